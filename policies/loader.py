@@ -1,0 +1,120 @@
+"""Reads policy files into checked policies, or says which line is wrong and what was expected there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+
+from policies.errors import PolicyError
+from policies.model import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Simulator:
+    """A simulator module on disk, known by the digest of its bytes (`sha256:<hex>`)."""
+
+    digest: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A policy in force: the model, its digest, and the simulator of every build."""
+
+    policy: Policy
+    digest: str
+    simulators: Mapping[str, Simulator]
+
+    @property
+    def name(self) -> str:
+        """The board's name, as it stands in URLs and keys."""
+        return self.policy.board
+
+
+def load_boards(directory: Path) -> Mapping[str, Board]:
+    """Every board that the `*.yaml` files of `directory` describe, by name.
+
+    Raises PolicyError for an unreadable directory, no file at all, a wrong file, or two files for one board.
+    """
+    paths = sorted(directory.glob("*.yaml")) if directory.is_dir() else []
+    if not paths:
+        raise PolicyError(f"{directory}: expected a directory with at least one policy file (*.yaml)")
+    boards: dict[str, Board] = {}
+    for path in paths:
+        board = load_board(path)
+        if board.name in boards:
+            raise PolicyError(f"{path}: board '{board.name}' is already described by another file")
+        boards[board.name] = board
+    return MappingProxyType(boards)
+
+
+def load_board(path: Path) -> Board:
+    """The board that one policy file describes. Raises PolicyError with file, line and what was expected."""
+    document = _parse(path)
+    try:
+        policy = Policy.model_validate(document)
+    except ValidationError as error:
+        raise PolicyError("\n".join(_explain(path, document, each) for each in error.errors())) from None
+    simulators = _simulators(path, policy)
+    return Board(policy, _digest(policy, simulators), simulators)
+
+
+def _parse(path: Path) -> Any:
+    try:
+        document = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = mark.line + 1 if mark else 1
+        raise PolicyError(f"{path}:{line}: {error.problem or 'not YAML'}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PolicyError(f"{path}: cannot be read: {error}") from None
+    if not isinstance(document, dict):
+        raise PolicyError(f"{path}:1: expected a mapping with `board`, `score`, ... at the top level")
+    return document
+
+
+def _explain(path: Path, document: Any, error: Any) -> str:
+    location = [part for part in error["loc"] if part != "[key]"]
+    message = error["msg"].removeprefix("Value error, ")
+    name = ".".join(str(part) for part in location) or "policy"
+    given = "" if error["type"] == "missing" or isinstance(error["input"], dict) else f" (given: {error['input']!r})"
+    return f"{path}:{_line_of(document, location)}: {name}: {message}{given}"
+
+
+def _line_of(document: Any, location: list[Any]) -> int:
+    """The 1-based line of the deepest part of `location` that the file really has."""
+    line, node = 1, document
+    for part in location:
+        positions = getattr(getattr(node, "lc", None), "data", None) or {}
+        if part not in positions:
+            break
+        line, node = positions[part][0] + 1, node[part]
+    return line
+
+
+def _simulators(path: Path, policy: Policy) -> Mapping[str, Simulator]:
+    if policy.replay is None:
+        return MappingProxyType({})
+    found = {}
+    for build, module in policy.replay.builds.items():
+        target = (path.parent / module).resolve()
+        try:
+            digest = hashlib.sha256(target.read_bytes()).hexdigest()
+        except OSError as error:
+            raise PolicyError(f"{path}: replay.builds.{build}: expected a simulator module: {error}") from None
+        found[build] = Simulator(f"sha256:{digest}", target)
+    return MappingProxyType(found)
+
+
+def _digest(policy: Policy, simulators: Mapping[str, Simulator]) -> str:
+    content = {"policy": policy.model_dump(mode="json"), "simulators": {b: s.digest for b, s in simulators.items()}}
+    return "sha256:" + hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
