@@ -1,0 +1,36 @@
+"""What a validator may look at: the submission and what is known of its player."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from policies.vocabulary import Claim
+from validators.baseline import EMPTY, Baseline
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A claim for one run, with the facts of its ticket. Times are Unix milliseconds of our own clock."""
+
+    submission_id: str
+    board: str
+    player: str
+    build: str
+    seed: int
+    issued_at_ms: int
+    received_at_ms: int
+    claim: Claim
+    has_recording: bool
+
+    @property
+    def elapsed_ms(self) -> int:
+        """Milliseconds between our issuing the ticket and our receiving the submission."""
+        return self.received_at_ms - self.issued_at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The promoted scores before this submission, the player's and the whole board's."""
+
+    player: Baseline = EMPTY
+    population: Baseline = EMPTY
