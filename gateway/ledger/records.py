@@ -1,0 +1,118 @@
+"""What goes into and comes out of the ledger, as plain records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from policies.vocabulary import Claim, Finding, Reason, Severity, State
+from validators.judge import Judgement
+from validators.submission import Submission
+
+SERVER_CREDENTIAL = "server:"
+"""Prefix of the credential of a trusted server's write; what follows is the key id."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSubmission:
+    """A judged submission on its way into the ledger, all in one commit with its event and its outbox row."""
+
+    submission: Submission
+    judgement: Judgement
+    credential: str
+    nonce: str
+    content_digest: bytes
+    recording: bytes | None
+    recording_digest: bytes | None
+    simulator: str
+    policy_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The ledger's answer to an append: what stands there under this id, and whether this append put it there."""
+
+    submission_id: str
+    board: str
+    player: str
+    score: int
+    state: State
+    nonce: str
+    content_digest: bytes
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSubmission:
+    """One submission as the ledger has it now."""
+
+    seq: int
+    submission_id: str
+    board: str
+    player: str
+    credential: str
+    build: str
+    seed: int
+    issued_at_ms: int
+    received_at_ms: int
+    claim: Claim
+    recording_digest: bytes | None
+    simulator: str
+    findings: tuple[Finding, ...]
+    state: State
+    reason: Reason
+    attempt: int
+
+    @property
+    def is_from_server(self) -> bool:
+        """True for a trusted server's write."""
+        return self.credential.startswith(SERVER_CREDENTIAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to verify a submission, until it times out. `attempt` is what settlement compares."""
+
+    submission: StoredSubmission
+    recording: bytes | None
+    attempt: int
+    is_recording_reused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """Work that the ledger says is still to be done."""
+
+    seq: int
+    kind: str
+    submission_id: str
+    board: str
+    player: str
+    due_at_ms: int
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKey:
+    """A registered trusted server: its Ed25519 public key (32 bytes) and the boards it may write to."""
+
+    key_id: str
+    public_key: bytes
+    boards: tuple[str, ...]
+
+
+def receipt_from(row: Sequence[Any]) -> Receipt:
+    """The receipt of a stored submission: id, board, player, score, initial state, nonce, content digest."""
+    return Receipt(*row[:4], State(row[4]), *row[5:], is_new=False)
+
+
+def finding_from(stored: Mapping[str, object]) -> Finding:
+    """The finding that `Finding.as_dict` wrote."""
+    return Finding(
+        Reason(str(stored["reason"])),
+        Severity(str(stored["severity"])),
+        float(str(stored["value"])),
+        str(stored["expected"]),
+        int(str(stored["sample_size"])),
+    )

@@ -1,0 +1,188 @@
+"""The tables of the ledger, and the triggers that keep its history from being rewritten.
+
+`events`, `recordings`, and the facts of `submissions` are written once. `state`, `reason`, `attempt` and
+`lease_until_ms` of a submission, like `standings` and `baselines`, are folds of the events, kept beside them.
+All times are Unix milliseconds.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    REAL,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+metadata = MetaData()
+
+Int64 = BigInteger().with_variant(Integer, "sqlite")
+Float64 = Double().with_variant(REAL, "sqlite")
+
+
+def _required(name: str, kind: object, **options: object) -> Column[object]:
+    return Column(name, kind, nullable=False, **options)  # type: ignore[arg-type]
+
+
+players = Table(
+    "players",
+    metadata,
+    Column("player", Text, primary_key=True),
+    _required("name", Text),
+    _required("created_at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+server_keys = Table(
+    "server_keys",
+    metadata,
+    Column("key_id", Text, primary_key=True),
+    _required("public_key", LargeBinary),
+    _required("boards", Text),
+    _required("created_at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+recordings = Table(
+    "recordings",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    _required("body", LargeBinary),
+    sqlite_strict=True,
+)
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    _required("submission_id", Text, unique=True),
+    _required("board", Text),
+    _required("player", Text),
+    _required("credential", Text),
+    _required("nonce", Text),
+    _required("content_digest", LargeBinary),
+    _required("build", Text),
+    _required("seed", Int64),
+    _required("issued_at_ms", Int64),
+    _required("received_at_ms", Int64),
+    _required("score", Int64),
+    _required("ticks", Int64),
+    _required("stats", Text),
+    Column("recording_digest", LargeBinary),
+    _required("simulator", Text),
+    _required("findings", Text),
+    _required("initial_state", Text),
+    _required("state", Text),
+    _required("reason", Text),
+    _required("attempt", Int64),
+    _required("lease_until_ms", Int64),
+    CheckConstraint("score BETWEEN -9007199254740991 AND 9007199254740991", name="score_is_exact_as_a_double"),
+    Index("submissions_of_slot", "board", "player", "state"),
+    Index(
+        "submissions_held",
+        "board",
+        "seq",
+        sqlite_where=text("state = 'held'"),
+        postgresql_where=text("state = 'held'"),
+    ),
+    Index("submissions_by_recording", "recording_digest"),
+    sqlite_strict=True,
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    _required("submission_id", Text),
+    _required("board", Text),
+    _required("player", Text),
+    _required("from_state", Text),
+    _required("to_state", Text),
+    _required("actor", Text),
+    _required("reason", Text),
+    _required("policy", Text),
+    _required("rules_version", Int64),
+    _required("detail", Text),
+    _required("at_ms", Int64),
+    Index("events_of_submission", "submission_id"),
+    sqlite_strict=True,
+)
+
+standings = Table(
+    "standings",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    Column("score", Int64),
+    _required("achieved_at_ms", Int64),
+    _required("achieved_seq", Int64),
+    _required("submission_id", Text),
+    _required("expires_at_ms", Int64),
+    _required("seq", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+baselines = Table(
+    "baselines",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    _required("count", Int64),
+    _required("mean", Float64),
+    _required("squares", Float64),
+    _required("seq", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    _required("kind", Text),
+    _required("submission_id", Text),
+    _required("board", Text),
+    _required("player", Text),
+    _required("due_at_ms", Int64),
+    _required("tries", Int64),
+    Index("outbox_due", "kind", "due_at_ms"),
+    Index("outbox_of_submission", "submission_id"),
+    sqlite_strict=True,
+)
+
+_FACTS = tuple(
+    column.name
+    for column in submissions.columns
+    if column.name not in {"state", "reason", "attempt", "lease_until_ms"}
+)
+
+
+def _refuse(name: str, action: str, table: str, columns: tuple[str, ...] = ()) -> str:
+    of = f" OF {', '.join(columns)}" if columns else ""
+    return (
+        f"CREATE TRIGGER IF NOT EXISTS {name} BEFORE {action}{of} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+    )
+
+
+SQLITE_TRIGGERS: tuple[str, ...] = (
+    _refuse("events_no_update", "UPDATE", "events"),
+    _refuse("events_no_delete", "DELETE", "events"),
+    _refuse("recordings_no_update", "UPDATE", "recordings"),
+    _refuse("recordings_no_delete", "DELETE", "recordings"),
+    _refuse("submissions_facts_no_update", "UPDATE", "submissions", _FACTS),
+    _refuse("submissions_no_delete", "DELETE", "submissions"),
+)
+"""Append-only by trigger: even our own code cannot change what happened."""

@@ -1,0 +1,73 @@
+"""Every metric and every log event the product has, in one place. Labels come from closed sets, never from players."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import orjson
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+REGISTRY = CollectorRegistry()
+
+SUBMISSIONS = Counter(
+    "scoregate_submissions",
+    "Submissions by where they went: a state, or the problem type they were refused with.",
+    ["board", "outcome"],
+    registry=REGISTRY,
+)
+REQUEST_SECONDS = Histogram(
+    "scoregate_request_seconds",
+    "Time to answer a request, by route and status class.",
+    ["route", "status"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+    registry=REGISTRY,
+)
+PROBLEMS = Counter("scoregate_problems", "Refusals by problem type.", ["type"], registry=REGISTRY)
+BACKLOG = Gauge("scoregate_verify_backlog", "Submissions that wait for a verdict.", registry=REGISTRY)
+BACKLOG_AGE = Gauge(
+    "scoregate_verify_backlog_age_seconds", "How long the oldest of them has been due.", registry=REGISTRY
+)
+LISTENERS = Gauge("scoregate_live_listeners", "Open live feeds.", registry=REGISTRY)
+
+
+class Event:
+    """Names of log events; each is constant, and carries ids, not objects."""
+
+    SUBMISSION = "submission"
+    REFUSED = "refused"
+    BUG = "bug"
+    LEDGER_DOWN = "ledger_unavailable"
+    INDEX_DOWN = "index_unavailable"
+    DUTY_FAILED = "duty_failed"
+    DECISION = "decision"
+    VERDICT = "verdict"
+    DISPATCHED = "dispatched"
+    REBUILT = "index_rebuilt"
+    REPAIRED = "index_repaired"
+    JOB_REFUSED = "job_refused"
+    STARTED = "started"
+    STOPPED = "stopped"
+
+
+def configure_logging(level: str) -> None:
+    """Makes every log line one JSON object on standard error."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(serializer=orjson.dumps),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+
+
+def logger() -> Any:
+    """The structured logger."""
+    return structlog.get_logger()
