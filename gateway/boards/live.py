@@ -1,0 +1,145 @@
+"""The live feed: one reader of the change streams, many listeners, each able to resume where it left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from gateway.boards import keys
+from gateway.boards.connection import BLOCK_MS
+from policies.model import Order
+
+LISTENER_LIMIT: Final = 256
+"""Changes a slow listener may fall behind before it is dropped; it resumes by the id of the last one it had."""
+
+RESUME_LIMIT: Final = 1_000
+"""Most changes replayed to a listener that comes back."""
+
+RETRY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class StandingChange:
+    """A standing changed. `stream_id` orders the feed; `score` and `rank` None: the player stands there no more."""
+
+    stream_id: str
+    window: str
+    player: str
+    name: str
+    score: int | None
+    rank: int | None
+    submission_id: str
+
+
+
+Listener = asyncio.Queue[StandingChange | None]
+
+
+class LiveFeed:
+    """The changes of all boards as they happen. Fails open: without Redis listeners wait, and resume after."""
+
+    def __init__(self, blocking: Redis, orders: dict[str, Order]) -> None:
+        self._client = blocking
+        self._orders = orders
+        self._listeners: dict[str, set[Listener]] = {board: set() for board in orders}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to read."""
+        self._task = asyncio.create_task(self._read_for_ever(), name="live-feed")
+
+    async def stop(self) -> None:
+        """Ends reading and lets every listener go."""
+        if self._task:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        for listener in self._all_listeners():
+            _drop(listener)
+
+    @asynccontextmanager
+    async def listen(self, board: str, after: str | None = None) -> AsyncIterator[AsyncIterator[StandingChange]]:
+        """The changes of a board from now on, preceded by those after stream id `after`."""
+        listener: Listener = asyncio.Queue(maxsize=LISTENER_LIMIT)
+        self._listeners[board].add(listener)
+        try:
+            yield self._changes(board, listener, after)
+        finally:
+            self._listeners[board].discard(listener)
+
+    async def _changes(self, board: str, listener: Listener, after: str | None) -> AsyncIterator[StandingChange]:
+        last = after or ""
+        for change in await self._missed(board, after) if after else []:
+            last = change.stream_id
+            yield change
+        while (change_or_end := await listener.get()) is not None:
+            if _position(change_or_end.stream_id) > _position(last):
+                yield change_or_end
+
+    async def _missed(self, board: str, after: str) -> list[StandingChange]:
+        try:
+            rows = await self._client.xrange(keys.changes(board), min=f"({after}", count=RESUME_LIMIT)
+        except (RedisError, OSError):
+            return []
+        return [self._change(board, stream_id, fields) for stream_id, fields in rows]
+
+    async def _read_for_ever(self) -> None:
+        boards = {keys.changes(board): board for board in self._orders}
+        positions: dict[str, str] = {}
+        while True:
+            try:
+                if not positions:
+                    positions = {key: await self._newest(key) for key in boards}
+                answer: Any = await self._client.xread(positions, block=BLOCK_MS, count=500)  # type: ignore[arg-type]
+            except (RedisError, OSError):
+                await asyncio.sleep(RETRY_S)
+                continue
+            for key, rows in answer or []:
+                positions[key] = rows[-1][0]
+                self._publish(boards[key], (self._change(boards[key], *row) for row in rows))
+
+    async def _newest(self, key: str) -> str:
+        """The id of the last change; reading from `$` instead would miss what comes between two reads."""
+        rows = await self._client.xrevrange(key, count=1)
+        return str(rows[0][0]) if rows else "0-0"
+
+    def _publish(self, board: str, changes: Iterable[StandingChange]) -> None:
+        for change in changes:
+            for listener in tuple(self._listeners[board]):
+                try:
+                    listener.put_nowait(change)
+                except asyncio.QueueFull:
+                    self._listeners[board].discard(listener)
+                    _drop(listener)
+
+    def _change(self, board: str, stream_id: str, fields: dict[str, str]) -> StandingChange:
+        stands = fields["order"] != ""
+        return StandingChange(
+            stream_id,
+            fields["window"],
+            fields["player"],
+            fields["name"],
+            keys.order_value(int(fields["order"]), self._orders[board]) if stands else None,
+            int(fields["rank"]) if stands else None,
+            fields["submission"],
+        )
+
+    def _all_listeners(self) -> list[Listener]:
+        return [listener for group in self._listeners.values() for listener in group]
+
+
+def _drop(listener: Listener) -> None:
+    while listener.full():
+        listener.get_nowait()
+    listener.put_nowait(None)
+
+
+def _position(stream_id: str) -> tuple[int, int]:
+    milliseconds, _, counter = stream_id.partition("-")
+    return int(milliseconds or 0), int(counter or 0)

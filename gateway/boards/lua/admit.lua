@@ -1,0 +1,37 @@
+-- Lets a group of submissions of one board past its limits, with what is known of their players.
+-- include: _gcra
+-- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] baselines hash
+-- KEYS[4..] per submission: limit of the player, limit of the address
+-- ARGV[1] player interval (µs, number)   ARGV[2] player burst (cells)
+-- ARGV[3] address interval (µs, number)  ARGV[4] address burst (cells)
+-- ARGV[5..] per submission: submission id (string), player id (string)
+-- Returns {population baseline or false, then per submission {status, wait_ms, left, player baseline or false}};
+--   status 0 admitted, 1 already known (a resend: only the address is charged), 2 refused by the player's limit, 3 by the address's.
+-- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has charged one cell.
+
+local population = redis.call('HGET', KEYS[3], '*')
+local answer = { population }
+local player_us, player_burst = tonumber(ARGV[1]), tonumber(ARGV[2])
+local address_us, address_burst = tonumber(ARGV[3]), tonumber(ARGV[4])
+
+for at = 5, #ARGV, 2 do
+  local id, player = ARGV[at], ARGV[at + 1]
+  local player_key, address_key = KEYS[at - 1], KEYS[at]
+  local is_known = redis.call('ZSCORE', KEYS[1], id) or redis.call('ZSCORE', KEYS[2], id)
+  local player_wait, player_tat = gcra(player_key, player_us, player_burst)
+  local address_wait, address_tat = gcra(address_key, address_us, address_burst)
+  if address_wait > 0 then
+    answer[#answer + 1] = { 3, math.ceil(address_wait / 1000), 0, false }
+  elseif is_known then
+    charge(address_key, address_tat)
+    answer[#answer + 1] = { 1, 0, 0, false }
+  elseif player_wait > 0 then
+    answer[#answer + 1] = { 2, math.ceil(player_wait / 1000), 0, false }
+  else
+    charge(player_key, player_tat)
+    charge(address_key, address_tat)
+    local baseline = redis.call('HGET', KEYS[3], player)
+    answer[#answer + 1] = { 0, 0, left(player_tat, player_us, player_burst), baseline }
+  end
+end
+return answer
