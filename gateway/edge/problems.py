@@ -1,0 +1,86 @@
+"""Every refusal the edge can give, as RFC 9457 problem details with a stable type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+PROBLEM_BASE = "https://scoregate.dev/problems/"
+"""Prefix of every `type` URI; it identifies, and need not resolve (RFC 9457, §3.1.1)."""
+
+
+class ProblemType(Enum):
+    """One member per refusal: (name, status, title). Names and statuses are part of the public interface."""
+
+    MALFORMED_REQUEST = ("malformed-request", 400, "The request cannot be read")
+    SIGNATURE_MISSING = ("signature-missing", 401, "The request is not signed")
+    SIGNATURE_MALFORMED = ("signature-malformed", 400, "The signature headers cannot be read")
+    SIGNATURE_INVALID = ("signature-invalid", 401, "The signature does not verify")
+    SIGNATURE_EXPIRED = ("signature-expired", 401, "The signature is outside its time")
+    SIGNATURE_COVERAGE = ("signature-coverage", 401, "The signature does not cover what it must")
+    TOKEN_INVALID = ("token-invalid", 401, "The bearer token is missing or does not verify")
+    RUN_EXPIRED = ("run-expired", 403, "The run's ticket has expired")
+    RUN_ALREADY_SUBMITTED = ("run-already-submitted", 409, "The run was already submitted with other content")
+    NONCE_REUSED = ("nonce-reused", 401, "The nonce was already used with other content")
+    MISDIRECTED = ("misdirected", 421, "This deployment does not serve that host")
+    UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The media type is not supported")
+    CONTENT_ENCODING_NOT_ALLOWED = ("content-encoding-not-allowed", 415, "Content encodings are not accepted")
+    PAYLOAD_TOO_LARGE = ("payload-too-large", 413, "The body is too large")
+    HEADERS_TOO_LARGE = ("headers-too-large", 431, "The headers are too large")
+    REQUEST_TIMEOUT = ("request-timeout", 408, "The body did not arrive in time")
+    SCHEMA_VIOLATION = ("schema-violation", 422, "The body does not have the required form")
+    BOUNDS_VIOLATION = ("bounds-violation", 422, "The score is not possible on this board")
+    BUILD_UNKNOWN = ("build-unknown", 422, "The board does not know that game build")
+    IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The operation id was already used with other content")
+    STATE_CONFLICT = ("state-conflict", 409, "The state no longer allows this")
+    SCOPE_FORBIDDEN = ("scope-forbidden", 403, "The credential does not reach this")
+    NOT_FOUND = ("not-found", 404, "There is no such thing")
+    METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not available here")
+    TOO_EARLY = ("too-early", 425, "Early data is not accepted")
+    SELF_APPROVAL = ("self-approval", 403, "Nobody decides on their own submission")
+    QUOTA_EXCEEDED = ("quota-exceeded", 429, "Too many requests")
+    ABNORMAL_USAGE = ("abnormal-usage-detected", 429, "Abnormal usage was detected")
+    REDUCED_CAPACITY = ("temporary-reduced-capacity", 503, "The service cannot take this now")
+    DEPENDENCY_UNAVAILABLE = ("dependency-unavailable", 503, "A part this needs is not available")
+    INTERNAL = ("internal-error", 500, "The service failed; this is a bug")
+
+    def __init__(self, slug: str, status: int, title: str) -> None:
+        self.slug = slug
+        self.status = status
+        self.title = title
+
+
+class Problem(Exception):
+    """A refusal on its way to the client; `edge.app` turns it into a response, in one place."""
+
+    def __init__(
+        self,
+        kind: ProblemType,
+        detail: str | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **extensions: Any,
+    ) -> None:
+        super().__init__(detail or kind.title)
+        self.kind = kind
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.extensions = extensions
+
+
+def problem_response(problem: Problem) -> web.Response:
+    """The `application/problem+json` response of a refusal."""
+    kind = problem.kind
+    body = {"type": PROBLEM_BASE + kind.slug, "title": kind.title, "status": kind.status}
+    if problem.detail:
+        body["detail"] = problem.detail
+    return web.Response(
+        body=orjson.dumps(body | problem.extensions),
+        status=kind.status,
+        headers=problem.headers | {"Cache-Control": "no-store"},
+        content_type="application/problem+json",
+    )

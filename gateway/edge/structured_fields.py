@@ -1,0 +1,100 @@
+"""The three dictionaries of RFC 9651 that a signed request carries, parsed strictly and in linear time.
+
+The grammar is compiled into regular expressions with possessive quantifiers (`*+`), so no text makes them
+backtrack. Only explicit ASCII ranges appear in them: a header byte above 0x7F, which aiohttp hands over as a
+lone surrogate, matches nothing. Where RFC 9651 lets the last of two equal keys win, we refuse both.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
+from dataclasses import dataclass
+
+from policies.errors import ScoregateError
+
+MAX_FIELD_CHARS = 8192
+MAX_MEMBERS = 16
+
+_KEY = r"[a-z*][a-z0-9_\-.*]*+"
+_STRING = r'"[ !#-\[\]-~]*+(?:\\["\\][ !#-\[\]-~]*+)*+"'
+_NUMBER = r"-?(?>[0-9]{1,12}\.[0-9]{1,3}|[0-9]{1,15})"
+_WORD = r"[A-Za-z*][A-Za-z0-9!#$%&'*+\-.^_`|~:/]*+"
+_OTHER = r':[A-Za-z0-9+/=]*+:|\?[01]|@-?[0-9]{1,15}+|%"(?:[ !#$&-~]|%[0-9a-f]{2})*+"'
+_BARE_ITEM = rf"(?:{_STRING}|{_NUMBER}|{_WORD}|{_OTHER})"
+_PARAMETERS = rf"(?:; *+{_KEY}(?:={_BARE_ITEM})?+)*+"
+_ITEM = rf"{_BARE_ITEM}{_PARAMETERS}"
+_ITEMS = rf" *+(?:{_ITEM}(?: ++(?=[^ )])| *+(?=\))))*+"
+_NEXT = r"(?:[ \t]*+,[ \t]*+(?!\Z)|\Z)"
+
+_INNER_LIST_MEMBER = re.compile(rf"({_KEY})=((\({_ITEMS}\))({_PARAMETERS})){_NEXT}")
+_BYTES_MEMBER = re.compile(rf"({_KEY})=:([A-Za-z0-9+/]++={{0,2}}):{_NEXT}")
+_PARAMETER = re.compile(rf"; *+({_KEY})(?:=({_BARE_ITEM}))?+")
+
+
+class StructuredFieldError(ScoregateError):
+    """A header field is not the structured field it must be."""
+
+
+@dataclass(frozen=True, slots=True)
+class InnerList:
+    """One member of `Signature-Input`: its text as received, the part in parentheses, and its parameters.
+
+    A parameter's value is the text of its bare item (`17`, `"text"`, `:Yg==:`), empty if it stands alone.
+    """
+
+    text: str
+    items_text: str
+    parameters: dict[str, str]
+
+
+def parse_inner_lists(text: str) -> dict[str, InnerList]:
+    """The members of a dictionary of inner lists, by key; `StructuredFieldError` for anything else."""
+    return {
+        match[1]: InnerList(match[2], match[3], _parse_parameters(match[4]))
+        for match in _match_members(_INNER_LIST_MEMBER, text)
+    }
+
+
+def parse_byte_sequences(text: str) -> dict[str, bytes]:
+    """The members of a dictionary of byte sequences, by key; `StructuredFieldError` for anything else."""
+    return {match[1]: decode_base64(match[2]) for match in _match_members(_BYTES_MEMBER, text)}
+
+
+def decode_base64(text: str) -> bytes:
+    """The bytes of canonical base64 (RFC 4648, §3.5), which has one text for each; never empty."""
+    try:
+        decoded = a2b_base64(text)
+    except (Base64Error, ValueError) as error:  # ValueError: text beyond ASCII
+        raise StructuredFieldError("A byte sequence is not base64.") from error
+    if not decoded or b2a_base64(decoded, newline=False) != text.encode("ascii"):
+        raise StructuredFieldError("A byte sequence is not canonical base64, or is empty.")
+    return decoded
+
+
+def _match_members(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
+    if len(text) > MAX_FIELD_CHARS:
+        raise StructuredFieldError(f"A field is longer than {MAX_FIELD_CHARS} characters.")
+    text = text.strip(" ")
+    members: list[re.Match[str]] = []
+    position = 0
+    while not members or position < len(text):
+        match = pattern.match(text, position)
+        if match is None or len(members) == MAX_MEMBERS:
+            raise StructuredFieldError(
+                f"A field is not a dictionary of 1 to {MAX_MEMBERS} members of its type."
+            )
+        members.append(match)
+        position = match.end()
+    if len({match[1] for match in members}) != len(members):
+        raise StructuredFieldError("A dictionary has the same key twice.")
+    return members
+
+
+def _parse_parameters(text: str) -> dict[str, str]:
+    pairs = _PARAMETER.findall(text)
+    parameters = dict(pairs)
+    if len(parameters) != len(pairs):
+        raise StructuredFieldError("A parameter stands twice.")
+    return parameters
