@@ -1,0 +1,157 @@
+"""The only place where a submission changes state: one transaction, then the index, which may fail without harm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import orjson
+from sqlalchemy import bindparam, delete, func, insert, select, update
+
+from gateway.ledger import queries
+from gateway.ledger.folds import fold_baselines, fold_standings
+from gateway.ledger.records import StoredSubmission
+from gateway.ledger.schema import events, outbox, submissions
+from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.records import Change, Standing, StoredBaseline
+from policies.errors import IndexUnavailable, StateConflict
+from policies.loader import Board
+from policies.vocabulary import TRANSITIONS, Reason, State
+from validators.judge import RULES_VERSION
+
+T = TypeVar("T")
+
+PROJECT_AFTER_MS = 2_000
+"""How long the projection after a commit may take before the steward does it again."""
+
+_LAST_SEQ = Query(select(func.coalesce(func.max(events.c.seq), 0)))
+_ADD_EVENT = Query(insert(events))
+_ADD_WORK = Query(insert(outbox))
+_FORGET_WORK = Query(delete(outbox).where(outbox.c.submission_id == bindparam("id"), outbox.c.kind == "verify"))
+_SET_STATE = Query(
+    update(submissions)
+    .where(submissions.c.submission_id == bindparam("id"))
+    .values(state=bindparam("to_state"), reason=bindparam("to_reason"), lease_until_ms=0)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A change of state that somebody asks for. `attempt` is compared when a worker asks, None for everybody else."""
+
+    submission_id: str
+    to_state: State
+    actor: str
+    reason: Reason
+    at_ms: int
+    from_states: frozenset[State]
+    attempt: int | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+def trusted(submission_id: str, server: str, at_ms: int) -> Decision:
+    """The decision that a trusted server's write is: it names the key."""
+    return Decision(submission_id, State.PROMOTED, server, Reason.TRUSTED, at_ms, frozenset({State.PENDING}))
+
+
+class LedgerWrites(Protocol):
+    """What settlement needs of a ledger. Fails closed."""
+
+    async def write(self, work: Operation[T]) -> T:
+        """The result of `work`, once durable."""
+        ...
+
+
+class Projection(Protocol):
+    """What settlement needs of the index. May fail; the outbox remembers."""
+
+    async def project(self, changes: Sequence[Change]) -> None:
+        """Makes the index show the changes. Raises IndexUnavailable."""
+        ...
+
+
+async def settle(
+    ledger: LedgerWrites, index: Projection, board: Board, decisions: Sequence[Decision]
+) -> list[Change | StateConflict]:
+    """The change, or the conflict, of each decision; durable on return, and in the index unless that is down.
+
+    Raises LedgerUnavailable, after which nothing has changed.
+    """
+    settled = await ledger.write(_decide_all(board, decisions))
+    changes = [each for each in settled if isinstance(each, Change)]
+    if changes:
+        await project(ledger, index, changes)
+    return settled
+
+
+async def project(ledger: LedgerWrites, index: Projection, changes: Sequence[Change]) -> bool:
+    """True if the index has the changes and the outbox no longer asks for them."""
+    try:
+        await index.project(changes)
+    except IndexUnavailable:
+        return False
+    await ledger.write(queries.projected([change.seq for change in changes]))
+    return True
+
+
+def _decide_all(board: Board, decisions: Sequence[Decision]) -> Operation[list[Change | StateConflict]]:
+    async def work(tx: Transaction) -> list[Change | StateConflict]:
+        return [await _decide(tx, board, decision) for decision in decisions]
+
+    return work
+
+
+async def _decide(tx: Transaction, board: Board, decision: Decision) -> Change | StateConflict:
+    found = await queries.load_submission(tx, decision.submission_id)
+    conflict = _conflict(found, decision)
+    if found is None or conflict:
+        return conflict or StateConflict("there is no such submission")
+    [[last]] = await tx.rows(_LAST_SEQ)
+    await _record(tx, board, decision, found, last + 1)
+    return await _fold(tx, board, found, last + 1, decision.to_state)
+
+
+def _conflict(found: StoredSubmission | None, decision: Decision) -> StateConflict | None:
+    if found is None or found.state not in decision.from_states:
+        return StateConflict()
+    if decision.attempt is not None and decision.attempt != found.attempt:
+        return StateConflict("another worker has taken the submission over")
+    if decision.to_state not in TRANSITIONS[found.state]:
+        return StateConflict(f"a {found.state} submission never becomes {decision.to_state}")
+    return None
+
+
+async def _record(
+    tx: Transaction, board: Board, decision: Decision, found: StoredSubmission, seq: int
+) -> None:
+    """Writes the event, the state, and the outbox rows of a decision."""
+    whose = {"submission_id": found.submission_id, "board": found.board, "player": found.player}
+    await tx.run(
+        _ADD_EVENT,
+        seq=seq,
+        **whose,
+        from_state=found.state.value,
+        to_state=decision.to_state.value,
+        actor=decision.actor,
+        reason=decision.reason.value,
+        policy=board.digest,
+        rules_version=RULES_VERSION,
+        detail=orjson.dumps(dict(decision.detail)).decode(),
+        at_ms=decision.at_ms,
+    )
+    state = {"to_state": decision.to_state.value, "to_reason": decision.reason.value}
+    await tx.run(_SET_STATE, id=found.submission_id, **state)
+    await tx.run(_FORGET_WORK, id=found.submission_id)
+    due_at_ms = decision.at_ms + PROJECT_AFTER_MS
+    await tx.run(_ADD_WORK, seq=seq, kind="project", **whose, due_at_ms=due_at_ms, tries=0)
+
+
+async def _fold(tx: Transaction, board: Board, found: StoredSubmission, seq: int, to_state: State) -> Change:
+    counts_now, counted = to_state is State.PROMOTED, found.state is State.PROMOTED
+    stands: tuple[Standing, ...] = ()
+    learnt: tuple[StoredBaseline, ...] = ()
+    if counts_now != counted:
+        stands = await fold_standings(tx, board.policy, found, seq)
+        learnt = await fold_baselines(tx, found, seq, is_added=counts_now)
+    return Change(seq, found.submission_id, found.board, found.player, to_state, stands, learnt)
