@@ -1,0 +1,93 @@
+"""Turning what we know into what is told: the JSON responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiohttp import web
+from pydantic import BaseModel
+
+from gateway.boards.index import Entry, Page
+from gateway.clock import rfc3339
+from gateway.edge import wire
+from gateway.ledger.records import StoredSubmission
+from policies.loader import Board
+from policies.vocabulary import State
+
+WAITING = frozenset({State.RECEIVED, State.PENDING, State.PROMOTED})
+
+
+def json_response(answer: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """A model as a JSON response."""
+    return web.Response(
+        body=answer.model_dump_json().encode(), status=status, headers=headers, content_type="application/json"
+    )
+
+
+def board_info(board: Board) -> wire.BoardInfo:
+    """What readers may know of a board's policy; its limits and thresholds are not among it."""
+    policy = board.policy
+    return wire.BoardInfo(
+        board=policy.board,
+        title=policy.title,
+        order=policy.order.value,
+        operator=policy.operator.value,
+        windows=[kind.value for kind in policy.windows],
+        writes=policy.writes.value,
+        builds=sorted(board.simulators),
+        ticks_per_second=policy.ticks_per_second,
+    )
+
+
+def entry_shown(entry: Entry) -> wire.EntryShown:
+    """An entry of a board."""
+    return wire.EntryShown(
+        rank=entry.rank,
+        player=entry.player,
+        name=entry.name or entry.player,
+        score=entry.score,
+        achieved_at=rfc3339(entry.achieved_at_ms),
+        submission=entry.submission_id,
+    )
+
+
+def entry_page(board: str, window: str, page: Page) -> wire.EntryPage:
+    """A page of a board."""
+    entries = [entry_shown(entry) for entry in page.entries]
+    return wire.EntryPage(board=board, window=window, total=page.total, entries=entries)
+
+
+def submission_status(found: StoredSubmission, rank: int | None) -> wire.SubmissionStatus:
+    """Where a submission stands, as its player may know it: the coarse class of the reason and nothing of the evidence."""
+    return wire.SubmissionStatus(
+        submission=found.submission_id,
+        board=found.board,
+        player=found.player,
+        score=found.claim.score,
+        state=found.state.value,
+        reason=None if found.state in WAITING else found.reason.player_class,
+        rank=rank,
+        received_at=rfc3339(found.received_at_ms),
+    )
+
+
+def held_submission(found: StoredSubmission) -> wire.HeldSubmission:
+    """A submission as a moderator sees it, with all evidence."""
+    return wire.HeldSubmission(
+        submission=found.submission_id,
+        board=found.board,
+        player=found.player,
+        score=found.claim.score,
+        ticks=found.claim.ticks,
+        stats=dict(found.claim.stats),
+        build=found.build,
+        state=found.state.value,
+        reason=found.reason.value,
+        meaning=found.reason.meaning,
+        findings=[
+            wire.FindingShown(**finding.as_dict(), meaning=finding.reason.meaning)  # type: ignore[arg-type]
+            for finding in found.findings
+        ],
+        received_at=rfc3339(found.received_at_ms),
+        cursor=found.seq,
+    )

@@ -1,0 +1,107 @@
+"""The aiohttp application: the routes, and around them the one place where errors become responses."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from gateway.edge import pages
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.problems import Problem, ProblemType, problem_response
+from gateway.edge.routes import ROUTES
+from gateway.edge.signed import CHALLENGE
+from gateway.telemetry import PROBLEMS, REQUEST_SECONDS, SUBMISSIONS, Event, logger
+from policies.errors import IndexUnavailable, LedgerUnavailable
+
+_PLAIN_PATH: Final = re.compile(r"/(?:[A-Za-z0-9_~-][A-Za-z0-9_.~-]*/?)*")
+"""Ids need no escapes, so a path with `%`, `..`, `//`, `;` or anything else unusual names nothing here."""
+
+_HTTP_PROBLEMS: Final = {
+    400: ProblemType.MALFORMED_REQUEST,
+    404: ProblemType.NOT_FOUND,
+    405: ProblemType.METHOD_NOT_ALLOWED,
+    413: ProblemType.PAYLOAD_TOO_LARGE,
+    415: ProblemType.UNSUPPORTED_MEDIA_TYPE,
+}
+
+_CLOSING: Final = frozenset({ProblemType.PAYLOAD_TOO_LARGE, ProblemType.REQUEST_TIMEOUT})
+"""Refusals that leave an unread body behind: the connection cannot be used again."""
+
+_CHALLENGED: Final = frozenset(kind for kind in ProblemType if kind.status == web.HTTPUnauthorized.status_code)
+
+_log = logger()
+
+
+def build_app(edge: Edge) -> web.Application:
+    """The application of a running edge."""
+    app = web.Application(middlewares=[answer_problems], client_max_size=0)
+    app[EDGE] = edge
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, route.handler)
+    pages.add_pages(app, edge)
+    return app
+
+
+@web.middleware
+async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuses what is not meant for us, times the rest, and turns every error into its problem response."""
+    started = time.perf_counter()
+    try:
+        _check_target(request)
+        response = await handler(request)
+    except Problem as problem:
+        response = _refused(request, problem)
+    except web.HTTPException as error:
+        if error.status < 400:  # noqa: PLR2004 - redirects are raised too
+            raise
+        response = _refused(request, _translated(error))
+    except LedgerUnavailable as error:
+        _log.error(Event.LEDGER_DOWN, error=str(error))
+        response = _refused(request, Problem(ProblemType.REDUCED_CAPACITY, headers={"Retry-After": "1"}))
+    except IndexUnavailable as error:
+        _log.warning(Event.INDEX_DOWN, error=str(error))
+        response = _refused(request, Problem(ProblemType.DEPENDENCY_UNAVAILABLE, headers={"Retry-After": "1"}))
+    except Exception:
+        _log.exception(Event.BUG, path=request.path)
+        response = _refused(request, Problem(ProblemType.INTERNAL))
+    REQUEST_SECONDS.labels(_route_name(request), f"{response.status // 100}xx").observe(time.perf_counter() - started)
+    return response
+
+
+def _check_target(request: web.Request) -> None:
+    """Refuses foreign hosts, unusual paths, and early data that could be a replay (RFC 8470)."""
+    if request.host.lower() not in request.app[EDGE].settings.allowed_hosts:
+        raise Problem(ProblemType.MISDIRECTED)
+    if not _PLAIN_PATH.fullmatch(request.raw_path.partition("?")[0]):
+        raise Problem(ProblemType.NOT_FOUND)
+    if request.method == "POST" and request.headers.get("Early-Data") == "1":
+        raise Problem(ProblemType.TOO_EARLY)
+
+
+def _refused(request: web.Request, problem: Problem) -> web.Response:
+    PROBLEMS.labels(problem.kind.slug).inc()
+    board = request.match_info.get("board")
+    if request.method == "POST" and board in request.app[EDGE].boards:
+        SUBMISSIONS.labels(board, problem.kind.slug).inc()
+    if problem.kind in _CHALLENGED:
+        problem.headers = CHALLENGE | problem.headers
+    response = problem_response(problem)
+    if problem.kind in _CLOSING:
+        response.force_close()
+    return response
+
+
+def _translated(error: web.HTTPException) -> Problem:
+    kind = _HTTP_PROBLEMS.get(error.status, ProblemType.MALFORMED_REQUEST)
+    allow = error.headers.get("Allow")
+    return Problem(kind, headers={"Allow": allow} if allow else None)
+
+
+def _route_name(request: web.Request) -> str:
+    """The route's pattern: a closed set, unlike paths."""
+    resource: Any = request.match_info.route.resource
+    return resource.canonical if resource is not None else "none"

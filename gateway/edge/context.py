@@ -1,0 +1,44 @@
+"""What the handlers work with, put together once by `gateway.wiring`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from gateway.boards.admission import KeyedLimit, SubmissionLimits
+from gateway.boards.index import Index
+from gateway.boards.live import LiveFeed
+from gateway.boards.runs import OpenRuns
+from gateway.clock import Clock
+from gateway.edge.address import ClientAddresses
+from gateway.edge.server_keys import ServerKeys
+from gateway.edge.tickets import Tickets
+from gateway.edge.tokens import Tokens
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.settings import Settings
+from policies.loader import Board
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The parts of a running edge."""
+
+    settings: Settings
+    boards: Mapping[str, Board]
+    clock: Clock
+    ledger: SqliteLedger
+    index: Index
+    live: LiveFeed
+    submission_limits: Mapping[str, SubmissionLimits]
+    run_limits: Mapping[str, KeyedLimit]
+    open_runs: Mapping[str, OpenRuns]
+    player_limit: KeyedLimit
+    addresses: ClientAddresses
+    tickets: Tickets
+    tokens: Tokens
+    server_keys: ServerKeys
+
+
+EDGE = web.AppKey("edge", Edge)

@@ -1,0 +1,65 @@
+"""Is it alive, is it ready, and what does it measure."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from redis.exceptions import RedisError
+
+from gateway.edge import wire
+from gateway.edge.answers import json_response
+from gateway.edge.context import EDGE, Edge
+from gateway.ledger import queries
+from gateway.telemetry import BACKLOG, BACKLOG_AGE, REGISTRY
+from policies.errors import LedgerUnavailable
+
+PROBE_TIMEOUT_S: Final = 2.0
+
+
+async def livez(_request: web.Request) -> web.Response:
+    """200 while the process answers."""
+    return json_response(wire.Liveness())
+
+
+async def readyz(request: web.Request) -> web.Response:
+    """200 while submissions can be taken: the ledger must take writes; without Redis we are degraded, and say so."""
+    edge = request.app[EDGE]
+    has_ledger, has_index = await asyncio.gather(_has_ledger(edge), _has_index(edge))
+    status = ("ready" if has_index else "degraded") if has_ledger else "unready"
+    answer = wire.Readiness(status=status, ledger=has_ledger, index=has_index)  # type: ignore[arg-type]
+    return json_response(answer, status=200 if has_ledger else 503)
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """The metrics in Prometheus' text format."""
+    edge = request.app[EDGE]
+    try:
+        waiting, oldest_ms = await edge.ledger.read(queries.backlog())
+    except LedgerUnavailable:
+        pass  # the gauges keep their last value; readiness tells of the ledger
+    else:
+        BACKLOG.set(waiting)
+        BACKLOG_AGE.set(max(0, edge.clock() - oldest_ms) / 1000 if oldest_ms else 0)
+    body = generate_latest(REGISTRY)
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+async def _has_ledger(edge: Edge) -> bool:
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            await edge.ledger.write(queries.head())
+    except (LedgerUnavailable, TimeoutError):
+        return False
+    return True
+
+
+async def _has_index(edge: Edge) -> bool:
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            await edge.index.client.ping()
+    except (RedisError, OSError, TimeoutError):
+        return False
+    return True

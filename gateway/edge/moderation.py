@@ -1,0 +1,97 @@
+"""Moderators: what is held, with all evidence, and their decisions, each an event that names them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiohttp import web
+
+from gateway.clock import rfc3339
+from gateway.edge import wire
+from gateway.edge.answers import held_submission, json_response
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reading import board_of, moderator_of, parse_body, read_body, whole_number
+from gateway.edge.runs import SMALL_BODY
+from gateway.edge.tokens import Bearer
+from gateway.ledger import queries
+from gateway.ledger.records import StoredSubmission
+from gateway.settlement import Decision, settle
+from gateway.telemetry import Event, logger
+from policies.errors import StateConflict
+from policies.vocabulary import Reason, State
+
+PAGE_LIMIT: Final = 100
+
+_log = logger()
+
+
+async def list_held(request: web.Request) -> web.Response:
+    """A page of held submissions, oldest first."""
+    edge, board = request.app[EDGE], board_of(request)
+    moderator_of(request, board.name)
+    after = whole_number(request, "after", 0, 0, 10**15)
+    count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
+    found = await edge.ledger.read(queries.held(board.name, after=after, count=count))
+    return json_response(wire.HeldPage(board=board.name, submissions=[held_submission(each) for each in found]))
+
+
+async def show_case(request: web.Request) -> web.Response:
+    """One submission with its findings and its whole history."""
+    edge, found, _ = await _case(request)
+    events = await edge.ledger.read(queries.history_of(found.submission_id))
+    shown = [
+        wire.EventShown(
+            seq=event["seq"],
+            from_state=event["from"],
+            to_state=event["to"],
+            actor=event["actor"],
+            reason=event["reason"],
+            policy=event["policy"],
+            rules_version=event["rules_version"],
+            detail=event["detail"],
+            at=rfc3339(event["at_ms"]),
+        )
+        for event in events
+    ]
+    return json_response(wire.CaseFile(submission=held_submission(found), events=shown))
+
+
+async def approve(request: web.Request) -> web.Response:
+    """Promotes a held submission."""
+    return await _decide(request, State.PROMOTED, Reason.APPROVED)
+
+
+async def reject(request: web.Request) -> web.Response:
+    """Rejects a held submission."""
+    return await _decide(request, State.REJECTED, Reason.REJECTED_BY_MODERATOR)
+
+
+async def _decide(request: web.Request, to_state: State, reason: Reason) -> web.Response:
+    edge, found, moderator = await _case(request)
+    why = parse_body(await read_body(request, SMALL_BODY), wire.NewDecision).reason
+    if moderator.subject == found.player:
+        raise Problem(ProblemType.SELF_APPROVAL, "nobody decides on their own submission")
+    decision = Decision(
+        found.submission_id,
+        to_state,
+        f"moderator:{moderator.subject}",
+        reason,
+        edge.clock(),
+        frozenset({State.HELD}),
+        detail={"why": why},
+    )
+    [settled] = await settle(edge.ledger, edge.index, edge.boards[found.board], [decision])
+    if isinstance(settled, StateConflict):
+        raise Problem(ProblemType.STATE_CONFLICT, "the submission is not held")
+    _log.info(Event.DECISION, submission=found.submission_id, state=to_state.value, moderator=moderator.subject)
+    return json_response(wire.Decided(submission=found.submission_id, state=to_state.value))
+
+
+async def _case(request: web.Request) -> tuple[Edge, StoredSubmission, Bearer]:
+    edge = request.app[EDGE]
+    found = await edge.ledger.read(queries.submission(request.match_info["submission"]))
+    moderator = moderator_of(request, found.board if found else "")
+    if found is None or found.board not in edge.boards:
+        raise Problem(ProblemType.NOT_FOUND, "there is no such submission")
+    return edge, found, moderator

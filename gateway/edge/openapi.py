@@ -1,0 +1,148 @@
+"""The interface as an OpenAPI 3.1 document, generated from the route table and the wire models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic.json_schema import models_json_schema
+
+from gateway.edge.problems import PROBLEM_BASE, ProblemType
+
+if TYPE_CHECKING:
+    from gateway.edge.routes import Route
+
+COMMON: Final = (ProblemType.MISDIRECTED, ProblemType.INTERNAL)
+"""Refusals that every route can give."""
+
+_REF: Final = "#/components/schemas/{model}"
+
+_PARAMETERS: Final = {
+    "board": "The board's name.",
+    "player": "A player id.",
+    "submission": "A submission id; for a client's submission it is the id of its run.",
+    "window": "`alltime`, `daily`, `weekly`, `monthly` for the current one, or its name, as `daily:20261120`.",
+    "offset": "How many entries to leave out.",
+    "limit": "Most entries to give, up to 100.",
+    "radius": "Neighbours on each side, up to 25.",
+    "after": "The last cursor of the page before.",
+}
+
+_SECURITY: Final = {
+    "player": [{"playerToken": []}],
+    "moderator": [{"moderatorToken": []}],
+    "run signature": [{"runSignature": []}],
+    "server signature": [{"serverSignature": []}],
+}
+
+_SCHEMES: Final = {
+    "playerToken": {"type": "http", "scheme": "bearer", "description": "The token of `POST /v1/players`."},
+    "moderatorToken": {"type": "http", "scheme": "bearer", "description": "A token of `scoregate token moderator`."},
+    "runSignature": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Signature",
+        "description": "RFC 9421, tag `scoregate-run`, hmac-sha256 with the key of the run, keyid = its ticket.",
+    },
+    "serverSignature": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Signature",
+        "description": "RFC 9421, tag `scoregate-server`, ed25519 with a registered key.",
+    },
+}
+
+
+def describe(routes: Sequence[Route]) -> dict[str, Any]:
+    """The OpenAPI document of the routes."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Scoregate",
+            "version": version("scoregate"),
+            "description": "An anti-cheat score ingestion gateway. A 2xx means durable; a retry is always safe.",
+        },
+        "paths": paths,
+        "components": {"schemas": _schemas(routes), "securitySchemes": _SCHEMES},
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "summary": route.summary,
+        "operationId": route.handler.__name__,
+        "parameters": [*_path_parameters(route.path), *_query_parameters(route.query)],
+        "responses": {str(route.status): _success(route)} | _refusals((*route.problems, *COMMON)),
+    }
+    if route.caller in _SECURITY:
+        operation["security"] = _SECURITY[route.caller]
+    if route.body:
+        schema = {"$ref": _REF.format(model=route.body.__name__)}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return operation
+
+
+def _success(route: Route) -> dict[str, Any]:
+    description = (route.handler.__doc__ or route.summary).strip().splitlines()[0]
+    if route.answer is None:
+        return {"description": description}
+    schema = {"$ref": _REF.format(model=route.answer.__name__)}
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _refusals(problems: Iterable[ProblemType]) -> dict[str, Any]:
+    by_status = groupby(sorted(set(problems), key=lambda kind: (kind.status, kind.slug)), key=lambda kind: kind.status)
+    return {
+        str(status): {
+            "description": "; ".join(f"`{kind.slug}`: {kind.title}" for kind in kinds),
+            "content": {"application/problem+json": {"schema": {"$ref": _REF.format(model="Problem")}}},
+        }
+        for status, kinds in by_status
+    }
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    return [_parameter(name, "path") for name in re.findall(r"{(\w+)}", path)]
+
+
+def _query_parameters(names: Sequence[str]) -> list[dict[str, Any]]:
+    return [_parameter(name, "query") for name in names]
+
+
+def _parameter(name: str, where: str) -> dict[str, Any]:
+    kind = "integer" if name in {"offset", "limit", "radius", "after"} else "string"
+    return {
+        "name": name,
+        "in": where,
+        "required": where == "path",
+        "description": _PARAMETERS[name],
+        "schema": {"type": kind},
+    }
+
+
+def _schemas(routes: Sequence[Route]) -> dict[str, Any]:
+    bodies = {(route.body, "validation") for route in routes if route.body}
+    answers = {(route.answer, "serialization") for route in routes if route.answer}
+    models: Any = sorted(bodies | answers, key=lambda pair: pair[0].__name__)
+    _, document = models_json_schema(models, ref_template=_REF)
+    return dict(sorted((document["$defs"] | {"Problem": _PROBLEM}).items()))
+
+
+_PROBLEM: Final = {
+    "type": "object",
+    "title": "Problem",
+    "description": "RFC 9457 problem details; `type` is stable.",
+    "required": ["type", "title", "status"],
+    "properties": {
+        "type": {"type": "string", "enum": [PROBLEM_BASE + kind.slug for kind in ProblemType]},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}

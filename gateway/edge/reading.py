@@ -1,0 +1,114 @@
+"""Reading a request: its body under a cap and a deadline, its media type, its JSON, its bearer."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Final, TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from gateway.edge import strict_json
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.tokens import Bearer, Role
+from policies.loader import Board
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
+
+
+async def read_body(request: web.Request, limit: int) -> bytes:
+    """The raw body, JSON by its media type, of at most `limit` bytes, within the deadline."""
+    if "Content-Encoding" in request.headers:
+        raise Problem(ProblemType.CONTENT_ENCODING_NOT_ALLOWED)
+    if not _JSON.fullmatch(request.headers.get("Content-Type", "")):
+        raise Problem(ProblemType.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
+    if (request.content_length or 0) > limit:
+        raise _too_large(limit)
+    try:
+        async with asyncio.timeout(request.app[EDGE].settings.body_timeout_s):
+            return await _read_within(request, limit)
+    except TimeoutError:
+        raise Problem(ProblemType.REQUEST_TIMEOUT) from None
+    except web.RequestPayloadError:
+        raise Problem(ProblemType.MALFORMED_REQUEST, "the body ends before its length") from None
+
+
+async def _read_within(request: web.Request, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.content.iter_any():
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(limit)
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(ProblemType.PAYLOAD_TOO_LARGE, f"the body may have {limit} bytes")
+
+
+def parse_body(body: bytes, model: type[Model]) -> Model:
+    """The body as a model. Raises `malformed-request` or `schema-violation` naming the field."""
+    try:
+        return model.model_validate(strict_json.parse(body))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or "body"
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {first['msg']}") from None
+
+
+def board_of(request: web.Request) -> Board:
+    """The board that the path names."""
+    board = request.app[EDGE].boards.get(request.match_info["board"])
+    if board is None:
+        raise Problem(ProblemType.NOT_FOUND, "there is no such board")
+    return board
+
+
+def bearer_of(request: web.Request) -> Bearer:
+    """The holder of the request's bearer token."""
+    edge = request.app[EDGE]
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    bearer = edge.tokens.check(token.strip(), now_s=edge.clock() / 1000) if scheme.lower() == "bearer" else None
+    if bearer is None:
+        challenge = {"WWW-Authenticate": 'Bearer realm="scoregate"'}
+        raise Problem(ProblemType.TOKEN_INVALID, headers=challenge)
+    return bearer
+
+
+def player_of(request: web.Request) -> Bearer:
+    """The player behind the request."""
+    bearer = bearer_of(request)
+    if bearer.role is not Role.PLAYER:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "a player's token is needed")
+    return bearer
+
+
+def moderator_of(request: web.Request, board: str) -> Bearer:
+    """The moderator behind the request, who may moderate this board."""
+    bearer = bearer_of(request)
+    if bearer.role is not Role.MODERATOR:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "a moderator's token is needed")
+    if not bearer.may_moderate(board):
+        raise Problem(ProblemType.NOT_FOUND)
+    return bearer
+
+
+def client_name(edge: Edge, request: web.Request) -> str:
+    """The hashed name of the client's address."""
+    return edge.addresses.name(request.remote, request.headers.getall("X-Forwarded-For", ()))
+
+
+def whole_number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
+    """A whole number of the query string. Raises `schema-violation` outside of its range."""
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 15 or not least <= int(text) <= most:  # noqa: PLR2004
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"{name}: expected a whole number from {least} to {most}")
+    return int(text)

@@ -1,0 +1,125 @@
+"""Players and their runs: who plays, and the ticket that a run is played under."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import unicodedata
+
+from aiohttp import web
+
+from gateway.clock import rfc3339
+from gateway.edge import wire
+from gateway.edge.answers import json_response
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.limits import quota_exceeded
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reading import board_of, client_name, parse_body, player_of, read_body
+from gateway.edge.tickets import SEED_BITS, Ticket, new_run_id
+from gateway.edge.tokens import PLAYER_TOKEN_S, Bearer, Role
+from gateway.ledger import queries
+from policies.loader import Board
+from policies.model import Rate, Writes
+
+PLAYER_RATE = Rate(per_minute=60, burst=120)
+"""New anonymous players of one address."""
+
+SMALL_BODY = 2_048
+
+_NO_SIMULATOR = bytes(32)
+
+
+async def create_player(request: web.Request) -> web.Response:
+    """201 with a new anonymous player and its token."""
+    edge = request.app[EDGE]
+    body = parse_body(await read_body(request, SMALL_BODY), wire.NewPlayer)
+    wait_ms = await edge.player_limit.wait_ms(client_name(edge, request))
+    if wait_ms:
+        raise quota_exceeded("address", PLAYER_RATE, wait_ms)
+    player = "p" + secrets.token_hex(10)
+    name = _display_name(body.name, player)
+    now_ms = edge.clock()
+    await edge.ledger.write(queries.add_player(player, name, now_ms=now_ms))
+    bearer = Bearer(player, Role.PLAYER, now_ms // 1000 + PLAYER_TOKEN_S)
+    token = edge.tokens.mint(bearer, now_s=now_ms // 1000)
+    return json_response(wire.PlayerCreated(player=player, name=name, token=token), status=201)
+
+
+async def open_run(request: web.Request) -> web.Response:
+    """201 with a ticket, seed and signing key for one run of the bearer."""
+    edge, board, bearer = request.app[EDGE], board_of(request), player_of(request)
+    body = parse_body(await read_body(request, SMALL_BODY), wire.NewRun)
+    simulator = _simulator_of(board, body.build)
+    wait_ms = await edge.run_limits[board.name].wait_ms(bearer.subject)
+    if wait_ms:
+        raise quota_exceeded("player", board.policy.limits.player, wait_ms)
+    ticket = _ticket(board, bearer.subject, body.build, simulator, edge.clock())
+    await _note_open(edge, board, ticket)
+    text, key = edge.tickets.issue(ticket)
+    return json_response(_opened(board, ticket, text, key), status=201, headers={"Cache-Control": "no-store"})
+
+
+def _simulator_of(board: Board, build: str) -> bytes:
+    """The SHA-256 that the build's simulator has; zeros on a board without replay."""
+    if board.policy.writes is Writes.TRUSTED:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
+    if board.policy.replay is None:
+        return _NO_SIMULATOR
+    simulator = board.simulators.get(build)
+    if simulator is None:
+        raise Problem(ProblemType.BUILD_UNKNOWN, f"known builds: {', '.join(sorted(board.simulators))}")
+    return bytes.fromhex(simulator.digest.removeprefix("sha256:"))
+
+
+def _ticket(board: Board, player: str, build: str, simulator: bytes, now_ms: int) -> Ticket:
+    return Ticket(
+        run=new_run_id(now_ms),
+        board=board.name,
+        player=player,
+        build=build,
+        simulator=simulator,
+        seed=secrets.randbits(SEED_BITS),
+        issued_at_ms=now_ms,
+        expires_at_ms=now_ms + board.policy.run_lifetime_s * 1000,
+    )
+
+
+async def _note_open(edge: Edge, board: Board, ticket: Ticket) -> None:
+    noted = await edge.open_runs[board.name].note(
+        ticket.player, ticket.run, now_ms=ticket.issued_at_ms, expires_at_ms=ticket.expires_at_ms
+    )
+    if not noted:
+        most = board.policy.limits.open_runs
+        raise Problem(
+            ProblemType.QUOTA_EXCEEDED,
+            f"{most} runs are open; submit one or wait until it expires",
+            headers={"Retry-After": str(board.policy.run_lifetime_s)},
+        )
+
+
+def _opened(board: Board, ticket: Ticket, text: str, key: bytes) -> wire.RunOpened:
+    replay = board.policy.replay
+    return wire.RunOpened(
+        run=ticket.run,
+        ticket=text,
+        key=base64.b64encode(key).decode(),
+        seed=str(ticket.seed),
+        board=ticket.board,
+        player=ticket.player,
+        build=ticket.build,
+        simulator=f"sha256:{ticket.simulator.hex()}",
+        ticks_per_second=board.policy.ticks_per_second,
+        checkpoint_ticks=replay.checkpoint_ticks if replay else 0,
+        issued_at=rfc3339(ticket.issued_at_ms),
+        expires_at=rfc3339(ticket.expires_at_ms),
+    )
+
+
+def _display_name(wish: str | None, player: str) -> str:
+    """The wish in NFC without what cannot be seen, or a name made of the player id."""
+    name = unicodedata.normalize("NFC", wish or "").strip()
+    if not name:
+        return f"Player {player[-4:]}"
+    if any(unicodedata.category(character)[0] == "C" for character in name):
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "name: control and invisible characters are not allowed")
+    return name

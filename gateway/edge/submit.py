@@ -1,0 +1,209 @@
+"""A client's submission, from the socket to the ledger: one step a line."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from gateway.boards.admission import Admission, Admitted, Asking
+from gateway.boards.index import Pend
+from gateway.edge import signatures, wire
+from gateway.edge.answers import json_response
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.limits import rate_limit_headers, refuse_limited
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reading import bearer_of, board_of, client_name, parse_body, read_body
+from gateway.edge.signed import invalid, read_signature
+from gateway.edge.tickets import Ticket
+from gateway.ledger import queries
+from gateway.ledger.records import NewSubmission, Receipt
+from gateway.telemetry import SUBMISSIONS, Event, logger
+from policies.errors import IndexUnavailable
+from policies.loader import Board
+from policies.model import Writes
+from policies.vocabulary import Claim, State
+from validators.baseline import EMPTY, Baseline
+from validators.bounds import is_within_bounds
+from validators.judge import judge
+from validators.submission import History, Submission
+
+OVERHEAD_BYTES: Final = 4_096
+"""Room in a body for everything but the recording."""
+
+OPEN_RECORDING_BYTES: Final = 65_536
+"""Most bytes of a recording on a board that does not replay it."""
+
+_log = logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Proven:
+    """A submission whose sender is proven: the ticket, the nonce, and the SHA-256 of the body it was sent in."""
+
+    ticket: Ticket
+    nonce: str
+    content_digest: bytes
+
+
+async def submit_score(request: web.Request) -> web.Response:
+    """202 once the submission is durable; every refusal comes before, and leaves nothing behind."""
+    edge, board = request.app[EDGE], board_of(request)
+    body = await read_body(request, body_limit(board))
+    proven = _authenticate(edge, request, board, body)
+    claim = parse_body(body, wire.NewScore)
+    admitted = await _admit(edge, request, board, proven)
+    receipt = await _known(edge, admitted, proven)
+    if receipt is None:
+        new = await _judged(edge, board, proven, claim, admitted)
+        receipt = await edge.ledger.append(new)
+        _pend(edge, new, receipt)
+    _refuse_other_content(receipt, proven)
+    return _accepted(board, admitted, receipt)
+
+
+def body_limit(board: Board) -> int:
+    """Bytes a submission to this board may have: its recording in base64, and some room."""
+    return _recording_limit(board) * 4 // 3 + OVERHEAD_BYTES
+
+
+def _authenticate(edge: Edge, request: web.Request, board: Board, body: bytes) -> _Proven:
+    """The proven sender. An unknown ticket and a wrong signature are told alike, and cost alike."""
+    signed = read_signature(request)
+    parsed = signed.parsed
+    ticket, key = edge.tickets.open(parsed.keyid)
+    is_genuine = signatures.verify_hmac_sha256(key, signed.base, parsed.signature)
+    if ticket is None or not is_genuine or parsed.tag is not signatures.Tag.RUN:
+        raise invalid()
+    signatures.check_algorithm(parsed, "hmac-sha256")
+    now_ms = edge.clock()
+    signatures.check_time(parsed, now_ms / 1000, edge.settings.clock_skew_s)
+    signatures.check_content_digest(signed.content_digest, body)
+    _check_ticket(request, ticket, board, now_ms)
+    return _Proven(ticket, parsed.nonce, hashlib.sha256(body).digest())
+
+
+def _check_ticket(request: web.Request, ticket: Ticket, board: Board, now_ms: int) -> None:
+    if board.policy.writes is Writes.TRUSTED:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
+    if ticket.board != board.name:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket is for another board")
+    if now_ms > ticket.expires_at_ms:
+        raise Problem(ProblemType.RUN_EXPIRED, "open a new run")
+    if "Authorization" in request.headers and bearer_of(request).subject != ticket.player:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket is another player's")
+
+
+async def _admit(edge: Edge, request: web.Request, board: Board, proven: _Proven) -> Admitted:
+    asking = Asking(proven.ticket.run, proven.ticket.player, client_name(edge, request))
+    admitted = await edge.submission_limits[board.name].admit(asking)
+    refuse_limited(admitted, board.policy.limits)
+    return admitted
+
+
+async def _known(edge: Edge, admitted: Admitted, proven: _Proven) -> Receipt | None:
+    """What the ledger already has of this run, if the index says that it has something."""
+    if admitted.admission is not Admission.KNOWN:
+        return None
+    return await edge.ledger.read(queries.receipt(proven.ticket.run))
+
+
+async def _judged(
+    edge: Edge, board: Board, proven: _Proven, body: wire.NewScore, admitted: Admitted
+) -> NewSubmission:
+    """The submission with its judgement. Raises `bounds-violation` for a claim that the game cannot give."""
+    claim = Claim(body.score, body.ticks, body.stats)
+    if not is_within_bounds(claim, board.policy):
+        raise Problem(ProblemType.BOUNDS_VIOLATION)
+    recording = _decode_recording(body.recording, board)
+    submission = _submission(edge, proven.ticket, claim, has_recording=recording is not None)
+    history = admitted.history or await _history(edge, proven.ticket)
+    return NewSubmission(
+        submission,
+        judge(submission, board.policy, history),
+        credential=f"run:{proven.ticket.run}",
+        nonce=proven.nonce,
+        content_digest=proven.content_digest,
+        recording=recording,
+        recording_digest=hashlib.sha256(recording).digest() if recording is not None else None,
+        simulator=f"sha256:{proven.ticket.simulator.hex()}",
+        policy_digest=board.digest,
+    )
+
+
+def _recording_limit(board: Board) -> int:
+    return board.policy.replay.recording_bytes if board.policy.replay else OPEN_RECORDING_BYTES
+
+
+def _decode_recording(text: str | None, board: Board) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        recording = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "recording: expected base64") from None
+    if len(recording) > _recording_limit(board):
+        raise Problem(ProblemType.PAYLOAD_TOO_LARGE, f"a recording may have {_recording_limit(board)} bytes")
+    return recording
+
+
+def _submission(edge: Edge, ticket: Ticket, claim: Claim, *, has_recording: bool) -> Submission:
+    return Submission(
+        ticket.run,
+        ticket.board,
+        ticket.player,
+        ticket.build,
+        ticket.seed,
+        ticket.issued_at_ms,
+        edge.clock(),
+        claim,
+        has_recording,
+    )
+
+
+async def _history(edge: Edge, ticket: Ticket) -> History:
+    """The history as the ledger has it, for when Redis could not tell."""
+    stored = await edge.ledger.read(queries.baselines_of(ticket.board, ticket.player))
+    known = {each.player: Baseline(each.count, each.mean, each.squares) for each in stored}
+    return History(known.get(ticket.player, EMPTY), known.get("", EMPTY))
+
+
+def _pend(edge: Edge, new: NewSubmission, receipt: Receipt) -> None:
+    """Has the index show it as pending; not awaited, since from here on the ledger answers for it."""
+    if not receipt.is_new or receipt.state is not State.PENDING:
+        return
+    run = new.submission
+    try:
+        edge.index.boards[run.board].pend(Pend(run.submission_id, run.player, run.received_at_ms))
+    except IndexUnavailable:
+        _log.warning(Event.INDEX_DOWN, board=run.board, submission=run.submission_id)
+
+
+def _refuse_other_content(receipt: Receipt, proven: _Proven) -> None:
+    """Raises if the run was submitted with another body: what stands under a run's id is never replaced."""
+    if receipt.content_digest == proven.content_digest:
+        return
+    if receipt.nonce == proven.nonce:
+        raise Problem(ProblemType.NONCE_REUSED)
+    raise Problem(ProblemType.RUN_ALREADY_SUBMITTED)
+
+
+def _accepted(board: Board, admitted: Admitted, receipt: Receipt) -> web.Response:
+    outcome = receipt.state.value if receipt.is_new else "replayed"
+    SUBMISSIONS.labels(receipt.board, outcome).inc()
+    _log.info(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
+    answer = wire.ScoreAccepted(
+        submission=receipt.submission_id,
+        board=receipt.board,
+        player=receipt.player,
+        score=receipt.score,
+        state=receipt.state.value,
+    )
+    headers = dict(rate_limit_headers(board.policy.limits.player, admitted.left))
+    if not receipt.is_new:
+        headers["Idempotency-Replayed"] = "true"
+    return json_response(answer, status=202, headers=headers)

@@ -1,0 +1,135 @@
+"""The one bootstrap: puts the parts together from the settings, with overrides for tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from redis import Redis as BlockingRedis
+
+from gateway.boards import keys
+from gateway.boards.admission import KeyedLimit, SubmissionLimits
+from gateway.boards.connection import connect, connect_blocking, refuse_evicting
+from gateway.boards.index import Index
+from gateway.boards.live import LiveFeed
+from gateway.boards.runs import OpenRuns
+from gateway.clock import Clock, wall_clock
+from gateway.edge.address import ClientAddresses
+from gateway.edge.context import Edge
+from gateway.edge.keyring import Keyring, load_keyring
+from gateway.edge.runs import PLAYER_RATE
+from gateway.edge.server_keys import ServerKeys
+from gateway.edge.tickets import Tickets
+from gateway.edge.tokens import Tokens
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.settings import Settings
+from gateway.steward.dispatch import RqJobs
+from gateway.steward.duties import Steward
+from policies.loader import Board, load_boards
+from policies.model import Order
+
+QUEUE_TIMEOUT_S = 2.0
+
+
+def load_policies(settings: Settings) -> Mapping[str, Board]:
+    """The boards of this deployment. Raises PolicyError."""
+    return load_boards(settings.policies_dir)
+
+
+def keyring_of(settings: Settings) -> Keyring:
+    """The keyring of this deployment. Raises SettingsError."""
+    configured = settings.master_key.get_secret_value() if settings.master_key else None
+    return load_keyring(settings.data_dir, configured)
+
+
+@asynccontextmanager
+async def open_ledger(settings: Settings) -> AsyncIterator[SqliteLedger]:
+    """The ledger, open. Raises LedgerUnavailable."""
+    ledger = SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue)
+    await ledger.open()
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
+@asynccontextmanager
+async def open_index(settings: Settings, boards: Mapping[str, Board]) -> AsyncIterator[Index]:
+    """The index's client; whether Redis is there shows when it is asked. Raises SettingsError if it may evict."""
+    client = connect(settings.redis_url, timeout_ms=settings.redis_timeout_ms)
+    try:
+        await refuse_evicting(client)
+        index = Index(client, _orders(boards))
+        yield index
+        await index.drained()
+    finally:
+        await client.aclose()
+
+
+@asynccontextmanager
+async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIterator[Edge]:
+    """A running edge without its listener."""
+    boards = load_policies(settings)
+    keyring = keyring_of(settings)
+    async with open_ledger(settings) as ledger, open_index(settings, boards) as index:
+        blocking = connect_blocking(settings.redis_url)
+        edge = _edge(settings, boards, keyring, ledger, index, LiveFeed(blocking, _orders(boards)), clock)
+        edge.live.start()
+        try:
+            yield edge
+        finally:
+            await edge.live.stop()
+            await blocking.aclose()
+
+
+@asynccontextmanager
+async def open_steward(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIterator[Steward]:
+    """A steward that is ready to do its rounds."""
+    boards = load_policies(settings)
+    async with open_ledger(settings) as ledger, open_index(settings, boards) as index:
+        queue = BlockingRedis.from_url(
+            settings.jobs_url, socket_timeout=QUEUE_TIMEOUT_S, socket_connect_timeout=QUEUE_TIMEOUT_S
+        )
+        yield Steward(settings, boards, ledger, index, RqJobs(queue), clock)
+        queue.close()
+
+
+def _orders(boards: Mapping[str, Board]) -> dict[str, Order]:
+    return {name: board.policy.order for name, board in boards.items()}
+
+
+def _edge(
+    settings: Settings,
+    boards: Mapping[str, Board],
+    keyring: Keyring,
+    ledger: SqliteLedger,
+    index: Index,
+    live: LiveFeed,
+    clock: Clock,
+) -> Edge:
+    client = index.client
+    return Edge(
+        settings=settings,
+        boards=boards,
+        clock=clock,
+        ledger=ledger,
+        index=index,
+        live=live,
+        submission_limits={
+            name: SubmissionLimits(client, name, board.policy.limits) for name, board in boards.items()
+        },
+        run_limits={name: _run_limit(index, board) for name, board in boards.items()},
+        open_runs={
+            name: OpenRuns(client, name, board.policy.limits.open_runs) for name, board in boards.items()
+        },
+        player_limit=KeyedLimit(client, PLAYER_RATE, keys.player_creation),
+        addresses=ClientAddresses(settings.trusted_proxies, keyring.derive(b"address")),
+        tickets=Tickets(keyring),
+        tokens=Tokens(keyring),
+        server_keys=ServerKeys(ledger),
+    )
+
+
+def _run_limit(index: Index, board: Board) -> KeyedLimit:
+    """Opening runs is limited like submitting them."""
+    return KeyedLimit(index.client, board.policy.limits.player, lambda who: keys.limit(board.name, "runs", who))
