@@ -1,0 +1,275 @@
+"""The asynchronous clients: one for a player's game, one for a trusted server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from yarl import URL
+
+from scoregate_client.errors import ScoregateError
+from scoregate_client.models import Entry, EntryPage, Player, Run, Submission
+from scoregate_client.signing import Parameters, Target, sign_for_run, sign_for_server
+
+SIGNATURE_LIFETIME_S = 300
+"""The longest the gateway allows, since a repetition sends the same signature."""
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
+"""A gateway that asks for a longer pause than this gets no repetition; its refusal is raised."""
+TIMEOUT = aiohttp.ClientTimeout(total=30)
+
+Sign = Callable[[Target, bytes, int], dict[str, str]]
+"""Header fields for a target, a body, and the time (unix seconds) at which it is signed."""
+
+
+class _Connection:
+    """Requests to one gateway, over a session of its own or one that is lent to it."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        session: aiohttp.ClientSession | None = None,
+        attempts: int = 5,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if attempts < 1:
+            raise ValueError("At least one attempt is needed.")
+        self._base_url = str(URL(base_url)).rstrip("/")
+        self._session = session
+        self._owns_session = session is None
+        self._attempts = attempts
+        self._clock = clock
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the session, unless it was lent."""
+        if self._owns_session and self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _post_signed(self, path: str, document: Mapping[str, Any], sign: Sign) -> dict[str, Any]:
+        url, body = self._url(path), _json_bytes(document)
+        target = Target("POST", _authority(url), url.raw_path, url.raw_query_string)
+        try:
+            return await self._send("POST", url, sign(target, body, int(self._clock())), body)
+        except ScoregateError as refusal:
+            if refusal.name != "signature-expired" or refusal.server_time is None:
+                raise
+            return await self._send("POST", url, sign(target, body, refusal.server_time), body)
+
+    async def _get(
+        self, path: str, headers: Mapping[str, str] | None = None, **query: str | int
+    ) -> dict[str, Any]:
+        return await self._send("GET", self._url(path, **query), headers or {}, None)
+
+    async def _send(
+        self,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        repeatable: bool = True,
+    ) -> dict[str, Any]:
+        """The answer's JSON; sends again after a 503 and, if `repeatable`, after a lost connection."""
+        for attempt in range(1, self._attempts + 1):
+            is_last = attempt == self._attempts
+            pause_s = min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S)
+            try:
+                status, retry_after, document = await self._exchange(method, url, headers, body)
+            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError):
+                if not repeatable or is_last:
+                    raise
+            else:
+                if status < HTTPStatus.MULTIPLE_CHOICES and document:
+                    return document
+                pause_s = _pause_of(retry_after, pause_s)
+                if status != HTTPStatus.SERVICE_UNAVAILABLE or is_last or pause_s > LONGEST_PAUSE_S:
+                    raise ScoregateError(status, document)
+            await asyncio.sleep(pause_s)
+        raise AssertionError("unreachable")
+
+    async def _exchange(
+        self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None
+    ) -> tuple[int, str | None, dict[str, Any]]:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=TIMEOUT)
+        request = self._session.request(method, url, headers=headers, data=body, allow_redirects=False)
+        async with request as response:
+            return response.status, response.headers.get("Retry-After"), _document_of(await response.read())
+
+    def _url(self, path: str, **query: str | int) -> URL:
+        # encoded=True: what is signed is what is sent, so nothing may be quoted again on the way.
+        return URL(self._base_url + path + (f"?{urlencode(query)}" if query else ""), encoded=True)
+
+
+class ScoregateClient(_Connection):
+    """What a game needs for one player: open runs, submit them, read boards.
+
+    `token` is the player's bearer token; `create_player` fetches and keeps one. Every method raises
+    `ScoregateError` for a refusal, and aiohttp's connection errors when no attempt reached the gateway.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        token: str | None = None,
+        session: aiohttp.ClientSession | None = None,
+        attempts: int = 5,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(base_url, session=session, attempts=attempts, clock=clock)
+        self.token = token
+
+    async def create_player(self, name: str) -> Player:
+        """A new player, for whom this client acts from now on."""
+        player = Player.from_json(await self._post("/v1/players", {"name": name}, {}))
+        self.token = player.token
+        return player
+
+    async def open_run(self, board: str, build: str) -> Run:
+        """A new run of this player."""
+        return Run.from_json(await self._post(f"{_board_path(board)}/runs", {"build": build}, self._bearer()))
+
+    async def submit(
+        self, run: Run, score: int, ticks: int, stats: Mapping[str, int], recording: bytes
+    ) -> Submission:
+        """The submission of a run, once the gateway has stored it; safe to call again with the same claim."""
+        claim = {
+            "score": score,
+            "ticks": ticks,
+            "stats": dict(stats),
+            "recording": b64encode(recording).decode("ascii"),
+        }
+
+        def sign(target: Target, body: bytes, now_s: int) -> dict[str, str]:
+            return sign_for_run(
+                run.key, target, body, _parameters(now_s, run.ticket, "hmac-sha256", "scoregate-run")
+            )
+
+        return Submission.from_json(await self._post_signed(f"{_board_path(run.board)}/scores", claim, sign))
+
+    async def submission(self, submission: str) -> Submission:
+        """A submission of this player, as it stands now."""
+        return Submission.from_json(
+            await self._get(f"/v1/submissions/{_segment(submission)}", self._bearer())
+        )
+
+    async def entries(
+        self, board: str, *, window: str = "alltime", offset: int = 0, limit: int = 25
+    ) -> EntryPage:
+        """A part of the board, from rank `offset` + 1 on."""
+        document = await self._get(f"{_board_path(board)}/entries", window=window, offset=offset, limit=limit)
+        entries = tuple(Entry.from_json(item) for item in document["entries"])
+        return EntryPage(document["board"], document["window"], document["total"], entries)
+
+    async def entry(self, board: str, player: str, *, window: str = "alltime") -> Entry:
+        """The entry of one player; a `ScoregateError` named `not-found` if there is none."""
+        return Entry.from_json(await self._get(_entry_path(board, player), window=window))
+
+    async def around(self, board: str, player: str, *, radius: int = 5) -> tuple[Entry, ...]:
+        """The entries up to `radius` ranks above and below a player, with the player's own."""
+        document = await self._get(f"{_entry_path(board, player)}/around", radius=radius)
+        return tuple(Entry.from_json(item) for item in document["entries"])
+
+    async def _post(
+        self, path: str, document: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> dict[str, Any]:
+        # Not repeatable: a lost answer may have created something, and a second one is not the same.
+        headers = {**headers, "Content-Type": "application/json"}
+        return await self._send("POST", self._url(path), headers, _json_bytes(document), repeatable=False)
+
+    def _bearer(self) -> dict[str, str]:
+        if self.token is None:
+            raise ValueError("A token is needed: pass one, or call create_player first.")
+        return {"Authorization": f"Bearer {self.token}"}
+
+
+class ServerClient(_Connection):
+    """What a trusted server needs: writing entries, signed with its registered Ed25519 key."""
+
+    def __init__(
+        self,
+        base_url: str,
+        keyid: str,
+        private_key: Ed25519PrivateKey,
+        *,
+        session: aiohttp.ClientSession | None = None,
+        attempts: int = 5,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(base_url, session=session, attempts=attempts, clock=clock)
+        self._keyid = keyid
+        self._private_key = private_key
+
+    async def write_entry(self, board: str, operation: str, player: str, score: int) -> dict[str, Any]:
+        """The gateway's answer to a write; `operation` is an id of yours, which is never written twice."""
+        document = {"operation": operation, "player": player, "score": score}
+        return await self._post_signed(f"{_board_path(board)}/entries", document, self._sign)
+
+    def _sign(self, target: Target, body: bytes, now_s: int) -> dict[str, str]:
+        parameters = _parameters(now_s, self._keyid, "ed25519", "scoregate-server")
+        return sign_for_server(self._private_key, target, body, parameters)
+
+
+def _parameters(now_s: int, keyid: str, alg: str, tag: str) -> Parameters:
+    return Parameters(now_s, now_s + SIGNATURE_LIFETIME_S, secrets.token_urlsafe(18), keyid, tag, alg)
+
+
+def _authority(url: URL) -> str:
+    host = (url.raw_host or "").lower()
+    host = f"[{host}]" if ":" in host else host
+    return host if url.is_default_port() else f"{host}:{url.port}"
+
+
+def _segment(value: str) -> str:
+    return quote(value, safe="")
+
+
+def _board_path(board: str) -> str:
+    return f"/v1/boards/{_segment(board)}"
+
+
+def _entry_path(board: str, player: str) -> str:
+    return f"{_board_path(board)}/entries/{_segment(player)}"
+
+
+def _json_bytes(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+
+
+def _document_of(body: bytes) -> dict[str, Any]:
+    # No JSON object: the answer of something in front of the gateway, of which the status is all we have.
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _pause_of(retry_after: str | None, otherwise_s: float) -> float:
+    if retry_after is None or not (retry_after.isascii() and retry_after.isdigit()):
+        return otherwise_s
+    return float(retry_after)

@@ -1,0 +1,28 @@
+"""The one error that the gateway's refusals become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class ScoregateError(Exception):
+    """A refusal of the gateway: HTTP status, stable name, and the whole problem document (RFC 9457)."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        self.status = status
+        self.problem = dict(problem)
+        super().__init__(
+            f"{status} {self.name}: {problem.get('detail') or problem.get('title') or 'no detail'}"
+        )
+
+    @property
+    def name(self) -> str:
+        """The last segment of the problem's type, such as `run-expired`; `about:blank` if there is none."""
+        return str(self.problem.get("type", "about:blank")).rpartition("/")[2]
+
+    @property
+    def server_time(self) -> int | None:
+        """The gateway's clock in unix seconds, when it refused a signature for its time."""
+        value = self.problem.get("server_time")
+        return value if type(value) is int else None

@@ -1,0 +1,87 @@
+"""What the gateway answers, as frozen dataclasses; members that this version does not know are left out."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+
+class _Document:
+    """Reads a dataclass from a JSON object; KeyError if a required member is missing."""
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """The object of a JSON document."""
+        names = {item.name for item in fields(cls)}  # type: ignore[arg-type]
+        return cls(**{name: value for name, value in document.items() if name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class Player(_Document):
+    """A player and the bearer token that acts for them."""
+
+    player: str
+    name: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Run(_Document):
+    """An open run: seed for the game, ticket and key for the submission. Times are RFC 3339, UTC."""
+
+    run: str
+    ticket: str = field(repr=False)
+    key: bytes = field(repr=False)
+    seed: int
+    board: str
+    player: str
+    build: str
+    simulator: str
+    ticks_per_second: int
+    checkpoint_ticks: int
+    issued_at: str
+    expires_at: str
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """The run of a JSON document, in which the key is base64 and the seed a decimal string."""
+        decoded = {"key": b64decode(document["key"], validate=True), "seed": int(document["seed"])}
+        return super(Run, cls).from_json({**document, **decoded})
+
+
+@dataclass(frozen=True, slots=True)
+class Submission(_Document):
+    """A submission and its state; `reason` is a coarse class, `rank` None while the score does not count."""
+
+    submission: str
+    board: str
+    player: str
+    score: int
+    state: str
+    reason: str | None = None
+    rank: int | None = None
+    received_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(_Document):
+    """A standing as readers see it."""
+
+    rank: int
+    player: str
+    name: str
+    score: int
+    achieved_at: str | None = None
+    submission: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPage:
+    """A part of a board's window, and how many entries the window has."""
+
+    board: str
+    window: str
+    total: int
+    entries: tuple[Entry, ...]

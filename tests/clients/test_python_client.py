@@ -1,0 +1,622 @@
+"""The Python client: its bytes are those of the vectors, and the gateway's verifier accepts what it sends."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+from base64 import b64decode
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+from scoregate_client import (
+    Entry,
+    Run,
+    ScoregateClient,
+    ScoregateError,
+    ServerClient,
+    encode_recording,
+    signing,
+)
+from scoregate_client.client import _authority
+from scoregate_client.models import Player
+
+from gateway.edge.problems import Problem, ProblemType, problem_response
+from gateway.edge.signatures import (
+    ED25519,
+    HMAC_SHA256,
+    ParsedSignature,
+    Tag,
+    check_algorithm,
+    check_content_digest,
+    check_time,
+    load_server_public_key,
+    parse,
+    signature_base,
+    verify_ed25519,
+    verify_hmac_sha256,
+)
+
+ROOT = Path(__file__).parents[2]
+VECTORS = json.loads((ROOT / "clients" / "vectors" / "signing.json").read_text("utf-8"))["vectors"]
+KEY = bytes(range(32))
+PRIVATE_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32, 64)))
+NOW = 1_700_000_000
+
+each_vector = pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
+
+
+def client_headers(vector: dict[str, Any]) -> dict[str, str]:
+    """What the client sends for a vector."""
+    request, key = vector["request"], vector["key"]
+    target = signing.Target(request["method"], request["authority"], request["path"], request["query"])
+    parameters, body = signing.Parameters(**vector["parameters"]), request["body"].encode("utf-8")
+    if key["algorithm"] == HMAC_SHA256:
+        return signing.sign_for_run(b64decode(key["secret"]), target, body, parameters)
+    return signing.sign_for_server(
+        Ed25519PrivateKey.from_private_bytes(b64decode(key["seed"])), target, body, parameters
+    )
+
+
+def gateway_base(vector: dict[str, Any]) -> tuple[ParsedSignature, bytes]:
+    """What the gateway reads from a vector, and the base it computes."""
+    request, expected = vector["request"], vector["expected"]
+    parsed = parse(expected["signature_input"], expected["signature"])
+    return parsed, signature_base(
+        parsed,
+        method=request["method"],
+        authority=request["authority"],
+        path=request["path"],
+        query="?" + request["query"],
+        content_type=request["content_type"],
+        content_digest=expected["content_digest"],
+    )
+
+
+def gateway_verifies(vector: dict[str, Any]) -> bool:
+    """Whether the gateway accepts a vector."""
+    parsed, base = gateway_base(vector)
+    key = vector["key"]
+    check_algorithm(parsed, key["algorithm"])
+    check_time(parsed, parsed.created, 0)
+    check_content_digest(vector["expected"]["content_digest"], vector["request"]["body"].encode("utf-8"))
+    if key["algorithm"] == HMAC_SHA256:
+        return verify_hmac_sha256(b64decode(key["secret"]), base, parsed.signature)
+    return verify_ed25519(load_server_public_key(b64decode(key["public"])), base, parsed.signature)
+
+
+@each_vector
+def test_the_client_makes_exactly_the_bytes_of_a_vector(vector: dict[str, Any]) -> None:
+    """Digest, parameters, base and both signature fields."""
+    request, expected = vector["request"], vector["expected"]
+    headers = client_headers(vector)
+    target = signing.Target(request["method"], request["authority"], request["path"], request["query"])
+    params_text = signing.signature_params(signing.Parameters(**vector["parameters"]))
+
+    assert expected["signature_params"] == params_text
+    assert expected["signature_base"].encode("ascii") == signing.signature_base(
+        target, expected["content_digest"], params_text
+    )
+    assert {
+        "Content-Type": request["content_type"],
+        "Content-Digest": expected["content_digest"],
+        "Signature-Input": expected["signature_input"],
+        "Signature": expected["signature"],
+    } == headers
+
+
+@each_vector
+def test_the_gateway_accepts_every_vector(vector: dict[str, Any]) -> None:
+    """The gateway's verifier computes the same base, reads the same parameters and verifies the signature."""
+    parsed, base = gateway_base(vector)
+    parameters = vector["parameters"]
+    assert vector["expected"]["signature_base"].encode("ascii") == base
+    assert parameters == {name: getattr(parsed, name) for name in parameters if name != "tag"} | {
+        "tag": parsed.tag.value
+    }
+    assert gateway_verifies(vector)
+
+
+@each_vector
+@pytest.mark.parametrize("part", ["method", "authority", "path", "query", "content_type"])
+def test_the_gateway_refuses_every_vector_with_one_part_changed(vector: dict[str, Any], part: str) -> None:
+    """So the vectors cannot be passed by a verifier that says yes."""
+    changed = copy.deepcopy(vector)
+    changed["request"][part] += "x"
+    assert not gateway_verifies(changed)
+
+
+def test_the_client_imports_nothing_of_the_gateway() -> None:
+    """The client is installed alone."""
+    packages = {"gateway", "policies", "replay", "scoregate", "validators"}
+    for path in (ROOT / "clients" / "python" / "scoregate_client").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not packages & {name.partition(".")[0] for name in names}, path.name
+
+
+@pytest.mark.parametrize(
+    ("inputs", "checkpoints", "checkpoint_ticks", "expected"),
+    [
+        ([0], [], 0, "53475231 01 00 01 0100"),
+        ([5, 5, 5], [], 0, "53475231 03 00 01 0305"),
+        ([1, 2, 2], [], 4, "53475231 03 04 02 0101 0202"),
+        (
+            [1, 2, 1],
+            [255, 2**64 - 1, 0],
+            1,
+            "53475231 03 01 03 0101 0102 0101 ff00000000000000 ffffffffffffffff 0000000000000000",
+        ),
+        ([2**32 - 1] * 128, [1], 100, "53475231 8001 64 01 8001 ffffffff0f 0100000000000000"),
+        ([127, 128], [], 0, "53475231 02 00 02 017f 018001"),
+    ],
+)
+def test_recordings_are_the_bytes_of_the_container(
+    inputs: list[int], checkpoints: list[int], checkpoint_ticks: int, expected: str
+) -> None:
+    """Worked out by hand: magic, ticks, checkpoint interval, number of runs, runs, little-endian hashes."""
+    assert bytes.fromhex(expected) == encode_recording(inputs, checkpoints, checkpoint_ticks)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "checkpoints", "checkpoint_ticks"),
+    [
+        ([], [], 0),
+        ([-1], [], 0),
+        ([2**32], [], 0),
+        ([1], [], -1),
+        ([1], [1], 0),
+        ([1, 1], [1], 1),
+        ([1, 1], [1, 2, 3], 1),
+        ([1], [-1], 1),
+        ([1], [2**64], 1),
+    ],
+)
+def test_what_the_container_cannot_hold_is_refused(
+    inputs: list[int], checkpoints: list[int], checkpoint_ticks: int
+) -> None:
+    """Numbers out of range, no ticks, and too few or too many checkpoints."""
+    with pytest.raises(ValueError, match=r"recording|checkpoint"):
+        encode_recording(inputs, checkpoints, checkpoint_ticks)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=300), st.integers(0, 20))
+def test_equal_neighbours_are_one_run(inputs: list[int], checkpoint_ticks: int) -> None:
+    """The recorded runs, expanded, are the inputs, and no two neighbours are equal."""
+    checkpoints = [7] * (len(inputs) // checkpoint_ticks if checkpoint_ticks else 0)
+    data = encode_recording(inputs, checkpoints, checkpoint_ticks)
+    numbers = read_varints(data[4 : len(data) - 8 * len(checkpoints)])
+    runs = list(zip(numbers[3::2], numbers[4::2], strict=True))
+    assert [len(inputs), checkpoint_ticks, len(runs)] == numbers[:3]
+    assert inputs == [word for length, word in runs for _ in range(length)]
+    assert all(one[1] != two[1] for one, two in pairwise(runs))
+
+
+def read_varints(data: bytes) -> list[int]:
+    """The numbers of a sequence of unsigned LEB128."""
+    numbers, value, shift = [], 0, 0
+    for byte in data:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append(value)
+            value, shift = 0, 0
+    return numbers
+
+
+RUN_DOCUMENT = {
+    "run": "r_1",
+    "ticket": "the.ticket",
+    "key": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+    "seed": "18446744073709551615",
+    "board": "arcade",
+    "player": "p_1",
+    "build": "arcade-1",
+    "simulator": "sha256:00",
+    "ticks_per_second": 60,
+    "checkpoint_ticks": 600,
+    "issued_at": "2026-11-20T00:00:00Z",
+    "expires_at": "2026-11-20T01:00:00Z",
+    "a_later_addition": 1,
+}
+SUBMISSION_DOCUMENT = {
+    "submission": "r_1",
+    "board": "arcade",
+    "player": "p_1",
+    "score": 7,
+    "state": "pending",
+}
+ENTRY_DOCUMENT = {
+    "rank": 1,
+    "player": "p/1",
+    "name": "Ada",
+    "score": 7,
+    "achieved_at": "2026-11-20T00:00:00Z",
+    "submission": "r_1",
+}
+Script = Callable[["FakeGateway", web.Request], Awaitable[web.StreamResponse]]
+
+
+class FakeGateway:
+    """A gateway that verifies with the real verifier, and follows a script for its first answers."""
+
+    def __init__(self, *script: Script, now_s: float = NOW) -> None:
+        self.script = list(script)
+        self.now_s = now_s
+        self.seen: list[tuple[str, str, dict[str, str], bytes]] = []
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """The scripted answer, or the one the real gateway would give."""
+        self.seen.append((request.method, request.raw_path, dict(request.headers), await request.read()))
+        try:
+            if self.script:
+                return await self.script.pop(0)(self, request)
+            return await self.honest(request)
+        except Problem as problem:
+            return problem_response(problem)
+
+    async def honest(self, request: web.Request) -> web.Response:
+        """What a gateway answers to a request in order."""
+        if "Signature" in request.headers:
+            tag = await self.verify(request)
+            return web.json_response(
+                SUBMISSION_DOCUMENT | {"operation": "o"}, status=202 if tag is Tag.RUN else 200
+            )
+        path = request.path
+        if path == "/v1/players":
+            return web.json_response({"player": "p_1", "name": "Ada", "token": "secret-token"}, status=201)
+        if path.endswith("/runs"):
+            return web.json_response(RUN_DOCUMENT, status=201)
+        if path.startswith("/v1/submissions/"):
+            return web.json_response(SUBMISSION_DOCUMENT | {"rank": 3})
+        if path.endswith(("/entries", "/around")):
+            page = {"board": "arcade", "window": "alltime", "total": 9, "entries": [ENTRY_DOCUMENT]}
+            return web.json_response(page)
+        return web.json_response(ENTRY_DOCUMENT)
+
+    async def verify(self, request: web.Request) -> Tag:
+        """Who signed; the steps and their order are the edge's."""
+        headers = request.headers
+        parsed = parse(headers.get("Signature-Input"), headers.get("Signature"))
+        path, _, query = request.raw_path.partition("?")
+        base = signature_base(
+            parsed,
+            method=request.method,
+            authority=headers["Host"],
+            path=path,
+            query="?" + query,
+            content_type=headers["Content-Type"],
+            content_digest=headers["Content-Digest"],
+        )
+        if parsed.tag is Tag.RUN:
+            check_algorithm(parsed, HMAC_SHA256)
+            verified = parsed.keyid == "the.ticket" and verify_hmac_sha256(KEY, base, parsed.signature)
+        else:
+            check_algorithm(parsed, ED25519)
+            verified = parsed.keyid == "server-1" and verify_ed25519(
+                PRIVATE_KEY.public_key(), base, parsed.signature
+            )
+        if not verified:
+            raise Problem(ProblemType.SIGNATURE_INVALID)
+        check_time(parsed, self.now_s, 5)
+        check_content_digest(headers["Content-Digest"], await request.read())
+        return parsed.tag
+
+
+class Serving:
+    """The base URL of a fake gateway, while it serves."""
+
+    def __init__(self, gateway: FakeGateway) -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", gateway.answer)
+        self.server = TestServer(app)
+
+    async def __aenter__(self) -> str:
+        await self.server.start_server()
+        return str(self.server.make_url("/"))
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.server.close()
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that the client takes, none of which lasts."""
+    taken: list[float] = []
+
+    async def note(seconds: float) -> None:
+        taken.append(seconds)
+
+    monkeypatch.setattr("scoregate_client.client.asyncio", SimpleNamespace(sleep=note))
+    return taken
+
+
+def a_client(url: str, **options: Any) -> ScoregateClient:
+    """A client with a token and a clock that stands still."""
+    return ScoregateClient(
+        url, token="secret-token", clock=options.pop("clock", lambda: NOW + 0.5), **options
+    )
+
+
+async def submit(client: ScoregateClient, board: str = "arcade") -> Any:
+    """A submission of the run of `RUN_DOCUMENT`."""
+    run = Run.from_json(RUN_DOCUMENT | {"board": board})
+    return await client.submit(run, 7, 3, {"coins": 1}, b"SGR1...")
+
+
+async def drop(_gateway: FakeGateway, request: web.Request) -> web.StreamResponse:
+    """Loses the connection instead of answering."""
+    assert request.transport is not None
+    request.transport.close()
+    return web.Response()
+
+
+def busy(retry_after: str | None) -> Script:
+    """Answers 503."""
+
+    async def answer(_gateway: FakeGateway, _request: web.Request) -> web.StreamResponse:
+        headers = {} if retry_after is None else {"Retry-After": retry_after}
+        raise Problem(ProblemType.DEPENDENCY_UNAVAILABLE, headers=headers)
+
+    return answer
+
+
+async def test_a_player_plays_a_run() -> None:
+    """Create a player, open a run, submit it; the gateway's verifier accepts the signature."""
+    gateway = FakeGateway()
+    async with Serving(gateway) as url, ScoregateClient(url, clock=lambda: NOW) as client:
+        player = await client.create_player("Ada")
+        run = await client.open_run("arcade", "arcade-1")
+        submission = await client.submit(run, 7, 3, {"coins": 1}, b"SGR1")
+
+    assert Player("p_1", "Ada", "secret-token") == player
+    assert (run.key, run.seed, run.checkpoint_ticks) == (KEY, 2**64 - 1, 600)
+    assert (submission.submission, submission.state, submission.rank) == ("r_1", "pending", None)
+    create, opened, submitted = gateway.seen
+    assert (*create[:2], create[3]) == ("POST", "/v1/players", b'{"name":"Ada"}')
+    assert (*opened[:2], opened[3]) == ("POST", "/v1/boards/arcade/runs", b'{"build":"arcade-1"}')
+    assert opened[2]["Authorization"] == "Bearer secret-token"
+    assert submitted[:2] == ("POST", "/v1/boards/arcade/scores")
+    assert json.loads(submitted[3]) == {
+        "score": 7,
+        "ticks": 3,
+        "stats": {"coins": 1},
+        "recording": "U0dSMQ==",
+    }
+
+
+def test_secrets_do_not_stand_in_the_text_of_objects() -> None:
+    """Token, ticket and key stay out of logs."""
+    text = repr(Run.from_json(RUN_DOCUMENT)) + repr(Player("p_1", "Ada", "secret-token"))
+    assert not any(secret in text for secret in ("secret-token", "the.ticket", repr(KEY)))
+
+
+async def test_names_are_quoted_and_signed_as_they_are_sent() -> None:
+    """A board with odd characters stays one path segment, and the signature still verifies."""
+    gateway = FakeGateway()
+    async with Serving(gateway) as url, a_client(url) as client:
+        await submit(client, "a/b?ü%41")
+    assert gateway.seen[0][1] == "/v1/boards/a%2Fb%3F%C3%BC%2541/scores"
+
+
+@pytest.mark.parametrize(
+    "fault", [drop, busy("0"), busy(None)], ids=["connection lost", "503", "503 without pause"]
+)
+async def test_a_submission_is_repeated_with_the_very_same_bytes(fault: Script, pauses: list[float]) -> None:
+    """Twice a fault, then the answer; all three requests are equal."""
+    gateway = FakeGateway(fault, fault)
+    async with Serving(gateway) as url, a_client(url) as client:
+        assert (await submit(client)).state == "pending"
+    assert len(gateway.seen) == 3
+    assert gateway.seen[0] == gateway.seen[1] == gateway.seen[2]
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "expected"),
+    [("7", 7.0), (None, 0.5), ("Fri, 20 Nov 2026 10:00:00 GMT", 0.5), ("-2", 0.5)],
+)
+async def test_retry_after_is_honoured(retry_after: str | None, expected: float, pauses: list[float]) -> None:
+    """A pause in seconds is taken; anything else gives the client's own first pause."""
+    gateway = FakeGateway(busy(retry_after))
+    async with Serving(gateway) as url, a_client(url) as client:
+        await submit(client)
+    assert [expected] == pauses
+
+
+async def test_pauses_grow_and_attempts_end(pauses: list[float]) -> None:
+    """After the last attempt the refusal is raised."""
+    gateway = FakeGateway(*[busy(None)] * 9)
+    async with Serving(gateway) as url, a_client(url, attempts=4) as client:
+        with pytest.raises(ScoregateError) as caught:
+            await submit(client)
+    assert (caught.value.status, caught.value.name) == (503, "dependency-unavailable")
+    assert (pauses, len(gateway.seen)) == ([0.5, 1.0, 2.0], 4)
+
+
+async def test_a_pause_that_is_too_long_is_left_to_the_caller(pauses: list[float]) -> None:
+    """The client neither waits for minutes nor comes back before it may."""
+    gateway = FakeGateway(busy("31"))
+    async with Serving(gateway) as url, a_client(url) as client:
+        with pytest.raises(ScoregateError):
+            await submit(client)
+    assert (pauses, len(gateway.seen)) == ([], 1)
+
+
+async def test_a_connection_that_stays_lost_is_raised(pauses: list[float]) -> None:
+    """It is the error of aiohttp, after the last attempt."""
+    gateway = FakeGateway(*[drop] * 9)
+    async with Serving(gateway) as url, a_client(url, attempts=3) as client:
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await submit(client)
+    assert len(gateway.seen) == 3
+
+
+async def test_opening_a_run_is_not_repeated_after_a_lost_connection(pauses: list[float]) -> None:
+    """It may have been opened; a 503 however was refused, and is repeated."""
+    gateway = FakeGateway(drop, busy("0"))
+    async with Serving(gateway) as url, a_client(url) as client:
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await client.open_run("arcade", "arcade-1")
+        assert (await client.open_run("arcade", "arcade-1")).run == "r_1"
+    assert len(gateway.seen) == 3
+
+
+@pytest.mark.parametrize("offset_s", [-600, 300, 86_400])
+async def test_S16_a_wrong_clock_is_healed_by_signing_once_more(offset_s: int, pauses: list[float]) -> None:
+    """The gateway tells its time, and the second signature, over the same body, is accepted."""
+    gateway = FakeGateway()
+    async with Serving(gateway) as url, a_client(url, clock=lambda: NOW + offset_s) as client:
+        assert (await submit(client)).state == "pending"
+    first, second = gateway.seen
+    assert first[3] == second[3]
+    assert first[2]["Signature-Input"] != second[2]["Signature-Input"]
+    assert f";created={NOW};" in second[2]["Signature-Input"]
+    nonces = {seen[2]["Signature-Input"].partition('nonce="')[2].partition('"')[0] for seen in gateway.seen}
+    assert len(nonces) == 2
+
+
+async def test_S16_it_signs_once_more_and_not_again() -> None:
+    """A gateway that goes on refusing is believed."""
+
+    async def expired(_gateway: FakeGateway, _request: web.Request) -> web.StreamResponse:
+        raise Problem(ProblemType.SIGNATURE_EXPIRED, server_time=NOW)
+
+    gateway = FakeGateway(expired, expired, expired)
+    async with Serving(gateway) as url, a_client(url) as client:
+        with pytest.raises(ScoregateError) as caught:
+            await submit(client)
+    assert (caught.value.name, len(gateway.seen)) == ("signature-expired", 2)
+
+
+async def test_S16_only_a_refusal_for_time_is_signed_again() -> None:
+    """Another refusal that happens to tell the time is final."""
+
+    async def refuse(_gateway: FakeGateway, _request: web.Request) -> web.StreamResponse:
+        raise Problem(ProblemType.RUN_EXPIRED, server_time=NOW)
+
+    gateway = FakeGateway(refuse)
+    async with Serving(gateway) as url, a_client(url) as client:
+        with pytest.raises(ScoregateError, match="run-expired"):
+            await submit(client)
+    assert len(gateway.seen) == 1
+
+
+async def test_a_refusal_carries_its_problem_document(pauses: list[float]) -> None:
+    """Status, stable name, detail and extensions, without a repetition."""
+
+    async def refuse(_gateway: FakeGateway, _request: web.Request) -> web.StreamResponse:
+        raise Problem(ProblemType.BOUNDS_VIOLATION, "Too good.", limit=5)
+
+    gateway = FakeGateway(refuse)
+    async with Serving(gateway) as url, a_client(url) as client:
+        with pytest.raises(ScoregateError, match=r"422 bounds-violation: Too good\.") as caught:
+            await submit(client)
+    assert (caught.value.status, caught.value.problem["limit"], caught.value.server_time) == (422, 5, None)
+    assert len(gateway.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "text"), [(502, "<h1>Bad gateway</h1>"), (200, "<h1>Log in</h1>"), (302, "[]")]
+)
+async def test_an_answer_of_something_else_is_an_error_too(status: int, text: str) -> None:
+    """Proxies and portals do not speak JSON, and redirects are not followed: the target is signed."""
+
+    async def answer(_gateway: FakeGateway, _request: web.Request) -> web.StreamResponse:
+        return web.Response(status=status, text=text, headers={"Location": "/elsewhere"})
+
+    gateway = FakeGateway(answer)
+    async with Serving(gateway) as url, a_client(url) as client:
+        with pytest.raises(ScoregateError) as caught:
+            await submit(client)
+    assert (status, "about:blank", 1) == (caught.value.status, caught.value.name, len(gateway.seen))
+
+
+async def test_boards_and_submissions_are_read() -> None:
+    """Paths, queries and who must be known."""
+    gateway = FakeGateway()
+    async with Serving(gateway) as url, a_client(url) as client:
+        page = await client.entries("arcade", window="daily", offset=50, limit=10)
+        entry = await client.entry("arcade", "p/1")
+        around = await client.around("arcade", "p/1", radius=2)
+        submission = await client.submission("r_1")
+
+    assert Entry(**ENTRY_DOCUMENT) == entry  # type: ignore[arg-type]
+    assert (9, (entry,)) == (page.total, page.entries)
+    assert (entry,) == around
+    assert submission.rank == 3
+    assert [path for _, path, _, _ in gateway.seen] == [
+        "/v1/boards/arcade/entries?window=daily&offset=50&limit=10",
+        "/v1/boards/arcade/entries/p%2F1?window=alltime",
+        "/v1/boards/arcade/entries/p%2F1/around?radius=2",
+        "/v1/submissions/r_1",
+    ]
+    assert ["Authorization" in headers for _, _, headers, _ in gateway.seen] == [False, False, False, True]
+
+
+async def test_a_client_without_a_token_says_so() -> None:
+    """Before anything is sent."""
+    async with ScoregateClient("http://localhost:1") as client:
+        with pytest.raises(ValueError, match="token"):
+            await client.open_run("arcade", "arcade-1")
+
+
+async def test_a_trusted_server_writes(pauses: list[float]) -> None:
+    """Signed with its key, repeated with the same bytes."""
+    gateway = FakeGateway(busy("0"))
+    async with (
+        Serving(gateway) as url,
+        ServerClient(url, "server-1", PRIVATE_KEY, clock=lambda: NOW) as server,
+    ):
+        answer = await server.write_entry("arcade", "match-1/ada", player="p_1", score=-5)
+    assert answer["operation"] == "o"
+    assert gateway.seen[0] == gateway.seen[1]
+    assert gateway.seen[0][1] == "/v1/boards/arcade/entries"
+    assert json.loads(gateway.seen[0][3]) == {"operation": "match-1/ada", "player": "p_1", "score": -5}
+    assert 'tag="scoregate-server"' in gateway.seen[0][2]["Signature-Input"]
+
+
+async def test_another_server_key_is_refused() -> None:
+    """The control is the test above."""
+    gateway = FakeGateway()
+    stranger = Ed25519PrivateKey.generate()
+    async with Serving(gateway) as url, ServerClient(url, "server-1", stranger, clock=lambda: NOW) as server:
+        with pytest.raises(ScoregateError) as caught:
+            await server.write_entry("arcade", "o", "p_1", 5)
+    assert caught.value.name == "signature-invalid"
+
+
+async def test_a_lent_session_stays_open() -> None:
+    """Its owner closes it."""
+    gateway = FakeGateway()
+    async with Serving(gateway) as url, aiohttp.ClientSession() as session:
+        async with a_client(url, session=session) as client:
+            await submit(client)
+        assert not session.closed
+
+
+@pytest.mark.parametrize(
+    ("base_url", "authority"),
+    [
+        ("https://Scores.Example", "scores.example"),
+        ("https://scores.example:443/", "scores.example"),
+        ("http://scores.example:443", "scores.example:443"),
+        ("http://[::1]:80", "[::1]"),
+        ("http://[::1]:8080", "[::1]:8080"),
+        ("https://münchen.example", "xn--mnchen-3ya.example"),
+    ],
+)
+def test_the_authority_is_that_of_the_host_field(base_url: str, authority: str) -> None:
+    """Lower case, ASCII, and the default port left out."""
+    client = ScoregateClient(base_url)
+    assert authority == _authority(client._url("/v1/boards"))
