@@ -1,0 +1,295 @@
+/**
+ * The Scoregate client for browsers and for Node 20 and later: players, runs, signed scores, boards, live standings.
+ *
+ * No dependencies. Signing uses WebCrypto, which browsers offer on https and on localhost only.
+ */
+
+const ATTEMPTS = 6;
+const ATTEMPT_MS = 15_000;
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 60_000;
+const SIGNATURE_LIFE_S = 120;
+const COMPONENTS = '("@method" "@authority" "@path" "@query" "content-type" "content-digest")';
+const MAGIC = [0x53, 0x47, 0x52, 0x31]; // "SGR1"
+
+/** A refusal by the gateway, with its problem document (RFC 9457), or `status` 0 when the gateway was not reached. */
+export class ScoregateError extends Error {
+  /**
+   * @param {number} status HTTP status, 0 without an answer
+   * @param {{type?: string, title?: string, detail?: string}} problem the problem document
+   */
+  constructor(status, problem) {
+    super(problem.detail || problem.title || `HTTP status ${status}`);
+    this.name = "ScoregateError";
+    this.status = status;
+    this.problem = problem;
+  }
+
+  /** The stable name of the problem: the last segment of its type, "" without one. */
+  get reason() {
+    return String(this.problem.type ?? "").split(/[/#:]/).pop();
+  }
+}
+
+/** One gateway, seen by one player. Set `token` to go on as a player created earlier. */
+export class Scoregate {
+  #base;
+  #fetch;
+  #now;
+  #wait;
+  #clockOffset_s = 0;
+
+  /**
+   * @param {string} baseUrl where the gateway is, without "/v1"
+   * @param {{token?: string, fetch?: typeof fetch, now?: () => number, wait?: (ms: number) => Promise<void>}} [options]
+   *   the player's token; the rest replaces the surroundings in tests (`now` in milliseconds)
+   */
+  constructor(baseUrl, options = {}) {
+    this.#base = new URL(baseUrl);
+    this.token = options.token ?? null;
+    this.#fetch = options.fetch ?? ((...request) => globalThis.fetch(...request));
+    this.#now = options.now ?? (() => Date.now());
+    this.#wait = options.wait ?? ((ms) => new Promise((resume) => setTimeout(resume, ms)));
+  }
+
+  /**
+   * A new anonymous player; this client acts as that player from now on.
+   * @param {string} name display name
+   * @returns {Promise<{player: string, name: string, token: string}>}
+   */
+  async createPlayer(name) {
+    const player = await this.#call("POST", "/v1/players", { name });
+    this.token = player.token;
+    return player;
+  }
+
+  /**
+   * A new run: ticket, signing key, seed, and how often to take a checkpoint.
+   * @param {string} board
+   * @param {string} build the game's build, as the board's policy names it
+   */
+  openRun(board, build) {
+    return this.#call("POST", `/v1/boards/${encodeURIComponent(board)}/runs`, { build });
+  }
+
+  /**
+   * The receipt of a submitted score, `{submission, state, ...}`: once this resolves, the gateway will not lose it.
+   * Re-sends the very same bytes after a network error or a 503, and signs anew once if the clock was off.
+   * @param {object} run what `openRun` returned
+   * @param {{score: number, ticks: number, stats: Record<string, number>, recording: Uint8Array}} claim
+   * @throws {ScoregateError}
+   */
+  async submit(run, { score, ticks, stats, recording }) {
+    const url = this.#url(`/v1/boards/${encodeURIComponent(run.board)}/scores`);
+    const body = JSON.stringify({ score, ticks, stats, recording: toBase64(recording) });
+    try {
+      return await this.#sendUntilAnswered(url, body, await this.#signed(run, url, body));
+    } catch (error) {
+      if (!(error instanceof ScoregateError) || error.status !== 401 || error.reason !== "signature-expired") throw error;
+      this.#clockOffset_s = Number(error.problem.server_time) - this.#now() / 1000;
+      if (!Number.isFinite(this.#clockOffset_s)) throw error;
+      return this.#sendUntilAnswered(url, body, await this.#signed(run, url, body));
+    }
+  }
+
+  /**
+   * Where a submission stands: `{state, reason, rank, ...}`. Only its own player may ask.
+   * @param {string} id
+   */
+  submission(id) {
+    return this.#call("GET", `/v1/submissions/${encodeURIComponent(id)}`);
+  }
+
+  /**
+   * A page of a board, best first: `{total, entries: [{rank, player, name, score, ...}]}`.
+   * @param {string} board
+   * @param {{window?: string, offset?: number, limit?: number}} [page]
+   */
+  entries(board, { window = "alltime", offset = 0, limit = 25 } = {}) {
+    const query = new URLSearchParams({ window, offset: String(offset), limit: String(limit) });
+    return this.#call("GET", `/v1/boards/${encodeURIComponent(board)}/entries?${query}`);
+  }
+
+  /**
+   * The entry of one player, or null if the player has none.
+   * @param {string} board
+   * @param {string} player
+   */
+  async entry(board, player, { window = "alltime" } = {}) {
+    const path = `/v1/boards/${encodeURIComponent(board)}/entries/${encodeURIComponent(player)}`;
+    try {
+      return await this.#call("GET", `${path}?${new URLSearchParams({ window })}`);
+    } catch (error) {
+      if (error instanceof ScoregateError && error.status === 404) return null;
+      throw error;
+    }
+  }
+
+  /**
+   * Calls `onStanding` with each change of the board as it happens; returns a function that stops it.
+   * @param {string} board
+   * @param {(standing: {player: string, name: string, score: number, submission: string, window: string, rank: number}) => void} onStanding
+   * @param {(isOpen: boolean) => void} [onConnection] told when the stream opens and when it is lost; it reconnects by itself
+   * @returns {() => void}
+   */
+  live(board, onStanding, onConnection = () => {}) {
+    const source = new EventSource(this.#url(`/v1/boards/${encodeURIComponent(board)}/live`));
+    source.addEventListener("open", () => onConnection(true));
+    source.addEventListener("error", () => onConnection(false));
+    source.addEventListener("standing", (event) => onStanding(JSON.parse(event.data)));
+    return () => source.close();
+  }
+
+  #url(path) {
+    return new URL(this.#base.pathname.replace(/\/$/, "") + path, this.#base);
+  }
+
+  async #call(method, path, content) {
+    const headers = {};
+    if (this.token) headers.Authorization = `Bearer ${this.token}`;
+    if (content !== undefined) headers["Content-Type"] = "application/json";
+    const body = content === undefined ? undefined : JSON.stringify(content);
+    return answer(await this.#attempt(this.#url(path), { method, headers, body }));
+  }
+
+  async #attempt(url, request) {
+    try {
+      return await this.#fetch(url.href, { ...request, credentials: "omit", signal: AbortSignal.timeout(ATTEMPT_MS) });
+    } catch (error) {
+      throw new ScoregateError(0, { title: "no answer", detail: `The leaderboard cannot be reached (${error.message}).` });
+    }
+  }
+
+  #signed(run, url, body) {
+    const created = Math.floor(this.#now() / 1000 + this.#clockOffset_s);
+    return signedHeaders({ method: "POST", url, body, key: run.key, keyid: run.ticket, created, nonce: randomNonce() });
+  }
+
+  // The headers are part of what is sent again: a fresh nonce would make it another request.
+  async #sendUntilAnswered(url, body, headers) {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await answer(await this.#attempt(url, { method: "POST", headers, body }));
+      } catch (error) {
+        if (!isWorthRepeating(error) || attempt === ATTEMPTS) throw error;
+        await this.#wait(error.retryAfter_ms ?? FIRST_WAIT_MS * 2 ** (attempt - 1));
+      }
+    }
+  }
+}
+
+/**
+ * The bytes of a recording, container version 1.
+ * @param {number[]} inputs one word of 32 bits for each tick
+ * @param {bigint[]} checkpoints state hash after every `checkpointEvery` ticks
+ * @param {number} checkpointEvery 0 for no checkpoints
+ * @returns {Uint8Array}
+ */
+export function encodeRecording(inputs, checkpoints, checkpointEvery) {
+  const expected = checkpointEvery > 0 ? Math.floor(inputs.length / checkpointEvery) : 0;
+  if (inputs.length === 0) throw new RangeError("a recording has at least one tick");
+  if (checkpoints.length !== expected) throw new RangeError(`${expected} checkpoints expected, got ${checkpoints.length}`);
+  const runs = runLengths(inputs);
+  const bytes = [...MAGIC];
+  for (const number of [inputs.length, checkpointEvery, runs.length, ...runs.flat()]) pushVarint(bytes, number);
+  for (const hash of checkpoints) pushLittleEndian64(bytes, hash);
+  return Uint8Array.from(bytes);
+}
+
+/**
+ * The headers that sign a request: content type, digest, signature input, signature.
+ * @param {{method: string, url: URL, body: string, key: string, keyid: string, created: number, nonce: string}} request
+ *   `key` in base64, `created` in unix seconds
+ * @returns {Promise<Record<string, string>>}
+ */
+export async function signedHeaders({ method, url, body, key, keyid, created, nonce }) {
+  if (!globalThis.crypto?.subtle) throw new Error("Signing needs a secure page: use https or localhost.");
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
+  const contentDigest = `sha-256=:${toBase64(new Uint8Array(digest))}:`;
+  const parameters = `${COMPONENTS};created=${created};expires=${created + SIGNATURE_LIFE_S};nonce="${nonce}";keyid="${keyid}";alg="hmac-sha256";tag="scoregate-run"`;
+  const signature = await hmac(key, signatureBase({ method, url, contentDigest, parameters }));
+  return {
+    "Content-Type": "application/json",
+    "Content-Digest": contentDigest,
+    "Signature-Input": `sg=${parameters}`,
+    Signature: `sg=:${signature}:`,
+  };
+}
+
+/**
+ * The text that is signed (RFC 9421, section 2.5).
+ * @param {{method: string, url: URL, contentDigest: string, parameters: string}} parts
+ * @returns {string}
+ */
+export function signatureBase({ method, url, contentDigest, parameters }) {
+  return [
+    `"@method": ${method}`,
+    `"@authority": ${url.host.toLowerCase()}`,
+    `"@path": ${url.pathname}`,
+    `"@query": ${url.search || "?"}`,
+    '"content-type": application/json',
+    `"content-digest": ${contentDigest}`,
+    `"@signature-params": ${parameters}`,
+  ].join("\n");
+}
+
+async function hmac(keyBase64, text) {
+  const raw = Uint8Array.from(atob(keyBase64), (character) => character.charCodeAt(0));
+  const key = await crypto.subtle.importKey("raw", raw, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return toBase64(new Uint8Array(await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(text))));
+}
+
+async function answer(response) {
+  const content = await response.json().catch(() => ({}));
+  if (response.ok) return content;
+  const error = new ScoregateError(response.status, content);
+  error.retryAfter_ms = retryAfter_ms(response.headers.get("Retry-After"));
+  throw error;
+}
+
+function isWorthRepeating(error) {
+  return error instanceof ScoregateError && (error.status === 0 || error.status === 503);
+}
+
+// Retry-After is a number of seconds or a date (RFC 9110, section 10.2.3).
+function retryAfter_ms(value) {
+  if (!value) return undefined;
+  const wait = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
+  return Number.isFinite(wait) ? Math.min(Math.max(wait, 0), LONGEST_WAIT_MS) : undefined;
+}
+
+function randomNonce() {
+  const bytes = crypto.getRandomValues(new Uint8Array(18));
+  return toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_");
+}
+
+function toBase64(bytes) {
+  let binary = "";
+  for (const byte of bytes) binary += String.fromCharCode(byte);
+  return btoa(binary);
+}
+
+function runLengths(inputs) {
+  const runs = [];
+  for (const input of inputs) {
+    const last = runs.at(-1);
+    if (last && last[1] === input) last[0] += 1;
+    else runs.push([1, input]);
+  }
+  return runs;
+}
+
+// Division instead of shifts: a word of 32 bits is negative to JavaScript's bit operators.
+function pushVarint(bytes, number) {
+  if (!Number.isInteger(number) || number < 0 || number > 0xffffffff) throw new RangeError(`no 32-bit word: ${number}`);
+  let rest = number;
+  while (rest >= 128) {
+    bytes.push((rest % 128) + 128);
+    rest = Math.floor(rest / 128);
+  }
+  bytes.push(rest);
+}
+
+function pushLittleEndian64(bytes, hash) {
+  for (let shift = 0n; shift < 64n; shift += 8n) bytes.push(Number((BigInt.asUintN(64, hash) >> shift) & 255n));
+}

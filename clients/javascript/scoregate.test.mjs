@@ -1,0 +1,127 @@
+/** The JavaScript client against vectors computed by another implementation, and against a gateway that misbehaves. */
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { Scoregate, ScoregateError, encodeRecording, signatureBase, signedHeaders } from "./scoregate.js";
+
+const vectors = JSON.parse(readFileSync(new URL("./vectors.json", import.meta.url), "utf8"));
+const NOW_S = 1_700_000_000;
+const RUN = { board: "arcade", ticket: "ticket", key: "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=" };
+const CLAIM = { score: 100, ticks: 1, stats: { motes: 1 }, recording: encodeRecording([0], [], 0) };
+const RECEIPT = { submission: "s1", state: "pending" };
+
+/** A client whose gateway gives these answers in turn, the requests it has seen, and the waits it made. */
+function clientOf(...answers) {
+  const requests = [];
+  const waits = [];
+  const fetch = async (url, request) => {
+    requests.push({ url, ...request });
+    const next = answers.shift();
+    if (next instanceof Error) throw next;
+    return next;
+  };
+  const wait = async (ms) => void waits.push(ms);
+  const client = new Scoregate("http://localhost:8080", { fetch, wait, now: () => NOW_S * 1000 });
+  return { client, requests, waits };
+}
+
+function json(status, content, headers = {}) {
+  return new Response(JSON.stringify(content), { status, headers });
+}
+
+function expired(server_time) {
+  return json(401, { type: "https://example.org/problems/signature-expired", title: "expired", server_time });
+}
+
+for (const { name, runs, checkpoint_every, checkpoints, hex } of vectors.recordings) {
+  test(`recording: ${name}`, () => {
+    const inputs = runs.flatMap(([length, word]) => Array(length).fill(word));
+    const bytes = encodeRecording(inputs, checkpoints.map(BigInt), checkpoint_every);
+    assert.equal(Buffer.from(bytes).toString("hex"), hex);
+  });
+}
+
+for (const vector of vectors.signatures) {
+  test(`signature: ${vector.name}`, async () => {
+    const url = new URL(vector.url);
+    const parameters = vector.signature_input.slice("sg=".length);
+    assert.equal(signatureBase({ method: "POST", url, contentDigest: vector.content_digest, parameters }), vector.base);
+    assert.deepEqual(await signedHeaders({ ...vector, url }), {
+      "Content-Type": "application/json",
+      "Content-Digest": vector.content_digest,
+      "Signature-Input": vector.signature_input,
+      Signature: vector.signature,
+    });
+  });
+}
+
+test("a recording without ticks, with missing checkpoints or with a word beyond 32 bits is refused", () => {
+  assert.throws(() => encodeRecording([], [], 0), RangeError);
+  assert.throws(() => encodeRecording([0, 0], [], 1), RangeError);
+  assert.throws(() => encodeRecording([2 ** 32], [], 0), RangeError);
+});
+
+test("after a network error and a 503 the identical request is sent again", async () => {
+  const { client, requests, waits } = clientOf(new TypeError("reset"), json(503, {}, { "Retry-After": "3" }), json(202, RECEIPT));
+  assert.deepEqual(await client.submit(RUN, CLAIM), RECEIPT);
+  assert.equal(requests.length, 3);
+  assert.deepEqual(waits, [500, 3000]);
+  for (const request of requests) {
+    assert.equal(request.body, requests[0].body);
+    assert.deepEqual(request.headers, requests[0].headers);
+  }
+});
+
+test("after an expired signature it signs anew, once, by the server's clock", async () => {
+  const { client, requests } = clientOf(expired(NOW_S + 5000), json(202, RECEIPT));
+  await client.submit(RUN, CLAIM);
+  const [first, second] = requests.map((request) => request.headers["Signature-Input"]);
+  assert.match(first, /;created=1700000000;expires=1700000120;/);
+  assert.match(second, /;created=1700005000;expires=1700005120;/);
+  assert.notEqual(/nonce="[^"]+"/.exec(first)[0], /nonce="[^"]+"/.exec(second)[0]);
+});
+
+test("a second expired signature is an error", async () => {
+  const { client, requests } = clientOf(expired(NOW_S + 5000), expired(NOW_S + 9000));
+  await assert.rejects(client.submit(RUN, CLAIM), { name: "ScoregateError", reason: "signature-expired" });
+  assert.equal(requests.length, 2);
+});
+
+test("a refusal is not repeated and carries the problem document", async () => {
+  const problem = { type: "https://example.org/problems/run-used", title: "used", detail: "This run has a score.", status: 409 };
+  const { client, requests } = clientOf(json(409, problem));
+  const error = await client.submit(RUN, CLAIM).catch((reason) => reason);
+  assert.ok(error instanceof ScoregateError);
+  assert.deepEqual([error.status, error.reason, error.message], [409, "run-used", "This run has a score."]);
+  assert.deepEqual(error.problem, problem);
+  assert.equal(requests.length, 1);
+});
+
+test("it gives up after six attempts", async () => {
+  const { client, requests } = clientOf(...Array.from({ length: 7 }, () => json(503, {})));
+  await assert.rejects(client.submit(RUN, CLAIM), { status: 503 });
+  assert.equal(requests.length, 6);
+});
+
+test("a new player's token authorises what follows", async () => {
+  const { client, requests } = clientOf(json(201, { player: "p", name: "Ada", token: "t" }), json(201, RUN));
+  await client.createPlayer("Ada");
+  await client.openRun("arcade", "arcade-1");
+  assert.equal(requests[0].headers.Authorization, undefined);
+  assert.equal(requests[1].headers.Authorization, "Bearer t");
+  assert.equal(requests[1].body, '{"build":"arcade-1"}');
+});
+
+test("a signed request carries no bearer token", async () => {
+  const { client, requests } = clientOf(json(202, RECEIPT));
+  client.token = "t";
+  await client.submit(RUN, CLAIM);
+  assert.equal(requests[0].headers.Authorization, undefined);
+});
+
+test("a player without an entry is null", async () => {
+  const { client } = clientOf(json(404, { title: "no entry" }));
+  assert.equal(await client.entry("arcade", "p"), null);
+});

@@ -1,0 +1,444 @@
+/** The page: plays the game, records it, submits the score and shows where it ends up. */
+
+import { FULL_ENERGY, FULL_HULL, Game, INWARD, LAST_TICK, LEFT, NOVA, OUTWARD, RIGHT } from "./game.js";
+import { Scene } from "./scene.js";
+import { Scoregate, ScoregateError, encodeRecording } from "./scoregate.js";
+
+const BOARD = "arcade";
+const BUILD = "arcade-1";
+const TICK_MS = 1000 / 60;
+const LONGEST_FRAME_MS = 250;
+const COMBO_TICKS = 150;
+const TOP = 10;
+const POLL_MS = 1000, HELD_POLL_MS = 10_000, BOARD_POLL_MS = 20_000, WAKE_MS = 800;
+const STORED_PLAYER = "scoregate.arcade.player";
+const REASONS = { rejected: "rejected", held: "held", revoked: "rejected", superseded: "rejected" };
+
+const KEYS = {
+  ArrowLeft: LEFT, KeyA: LEFT, ArrowRight: RIGHT, KeyD: RIGHT, ArrowUp: OUTWARD, KeyW: OUTWARD,
+  ArrowDown: INWARD, KeyS: INWARD, Space: NOVA,
+};
+
+const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((element) => [element.id, element]));
+const gateway = new Scoregate(location.origin);
+
+// ---- the player ----
+
+/** The player remembered by this browser, null for none. */
+function storedPlayer() {
+  try {
+    return JSON.parse(localStorage.getItem(STORED_PLAYER));
+  } catch {
+    return null;
+  }
+}
+
+function storePlayer(player) {
+  try {
+    localStorage.setItem(STORED_PLAYER, JSON.stringify(player));
+  } catch {
+    // Private windows may refuse storage; the player then lasts as long as the page.
+  }
+}
+
+let player = storedPlayer();
+gateway.token = player?.token ?? null;
+
+/** Makes sure that there is a player of this name; another name is another player. */
+async function becomePlayer(name) {
+  if (player?.name === name || (player && player.wish === name)) return;
+  gateway.token = null;
+  player = { ...(await gateway.createPlayer(name)), wish: name };
+  storePlayer(player);
+}
+
+/** A fresh run; a token that the gateway no longer knows is replaced by a new player, once. */
+async function openRun(name) {
+  await becomePlayer(name);
+  try {
+    return await gateway.openRun(BOARD, BUILD);
+  } catch (error) {
+    if (error.status !== 401) throw error;
+    player = null;
+    await becomePlayer(name);
+    return gateway.openRun(BOARD, BUILD);
+  }
+}
+
+// ---- the controls ----
+
+/** Keyboard and touch as one word; a tap between two ticks still counts for one. */
+class Controls {
+  #held = new Map();
+  #tapped = 0;
+
+  constructor(isPlaying) {
+    addEventListener("keydown", (event) => {
+      if (!(event.code in KEYS) || !isPlaying()) return;
+      event.preventDefault();
+      if (!event.repeat) this.#press(event.code, KEYS[event.code]);
+    });
+    addEventListener("keyup", (event) => this.#held.delete(event.code));
+    addEventListener("blur", () => this.#held.clear());
+    for (const button of page.touch.querySelectorAll("[data-button]")) this.#watch(button);
+  }
+
+  /** The word for the next tick. */
+  word() {
+    let word = this.#tapped;
+    for (const bit of this.#held.values()) word |= bit;
+    this.#tapped = 0;
+    return word;
+  }
+
+  release() {
+    this.#held.clear();
+    this.#tapped = 0;
+  }
+
+  #press(source, bit) {
+    this.#held.set(source, bit);
+    this.#tapped |= bit;
+  }
+
+  #watch(button) {
+    button.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      button.setPointerCapture(event.pointerId);
+      button.toggleAttribute("data-held", true);
+      this.#press(button, Number(button.dataset.button));
+    });
+    for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) {
+      button.addEventListener(end, () => {
+        button.toggleAttribute("data-held", false);
+        this.#held.delete(button);
+      });
+    }
+    button.addEventListener("contextmenu", (event) => event.preventDefault());
+  }
+}
+
+// ---- the play ----
+
+/** One run in progress: what was pressed, and the checkpoints on the way. */
+class Session {
+  inputs = [];
+  checkpoints = [];
+
+  constructor(game, run) {
+    this.game = game;
+    this.run = run;
+    game.start(run.seed);
+  }
+
+  /** Whether the run goes on after one more tick. */
+  tick(word) {
+    const goesOn = this.game.tick(word);
+    this.inputs.push(word);
+    const every = this.run.checkpoint_ticks;
+    if (every > 0 && this.inputs.length % every === 0) this.checkpoints.push(this.game.stateHash());
+    return goesOn;
+  }
+
+  /** What a client submits. */
+  claim() {
+    return {
+      score: this.game.score,
+      ticks: this.inputs.length,
+      stats: this.game.stats,
+      recording: encodeRecording(this.inputs, this.checkpoints, this.run.checkpoint_ticks),
+    };
+  }
+}
+
+/** The clock of the page: ticks at 60 Hz whatever the display does, and draws each frame. */
+class Stage {
+  #last = 0;
+  #due_ms = 0;
+  #demoTick = 0;
+  session = null;
+  isPaused = false;
+
+  constructor(game, scene, onOver) {
+    this.game = game;
+    this.scene = scene;
+    this.onOver = onOver;
+    this.controls = new Controls(() => this.session !== null);
+    this.isShowing = true;
+    document.addEventListener("visibilitychange", () => this.#sleepOrWake());
+  }
+
+  begin(run) {
+    this.scene.reset();
+    this.controls.release();
+    this.isShowing = false;
+    this.#due_ms = 0;
+    this.session = new Session(this.game, run);
+  }
+
+  frame = (now) => {
+    requestAnimationFrame(this.frame);
+    const elapsed_ms = Math.min(now - this.#last, LONGEST_FRAME_MS);
+    this.#last = now;
+    if (!this.isPaused) this.#advance(steadied(elapsed_ms));
+    const view = this.game.view();
+    this.scene.draw(view, elapsed_ms);
+    showInstruments(view, this.session !== null);
+  };
+
+  #advance(elapsed_ms) {
+    this.#due_ms += elapsed_ms;
+    for (; this.#due_ms >= TICK_MS; this.#due_ms -= TICK_MS) {
+      if (this.session) this.#play();
+      else if (this.isShowing) this.#show();
+    }
+  }
+
+  #play() {
+    if (this.session.tick(this.controls.word())) return;
+    const over = this.session;
+    this.session = null;
+    this.onOver(over);
+  }
+
+  // Behind the title the game plays by itself, badly.
+  #show() {
+    if (this.#demoTick % 1500 === 0) this.game.start(String(Math.floor(Math.random() * 1e9)));
+    this.#demoTick += 1;
+    const hop = this.#demoTick % 140 === 0 ? OUTWARD : this.#demoTick % 140 === 70 ? INWARD : 0;
+    const goesOn = this.game.tick((this.#demoTick % 420 < 250 ? RIGHT : LEFT) | hop);
+    if (!goesOn) this.#demoTick = 0;
+  }
+
+  #sleepOrWake() {
+    this.controls.release();
+    if (document.hidden) this.isPaused = true;
+    page.pause.hidden = !(this.isPaused && this.session);
+    if (!document.hidden) setTimeout(() => this.#wake(), this.session ? WAKE_MS : 0);
+  }
+
+  #wake() {
+    if (document.hidden) return;
+    this.isPaused = false;
+    this.#due_ms = 0;
+    page.pause.hidden = true;
+  }
+}
+
+// A 60 Hz display drifts a little around 16.7 ms; without this, ticks would come in pairs now and then.
+function steadied(elapsed_ms) {
+  return Math.abs(elapsed_ms - TICK_MS) < 1 ? TICK_MS : elapsed_ms;
+}
+
+// ---- the instruments ----
+
+function showInstruments(view, isPlaying) {
+  if (isPlaying) setText(page.score, String(view.score));
+  setText(page.multiplier, `×${view.multiplier}`);
+  page.multiplier.toggleAttribute("data-hot", view.multiplier > 1);
+  page.combo.style.width = `${Math.round((100 * view.comboTicks) / COMBO_TICKS)}%`;
+  showPips(page.hull, view.hull, FULL_HULL);
+  showPips(page.energy, view.energy, FULL_ENERGY);
+}
+
+function showPips(element, count, full) {
+  while (element.children.length < full) element.append(document.createElement("i"));
+  for (const [at, pip] of [...element.children].entries()) pip.toggleAttribute("data-on", at < count);
+}
+
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// ---- the fate of a score ----
+
+let followed = null;
+let pollTimer = 0;
+
+function showStatus(state, text) {
+  page.status.hidden = false;
+  page.status.dataset.state = state;
+  setText(page.status, text);
+}
+
+async function submitScore(session) {
+  followed = null;
+  clearTimeout(pollTimer);
+  page.retry.hidden = true;
+  showStatus("pending", "pending: sending your run");
+  try {
+    const receipt = await gateway.submit(session.run, session.claim());
+    followed = receipt.submission;
+    showStatus("pending", "pending: the server plays your run again");
+    pollTimer = setTimeout(() => follow(receipt.submission), POLL_MS);
+  } catch (error) {
+    showStatus("error", `not submitted: ${error.message}`);
+    page.retry.hidden = !(error instanceof ScoregateError) || ![0, 429, 503].includes(error.status);
+    page.retry.onclick = () => submitScore(session);
+  }
+}
+
+/** Asks for the state each second, in case the live push does not come. */
+async function follow(submission) {
+  if (followed !== submission) return;
+  try {
+    const state = await gateway.submission(submission);
+    if (followed !== submission) return;
+    await showFate(state);
+    if (state.state !== "pending" && state.state !== "received" && state.state !== "held") return;
+    pollTimer = setTimeout(() => follow(submission), state.state === "held" ? HELD_POLL_MS : POLL_MS);
+  } catch {
+    pollTimer = setTimeout(() => follow(submission), 2 * POLL_MS);
+  }
+}
+
+async function showFate({ state, reason, rank, score }) {
+  if (state === "promoted") {
+    const own = rank ? { rank, score } : await gateway.entry(BOARD, player.player);
+    if (own) showRank(own.rank, own.score > score ? `, with your best of ${own.score}` : "");
+    boardSoon();
+  } else if (state in REASONS) {
+    showStatus(REASONS[state], `${REASONS[state]}: ${reason ?? (state === "held" ? "a moderator will look at it" : state)}`);
+  }
+}
+
+function showRank(rank, addition) {
+  player.isRanked = true;
+  storePlayer(player);
+  showStatus("rank", `rank ${rank}${addition || (rank === 1 ? ", the best there is" : "")}`);
+}
+
+// ---- the leaderboard ----
+
+let boardTimer = 0;
+let freshPlayer = null;
+
+function boardSoon(wait_ms = 150) {
+  clearTimeout(boardTimer);
+  boardTimer = setTimeout(showBoard, wait_ms);
+}
+
+async function showBoard() {
+  try {
+    const { entries, total } = await gateway.entries(BOARD, { limit: TOP });
+    // A player without a rank is not asked for: the browser would log the 404 as an error.
+    const isOut = player?.isRanked && entries.length === TOP && !entries.some((entry) => entry.player === player.player);
+    const own = isOut ? await gateway.entry(BOARD, player.player) : null;
+    page.board.replaceChildren(...entries.map(row), ...(own ? [row({ ...own, isApart: true })] : []));
+    page.empty.hidden = entries.length > 0;
+    setText(page.total, total ? `${total} ${total === 1 ? "player" : "players"}` : "");
+    freshPlayer = null;
+  } catch (error) {
+    if (!page.board.children.length) setText(page.total, error.message);
+  }
+  boardSoon(BOARD_POLL_MS);
+}
+
+function row({ rank, player: id, name, score, isApart }) {
+  const item = document.createElement("li");
+  Object.assign(item.dataset, { player: id, rank, score });
+  item.toggleAttribute("data-own", id === player?.player);
+  item.toggleAttribute("data-apart", Boolean(isApart));
+  item.toggleAttribute("data-fresh", id === freshPlayer);
+  item.append(cell("rank", rank), cell("who", name), cell("points", score.toLocaleString("en")));
+  return item;
+}
+
+// Names are other people's text: textContent only.
+function cell(kind, text) {
+  const element = document.createElement("span");
+  element.className = kind;
+  element.textContent = String(text);
+  return element;
+}
+
+function watchBoard() {
+  const showConnection = (isOpen) => (page.live.dataset.state = isOpen ? "on" : "waiting");
+  const take = (standing) => {
+    if (standing.window !== "alltime") return;
+    freshPlayer = standing.player;
+    if (standing.submission === followed) {
+      followed = null;
+      clearTimeout(pollTimer);
+      showRank(standing.rank, "");
+    }
+    boardSoon();
+  };
+  gateway.live(BOARD, take, showConnection);
+}
+
+// ---- from title to title ----
+
+function showOver(session) {
+  const { motes, near_misses, best_combo } = session.game.stats;
+  setText(page.score, String(session.game.score));
+  setText(page.headline, session.inputs.length === LAST_TICK ? "Supernova" : "Burnt out");
+  setText(page.final, String(session.game.score));
+  setText(page.stats, `${Math.floor(session.inputs.length / 60)} s · ${counted(motes, "mote", "motes")} · ${counted(near_misses, "near miss", "near misses")} · best combo ${best_combo}`);
+  setText(page.play, "Play again");
+  page.story.hidden = true;
+  page.result.hidden = false;
+  page.message.hidden = true;
+  page.touch.hidden = true;
+  setTimeout(() => showPanel(), 900);
+  submitScore(session);
+}
+
+function counted(count, one, many) {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+// The button is not focused: a late press of the space bar would start the next run.
+function showPanel() {
+  page.panel.hidden = false;
+  page.play.disabled = false;
+}
+
+function playOnEnter(event) {
+  if (event.key === "Enter" && document.activeElement === document.body && !page.panel.hidden && !page.play.disabled) page.form.requestSubmit();
+}
+
+async function play(stage) {
+  const name = page.name.value.normalize("NFC").trim() || page.name.placeholder;
+  page.play.disabled = true;
+  page.message.hidden = true;
+  try {
+    const run = await openRun(name);
+    followed = null;
+    page.panel.hidden = true;
+    page.status.hidden = true;
+    page.retry.hidden = true;
+    page.touch.hidden = !matchMedia("(pointer: coarse)").matches;
+    page.play.blur();
+    stage.begin(run);
+    boardSoon();
+  } catch (error) {
+    fail(error);
+    page.play.disabled = false;
+  }
+}
+
+function fail(error) {
+  page.message.hidden = false;
+  setText(page.message, error.message);
+}
+
+async function open() {
+  page.name.value = player?.wish ?? player?.name ?? "";
+  showBoard();
+  watchBoard();
+  try {
+    const stage = new Stage(await Game.load("arcade.wasm"), new Scene(page.canvas), showOver);
+    requestAnimationFrame(stage.frame);
+    page.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      play(stage);
+    });
+    addEventListener("keydown", playOnEnter);
+    page.play.disabled = false;
+  } catch (error) {
+    fail(error);
+  }
+}
+
+open();
