@@ -100,6 +100,7 @@ def _refused_or_canonical(data: bytes) -> None:
         (container(b"\x02", b"\x00", b"\x01", b"\x01\x00\x01\x01"), "announces 1 runs"),
         (container(b"\x02", b"\x00", b"\x02", b"\x00\x00\x02\x01"), "a run is empty"),
         (container(b"\x02", b"\x00", b"\x01", b"\x03\x00"), "last 3 ticks"),
+        (container(b"\x04", b"\x00", b"\x01", b"\x03\x00"), "last 3 ticks"),
         (container(b"\x02", b"\x00", b"\x02", b"\x01\x07\x01\x07"), "same input"),
         (container(b"\x02", b"\x01", b"\x01", b"\x02\x00", bytes(15)), "does not fit"),
         (container(b"\x02", b"\x00", b"\x01", b"\x02\x00", b"\x00"), "announces 1 runs"),

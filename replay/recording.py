@@ -1,0 +1,161 @@
+"""The recording container, version 1: the inputs of a run and the state hashes a client noted on the way.
+
+Equal play gives equal bytes: a container that is not in the one canonical form is refused, so the SHA-256 of
+the bytes identifies the play. The layout, with varint for unsigned LEB128 in its shortest form:
+
+    "SGR1"  ticks varint  checkpoint_ticks varint  runs varint
+    runs x {length varint, input varint}      floor(ticks / checkpoint_ticks) x u64 little-endian
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import eq, mul
+
+from policies.errors import ScoregateError
+
+MAGIC = b"SGR1"
+WORD_LIMIT = 2**32
+"""One more than the largest input word, length or interval."""
+VARINT_BYTES = 5
+"""Bytes of the longest varint of a 32-bit number: ceil(32 / 7)."""
+CHECKPOINT_BYTES = 8
+
+_VARINT = re.compile(rb"[\x80-\xff]*[\x00-\x7f]")
+_LONG_VARINT = re.compile(rb"[\x80-\xff]+[\x00-\x7f]")
+_pack_word = struct.Struct("<I").pack
+
+
+class RecordingError(ScoregateError):
+    """The bytes are not a recording."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The inputs of one run, ready to be fed to a simulator.
+
+    `inputs` holds one little-endian u32 per tick. `checkpoints` holds the 64-bit state hashes after tick
+    `checkpoint_ticks`, twice that, and so on; `checkpoint_ticks` is 0 where the client noted none.
+    """
+
+    ticks: int
+    checkpoint_ticks: int
+    inputs: bytes
+    checkpoints: tuple[int, ...]
+
+
+def decode(data: bytes, *, maximum_ticks: int) -> Recording:
+    """The recording that `data` holds. Raises RecordingError for anything but one canonical container.
+
+    Every length is checked before anything is expanded, so the memory taken is bounded by `maximum_ticks`
+    words and the size of `data`, whatever `data` claims.
+    """
+    if not data.startswith(MAGIC):
+        raise RecordingError("it does not begin with SGR1")
+    ticks, at = _read_varint(data, len(MAGIC), "ticks")
+    checkpoint_ticks, at = _read_varint(data, at, "the checkpoint interval")
+    runs, at = _read_varint(data, at, "the number of runs")
+    if not 1 <= ticks <= maximum_ticks:
+        raise RecordingError(f"it has {ticks} ticks where 1 to {maximum_ticks} are allowed")
+    if not 1 <= runs <= ticks:
+        raise RecordingError(f"it has {runs} runs for {ticks} ticks")
+    end = len(data) - CHECKPOINT_BYTES * _checkpoint_count(ticks, checkpoint_ticks)
+    if not 2 * runs <= end - at <= 2 * runs * VARINT_BYTES:
+        raise RecordingError("its length does not fit its ticks, runs and checkpoints")
+    inputs = _expand(_varints(data[at:end]), ticks, runs)
+    return Recording(ticks, checkpoint_ticks, inputs, _unpack_checkpoints(data[end:]))
+
+
+def encode(inputs: bytes, checkpoints: Sequence[int], checkpoint_ticks: int) -> bytes:
+    """The container of a run: `inputs` as one little-endian u32 per tick, `checkpoints` as 64-bit hashes.
+
+    Raises RecordingError where the three do not belong together.
+    """
+    ticks, rest = divmod(len(inputs), 4)
+    if rest or not 0 < ticks < WORD_LIMIT:
+        raise RecordingError("inputs are whole 32-bit words, at least one")
+    if not 0 <= checkpoint_ticks < WORD_LIMIT:
+        raise RecordingError("the checkpoint interval is a 32-bit number")
+    if len(checkpoints) != _checkpoint_count(ticks, checkpoint_ticks):
+        raise RecordingError(f"{len(checkpoints)} checkpoints do not fit {ticks} ticks")
+    runs = [(sum(1 for _ in same), word) for word, same in groupby(struct.unpack(f"<{ticks}I", inputs))]
+    numbers = [ticks, checkpoint_ticks, len(runs), *(number for run in runs for number in run)]
+    try:
+        hashes = struct.pack(f"<{len(checkpoints)}Q", *checkpoints)
+    except struct.error:
+        raise RecordingError("a checkpoint is an unsigned 64-bit number") from None
+    return MAGIC + b"".join(map(_varint, numbers)) + hashes
+
+
+def pack_inputs(words: Iterable[int]) -> bytes:
+    """Input words as `Recording.inputs` holds them. Raises RecordingError for a word outside 0 .. 2^32-1."""
+    try:
+        return b"".join(map(_pack_word, words))
+    except struct.error:
+        raise RecordingError("an input word is an unsigned 32-bit number") from None
+
+
+def _checkpoint_count(ticks: int, checkpoint_ticks: int) -> int:
+    return ticks // checkpoint_ticks if checkpoint_ticks else 0
+
+
+def _read_varint(data: bytes, at: int, name: str) -> tuple[int, int]:
+    """The number at offset `at` and the offset after it."""
+    match = _VARINT.match(data, at, at + VARINT_BYTES)
+    if match is None:
+        raise RecordingError(f"{name} is cut short or longer than {VARINT_BYTES} bytes")
+    return _number(match[0]), match.end()
+
+
+def _varints(data: bytes) -> list[int]:
+    """All the numbers that `data` consists of. Bytes below 0x80 between longer ones are their own numbers."""
+    if data[-1] >= 0x80:  # before the search, which would try every start of an endless number
+        raise RecordingError("its last run is cut short")
+    numbers: list[int] = []
+    at = 0
+    for match in _LONG_VARINT.finditer(data):
+        numbers += data[at : match.start()]
+        numbers.append(_number(match[0]))
+        at = match.end()
+    numbers += data[at:]
+    return numbers
+
+
+def _number(token: bytes) -> int:
+    value = sum((byte & 0x7F) << (7 * index) for index, byte in enumerate(token[:VARINT_BYTES]))
+    if len(token) > VARINT_BYTES or value >= WORD_LIMIT:
+        raise RecordingError("a number is larger than 32 bits")
+    if len(token) > 1 and token[-1] == 0:
+        raise RecordingError("a number is not in its shortest form")
+    return value
+
+
+def _varint(value: int) -> bytes:
+    head = bytearray()
+    while value >= 0x80:
+        head.append(value & 0x7F | 0x80)
+        value >>= 7
+    head.append(value)
+    return bytes(head)
+
+
+def _expand(numbers: list[int], ticks: int, runs: int) -> bytes:
+    """The input words of all runs; `numbers` alternates between length and word."""
+    if len(numbers) != 2 * runs:
+        raise RecordingError(f"it announces {runs} runs and holds {len(numbers) / 2:g}")
+    lengths, words = numbers[0::2], numbers[1::2]
+    if min(lengths) < 1:
+        raise RecordingError("a run is empty")
+    if sum(lengths) != ticks:
+        raise RecordingError(f"its runs last {sum(lengths)} ticks and it announces {ticks}")
+    if any(map(eq, words, words[1:])):
+        raise RecordingError("two runs in a row have the same input")
+    return b"".join(map(mul, map(_pack_word, words), lengths))
+
+
+def _unpack_checkpoints(data: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(data) // CHECKPOINT_BYTES}Q", data)

@@ -1,0 +1,87 @@
+"""The sandboxed process: reads questions from standard input, answers on standard output, ends with both.
+
+It is started by `replay.simulators.sandbox` and by nobody else. It imports what it needs, gives up everything
+else, and only then reads its first question.
+"""
+
+from __future__ import annotations
+
+import os
+
+from policies.vocabulary import Reason
+from replay.simulators import Fault
+from replay.simulators.confinement import confine, limit_next
+from replay.simulators.wasm import Machine
+from replay.simulators.wire import (
+    FAULT,
+    HEADER,
+    HELLO,
+    LOAD,
+    LOADED,
+    SIMULATION,
+    pack_fault,
+    pack_simulation,
+    unpack_load,
+    unpack_order,
+)
+
+COMPILE_WALL_MS = 60_000
+"""Processor time for compiling a module; the parent's own limit is lower."""
+READ, WRITE = 0, 1
+CHUNK_BYTES = 1 << 20
+
+
+def main(parent: int) -> None:
+    """Serves until the input ends or the parent, whose process id is `parent`, does."""
+    machine = Machine()
+    confine(parent)
+    _write(HELLO)
+    while (header := _read(HEADER.size)) is not None:
+        kind, sequence, length = HEADER.unpack(header)
+        payload = _read(length)
+        if payload is None:
+            return
+        answer, body = _answer(machine, kind, payload)
+        _write(HEADER.pack(answer, sequence, len(body)) + body)
+
+
+def _answer(machine: Machine, kind: int, payload: bytes) -> tuple[int, bytes]:
+    """Kind and payload of the answer to one question."""
+    try:
+        return _load(machine, payload) if kind == LOAD else _run(machine, payload)
+    except MemoryError:
+        return _refuse(Fault(Reason.OUT_OF_MEMORY))
+
+
+def _load(machine: Machine, payload: bytes) -> tuple[int, bytes]:
+    limit_next(0, COMPILE_WALL_MS)
+    fault = machine.load(*unpack_load(payload))
+    return (LOADED, b"") if fault is None else _refuse(fault)
+
+
+def _run(machine: Machine, payload: bytes) -> tuple[int, bytes]:
+    order = unpack_order(payload)
+    limit_next(order.memory_bytes, order.wall_ms)
+    outcome = machine.run(order)
+    return _refuse(outcome) if isinstance(outcome, Fault) else (SIMULATION, pack_simulation(outcome))
+
+
+def _refuse(fault: Fault) -> tuple[int, bytes]:
+    return FAULT, pack_fault(fault)
+
+
+def _read(size: int) -> bytes | None:
+    """The next `size` bytes of the input, or None where it ends before."""
+    data = bytearray()
+    while len(data) < size:
+        more = os.read(READ, min(size - len(data), CHUNK_BYTES))
+        if not more:
+            return None
+        data += more
+    return bytes(data)
+
+
+def _write(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(WRITE, view) :]

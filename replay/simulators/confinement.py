@@ -1,0 +1,98 @@
+"""Takes from this process what a simulation does not need: files, network, threads, unbounded resources.
+
+It is called once, before the first module is seen. The module itself can reach nothing anyway, having no
+imports; this is the second wall, for the day a compiler bug breaks the first. What the system cannot do is
+left out: only resource limits are certain everywhere, the rest is Linux (user and network namespaces,
+Landlock).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import struct
+import sys
+from math import ceil
+from time import process_time
+
+COMPILE_BYTES = 768 * 1024 * 1024
+"""Room for the interpreter, the compiler and the compiled code, beside a module's own memory."""
+MEMORY_BYTES_LIMIT = 1024 * 1024 * 1024
+"""The largest memory a policy can grant a module (policies.model.Budget.memory_mib)."""
+ADDRESS_BYTES = 16 * 1024 * 1024 * 1024
+"""Addresses, used or not: wasmtime reserves over 4 GiB of them for a memory of any size."""
+OPEN_FILES = 16
+
+# <linux/prctl.h>, <linux/sched.h>, <linux/landlock.h>; the Landlock calls have one number on every machine.
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
+_CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_NEWIPC = 0x1000_0000, 0x4000_0000, 0x0800_0000
+_LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 444, 446
+_LANDLOCK_VERSION_FLAG = 1
+_SIGKILL = 9
+
+
+def confine(parent: int) -> None:
+    """Confines this process for the rest of its life; it dies with its parent, of process id `parent`."""
+    _limit_resources()
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    _leave_network(libc)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _leave_files(libc)
+    libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before we asked to be told
+        raise SystemExit(0)
+
+
+def limit_next(memory_bytes: int, wall_ms: int) -> None:
+    """Limits memory and processor time of the work that follows; a process past the latter gets SIGXCPU.
+
+    RLIMIT_DATA counts writable private memory (Linux 4.7 and later), not the addresses wasmtime merely
+    reserves, so it is the limit that means something. The time is a second belt: the parent stops us first.
+    """
+    _soften(resource.RLIMIT_DATA, COMPILE_BYTES + memory_bytes)
+    _soften(resource.RLIMIT_CPU, ceil(process_time() + wall_ms / 1000) + 1)
+
+
+def _limit_resources() -> None:
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_FSIZE, 0)
+    _lower(resource.RLIMIT_NPROC, 0)
+    _lower(resource.RLIMIT_NOFILE, OPEN_FILES)
+    _lower(resource.RLIMIT_AS, ADDRESS_BYTES)
+    _lower(resource.RLIMIT_DATA, COMPILE_BYTES + MEMORY_BYTES_LIMIT)
+
+
+def _lower(kind: int, value: int) -> None:
+    """Sets both limits of a kind, or keeps a stricter one that is already there."""
+    hard = resource.getrlimit(kind)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def _soften(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+def _leave_network(libc: ctypes.CDLL) -> None:
+    """Moves into an empty network of our own, as an unprivileged user may or else as root may."""
+    if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWIPC) != 0:
+        libc.unshare(_CLONE_NEWNET | _CLONE_NEWIPC)
+
+
+def _leave_files(libc: ctypes.CDLL) -> None:
+    """Denies all files by path; and TCP and signals to others where the kernel can (Landlock ABI 4, 6)."""
+    version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION_FLAG)
+    if version < 1:
+        return
+    file_rights = {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)
+    fields = (2**file_rights - 1, 0b11, 0b11)[: 3 if version >= 6 else 2 if version >= 4 else 1]
+    rules = struct.pack(f"<{len(fields)}Q", *fields)
+    ruleset = libc.syscall(_LANDLOCK_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), 0)
+    if ruleset >= 0:
+        libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0)
+        os.close(ruleset)

@@ -1,0 +1,265 @@
+"""Runs simulator modules in wasmtime: what works inside the sandbox's child.
+
+A module has no imports, so it has no clock, no file, no network and no randomness; NaNs are made canonical
+and no instruction whose result depends on the machine is allowed. So a run gives the same answer everywhere.
+Compiled code lives in this process' memory alone: there is no file of it that somebody could change.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+from wasmtime import (
+    Config,
+    Engine,
+    Func,
+    FuncType,
+    Instance,
+    Memory,
+    MemoryType,
+    Module,
+    Store,
+    Trap,
+    TrapCode,
+    WasmtimeError,
+)
+
+from policies.vocabulary import Reason
+from replay.simulators import Fault, Simulation
+from replay.simulators.wire import STATS_LIMIT, Order
+
+ABI_VERSION = 1
+STACK_BYTES = 512 * 1024
+"""Stack of a module; past it the run traps."""
+TABLE_ELEMENTS = 65_536
+TABLES = 8
+
+SIGNATURES = {
+    "abi_version": ((), ("i32",)),
+    "start": (("i64",), ()),
+    "tick": (("i32",), ("i32",)),
+    "score": ((), ("i64",)),
+    "state_hash": ((), ("i64",)),
+    "inputs": (("i32",), ("i32",)),
+    "simulate": (("i64", "i32", "i32"), ("i32",)),
+}
+"""Parameters and results of the functions of module interface version 1."""
+
+_RECORD = struct.Struct("<IIqQII")
+_OFF = (
+    "wasm_threads",
+    "wasm_relaxed_simd",
+    "wasm_memory64",
+    "wasm_multi_memory",
+    "wasm_tail_call",
+    "wasm_exceptions",
+    "wasm_function_references",
+    "wasm_gc",
+    "wasm_stack_switching",
+    "wasm_custom_page_sizes",
+    "wasm_wide_arithmetic",
+    "wasm_component_model",
+    "gc_support",
+    "shared_memory",
+    "parallel_compilation",  # no threads: RLIMIT_NPROC is 0
+    "memory_init_cow",  # no memfd: RLIMIT_FSIZE is 0
+    "native_unwind_info",
+)
+
+
+class Rule(IntEnum):
+    """The rules of the module interface, as `broken_rule` of a fault names the one that was broken."""
+
+    VALID_WASM = 1
+    NO_IMPORTS = 2
+    EXPORTS = 3
+    VERSION = 4
+    INPUT_ROOM = 5
+    RESULT_ADDRESS = 6
+    RESULT_CONTENT = 7
+
+
+class BrokenRule(Exception):
+    """The module breaks a rule of the module interface."""
+
+    def __init__(self, rule: Rule) -> None:
+        super().__init__(rule.name)
+        self.rule = rule
+
+
+@dataclass(slots=True)
+class Compiled:
+    """A module ready to be run, and what is known of it."""
+
+    module: Module
+    initial_memory_bytes: int
+    has_our_version: bool = False
+
+
+class Machine:
+    """Modules compiled once, and simulations of them, each in an instance of its own."""
+
+    def __init__(self) -> None:
+        self._engine = Engine(_config())
+        self._modules: dict[str, Compiled] = {}
+
+    def load(self, digest: str, module: bytes) -> Fault | None:
+        """Compiles the module if it has the digest and keeps the interface, else says what is wrong."""
+        if "sha256:" + hashlib.sha256(module).hexdigest() != digest:
+            return Fault(Reason.SIMULATOR_MISSING)
+        try:
+            compiled = Module(self._engine, module)
+            self._modules[digest] = Compiled(compiled, _check_interface(compiled))
+        except WasmtimeError:
+            return _unusable(Rule.VALID_WASM)
+        except BrokenRule as broken:
+            return _unusable(broken.rule)
+        return None
+
+    def run(self, order: Order) -> Simulation | Fault:
+        """The simulation that was ordered, or why there is none. The module must have been loaded."""
+        compiled = self._modules.get(order.digest)
+        if compiled is None:
+            return Fault(Reason.SIMULATOR_MISSING)
+        if compiled.initial_memory_bytes > order.memory_bytes:
+            return Fault(Reason.OUT_OF_MEMORY, {"memory_bytes": compiled.initial_memory_bytes})
+        with Store(self._engine) as store:
+            store.set_limits(order.memory_bytes, TABLE_ELEMENTS, instances=1, tables=TABLES, memories=1)
+            store.set_fuel(order.fuel)
+            return Attempt(store, compiled, order).outcome()
+
+
+class Attempt:
+    """One run of one module in a store of its own."""
+
+    def __init__(self, store: Store, compiled: Compiled, order: Order) -> None:
+        self._store = store
+        self._compiled = compiled
+        self._order = order
+        self._memory: Memory | None = None
+
+    def outcome(self) -> Simulation | Fault:
+        """The simulation, or why there is none."""
+        try:
+            return self._simulation()
+        except BrokenRule as broken:
+            return _unusable(broken.rule)
+        except Trap as trap:
+            return self._trapped(trap.trap_code)
+        except WasmtimeError:  # the instance could not be made: a table or memory beyond the limits
+            return Fault(Reason.OUT_OF_MEMORY)
+
+    def _simulation(self) -> Simulation:
+        store, order = self._store, self._order
+        exports = Instance(store, self._compiled.module, []).exports(store)
+        memory = exports["memory"]
+        assert isinstance(memory, Memory)
+        self._memory = memory
+        if not self._compiled.has_our_version and self._call(exports["abi_version"]) != ABI_VERSION:
+            raise BrokenRule(Rule.VERSION)
+        self._compiled.has_our_version = True
+        self._feed(self._call(exports["inputs"], order.ticks))
+        seed = order.seed - 2**64 if order.seed >= 2**63 else order.seed
+        return self._result(self._call(exports["simulate"], seed, order.ticks, order.checkpoint_ticks))
+
+    def _call(self, function: object, *arguments: int) -> int:
+        """The i32 that an exported function returns, as unsigned. Raises Trap."""
+        assert isinstance(function, Func)
+        return int(function(self._store, *arguments)) & 0xFFFF_FFFF
+
+    def _feed(self, address: int) -> None:
+        inputs = self._order.inputs
+        place = self._inside(address, len(inputs), Rule.INPUT_ROOM)
+        ctypes.memmove(place, inputs, len(inputs))
+
+    def _result(self, address: int) -> Simulation:
+        head = ctypes.string_at(self._inside(address, _RECORD.size, Rule.RESULT_ADDRESS), _RECORD.size)
+        ticks, is_over, score, state_hash, stats, checkpoints = _RECORD.unpack(head)
+        if (
+            ticks > self._order.ticks
+            or is_over > 1
+            or stats > STATS_LIMIT
+            or checkpoints != self._checkpoints(ticks)
+        ):
+            raise BrokenRule(Rule.RESULT_CONTENT)
+        size = 8 * (stats + checkpoints)
+        tail = ctypes.string_at(self._inside(address + _RECORD.size, size, Rule.RESULT_ADDRESS), size)
+        numbers = struct.unpack(f"<{stats}q{checkpoints}Q", tail)
+        return Simulation(
+            ticks, is_over == 1, score, state_hash, numbers[:stats], numbers[stats:], self._fuel()
+        )
+
+    def _checkpoints(self, ticks: int) -> int:
+        return ticks // self._order.checkpoint_ticks if self._order.checkpoint_ticks else 0
+
+    def _inside(self, address: int, size: int, rule: Rule) -> int:
+        """The machine address of `size` bytes of the module's memory. Raises BrokenRule where it has none."""
+        assert self._memory is not None
+        if address == 0 or address % 8 or address + size > self._memory.data_len(self._store):
+            raise BrokenRule(rule)
+        return ctypes.addressof(self._memory.data_ptr(self._store).contents) + address
+
+    def _fuel(self) -> int:
+        return self._order.fuel - self._store.get_fuel()
+
+    def _trapped(self, code: TrapCode | None) -> Fault:
+        if code is TrapCode.OUT_OF_FUEL:
+            return Fault(Reason.OUT_OF_FUEL, {"fuel": self._order.fuel})
+        memory_bytes = self._memory.data_len(self._store) if self._memory else 0
+        detail = {"fuel": self._fuel(), "memory_bytes": memory_bytes}
+        if self._was_denied_memory(memory_bytes):
+            return Fault(Reason.OUT_OF_MEMORY, detail)
+        return Fault(Reason.SIMULATOR_TRAPPED, detail | ({} if code is None else {"trap": code.value}))
+
+    def _was_denied_memory(self, memory_bytes: int) -> bool:
+        """Whether a run that trapped has most likely been denied a memory.grow.
+
+        wasmtime's C interface does not report a denied one, so this is inferred: the memory has grown, and
+        could not be doubled once more. Both answers are faults of the same weight.
+        """
+        return (
+            memory_bytes > self._compiled.initial_memory_bytes and 2 * memory_bytes > self._order.memory_bytes
+        )
+
+
+def _config() -> Config:
+    """The engine's settings.
+
+    Memory keeps wasmtime's default of 4 GiB of reserved addresses with guard pages, which costs no memory and
+    saves the bounds check of every access (a third of the time of a loop over memory, measured with wasmtime
+    50).
+    """
+    config = Config()
+    for name in _OFF:
+        setattr(config, name, False)
+    config.consume_fuel = True
+    config.cranelift_nan_canonicalization = True
+    config.max_wasm_stack = STACK_BYTES
+    return config
+
+
+def _check_interface(module: Module) -> int:
+    """The module's initial memory in bytes. Raises BrokenRule where it breaks the module interface."""
+    if module.imports:
+        raise BrokenRule(Rule.NO_IMPORTS)
+    exports = {export.name: export.type for export in module.exports}
+    for name, signature in SIGNATURES.items():
+        kind = exports.get(name)
+        if not isinstance(kind, FuncType) or _signature(kind) != signature:
+            raise BrokenRule(Rule.EXPORTS)
+    memory = exports.get("memory")
+    if not isinstance(memory, MemoryType):
+        raise BrokenRule(Rule.EXPORTS)
+    return memory.limits.min * 65_536
+
+
+def _signature(kind: FuncType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(map(str, kind.params)), tuple(map(str, kind.results))
+
+
+def _unusable(rule: Rule) -> Fault:
+    return Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": int(rule)})

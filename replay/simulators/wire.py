@@ -1,0 +1,123 @@
+"""The bytes that pass between the sandbox and its child: numbered frames of fixed layouts, all little-endian.
+
+A frame is a header (kind u8, sequence u32, length u32) and `length` bytes. The parent asks LOAD or ORDER; the
+child answers LOADED, SIMULATION or FAULT with the sequence number of the question. Nothing in an answer is
+text, so nothing that a module or a broken child writes can reach a log or a moderator's screen.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from policies.vocabulary import Reason
+from replay.simulators import Fault, Simulation
+
+HELLO = b"SGC1"
+"""What a child writes once it is confined and ready."""
+
+LOAD, ORDER, LOADED, SIMULATION, FAULT = 1, 2, 3, 4, 5
+
+HEADER = struct.Struct("<BII")
+STATS_LIMIT = 16
+"""As many statistics as a policy can name (policies.model.Replay.stats)."""
+
+_DIGEST_BYTES = len("sha256:") + 64
+_ORDER = struct.Struct(f"<{_DIGEST_BYTES}sQIIQQI")
+_SIMULATION = struct.Struct("<IIqQQII")
+_FAULT = struct.Struct("<B4q")
+FAULT_BYTES = _FAULT.size
+_REASONS = (
+    Reason.OUT_OF_FUEL,
+    Reason.TIMED_OUT,
+    Reason.OUT_OF_MEMORY,
+    Reason.SIMULATOR_TRAPPED,
+    Reason.SIMULATOR_MISSING,
+    Reason.SIMULATOR_UNUSABLE,
+)
+_NUMBERS = ("fuel", "memory_bytes", "trap", "broken_rule")
+_ABSENT = -1
+
+
+class WireError(Exception):
+    """The bytes are not a frame of this protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One simulation as it is asked of the child: the request, without its path, with its budget."""
+
+    digest: str
+    seed: int
+    ticks: int
+    checkpoint_ticks: int
+    fuel: int
+    memory_bytes: int
+    wall_ms: int
+    inputs: bytes
+
+
+def pack_load(digest: str, module: bytes) -> bytes:
+    """The payload of LOAD: a module and the digest it should have."""
+    return digest.encode("ascii").ljust(_DIGEST_BYTES) + module
+
+
+def unpack_load(payload: bytes) -> tuple[str, bytes]:
+    """Digest and module of a LOAD."""
+    return payload[:_DIGEST_BYTES].decode("ascii"), payload[_DIGEST_BYTES:]
+
+
+def pack_order(order: Order) -> bytes:
+    """The payload of ORDER."""
+    numbers = (order.seed, order.ticks, order.checkpoint_ticks, order.fuel, order.memory_bytes, order.wall_ms)
+    return _ORDER.pack(order.digest.encode("ascii"), *numbers) + order.inputs
+
+
+def unpack_order(payload: bytes) -> Order:
+    """The order that an ORDER holds."""
+    digest, *numbers = _ORDER.unpack_from(payload)
+    seed, ticks, checkpoint_ticks, fuel, memory_bytes, wall_ms = numbers
+    inputs = payload[_ORDER.size :]
+    return Order(digest.decode("ascii"), seed, ticks, checkpoint_ticks, fuel, memory_bytes, wall_ms, inputs)
+
+
+def simulation_limit(ticks: int, checkpoint_ticks: int) -> int:
+    """Bytes that an answer to an order can have at most."""
+    checkpoints = ticks // checkpoint_ticks if checkpoint_ticks else 0
+    return max(FAULT_BYTES, _SIMULATION.size + 8 * (STATS_LIMIT + checkpoints))
+
+
+def pack_simulation(simulation: Simulation) -> bytes:
+    """The payload of SIMULATION."""
+    stats, checkpoints = simulation.stats, simulation.checkpoints
+    head = (simulation.ticks, simulation.is_over, simulation.score, simulation.state_hash, simulation.fuel)
+    return _SIMULATION.pack(*head, len(stats), len(checkpoints)) + struct.pack(
+        f"<{len(stats)}q{len(checkpoints)}Q", *stats, *checkpoints
+    )
+
+
+def unpack_simulation(payload: bytes) -> Simulation:
+    """The simulation that a SIMULATION holds. Raises WireError if it is not one."""
+    try:
+        ticks, is_over, score, state_hash, fuel, stats, checkpoints = _SIMULATION.unpack_from(payload)
+        numbers = struct.unpack(f"<{min(stats, STATS_LIMIT)}q{checkpoints}Q", payload[_SIMULATION.size :])
+    except struct.error:
+        raise WireError from None
+    return Simulation(ticks, bool(is_over), score, state_hash, numbers[:stats], numbers[stats:], fuel)
+
+
+def pack_fault(fault: Fault) -> bytes:
+    """The payload of FAULT. Of the detail, the numbers with a name in this protocol are kept."""
+    numbers = (fault.detail.get(name, _ABSENT) for name in _NUMBERS)
+    return _FAULT.pack(_REASONS.index(fault.reason), *numbers)
+
+
+def unpack_fault(payload: bytes) -> Fault:
+    """The fault that a FAULT holds. Raises WireError if it is not one."""
+    try:
+        reason, *numbers = _FAULT.unpack(payload)
+        detail: Mapping[str, int] = {n: v for n, v in zip(_NUMBERS, numbers, strict=True) if v != _ABSENT}
+        return Fault(_REASONS[reason], detail)
+    except (struct.error, IndexError):
+        raise WireError from None
