@@ -86,7 +86,11 @@ def _explain(path: Path, document: Any, error: Any) -> str:
     location = [part for part in error["loc"] if part != "[key]"]
     message = error["msg"].removeprefix("Value error, ")
     name = ".".join(str(part) for part in location) or "policy"
-    given = "" if error["type"] == "missing" or isinstance(error["input"], dict) else f" (given: {error['input']!r})"
+    given = (
+        ""
+        if error["type"] == "missing" or isinstance(error["input"], dict)
+        else f" (given: {error['input']!r})"
+    )
     return f"{path}:{_line_of(document, location)}: {name}: {message}{given}"
 
 
@@ -110,11 +114,16 @@ def _simulators(path: Path, policy: Policy) -> Mapping[str, Simulator]:
         try:
             digest = hashlib.sha256(target.read_bytes()).hexdigest()
         except OSError as error:
-            raise PolicyError(f"{path}: replay.builds.{build}: expected a simulator module: {error}") from None
+            raise PolicyError(
+                f"{path}: replay.builds.{build}: expected a simulator module: {error}"
+            ) from None
         found[build] = Simulator(f"sha256:{digest}", target)
     return MappingProxyType(found)
 
 
 def _digest(policy: Policy, simulators: Mapping[str, Simulator]) -> str:
-    content = {"policy": policy.model_dump(mode="json"), "simulators": {b: s.digest for b, s in simulators.items()}}
+    content = {
+        "policy": policy.model_dump(mode="json"),
+        "simulators": {b: s.digest for b, s in simulators.items()},
+    }
     return "sha256:" + hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -167,7 +167,10 @@ class Policy(Part):
             raise ValueError("a board with `writes: verified` needs a `replay` section")
         if len(set(self.windows)) != len(self.windows):
             raise ValueError("each window may be named once")
-        if self.operator is Operator.SUM and max(abs(self.score.minimum), abs(self.score.maximum)) > SUM_LIMIT:
+        if (
+            self.operator is Operator.SUM
+            and max(abs(self.score.minimum), abs(self.score.maximum)) > SUM_LIMIT
+        ):
             raise ValueError(f"a board with `operator: sum` needs score bounds within ±{SUM_LIMIT}")
         return self
 

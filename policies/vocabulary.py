@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 SCORE_LIMIT = 2**53 - 1
 """Largest magnitude of a score: an IEEE double, which is what a Redis ZSET stores, is exact to here (IEEE 754, §3.4)."""
@@ -41,7 +42,8 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 class Reason(StrEnum):
     """Why something was decided or suspected. The text after each member is what a moderator reads."""
 
-    def __new__(cls, value: str, meaning: str = "", player_class: str = "review") -> Reason:
+    def __new__(cls, value: str, meaning: str = "", player_class: str = "review") -> Self:
+        """A member: its stable name, what a moderator reads, and the coarse class that its player is told."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning
@@ -59,13 +61,21 @@ class Reason(StrEnum):
     REVIEW_REQUIRED = "review-required", "The board takes runs without a replay only through a moderator."
 
     VELOCITY_POINTS = "velocity-points", "More points per second than the game can give.", "implausible"
-    VELOCITY_TIME = "velocity-time", "More ticks were played than time has passed since the ticket.", "implausible"
+    VELOCITY_TIME = (
+        "velocity-time",
+        "More ticks were played than time has passed since the ticket.",
+        "implausible",
+    )
     ANOMALY_PLAYER = "anomaly-player", "Far outside the player's own promoted history."
     ANOMALY_POPULATION = "anomaly-population", "A newcomer far outside what the board's players reach."
     RECORDING_REUSED = "recording-reused", "Another submission on the board has the very same recording."
 
     RECORDING_MALFORMED = "recording-malformed", "The recording is not a recording.", "replay"
-    RECORDING_MISSING = "recording-missing", "The board verifies replays and the claim came without one.", "replay"
+    RECORDING_MISSING = (
+        "recording-missing",
+        "The board verifies replays and the claim came without one.",
+        "replay",
+    )
     SCORE_MISMATCH = "score-mismatch", "The replay gives another score than the claim.", "replay"
     TICKS_MISMATCH = "ticks-mismatch", "The replay ends at another tick than the claim.", "replay"
     STATS_MISMATCH = "stats-mismatch", "The replay gives other statistics than the claim.", "replay"

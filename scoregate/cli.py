@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -16,7 +17,7 @@ from rich.console import Console
 from gateway.edge.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
 from gateway.settings import Settings, load_settings
 from gateway.telemetry import configure_logging
-from gateway.wiring import keyring_of, open_edge, open_ledger, open_steward
+from gateway.wiring import keyring_of, open_edge, open_steward
 from policies.errors import ScoregateError
 from policies.loader import load_board
 
@@ -35,12 +36,16 @@ app.add_typer(policy_app, name="policy")
 
 _err = Console(stderr=True)
 
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where everything is kept. SCOREGATE_DATA_DIR.")]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Where everything is kept. SCOREGATE_DATA_DIR.")
+]
 Bind = Annotated[str | None, typer.Option("--bind", help="Host and port to answer on. SCOREGATE_BIND.")]
 
 
 @app.command()
-def up(data_dir: DataDir = None, bind: Bind = None, workers: Annotated[int, typer.Option(min=1, max=64)] = 1) -> None:
+def up(
+    data_dir: DataDir = None, bind: Bind = None, workers: Annotated[int, typer.Option(min=1, max=64)] = 1
+) -> None:
     """Start everything on this machine, with nothing configured."""
     from scoregate.stack import running_stack
 
@@ -55,7 +60,9 @@ def up(data_dir: DataDir = None, bind: Bind = None, workers: Annotated[int, type
 
 @app.command()
 def demo(
-    exit_after: Annotated[bool, typer.Option("--exit", help="End when the script has, with status 1 if it failed.")] = False,
+    exit_after: Annotated[
+        bool, typer.Option("--exit", help="End when the script has, with status 1 if it failed.")
+    ] = False,
     data_dir: DataDir = None,
     bind: Bind = None,
 ) -> None:
@@ -109,7 +116,9 @@ def worker() -> None:
 @token_app.command("moderator")
 def token_moderator(
     name: str,
-    board: Annotated[list[str] | None, typer.Option(help="A board the moderator decides on; all if none.")] = None,
+    board: Annotated[
+        list[str] | None, typer.Option(help="A board the moderator decides on; all if none.")
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Print a moderator's bearer token, good for 12 hours."""
@@ -124,7 +133,9 @@ def token_moderator(
 def key_add(
     key_id: str,
     public_key: Annotated[str, typer.Option(help="The Ed25519 public key: 32 bytes in base64.")],
-    board: Annotated[list[str] | None, typer.Option(help="A board the server writes to; all if none.")] = None,
+    board: Annotated[
+        list[str] | None, typer.Option(help="A board the server writes to; all if none.")
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Register a trusted server's public key."""
@@ -151,7 +162,7 @@ def health(bind: Bind = None) -> None:
     host, port = _settings(None, bind).bind_address
     local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
     try:
-        with urlopen(f"http://{f'[{local}]' if ':' in local else local}:{port}/readyz", timeout=3):  # noqa: S310
+        with urlopen(f"http://{f'[{local}]' if ':' in local else local}:{port}/readyz", timeout=3):
             return
     except (URLError, OSError) as error:
         _fail(f"not ready: {error}")
@@ -201,10 +212,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _until_told(work: Callable[[], object]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    try:
+    with suppress(KeyboardInterrupt):
         work()
-    except KeyboardInterrupt:
-        pass
 
 
 def _fail(message: str) -> NoReturn:

@@ -53,7 +53,9 @@ class Parts:
         while not is_ready():
             self._check()
             if time.monotonic() > deadline:
-                raise PartFailed(f"{what} did not get ready within {timeout_s:g} s; see the logs in {self._log_dir}")
+                raise PartFailed(
+                    f"{what} did not get ready within {timeout_s:g} s; see the logs in {self._log_dir}"
+                )
             time.sleep(0.02)
 
     def revive(self) -> list[str]:
@@ -77,7 +79,9 @@ class Parts:
     def _check(self) -> None:
         for part in self._parts:
             if part.process.poll() is not None:
-                raise PartFailed(f"{part.name} ended with status {part.process.returncode}:\n{_end_of(part.log)}")
+                raise PartFailed(
+                    f"{part.name} ended with status {part.process.returncode}:\n{_end_of(part.log)}"
+                )
 
 
 def python(*arguments: str) -> list[str]:

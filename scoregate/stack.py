@@ -133,13 +133,28 @@ def _is_up(settings: Settings) -> bool:
         return False
 
 
+def free_bind(bind: str) -> str:
+    """The same address, with another port if that one is taken."""
+    host, _, port = bind.rpartition(":")
+    if _problem_with(host.strip("[]"), int(port)) is None:
+        return bind
+    with socket.create_server((host.strip("[]"), 0)) as probe:
+        return f"{host}:{probe.getsockname()[1]}"
+
+
 def _check_port(settings: Settings) -> None:
-    host, port = settings.bind_address
+    problem = _problem_with(*settings.bind_address)
+    if problem:
+        raise SettingsError(f"SCOREGATE_BIND: cannot listen on {settings.bind}: {problem}")
+
+
+def _problem_with(host: str, port: int) -> str | None:
+    """Why one cannot listen there, or None."""
     try:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
-            return
+            return None
     except OSError as error:
-        raise SettingsError(f"SCOREGATE_BIND: cannot listen on {settings.bind}: {error.strerror}") from None
+        return error.strerror or str(error)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Is this score far outside what is known of the player, or of a newcomer's peers?"""
+"""Whether a score is far outside what is known of the player, or of a newcomer's peers."""
 
 from __future__ import annotations
 

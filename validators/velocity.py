@@ -1,4 +1,4 @@
-"""Did points or ticks come faster than they can?"""
+"""Whether points or ticks came faster than they can."""
 
 from __future__ import annotations
 

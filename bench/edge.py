@@ -1,0 +1,304 @@
+"""Signed submissions per second through the whole edge, beside a bare aiohttp POST echo in the same run.
+
+    python -m bench.edge [--seconds 8] [--connections 128]
+
+One edge process with everything on (limits, ledger commit, index), one Valkey, no worker. The load is `wrk` (Debian
+package) with requests signed beforehand, since a Python client would cost more than the server. The server has one
+core to itself; wrk and Valkey share the other. Rounds alternate, the median of each is compared. Prints requests per
+second, p50 and p99, and CPU seconds per process; its last line is `ratio R`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import secrets
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+from aiohttp import web
+from ruamel.yaml import YAML
+
+from gateway.edge.signatures import Draft, sign_hmac_sha256
+from gateway.edge.tickets import Ticket, Tickets, new_run_id
+from gateway.settings import Settings, bundled_policies
+from gateway.wiring import keyring_of, load_policies
+from tests.support.harness import free_port
+from tests.support.valkey import running_valkey
+
+SERVER_CORE, LOAD_CORE = "0", "1"
+RECORDING_BYTES = 1_200
+"""A run of about half a minute: some 200 changes of input and 30 checkpoints."""
+
+_WRK_SCRIPT = """
+local requests, at = {}, 0
+local file = io.open(os.getenv("BENCH_REQUESTS"), "rb")
+while true do
+  local size = file:read("*l")
+  if not size then break end
+  requests[#requests + 1] = file:read(tonumber(size))
+end
+request = function()
+  at = at % #requests + 1
+  return requests[at]
+end
+local status = {}
+response = function(code) if code ~= 202 and code ~= 200 then print("status " .. code) end end
+"""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of load: requests per second, latencies (ms), requests that were not 2xx, CPU seconds by process."""
+
+    rate: float
+    p50_ms: float
+    p99_ms: float
+    errors: int
+    cpu_s: dict[str, float]
+
+
+def main() -> None:
+    """Runs the comparison."""
+    arguments = _arguments()
+    if not shutil.which("wrk"):
+        sys.exit("bench.edge needs wrk: apt-get install wrk")
+    with tempfile.TemporaryDirectory(prefix="sgb-") as folder, running_valkey() as valkey:
+        os.sched_setaffinity(valkey.pid, {int(LOAD_CORE)})
+        bench = Bench(Path(folder), valkey.url, valkey.pid, arguments)
+        rounds = [(bench.bare(), bench.edge(number)) for number in range(arguments.rounds)]
+    _report(rounds)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=int, default=6, help="length of each round")
+    parser.add_argument("--connections", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--requests-per-second", type=int, default=8_000, help="signed beforehand, for each second"
+    )
+    parser.add_argument("--serve-bare", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve_bare:
+        _serve_bare(arguments.serve_bare)
+        sys.exit()
+    return arguments
+
+
+class Bench:
+    """What the rounds share."""
+
+    def __init__(self, folder: Path, redis_url: str, valkey_pid: int, arguments: argparse.Namespace) -> None:
+        self._folder = folder
+        self._valkey_pid = valkey_pid
+        self._arguments = arguments
+        self._redis_url = redis_url
+        _write_policy(folder / "policies")
+        (folder / "load.lua").write_text(_WRK_SCRIPT)
+
+    def bare(self) -> Round:
+        """A bare echo under the same requests."""
+        port = free_port()
+        command = [sys.executable, "-m", "bench.edge", "--serve-bare", str(port)]
+        with _server(command, {}, port) as pid:
+            return self._load(pid, port, self._requests(self._settings(port, "bare")))
+
+    def edge(self, number: int) -> Round:
+        """The whole edge, on a ledger of its own."""
+        port = free_port()
+        settings = self._settings(port, f"edge-{number}")
+        environment = {
+            "SCOREGATE_DATA_DIR": str(settings.data_dir),
+            "SCOREGATE_POLICIES_DIR": str(settings.policies_dir),
+            "SCOREGATE_REDIS_URL": settings.redis_url,
+            "SCOREGATE_BIND": settings.bind,
+        }
+        requests = self._requests(settings)
+        with _server([sys.executable, "-m", "scoregate", "serve"], environment, port) as pid:
+            return self._load(pid, port, requests)
+
+    def _settings(self, port: int, name: str) -> Settings:
+        return Settings(
+            data_dir=self._folder / name,
+            policies_dir=self._folder / "policies",
+            redis_url=self._redis_url,
+            bind=f"127.0.0.1:{port}",
+        )
+
+    def _requests(self, settings: Settings) -> Path:
+        """A file of whole HTTP requests, each for a run and a player of its own."""
+        count = self._arguments.requests_per_second * self._arguments.seconds
+        tickets, board = Tickets(keyring_of(settings)), load_policies(settings)["arcade"]
+        simulator = bytes.fromhex(board.simulators["arcade-1"].digest.removeprefix("sha256:"))
+        path = self._folder / "requests"
+        with path.open("wb") as file:
+            for number in range(count):
+                request = _request(tickets, simulator, settings.bind, number)
+                file.write(b"%d\n%b" % (len(request), request))
+        return path
+
+    def _load(self, pid: int, port: int, requests: Path) -> Round:
+        arguments = self._arguments
+        before = self._cpu(pid)
+        command = [
+            *("taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{arguments.connections}"),
+            *(f"-d{arguments.seconds}s", "--latency", "-s", str(self._folder / "load.lua")),
+            f"http://127.0.0.1:{port}",
+        ]
+        environment = os.environ | {"BENCH_REQUESTS": str(requests)}
+        output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        after = self._cpu(pid)
+        return _read(output, {name: after[name] - before[name] for name in after})
+
+    def _cpu(self, pid: int) -> dict[str, float]:
+        return {"server": _cpu_seconds(pid), "valkey": _cpu_seconds(self._valkey_pid)}
+
+
+def _write_policy(folder: Path) -> None:
+    """The bundled policy with limits that one machine's load does not reach."""
+    yaml = YAML(typ="rt")
+    policy = yaml.load((bundled_policies() / "arcade.yaml").read_text())
+    policy["limits"] = {
+        "player": {"per_minute": 600, "burst": 100},
+        "address": {"per_minute": 10**7, "burst": 10**6},
+    }
+    module = bundled_policies() / policy["replay"]["builds"]["arcade-1"]
+    policy["replay"]["builds"] = {"arcade-1": str(module.resolve())}
+    folder.mkdir()
+    with (folder / "arcade.yaml").open("w") as file:
+        yaml.dump(policy, file)
+
+
+def _request(tickets: Tickets, simulator: bytes, authority: str, number: int) -> bytes:
+    now_ms = int(time.time() * 1000)
+    ticks = random.randint(600, 2400)
+    ticket = Ticket(
+        run=new_run_id(now_ms),
+        board="arcade",
+        player=f"p{number:08d}",
+        build="arcade-1",
+        simulator=simulator,
+        seed=secrets.randbits(63),
+        issued_at_ms=now_ms - 60_000,
+        expires_at_ms=now_ms + 3_600_000,
+    )
+    keyid, key = tickets.issue(ticket)
+    claim = {
+        "score": random.randrange(0, 3000, 10),
+        "ticks": ticks,
+        "stats": {"motes": 10, "near_misses": 5, "best_combo": 3},
+        "recording": b64encode(random.randbytes(RECORDING_BYTES)).decode(),
+    }
+    body, path = json.dumps(claim).encode(), "/v1/boards/arcade/scores"
+    created = now_ms // 1000
+    draft = Draft(
+        "POST",
+        authority,
+        path,
+        body,
+        created,
+        created + 300,
+        secrets.token_urlsafe(18),
+        keyid,
+        "scoregate-run",
+    )
+    headers = {"Host": authority, "Content-Type": "application/json", "Content-Length": str(len(body))}
+    lines = [
+        f"POST {path} HTTP/1.1",
+        *(f"{k}: {v}" for k, v in (headers | sign_hmac_sha256(key, draft)).items()),
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+@contextmanager
+def _server(command: list[str], environment: dict[str, str], port: int) -> Iterator[int]:
+    process = subprocess.Popen(
+        ["taskset", "-c", SERVER_CORE, *command], env=os.environ | environment, stderr=subprocess.DEVNULL
+    )
+    try:
+        _await_port(port)
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _await_port(port: int) -> None:
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+        except OSError:
+            time.sleep(0.05)
+    sys.exit("the server did not start")
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _read(output: str, cpu_s: dict[str, float]) -> Round:
+    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])  # type: ignore[index]
+    latency = dict(re.findall(r"(50|99)%\s+([\d.]+(?:us|ms|s))", output))
+    return Round(rate, _ms(latency["50"]), _ms(latency["99"]), output.count("status "), cpu_s)
+
+
+def _ms(text: str) -> float:
+    number, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", text).groups()  # type: ignore[union-attr]
+    return float(number) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
+
+
+def _serve_bare(port: int) -> None:
+    """What aiohttp does with nothing to do: reads the body and sends it back."""
+
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(body=await request.read(), content_type="application/json")
+
+    async def run() -> None:
+        app = web.Application()
+        app.router.add_post("/v1/boards/{board}/scores", echo)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
+        await asyncio.Event().wait()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+
+
+def _report(rounds: list[tuple[Round, Round]]) -> None:
+    for name, some in (
+        ("bare aiohttp", [bare for bare, _ in rounds]),
+        ("edge", [edge for _, edge in rounds]),
+    ):
+        for each in some:
+            cpu = ", ".join(f"{part} {seconds:.1f} s" for part, seconds in each.cpu_s.items())
+            print(
+                f"{name:13} {each.rate:8.0f}/s   p50 {each.p50_ms:6.1f} ms   p99 {each.p99_ms:6.1f} ms   "
+                f"not 2xx {each.errors}   CPU: {cpu}"
+            )
+    bare = statistics.median(each.rate for each, _ in rounds)
+    edge = statistics.median(each.rate for _, each in rounds)
+    print(f"ratio {edge / bare:.3f}")
+
+
+if __name__ == "__main__":
+    main()

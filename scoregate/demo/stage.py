@@ -1,0 +1,167 @@
+"""What every actor of the demonstration can do: play the real game, and send requests, honest or not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import secrets
+import time
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+from scoregate_client import Run, ScoregateClient, encode_recording
+from scoregate_client.signing import Parameters, Target, sign_for_run
+from yarl import URL
+
+from examples.arcade.players import Arcade, Played, play
+
+BOARD: Final = "arcade"
+BUILD: Final = "arcade-1"
+TICKS_PER_SECOND: Final = 60
+CHECKPOINT_TICKS: Final = 60
+VERDICT_S: Final = 20.0
+
+
+class Layer(StrEnum):
+    """Where a submission ended."""
+
+    LIMITS = "limits"
+    BOUNDS = "bounds"
+    SIGNATURE = "signature"
+    ANOMALY = "z-score"
+    REPLAY = "replay"
+    BOARD = "board"
+
+
+PROBLEM_LAYERS: Final = {
+    "quota-exceeded": Layer.LIMITS,
+    "bounds-violation": Layer.BOUNDS,
+    "signature-invalid": Layer.SIGNATURE,
+    "nonce-reused": Layer.SIGNATURE,
+    "run-already-submitted": Layer.SIGNATURE,
+    "scope-forbidden": Layer.SIGNATURE,
+}
+
+REASON_LAYERS: Final = {"implausible": Layer.BOUNDS, "replay": Layer.REPLAY, "review": Layer.ANOMALY}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The gateway's answer to one request."""
+
+    status: int
+    document: Mapping[str, Any]
+
+    @property
+    def problem(self) -> str:
+        """The stable name of the refusal; empty for none."""
+        return str(self.document.get("type", "")).rpartition("/")[2]
+
+
+class Actor:
+    """A player with an address, a token and a client. Times are real: a run of 12 seconds takes 12 seconds."""
+
+    def __init__(
+        self, session: aiohttp.ClientSession, client: ScoregateClient, arcade: Arcade, url: str
+    ) -> None:
+        self.session = session
+        self.client = client
+        self.player = ""
+        self._arcade = arcade
+        self._url = URL(url)
+
+    async def open_run(self) -> Run:
+        """A new run of this actor."""
+        return await self.client.open_run(BOARD, BUILD)
+
+    async def play(self, run: Run, skill: float, max_ticks: int, *, in_real_time: bool = True) -> Played:
+        """A run played to its end, which takes as long as it would on a screen."""
+        began = time.monotonic()
+        rng = random.Random(run.seed)  # noqa: S311 - it moves a player's thumbs
+        played = await asyncio.to_thread(play, self._arcade, run.seed, skill, rng, max_ticks)
+        if in_real_time:
+            await asyncio.sleep(max(0.0, began + played.ticks / TICKS_PER_SECOND - time.monotonic()))
+        return played
+
+    async def send(
+        self, run: Run, claim: Mapping[str, Any], *, key: bytes | None = None, token: str | None = None
+    ) -> Reply:
+        """The answer to a submission signed with the run's key, or with another one."""
+        return await self.send_bytes(*self.sign(run, claim, key or run.key), token=token)
+
+    def sign(self, run: Run, claim: Mapping[str, Any], key: bytes) -> tuple[bytes, dict[str, str]]:
+        """Body and headers of a signed submission."""
+        body, now_s = json.dumps(claim).encode(), int(time.time())
+        target = Target("POST", f"{self._url.host}:{self._url.port}", f"/v1/boards/{BOARD}/scores")
+        parameters = Parameters(
+            now_s, now_s + 120, secrets.token_urlsafe(18), run.ticket, "scoregate-run", "hmac-sha256"
+        )
+        return body, sign_for_run(key, target, body, parameters)
+
+    async def send_bytes(self, body: bytes, headers: Mapping[str, str], *, token: str | None = None) -> Reply:
+        """The answer to these very bytes."""
+        bearer = {"Authorization": f"Bearer {token}"} if token else {}
+        where = self._url / "v1" / "boards" / BOARD / "scores"
+        async with self.session.post(where, data=body, headers={**headers, **bearer}) as response:
+            return Reply(response.status, json.loads(await response.read()))
+
+    async def ending(self, reply: Reply) -> Layer:
+        """Where the submission behind an answer ended, once that is known."""
+        if reply.problem:
+            return PROBLEM_LAYERS[reply.problem]
+        deadline = time.monotonic() + VERDICT_S
+        while time.monotonic() < deadline:
+            status = await self.client.submission(str(reply.document["submission"]))
+            if status.state == "promoted":
+                return Layer.BOARD
+            if status.state in {"rejected", "held"}:
+                return REASON_LAYERS[status.reason or ""]
+            await asyncio.sleep(0.2)
+        raise TimeoutError(f"no verdict on {reply.document['submission']} within {VERDICT_S:g} s")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The running gateway, and the game."""
+
+    url: str
+    arcade: Arcade
+
+    @asynccontextmanager
+    async def actor(self, name: str, number: int) -> AsyncIterator[Actor]:
+        """A new player of that name, who comes from an address of their own."""
+        headers = {"X-Forwarded-For": f"198.51.{100 + number // 250}.{number % 250 + 1}"}
+        async with aiohttp.ClientSession(headers=headers) as session:
+            client = ScoregateClient(self.url, session=session)
+            actor = Actor(session, client, self.arcade, self.url)
+            actor.player = (await client.create_player(name)).player
+            yield actor
+
+
+def open_stage(url: str, module: Path) -> Stage:
+    """The stage for a gateway, with the game compiled."""
+    return Stage(url, Arcade(module))
+
+
+def claim_of(played: Played, **changed: Any) -> dict[str, Any]:
+    """The honest claim for a played run, or one with something changed."""
+    recording = encode_recording(played.inputs, played.checkpoints, CHECKPOINT_TICKS)
+    honest = {
+        "score": played.score,
+        "ticks": played.ticks,
+        "stats": dict(played.stats),
+        "recording": b64encode(recording).decode(),
+    }
+    return honest | changed
+
+
+def with_inputs(played: Played, inputs: list[int]) -> Played:
+    """The same run with other inputs and the old result: what a tamperer would send."""
+    return replace(played, inputs=inputs)
