@@ -11,6 +11,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from policies.errors import SettingsError
 
+MAXIMUM_PORT = 65_535
+
 Csv = Annotated[tuple[str, ...], NoDecode]
 
 
@@ -54,6 +56,13 @@ class Settings(BaseSettings):
     reconcile_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
     verify_batch: Annotated[int, Field(ge=1, le=256)] = 16
 
+    @field_validator("bind")
+    @classmethod
+    def _has_a_port(cls, value: str) -> str:
+        if int(value.rpartition(":")[2]) > MAXIMUM_PORT:
+            raise ValueError(f"expected a port up to {MAXIMUM_PORT}")
+        return value
+
     @field_validator("hosts", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
@@ -93,5 +102,8 @@ def load_settings(**overrides: object) -> Settings:
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        lines = [f"SCOREGATE_{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
+        lines = [
+            f"SCOREGATE_{'.'.join(map(str, each['loc'])).upper()}: {each['msg'].removeprefix('Value error, ')}"
+            for each in error.errors()
+        ]
         raise SettingsError("\n".join(lines)) from None

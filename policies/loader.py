@@ -18,6 +18,10 @@ from policies.errors import PolicyError
 from policies.model import Policy
 
 
+_PLAIN = {"missing": "this setting is missing", "extra_forbidden": "there is no such setting"}
+"""Our words for pydantic's, where a game developer would not know what an input is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Simulator:
     """A simulator module on disk, known by the digest of its bytes (`sha256:<hex>`)."""
@@ -63,7 +67,7 @@ def load_board(path: Path) -> Board:
     try:
         policy = Policy.model_validate(document)
     except ValidationError as error:
-        raise PolicyError("\n".join(_explain(path, document, each) for each in error.errors())) from None
+        raise PolicyError(_explanation(path, document, error)) from None
     simulators = _simulators(path, policy)
     return Board(policy, _digest(policy, simulators), simulators)
 
@@ -82,16 +86,26 @@ def _parse(path: Path) -> Any:
     return document
 
 
-def _explain(path: Path, document: Any, error: Any) -> str:
-    location = [part for part in error["loc"] if part != "[key]"]
-    message = error["msg"].removeprefix("Value error, ")
+def _explanation(path: Path, document: Any, error: ValidationError) -> str:
+    """Every fault of a file, in the order of its lines."""
+    faults = [(_line_of(document, _location(each)), each) for each in error.errors()]
+    return "\n".join(_explain(path, line, fault) for line, fault in sorted(faults, key=lambda pair: pair[0]))
+
+
+def _location(error: Any) -> list[Any]:
+    return [part for part in error["loc"] if part != "[key]"]
+
+
+def _explain(path: Path, line: int, error: Any) -> str:
+    location = _location(error)
+    message = _PLAIN.get(error["type"], error["msg"].removeprefix("Value error, "))
     name = ".".join(str(part) for part in location) or "policy"
     given = (
         ""
         if error["type"] == "missing" or isinstance(error["input"], dict)
         else f" (given: {error['input']!r})"
     )
-    return f"{path}:{_line_of(document, location)}: {name}: {message}{given}"
+    return f"{path}:{line}: {name}: {message}{given}"
 
 
 def _line_of(document: Any, location: list[Any]) -> int:

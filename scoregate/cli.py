@@ -156,16 +156,11 @@ def policy_check(files: list[Path]) -> None:
 @app.command("health")
 def health(bind: Bind = None) -> None:
     """Exit with 0 if the edge here is ready. What a container asks."""
-    from urllib.error import URLError
-    from urllib.request import urlopen
+    from scoregate.health import problem_with
 
-    host, port = _settings(None, bind).bind_address
-    local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-    try:
-        with urlopen(f"http://{f'[{local}]' if ':' in local else local}:{port}/readyz", timeout=3):
-            return
-    except (URLError, OSError) as error:
-        _fail(f"not ready: {error}")
+    problem = problem_with(_settings(None, bind))
+    if problem:
+        _fail(f"not ready: {problem}")
 
 
 @app.command("version")
