@@ -8,8 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from examples.arcade.players import Arcade, play
 from scoregate_client import encode_recording
+
+from examples.arcade.players import Arcade, play
 
 ROOT = Path(__file__).parents[2]
 MODULE = ROOT / "examples" / "arcade" / "arcade.wasm"

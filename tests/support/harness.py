@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from redis import Redis
 
 from gateway.edge.context import Edge
 from gateway.edge.listener import listening
@@ -23,7 +24,6 @@ from gateway.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.wiring import open_edge
-from redis import Redis
 from replay.simulators.sandbox import Sandbox
 from replay.worker import Verifier
 from tests.support.clock import ShiftedClock
@@ -52,7 +52,11 @@ class Answer:
     @property
     def problem(self) -> str:
         """The last segment of the problem type; empty for what is none."""
-        return self.body["type"].rsplit("/", 1)[1] if "problem+json" in self.headers.get("Content-Type", "") else ""
+        return (
+            self.body["type"].rsplit("/", 1)[1]
+            if "problem+json" in self.headers.get("Content-Type", "")
+            else ""
+        )
 
 
 @dataclass
@@ -88,7 +92,9 @@ class Request:
 class Harness:
     """The edge under test, and hands to touch it with."""
 
-    def __init__(self, edge: Edge, clock: ShiftedClock, session: aiohttp.ClientSession, authority: str) -> None:
+    def __init__(
+        self, edge: Edge, clock: ShiftedClock, session: aiohttp.ClientSession, authority: str
+    ) -> None:
         self.edge = edge
         self.clock = clock
         self.session = session
@@ -107,7 +113,9 @@ class Harness:
             return Answer(response.status, response.headers, await response.read())
 
     async def post(self, path: str, body: Any, token: str | None = None) -> Answer:
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        headers = {"Content-Type": "application/json"} | (
+            {"Authorization": f"Bearer {token}"} if token else {}
+        )
         return await self.send(Request("POST", path, json.dumps(body).encode(), headers))
 
     async def new_player(self, name: str = "Ada") -> str:
@@ -160,7 +168,9 @@ class Harness:
         headers = sign_hmac_sha256(key or run.key, draft)
         return Request("POST", path, body, {"Content-Type": "application/json"} | headers)
 
-    def server_signed(self, private_key: Any, key_id: str, entry: Any, *, board: str = "arcade", **draft: Any) -> Request:
+    def server_signed(
+        self, private_key: Any, key_id: str, entry: Any, *, board: str = "arcade", **draft: Any
+    ) -> Request:
         """A trusted server's write, signed by the profile."""
         body = json.dumps(entry).encode()
         created = draft.pop("created", self.clock() // 1000)
@@ -201,12 +211,12 @@ class Harness:
         """A steward for this deployment, to be driven round by round."""
         jobs = RqJobs(Redis.from_url(self.edge.settings.jobs_url))
         edge = self.edge
-        return Steward(edge.settings, edge.boards, edge.ledger, edge.index, jobs, self.clock)
+        return Steward(edge.settings, edge.boards, edge.ledger, edge.index, jobs, clock=self.clock)
 
     async def verify(self, *submission_ids: str, sandbox: Sandbox) -> int:
         """Judges submissions as a worker would, in this process, with the real sandbox."""
         edge = self.edge
-        verifier = Verifier(edge.settings, edge.boards, edge.ledger, edge.index, sandbox, self.clock)
+        verifier = Verifier(edge.settings, edge.boards, edge.ledger, edge.index, sandbox, clock=self.clock)
         await edge.index.drained()
         return await verifier.verify_all(submission_ids)
 

@@ -25,7 +25,15 @@ class ValkeyServer:
 
     def start(self) -> None:
         self._process = subprocess.Popen(
-            [str(get_binary_path()), "--dir", str(self.folder), "--port", "0", "--unixsocket", str(self.socket)]
+            [
+                str(get_binary_path()),
+                "--dir",
+                str(self.folder),
+                "--port",
+                "0",
+                "--unixsocket",
+                str(self.socket),
+            ]
             + ["--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,0 +1,139 @@
+"""Policy files: a right one loads, a wrong one says where and what was expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policies.errors import PolicyError
+from policies.loader import load_board, load_boards
+from tests.support.harness import POLICY
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    module = tmp_path / "game.wasm"
+    module.write_bytes(b"module")
+
+    def write(*changes: tuple[str, str], name: str = "arcade.yaml") -> Path:
+        text = POLICY.read_text().replace("../examples/arcade/arcade.wasm", "game.wasm")
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def line_of(path: Path, start: str) -> int:
+    return next(
+        n for n, line in enumerate(path.read_text().splitlines(), 1) if line.strip().startswith(start)
+    )
+
+
+def test_the_bundled_policy_loads():
+    """What comes with the product is right."""
+    board = load_board(POLICY)
+    assert "arcade" == board.name
+    assert board.simulators["arcade-1"].digest.startswith("sha256:")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field", "start", "expected"),
+    [
+        ("order: descending", "order: down", "order", "order:", "'descending' or 'ascending'"),
+        ("  step: 10", "  step: 0", "score.step", "step:", "greater than or equal to 1"),
+        ("  step: 10", "  step: '10'", "score.step", "step:", "valid integer"),
+        ("  step: 10", "  stepp: 10", "score.stepp", "stepp:", "no such setting"),
+        ("title: Perihelion", "titel: Perihelion", "title", "", "missing"),
+        (
+            "points_per_second: 1000",
+            "points_per_second: .nan",
+            "velocity.points_per_second",
+            "points_",
+            "finite",
+        ),
+        ("writes: verified", "writes: verifed", "writes", "writes:", "'verified', 'open' or 'trusted'"),
+        (
+            "windows: [alltime, daily, weekly, monthly]",
+            "windows: [alltime, hourly]",
+            "windows.1",
+            "windows:",
+            "'daily'",
+        ),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_line(write, old, new, field, start, expected):
+    """File, line, field, and what was expected there."""
+    path = write((old, new))
+    with pytest.raises(PolicyError) as raised:
+        load_board(path)
+    lines = [line for line in str(raised.value).splitlines() if f" {field}: " in line]
+    assert 1 == len(lines)
+    assert f"{path}:{line_of(path, start) if start else 1}: " in lines[0]
+    assert expected in lines[0]
+
+
+def test_a_key_that_stands_twice_is_refused(write):
+    """YAML 1.2 keys are unique; the second would silently win."""
+    path = write(("order: descending", "order: descending\norder: ascending"))
+    with pytest.raises(PolicyError, match=rf"{path}:\d+: found duplicate key"):
+        load_board(path)
+
+
+def test_values_are_yaml_1_2(write):
+    """`no` is a word and not False."""
+    assert "no" == load_board(write(("title: Perihelion", "title: no"))).policy.title
+
+
+def test_a_missing_simulator_is_named(write):
+    """The build and the path that was looked at."""
+    path = write(("game.wasm", "gone.wasm"))
+    with pytest.raises(
+        PolicyError, match=r"replay\.builds\.arcade-1: expected a simulator module: .*gone\.wasm"
+    ):
+        load_board(path)
+
+
+def test_a_verified_board_needs_a_replay(write):
+    """A board cannot verify what it cannot replay."""
+    text = POLICY.read_text()
+    path = write()
+    path.write_text(text[: text.index("replay:")])
+    with pytest.raises(PolicyError, match="needs a `replay` section"):
+        load_board(path)
+
+
+def test_a_summing_board_has_bounds_that_sums_survive(write):
+    """V10: a sum of allowed scores never leaves what SQL and a ZSET hold exactly."""
+    path = write(("operator: best", "operator: sum"), ("maximum: 115400", "maximum: 9007199254740990"))
+    with pytest.raises(PolicyError, match="operator: sum"):
+        load_board(path)
+
+
+def test_two_files_cannot_describe_one_board(write):
+    """The second file is named."""
+    write(name="a.yaml")
+    path = write(name="b.yaml")
+    with pytest.raises(PolicyError, match=r"b\.yaml: board 'arcade' is already described"):
+        load_boards(path.parent)
+
+
+def test_an_empty_directory_is_refused(tmp_path):
+    """No board at all is a mistake, not a deployment."""
+    with pytest.raises(PolicyError, match="at least one policy file"):
+        load_boards(tmp_path)
+
+
+def test_the_digest_is_of_the_meaning(write):
+    """Comments and order of keys change nothing; a number or the simulator's bytes do."""
+    path = write()
+    digest = load_board(path).digest
+    assert digest == load_board(write(("# The bundled game.", "# Another comment."))).digest
+    assert digest != load_board(write(("step: 10", "step: 5"))).digest
+    write()
+    (path.parent / "game.wasm").write_bytes(b"another module")
+    assert digest != load_board(path).digest

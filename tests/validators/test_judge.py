@@ -1,0 +1,65 @@
+"""The judge: findings and verdicts to outcomes."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.model import Writes
+from policies.vocabulary import Finding, Reason, Severity, State, Verdict, VerdictKind
+from tests.support.submissions import a_policy, a_submission
+from validators.judge import judge, judge_verdict
+from validators.submission import History
+
+FLAG = Finding(Reason.ANOMALY_PLAYER, Severity.FLAG, 9.0, "z at most 3")
+NOTE = Finding(Reason.ANOMALY_PLAYER, Severity.NOTE, 9.0, "z at most 3")
+
+
+def verdict(kind: VerdictKind, reason: Reason) -> Verdict:
+    return Verdict(kind, reason, "sha256:0", "engine")
+
+
+def test_a_clean_run_waits_for_its_replay():
+    """Nothing is promoted without a verdict."""
+    assert (State.PENDING, Reason.ACCEPTED) == _outcome(judge(a_submission(), a_policy(), History()))
+
+
+def test_V03_a_flagged_run_still_waits_for_its_replay():
+    """The flag is kept as evidence and decides after the replay."""
+    judgement = judge(a_submission(score=2_000, ticks=3_000, elapsed_s=60), a_policy(), History())
+    assert State.PENDING is judgement.state
+    judgement = judge(a_submission(score=4_000, ticks=3_000, elapsed_s=60), a_policy(), History())
+    assert State.PENDING is judgement.state
+    assert [Reason.ANOMALY_POPULATION] == [finding.reason for finding in judgement.findings]
+
+
+def test_an_impossible_run_is_rejected_at_once():
+    """The first rejecting finding gives the reason."""
+    judgement = judge(a_submission(score=10_000), a_policy(), History())
+    assert (State.REJECTED, Reason.VELOCITY_POINTS) == _outcome(judgement)
+
+
+def test_an_open_board_sends_everything_to_a_moderator():
+    """Without a replay only a named moderator can promote."""
+    policy = a_policy(writes=Writes.OPEN, replay=None)
+    assert (State.HELD, Reason.REVIEW_REQUIRED) == _outcome(judge(a_submission(), policy, History()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "findings", "expected"),
+    [
+        (VerdictKind.VERIFIED, Reason.VERIFIED, (), (State.PROMOTED, Reason.VERIFIED)),
+        (VerdictKind.VERIFIED, Reason.VERIFIED, (NOTE,), (State.PROMOTED, Reason.VERIFIED)),
+        (VerdictKind.VERIFIED, Reason.VERIFIED, (FLAG,), (State.HELD, Reason.ANOMALY_PLAYER)),
+        (VerdictKind.MISMATCH, Reason.SCORE_MISMATCH, (), (State.REJECTED, Reason.SCORE_MISMATCH)),
+        (VerdictKind.MISMATCH, Reason.DIVERGED, (FLAG,), (State.REJECTED, Reason.DIVERGED)),
+        (VerdictKind.INCONCLUSIVE, Reason.OUT_OF_FUEL, (), (State.HELD, Reason.OUT_OF_FUEL)),
+        (VerdictKind.INCONCLUSIVE, Reason.TIMED_OUT, (FLAG,), (State.HELD, Reason.TIMED_OUT)),
+    ],
+)
+def test_a_verdict_decides(kind, reason, findings, expected):
+    """A mismatch convicts, a fault of ours never does, and a flag outlives a verified replay."""
+    assert expected == _outcome(judge_verdict(verdict(kind, reason), findings))
+
+
+def _outcome(judgement):
+    return judgement.state, judgement.reason
