@@ -1,0 +1,55 @@
+"""The demonstration's own judgement: it fails if a cheat gets through or an honest run does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from scoregate.demo.cheats import CHEATS
+from scoregate.demo.stage import Layer
+from scoregate.demo.tally import HONEST, Tally
+
+
+def a_good_tally() -> Tally:
+    tally = Tally({HONEST: 2} | {cheat.kind: 1 for cheat in CHEATS})
+    for _ in range(2):
+        tally.note(HONEST, Layer.BOARD)
+    for cheat in CHEATS:
+        tally.note(cheat.kind, cheat.layer)
+    return tally
+
+
+def test_a_good_demonstration_is_good():
+    """The control: every honest run on the board, every cheat stopped."""
+    assert a_good_tally().is_good
+
+
+@pytest.mark.parametrize("kind", [cheat.kind for cheat in CHEATS])
+def test_one_cheat_on_the_board_fails_it(kind):
+    """Whichever kind it was."""
+    tally = a_good_tally()
+    tally.endings[kind].clear()
+    tally.note(kind, Layer.BOARD)
+    assert not tally.is_good
+
+
+@pytest.mark.parametrize("layer", [layer for layer in Layer if layer is not Layer.BOARD])
+def test_one_honest_run_off_the_board_fails_it(layer):
+    """Players want to be believed."""
+    tally = a_good_tally()
+    tally.endings[HONEST].clear()
+    tally.note(HONEST, Layer.BOARD)
+    tally.note(HONEST, layer)
+    assert not tally.is_good
+
+
+def test_an_actor_that_never_ended_fails_it():
+    """Silence is not success."""
+    tally = a_good_tally()
+    tally.endings[CHEATS[0].kind].clear()
+    assert not tally.is_good
+
+
+def test_there_are_at_least_eight_kinds_of_cheats_and_each_layer_has_one():
+    """Every layer has something to stop."""
+    assert len(CHEATS) >= 8
+    assert set(Layer) - {Layer.BOARD} == {cheat.layer for cheat in CHEATS}

@@ -1,0 +1,186 @@
+"""`scoregate up`: everything on one machine, in a data directory that survives a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from scoregate_client import ScoregateClient, ServerClient
+
+from tests.support.game import BUILD, play_run
+from tests.support.harness import free_port
+
+
+def scoregate(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A finished call of the command."""
+    command = [sys.executable, "-m", "scoregate", *arguments]
+    return subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@dataclass
+class Up:
+    """A running `scoregate up`: where it answers, and its process."""
+
+    url: str
+    pid: int
+
+
+@contextmanager
+def up(data_dir: Path, port: int) -> Iterator[Up]:
+    """A running `scoregate up`."""
+    command = [
+        sys.executable,
+        "-m",
+        "scoregate",
+        "up",
+        "--data-dir",
+        str(data_dir),
+        "--bind",
+        f"127.0.0.1:{port}",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert "is up" in process.stdout.readline()
+        yield Up(f"http://127.0.0.1:{port}", process.pid)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+async def play(url: str, name: str) -> tuple[str, int]:
+    """The player and score of a real run in real time, once it is on the board."""
+    async with ScoregateClient(url) as client:
+        player = await client.create_player(name)
+        run = await client.open_run("arcade", BUILD)
+        claim = play_run(run.seed, skill=0.0, max_ticks=1)
+        await asyncio.sleep(max(0.0, claim["ticks"] / 60 - 1.9))
+        recording = base64.b64decode(claim["recording"])
+        sent = await client.submit(run, claim["score"], claim["ticks"], claim["stats"], recording)
+        deadline = time.monotonic() + 20
+        while (await client.submission(sent.submission)).state == "pending":
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+        return player.player, claim["score"]
+
+
+async def board(url: str) -> dict[str, int]:
+    async with ScoregateClient(url) as client:
+        return {entry.player: entry.score for entry in (await client.entries("arcade")).entries}
+
+
+async def test_what_is_on_the_board_survives_a_restart(tmp_path):
+    """One command starts everything; stopped and started again, it still has the score."""
+    port = free_port()
+    with up(tmp_path, port) as stack:
+        player, score = await play(stack.url, "Ada")
+        assert {player: score} == await board(stack.url)
+
+    with up(tmp_path, port) as stack:
+        assert {player: score} == await board(stack.url)
+
+
+async def test_the_other_writers_and_commands_work_beside_it(tmp_path):
+    """A registered server's score is on the board at once; a minted moderator token is taken; health is 0."""
+    port = free_port()
+    key = Ed25519PrivateKey.generate()
+    public = base64.b64encode(key.public_key().public_bytes_raw()).decode()
+    with up(tmp_path, port) as stack:
+        bind = f"127.0.0.1:{port}"
+        added = scoregate("key", "add", "match-1", "--public-key", public, "--data-dir", str(tmp_path))
+        assert 0 == added.returncode, added.stderr
+        await asyncio.sleep(2.1)
+        async with ServerClient(stack.url, "match-1", key) as server:
+            written = await server.write_entry("arcade", "op-1", "bot-1", 1_230)
+            assert "promoted" == written["state"]
+        assert {"bot-1": 1_230} == await board(stack.url)
+
+        token = scoregate("token", "moderator", "mara", "--data-dir", str(tmp_path)).stdout.strip()
+        assert [] == held(stack.url, token)
+        assert 0 == scoregate("health", "--bind", bind).returncode
+        assert 2 == scoregate("up", "--data-dir", str(tmp_path), "--bind", bind).returncode
+    assert 2 == scoregate("health", "--bind", bind).returncode
+
+
+def test_a_killed_part_is_started_again(tmp_path):
+    """A worker that dies comes back without a hand."""
+    with up(tmp_path, free_port()) as stack:
+        [first] = workers_of(stack.pid)
+        os.kill(first, signal.SIGKILL)
+        deadline = time.monotonic() + 15
+        while (now := workers_of(stack.pid)) in ([], [first]):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert 1 == len(now)
+
+
+def held(url: str, token: str) -> list[object]:
+    """The held submissions, as the moderator with this token sees them."""
+    asking = Request(f"{url}/v1/boards/arcade/held", headers={"Authorization": f"Bearer {token}"})
+    with urlopen(asking) as answer:
+        found: list[object] = json.load(answer)["submissions"]
+        return found
+
+
+def workers_of(parent: int) -> list[int]:
+    """The living worker processes that a process has started."""
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,stat=,command="], capture_output=True, text=True, check=True
+    )
+    rows = [line.split(None, 3) for line in listed.stdout.splitlines()]
+    return [
+        int(pid)
+        for pid, ppid, stat, command in rows
+        if int(ppid) == parent and "Z" not in stat and command.endswith("scoregate worker")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"SCOREGATE_BIND": "nowhere"}, "SCOREGATE_BIND"),
+        ({"SCOREGATE_REDIS_TIMEOUT_MS": "soon"}, "SCOREGATE_REDIS_TIMEOUT_MS"),
+        ({"SCOREGATE_MASTER_KEY": "c2hvcnQ="}, "at least 32 bytes"),
+        ({"SCOREGATE_TRUSTED_PROXIES": "proxy.local"}, "SCOREGATE_TRUSTED_PROXIES"),
+        ({"SCOREGATE_LEDGER_URL": "mysql://x"}, "sqlite:///"),
+        ({"SCOREGATE_POLICIES_DIR": "/nonexistent"}, "at least one policy file"),
+    ],
+)
+def test_a_wrong_setting_is_one_clear_line(tmp_path, environment, said):
+    """It names the variable or the file, and there is no traceback."""
+    call = scoregate("serve", SCOREGATE_DATA_DIR=str(tmp_path), **environment)
+    assert 2 == call.returncode
+    assert said in call.stderr
+    assert "Traceback" not in call.stderr
+
+
+def test_T12_a_master_key_that_others_can_read_is_refused(tmp_path):
+    """It says how to mend it."""
+    (tmp_path / "master.key").write_text(base64.b64encode(bytes(32)).decode())
+    (tmp_path / "master.key").chmod(0o644)
+    call = scoregate("serve", SCOREGATE_DATA_DIR=str(tmp_path))
+    assert 2 == call.returncode
+    assert "chmod 600" in call.stderr
+
+
+@pytest.mark.parametrize("public", [base64.b64encode(bytes(32)).decode(), "AAAA", "not base64"])
+def test_S35_a_key_that_anybody_could_sign_for_is_not_registered(tmp_path, public):
+    """Small-order points, short keys and noise are refused at registration."""
+    call = scoregate("key", "add", "weak", "--public-key", public, "--data-dir", str(tmp_path))
+    assert 2 == call.returncode
+    assert "Traceback" not in call.stderr
