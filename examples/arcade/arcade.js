@@ -11,12 +11,22 @@ const LONGEST_FRAME_MS = 250;
 const COMBO_TICKS = 150;
 const TOP = 10;
 const POLL_MS = 1000, HELD_POLL_MS = 10_000, BOARD_POLL_MS = 20_000, WAKE_MS = 800;
-const STORED_PLAYER = "scoregate.arcade.player";
+const STORED_PLAYER = "scoregate.arcade.player", STORED_RUNS = "scoregate.arcade.runs";
+const LONGEST_RUN_MS = (1000 * LAST_TICK) / 60, SPARE_MS = 60_000;
 const REASONS = { rejected: "rejected", held: "held", revoked: "rejected", superseded: "rejected" };
+const FATES = {
+  held: "Held: a moderator will look at your run",
+  moderation: "Rejected by a moderator",
+  replay: "Rejected: playing your run again gave another score",
+  implausible: "Rejected: no such score can be played",
+  rejected: "Rejected",
+};
 
+// The rules end a run at any word beyond the buttons, so giving up is part of the recording.
+const GIVE_UP = 32;
 const KEYS = {
   ArrowLeft: LEFT, KeyA: LEFT, ArrowRight: RIGHT, KeyD: RIGHT, ArrowUp: OUTWARD, KeyW: OUTWARD,
-  ArrowDown: INWARD, KeyS: INWARD, Space: NOVA,
+  ArrowDown: INWARD, KeyS: INWARD, Space: NOVA, Escape: GIVE_UP,
 };
 
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((element) => [element.id, element]));
@@ -24,24 +34,24 @@ const gateway = new Scoregate(location.origin);
 
 // ---- the player ----
 
-/** The player remembered by this browser, null for none. */
-function storedPlayer() {
+/** What this browser remembers under a name, null for nothing. */
+function stored(name) {
   try {
-    return JSON.parse(localStorage.getItem(STORED_PLAYER));
+    return JSON.parse(localStorage.getItem(name));
   } catch {
     return null;
   }
 }
 
-function storePlayer(player) {
+function store(name, value) {
   try {
-    localStorage.setItem(STORED_PLAYER, JSON.stringify(player));
+    localStorage.setItem(name, JSON.stringify(value));
   } catch {
     // Private windows may refuse storage; the player then lasts as long as the page.
   }
 }
 
-let player = storedPlayer();
+let player = stored(STORED_PLAYER);
 gateway.token = player?.token ?? null;
 
 /** Makes sure that there is a player of this name; another name is another player. */
@@ -49,11 +59,34 @@ async function becomePlayer(name) {
   if (player?.name === name || (player && player.wish === name)) return;
   gateway.token = null;
   player = { ...(await gateway.createPlayer(name)), wish: name };
-  storePlayer(player);
+  store(STORED_PLAYER, player);
+}
+
+/** A fresh run, or with too many open one that was left behind: it begins again with the same seed. */
+async function openRun(name) {
+  try {
+    const run = await openFreshRun(name);
+    store(STORED_RUNS, [...openRuns(), run]);
+    return run;
+  } catch (error) {
+    const left = error.status === 429 && openRuns().find((run) => run.player === player.player);
+    if (left) return left;
+    throw error;
+  }
+}
+
+/** The runs of this browser that were neither submitted nor will expire before they could be. */
+function openRuns() {
+  const soon = Date.now() + LONGEST_RUN_MS + SPARE_MS;
+  return (stored(STORED_RUNS) ?? []).filter((run) => Date.parse(run.expires_at) > soon);
+}
+
+function closeRun(closed) {
+  store(STORED_RUNS, openRuns().filter(({ run }) => run !== closed.run));
 }
 
 /** A fresh run; a token that the gateway no longer knows is replaced by a new player, once. */
-async function openRun(name) {
+async function openFreshRun(name) {
   await becomePlayer(name);
   try {
     return await gateway.openRun(BOARD, BUILD);
@@ -74,7 +107,8 @@ class Controls {
 
   constructor(isPlaying) {
     addEventListener("keydown", (event) => {
-      if (!(event.code in KEYS) || !isPlaying()) return;
+      const isShortcut = event.ctrlKey || event.altKey || event.metaKey;
+      if (!(event.code in KEYS) || isShortcut || !isPlaying()) return;
       event.preventDefault();
       if (!event.repeat) this.#press(event.code, KEYS[event.code]);
     });
@@ -233,7 +267,7 @@ function steadied(elapsed_ms) {
 // ---- the instruments ----
 
 function showInstruments(view, isPlaying) {
-  if (isPlaying) setText(page.score, String(view.score));
+  if (isPlaying) setText(page.score, points(view.score));
   setText(page.multiplier, `×${view.multiplier}`);
   page.multiplier.toggleAttribute("data-hot", view.multiplier > 1);
   page.combo.style.width = `${Math.round((100 * view.comboTicks) / COMBO_TICKS)}%`;
@@ -244,6 +278,10 @@ function showInstruments(view, isPlaying) {
 function showPips(element, count, full) {
   while (element.children.length < full) element.append(document.createElement("i"));
   for (const [at, pip] of [...element.children].entries()) pip.toggleAttribute("data-on", at < count);
+}
+
+function points(score) {
+  return score.toLocaleString("en");
 }
 
 function setText(element, text) {
@@ -265,15 +303,18 @@ async function submitScore(session) {
   followed = null;
   clearTimeout(pollTimer);
   page.retry.hidden = true;
-  showStatus("pending", "pending: sending your run");
+  showStatus("pending", "Pending: sending your run");
   try {
     const receipt = await gateway.submit(session.run, session.claim());
+    closeRun(session.run);
     followed = receipt.submission;
-    showStatus("pending", "pending: the server plays your run again");
+    showStatus("pending", "Pending: the server plays your run again");
     pollTimer = setTimeout(() => follow(receipt.submission), POLL_MS);
   } catch (error) {
-    showStatus("error", `not submitted: ${error.message}`);
-    page.retry.hidden = !(error instanceof ScoregateError) || ![0, 429, 503].includes(error.status);
+    showStatus("error", `Not submitted: ${error.message}`);
+    const isWorthRepeating = error instanceof ScoregateError && [0, 429, 503].includes(error.status);
+    if (!isWorthRepeating) closeRun(session.run);
+    page.retry.hidden = !isWorthRepeating;
     page.retry.onclick = () => submitScore(session);
   }
 }
@@ -295,23 +336,24 @@ async function follow(submission) {
 async function showFate({ state, reason, rank, score }) {
   if (state === "promoted") {
     const own = rank ? { rank, score } : await gateway.entry(BOARD, player.player);
-    if (own) showRank(own.rank, own.score > score ? `, with your best of ${own.score}` : "");
+    if (own) showRank(own.rank, own.score > score ? `, with your best of ${points(own.score)}` : "");
     boardSoon();
   } else if (state in REASONS) {
-    showStatus(REASONS[state], `${REASONS[state]}: ${reason ?? (state === "held" ? "a moderator will look at it" : state)}`);
+    showStatus(REASONS[state], FATES[state === "held" ? state : reason] ?? FATES.rejected);
   }
 }
 
 function showRank(rank, addition) {
   player.isRanked = true;
-  storePlayer(player);
-  showStatus("rank", `rank ${rank}${addition || (rank === 1 ? ", the best there is" : "")}`);
+  store(STORED_PLAYER, player);
+  showStatus("rank", `Rank ${rank}${addition || (rank === 1 ? ", the best there is" : "")}`);
 }
 
 // ---- the leaderboard ----
 
 let boardTimer = 0;
 let freshPlayer = null;
+let boardWindow = "alltime";
 
 function boardSoon(wait_ms = 150) {
   clearTimeout(boardTimer);
@@ -320,9 +362,11 @@ function boardSoon(wait_ms = 150) {
 
 async function showBoard() {
   try {
-    const { entries, total } = await gateway.entries(BOARD, { limit: TOP });
+    const shown = boardWindow;
+    const { entries, total } = await gateway.entries(BOARD, { window: shown, limit: TOP });
+    if (shown !== boardWindow) return;
     // A player without a rank is not asked for: the browser would log the 404 as an error.
-    const isOut = player?.isRanked && entries.length === TOP && !entries.some((entry) => entry.player === player.player);
+    const isOut = player?.isRanked && shown === "alltime" && entries.length === TOP && !entries.some((entry) => entry.player === player.player);
     const own = isOut ? await gateway.entry(BOARD, player.player) : null;
     page.board.replaceChildren(...entries.map(row), ...(own ? [row({ ...own, isApart: true })] : []));
     page.empty.hidden = entries.length > 0;
@@ -340,7 +384,7 @@ function row({ rank, player: id, name, score, isApart }) {
   item.toggleAttribute("data-own", id === player?.player);
   item.toggleAttribute("data-apart", Boolean(isApart));
   item.toggleAttribute("data-fresh", id === freshPlayer);
-  item.append(cell("rank", rank), cell("who", name), cell("points", score.toLocaleString("en")));
+  item.append(cell("rank", rank), cell("who", name), cell("points", points(score)));
   return item;
 }
 
@@ -357,7 +401,7 @@ function watchBoard() {
   const take = (standing) => {
     if (standing.window !== "alltime") return;
     freshPlayer = standing.player;
-    if (standing.submission === followed) {
+    if (standing.submission === followed && standing.rank !== null) {
       followed = null;
       clearTimeout(pollTimer);
       showRank(standing.rank, "");
@@ -367,21 +411,35 @@ function watchBoard() {
   gateway.live(BOARD, take, showConnection);
 }
 
+function chooseWindow(event) {
+  const chosen = event.target.closest("[data-window]");
+  if (!chosen) return;
+  boardWindow = chosen.dataset.window;
+  for (const button of page.windows.children) button.setAttribute("aria-pressed", String(button === chosen));
+  boardSoon(0);
+}
+
 // ---- from title to title ----
 
 function showOver(session) {
   const { motes, near_misses, best_combo } = session.game.stats;
-  setText(page.score, String(session.game.score));
-  setText(page.headline, session.inputs.length === LAST_TICK ? "Supernova" : "Burnt out");
-  setText(page.final, String(session.game.score));
+  setText(page.score, points(session.game.score));
+  setText(page.headline, headline(session));
+  setText(page.final, points(session.game.score));
   setText(page.stats, `${Math.floor(session.inputs.length / 60)} s · ${counted(motes, "mote", "motes")} · ${counted(near_misses, "near miss", "near misses")} · best combo ${best_combo}`);
   setText(page.play, "Play again");
-  page.story.hidden = true;
+  page.lead.hidden = page.keys.hidden = true;
+  page.hint.hidden = true;
   page.result.hidden = false;
   page.message.hidden = true;
   page.touch.hidden = true;
   setTimeout(() => showPanel(), 900);
   submitScore(session);
+}
+
+function headline({ inputs }) {
+  if (inputs.at(-1) >= GIVE_UP) return "Adrift";
+  return inputs.length === LAST_TICK ? "Supernova" : "Burnt out";
 }
 
 function counted(count, one, many) {
@@ -409,6 +467,7 @@ async function play(stage) {
     page.status.hidden = true;
     page.retry.hidden = true;
     page.touch.hidden = !matchMedia("(pointer: coarse)").matches;
+    page.hint.hidden = false;
     page.play.blur();
     stage.begin(run);
     boardSoon();
@@ -425,6 +484,7 @@ function fail(error) {
 
 async function open() {
   page.name.value = player?.wish ?? player?.name ?? "";
+  page.windows.addEventListener("click", chooseWindow);
   showBoard();
   watchBoard();
   try {

@@ -9,11 +9,12 @@ from typing import Final
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gateway.edge.context import Edge
 from gateway.edge.openapi import describe
+from gateway.edge.reference import draw_pages
 from gateway.edge.routes import ROUTES
+from gateway.settings import bundled_policies
 
 SECURITY: Final = {
     "Content-Security-Policy": (
@@ -41,12 +42,11 @@ def add_pages(app: web.Application, edge: Edge) -> None:
     """Adds the pages, each read once."""
     document = describe(ROUTES)
     _serve(app, "/openapi.json", orjson.dumps(document, option=orjson.OPT_INDENT_2), "application/json")
-    templates = Environment(
-        loader=PackageLoader("gateway.edge"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    reference = templates.get_template("reference.html").render(document=document)
-    _serve(app, "/docs", reference.encode(), _TYPES[".html"])
-    _serve_file(app, "/docs/reference.css", Path(str(files("gateway.edge") / "templates" / "reference.css")))
+    written = bundled_policies().parent / "docs" / "reference"
+    for path, html in draw_pages(document, ROUTES, written).items():
+        _serve(app, path, html.encode(), _TYPES[".html"])
+    for name in ("reference.css", "icon.svg"):
+        _serve_file(app, f"/docs/{name}", Path(str(files("gateway.edge") / "templates" / name)))
     _add_arcade(app, edge.settings.arcade_dir)
 
 
@@ -69,7 +69,9 @@ def _serve_file(app: web.Application, path: str, file: Path) -> None:
 
 def _serve(app: web.Application, path: str, body: bytes, content_type: str) -> None:
     async def page(_request: web.Request) -> web.Response:
-        return web.Response(body=body, headers=SECURITY | {"Content-Type": content_type, "Cache-Control": "no-cache"})
+        return web.Response(
+            body=body, headers=SECURITY | {"Content-Type": content_type, "Cache-Control": "no-cache"}
+        )
 
     app.router.add_get(path, page)
 

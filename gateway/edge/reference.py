@@ -1,0 +1,141 @@
+"""The pages under `/docs`: the interface, drawn from its OpenAPI document, and the written references."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
+
+from gateway.edge.openapi import COMMON
+from gateway.edge.problems import PROBLEM_BASE, ProblemType
+from gateway.edge.routes import Caller, Route
+
+_CODE: Final = re.compile(r"`([^`]+)`")
+_SIBLING: Final = re.compile(r"([a-z-]+)\.md(#.*)?")
+_NOT_IN_SLUGS: Final = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Routes that the same reader looks for."""
+
+    title: str
+    routes: tuple[Route, ...]
+
+    @property
+    def slug(self) -> str:
+        """The section's place on the page."""
+        return _slug(self.title)
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """A written reference: its HTML, and the headings that lead to its parts."""
+
+    slug: str
+    title: str
+    html: Markup
+    headings: tuple[tuple[str, str], ...]
+
+
+def draw_pages(document: dict[str, Any], routes: Sequence[Route], written: Path) -> dict[str, str]:
+    """The HTML of each page by its path: `/docs` and a page for each file in the folder of written references."""
+    chapters = [_chapter(file) for file in sorted(written.glob("*.md"))]
+    templates = Environment(
+        loader=PackageLoader("gateway.edge"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {"code": _with_code, "model": _model_name}
+    shared = {"info": document["info"], "chapters": chapters}
+    reference = templates.get_template("reference.html").render(
+        **shared,
+        sections=_sections(routes),
+        operations={
+            (path, method): it for path, ways in document["paths"].items() for method, it in ways.items()
+        },
+        schemas=document["components"]["schemas"],
+        problems=sorted(ProblemType, key=_by_status),
+        problem_base=PROBLEM_BASE,
+        refusals=_refusals,
+    )
+    page = templates.get_template("chapter.html")
+    return {"/docs": reference} | {
+        f"/docs/{one.slug}": page.render(**shared, chapter=one) for one in chapters
+    }
+
+
+def _sections(routes: Sequence[Route]) -> list[Section]:
+    named: dict[str, list[Route]] = {}
+    for route in routes:
+        named.setdefault(_section_title(route), []).append(route)
+    return [Section(title, tuple(members)) for title, members in named.items()]
+
+
+def _section_title(route: Route) -> str:
+    if route.caller in {Caller.PLAYER, Caller.RUN} or route.path == "/v1/players":
+        return "Play"
+    if route.caller is Caller.SERVER:
+        return "Trusted servers"
+    if route.caller is Caller.MODERATOR:
+        return "Moderation"
+    return "Boards" if route.path.startswith("/v1/") else "Operation"
+
+
+def _refusals(route: Route) -> list[ProblemType]:
+    return sorted({*route.problems, *COMMON}, key=_by_status)
+
+
+def _by_status(kind: ProblemType) -> tuple[int, str]:
+    return kind.status, kind.slug
+
+
+def _chapter(file: Path) -> Chapter:
+    """A Markdown file of our own as a page; links to its siblings lead to their pages."""
+    markdown = MarkdownIt("commonmark").enable("table")
+    tokens = markdown.parse(file.read_text(encoding="utf-8"))
+    headings: list[tuple[str, str]] = []
+    title = file.stem
+    for token, content in pairwise(tokens):
+        if token.type == "heading_open":
+            text = content.content.replace("`", "")
+            token.attrSet("id", _slug(text))
+            if token.tag == "h1":
+                title = text
+            elif token.tag == "h2":
+                headings.append((_slug(text), text))
+        for child in content.children or []:
+            if child.type == "link_open":
+                child.attrSet("href", _target(str(child.attrGet("href"))))
+    html = markdown.renderer.render(tokens, markdown.options, {})
+    return Chapter(file.stem, title, Markup(html), tuple(headings))  # noqa: S704 - a file that comes with the product
+
+
+def _target(link: str) -> str:
+    sibling = _SIBLING.fullmatch(link)
+    if sibling:
+        return f"/docs/{sibling[1]}{sibling[2] or ''}"
+    return link if link.startswith(("https://", "#")) else "/docs"
+
+
+def _with_code(text: str) -> Markup:
+    """Text with its `code` in elements; the rest escaped."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just here
+
+
+def _model_name(schema: dict[str, Any]) -> str:
+    """The name at the end of a `$ref`, "" for a schema without one."""
+    return str(schema.get("$ref", "")).rpartition("/")[2]
+
+
+def _slug(text: str) -> str:
+    return _NOT_IN_SLUGS.sub("-", text.lower()).strip("-")

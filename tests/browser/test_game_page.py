@@ -1,0 +1,275 @@
+"""The game page in a real browser, against everything that `scoregate up` starts."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+from scoregate_client import ScoregateClient
+
+from examples.arcade.players import INWARD, LEFT, RIGHT
+from replay.recording import decode
+from tests.browser.conftest import GIVE_UP, Visitor, rivalling
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="package")]
+
+PUSHED_MS = 5_000
+"""How soon a change must be on the board; without a push the page looks every 20 s only."""
+
+NOTE_STATUSES = """
+  window.statuses = [];
+  document.addEventListener("DOMContentLoaded", () => {
+    const status = document.getElementById("status");
+    new MutationObserver(() => {
+      if (!status.hidden && window.statuses.at(-1) !== status.dataset.state) window.statuses.push(status.dataset.state);
+    }).observe(status, { attributes: true, childList: true });
+  });
+"""
+SILENT_SOURCE = "window.EventSource = class { addEventListener() {} close() {} };"
+HOSTILE = "<img src onerror=evil()>"
+NOTE_EVIL = "window.evils = 0; window.evil = () => { window.evils += 1; };"
+
+
+class Submitted:
+    """The submission that a page sends, seen on its way."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self._sent = asyncio.get_running_loop().create_future()
+        visitor.page.on("request", self._look)
+
+    def _look(self, request: Any) -> None:
+        if request.url.endswith("/scores") and not self._sent.done():
+            self._sent.set_result(json.loads(request.post_data))
+
+    async def claim(self) -> dict[str, Any]:
+        return await asyncio.wait_for(self._sent, 30)
+
+    async def inputs(self) -> set[int]:
+        """The words of the recording."""
+        recording = decode(base64.b64decode((await self.claim())["recording"]), maximum_ticks=7200)
+        return set(recording.inputs)
+
+
+async def begin(visitor: Visitor, name: str) -> None:
+    await visitor.page.fill("#name", name)
+    await visitor.page.click("#play")
+    await visitor.page.wait_for_selector("#panel", state="hidden")
+
+
+async def ranked(visitor: Visitor) -> None:
+    await visitor.page.wait_for_selector("#status[data-state=rank]", timeout=40_000)
+    await visitor.page.wait_for_selector("#board li[data-own]", timeout=PUSHED_MS)
+
+
+async def entries(stack: str) -> list[tuple[int, str, int]]:
+    async with ScoregateClient(stack) as reader:
+        return [(entry.rank, entry.name, entry.score) for entry in (await reader.entries("arcade")).entries]
+
+
+async def test_a_player_plays_to_a_rank_while_another_watches(stack: str, visit: Any):
+    """Name, keys, game over, pending, then the rank by live push; a second visitor sees the row without reloading."""
+    player, watcher = await visit(script=NOTE_STATUSES), await visit()
+    polls: list[Any] = []
+
+    async def hold_back(poll: Any) -> None:
+        polls.append(poll)
+
+    await player.page.route("**/v1/submissions/*", hold_back)  # only the push can tell the rank
+    await watcher.page.wait_for_selector("#live[data-state=on]")
+    await watcher.page.evaluate("window.isTheSame = true")
+    submitted = Submitted(player)
+
+    await begin(player, "Ada")
+    for key in ("ArrowDown", "KeyA", "ArrowRight"):
+        await player.page.keyboard.press(key, delay=120)
+    claim, inputs = await submitted.claim(), await submitted.inputs()
+    await ranked(player)
+
+    assert {0, INWARD, LEFT, RIGHT} <= inputs
+    assert ["pending", "rank"] == await player.page.evaluate("window.statuses")
+    own = [row for row in await player.board() if row["isOwn"]]
+    assert [("Ada", claim["score"])] == [(row["name"], row["score"]) for row in own]
+    assert f"{claim['score']:,}" == own[0]["shown"] == await player.text("#final")
+    assert (await player.text("#status")).startswith(f"Rank {own[0]['rank']}")
+    assert (own[0]["rank"], "Ada", claim["score"]) in await entries(stack)
+
+    await watcher.page.wait_for_selector("#board .who:text-is('Ada')", timeout=PUSHED_MS)
+    assert ("Ada", claim["score"], False) in [
+        (row["name"], row["score"], row["isOwn"]) for row in await watcher.board()
+    ]
+    assert await watcher.page.evaluate("window.isTheSame")
+
+    for poll in polls:
+        await poll.abort("aborted")
+    player.complaints.clear()  # of the polls that were cut off
+    await player.page.reload()
+    await player.page.wait_for_selector("#board li[data-own]")
+    assert "Ada" == await player.page.input_value("#name")
+
+
+async def test_a_phone_plays_by_touch_and_learns_its_rank_without_the_live_feed(browser: Any, visit: Any):
+    """On a phone the page fits, the buttons steer, and polling tells the rank when the push does not come."""
+    phone = await visit(**browser.phone, script=NOTE_STATUSES + SILENT_SOURCE)
+    submitted = Submitted(phone)
+
+    await phone.page.fill("#name", "Thumbs")
+    await phone.page.tap("#play")
+    await phone.page.wait_for_selector("#touch:not([hidden])")
+    for bit in (INWARD, LEFT):
+        await phone.page.tap(f"[data-button='{bit}']")
+    width, *rooms = await phone.page.evaluate(
+        """() => [document.documentElement.scrollWidth, ...[...document.querySelectorAll("[data-button]")].map(
+             button => Math.round(innerHeight - button.getBoundingClientRect().bottom))]"""
+    )
+    inputs = await submitted.inputs()
+    await ranked(phone)
+
+    assert browser.phone["viewport"]["width"] == width
+    assert all(room >= 0 for room in rooms)
+    assert {0, INWARD, LEFT} <= inputs
+    assert ["pending", "rank"] == await phone.page.evaluate("window.statuses")
+    assert ["Thumbs"] == [row["name"] for row in await phone.board() if row["isOwn"]]
+
+
+async def test_giving_up_ends_the_run_and_the_score_counts(visit: Any):
+    """Escape ends a run at once; what was reached until then is verified like any other."""
+    player = await visit(script=NOTE_STATUSES)
+    submitted = Submitted(player)
+
+    await begin(player, "Quitter")
+    await player.page.wait_for_selector("#score:text-matches('^[1-9]')")
+    await player.page.keyboard.press("Escape")
+    inputs = await submitted.inputs()
+    await ranked(player)
+
+    assert GIVE_UP in inputs
+    assert "Adrift" == await player.text("#headline")
+
+
+async def test_a_run_left_behind_can_be_played_when_too_many_are_open(visit: Any):
+    """Somebody who reloads in mid-run, again and again, is not locked out, and the score counts."""
+    player = await visit()
+    answers = []
+    player.page.on(
+        "response", lambda answer: answers.append(answer.status) if answer.url.endswith("/runs") else None
+    )
+
+    for _ in range(5):
+        await begin(player, "Restless")
+        await player.page.reload()
+    await begin(player, "Restless")
+    await player.page.keyboard.press("Escape")
+    await ranked(player)
+
+    assert [201] * 5 + [429] == answers
+    assert 1 == len(player.complaints)  # the browser's own line for the 429
+    player.complaints.clear()
+
+
+async def test_M07_a_hostile_name_is_shown_as_text(stack: str, visit: Any):
+    """Markup in a player's name reaches the board of others, and one's own page, as the characters it is."""
+    watcher = await visit(script=NOTE_EVIL)
+    async with rivalling(stack, HOSTILE, "Honest") as rivals:
+        await asyncio.gather(*(rival.finish() for rival in rivals))
+        for name in (HOSTILE, "Honest"):
+            await watcher.page.wait_for_selector(f"#board .who:text-is('{name}')")
+
+    own = await visit(script=NOTE_EVIL)
+    await begin(own, HOSTILE)
+    await own.page.keyboard.press("Escape")
+    await ranked(own)
+
+    assert [HOSTILE] == [row["name"] for row in await own.board() if row["isOwn"]]
+    for visitor in (watcher, own):
+        assert 0 == await visitor.page.locator("img").count()
+        assert 0 == await visitor.page.evaluate("window.evils")
+
+
+async def test_M07_a_hostile_problem_is_shown_as_text(visit: Any):
+    """Markup in a problem's detail is shown as the characters it is."""
+    player = await visit(script=NOTE_EVIL)
+    problem = {"type": "https://scoregate.dev/problems/schema-violation", "title": "no", "detail": HOSTILE}
+    await player.page.route(
+        "**/v1/players",
+        lambda route: route.fulfill(status=422, content_type="application/problem+json", json=problem),
+    )
+
+    await player.page.fill("#name", "Ada")
+    await player.page.click("#play")
+    await player.page.wait_for_selector("#message:not([hidden])")
+
+    assert HOSTILE == await player.text("#message")
+    assert 0 == await player.page.evaluate("document.images.length + window.evils")
+    assert 1 == len(player.complaints)  # the browser's own line for the 422
+    player.complaints.clear()
+
+
+FOREIGN = """async () => {
+  const blocked = [];
+  document.addEventListener("securitypolicyviolation", (event) => blocked.push(event.effectiveDirective));
+  const script = document.createElement("script");
+  script.textContent = "evil()";
+  const image = document.createElement("div");
+  image.innerHTML = "<img src='/none.png' onerror='evil()'><style>body { display: none }</style>";
+  const frame = document.createElement("iframe");
+  frame.src = "https://example.org/";
+  document.body.append(script, image, frame);
+  try { await fetch("https://example.org/"); } catch { blocked.push("fetch"); }
+  await new Promise((resume) => setTimeout(resume, 200));
+  try { new Function("evil()")(); } catch { blocked.push("eval"); }  // not before: what a debugger calls may evaluate
+  return [...new Set(blocked)].sort();
+}"""
+
+
+async def test_M07_the_content_security_policy_holds(visit: Any):
+    """Injected scripts, handlers, styles, frames, evaluation and foreign requests are blocked by the browser."""
+    visitor = await visit(script=NOTE_EVIL)
+
+    blocked = await visitor.page.evaluate(FOREIGN)
+
+    expected = {
+        "script-src-elem",
+        "script-src-attr",
+        "style-src-elem",
+        "frame-src",
+        "connect-src",
+        "eval",
+        "fetch",
+    }
+    assert expected <= set(blocked)
+    assert 0 == await visitor.page.evaluate("window.evils")
+    visitor.complaints.clear()  # of everything just blocked
+
+
+@pytest.mark.parametrize(
+    "path", ["/arcade/", "/arcade/arcade.js", "/arcade/scoregate.js", "/docs", "/docs/signatures"]
+)
+async def test_M07_every_page_is_sent_with_its_defences(stack: str, path: str):
+    """Each page forbids inline code, sniffing and framing."""
+    async with aiohttp.ClientSession() as session, session.get(stack + path) as response:
+        headers = response.headers
+
+    policy = dict(rule.strip().split(" ", 1) for rule in headers["Content-Security-Policy"].split(";"))
+    assert "'self'" == policy["default-src"] == policy["style-src"]
+    assert "'self' 'wasm-unsafe-eval'" == policy["script-src"]
+    assert "'none'" == policy["frame-ancestors"] == policy["base-uri"]
+    assert "nosniff" == headers["X-Content-Type-Options"]
+
+
+async def test_the_board_can_be_seen_by_day_and_week(stack: str, visit: Any):
+    """The windows of the board are a click away, and each shows its own entries."""
+    async with rivalling(stack, "Early") as rivals:
+        score = await rivals[0].finish()
+    visitor = await visit()
+
+    for window in ("daily", "weekly", "alltime"):
+        async with visitor.page.expect_response(f"**/entries?window={window}&*") as answer:
+            await visitor.page.click(f"[data-window={window}]")
+        shown = (await (await answer.value).json())["entries"]
+        await visitor.page.wait_for_selector("#board .who:text-is('Early')")
+        assert ("Early", score) in [(entry["name"], entry["score"]) for entry in shown]
+        assert [entry["name"] for entry in shown] == [row["name"] for row in await visitor.board()]
