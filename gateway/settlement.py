@@ -9,13 +9,14 @@ from typing import Any, Protocol, TypeVar
 import orjson
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
+from gateway.failpoints import Point, reach
 from gateway.ledger import queries
 from gateway.ledger.folds import fold_baselines, fold_standings
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.records import Change, Standing, StoredBaseline
-from policies.errors import IndexUnavailable, StateConflict
+from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.loader import Board
 from policies.vocabulary import TRANSITIONS, Reason, State
 from validators.judge import RULES_VERSION
@@ -28,7 +29,9 @@ PROJECT_AFTER_MS = 2_000
 _LAST_SEQ = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 _ADD_EVENT = Query(insert(events))
 _ADD_WORK = Query(insert(outbox))
-_FORGET_WORK = Query(delete(outbox).where(outbox.c.submission_id == bindparam("id"), outbox.c.kind == "verify"))
+_FORGET_WORK = Query(
+    delete(outbox).where(outbox.c.submission_id == bindparam("id"), outbox.c.kind == "verify")
+)
 _SET_STATE = Query(
     update(submissions)
     .where(submissions.c.submission_id == bindparam("id"))
@@ -79,6 +82,7 @@ async def settle(
     Raises LedgerUnavailable, after which nothing has changed.
     """
     settled = await ledger.write(_decide_all(board, decisions))
+    reach(Point.AFTER_SETTLE)
     changes = [each for each in settled if isinstance(each, Change)]
     if changes:
         await project(ledger, index, changes)
@@ -86,12 +90,13 @@ async def settle(
 
 
 async def project(ledger: LedgerWrites, index: Projection, changes: Sequence[Change]) -> bool:
-    """True if the index has the changes and the outbox no longer asks for them."""
+    """True if the index has the changes and the outbox no longer asks for them; if not, the steward does it again."""
     try:
         await index.project(changes)
-    except IndexUnavailable:
+        reach(Point.AFTER_PROJECT)
+        await ledger.write(queries.projected([change.seq for change in changes]))
+    except (IndexUnavailable, LedgerUnavailable):
         return False
-    await ledger.write(queries.projected([change.seq for change in changes]))
     return True
 
 
@@ -104,16 +109,18 @@ def _decide_all(board: Board, decisions: Sequence[Decision]) -> Operation[list[C
 
 async def _decide(tx: Transaction, board: Board, decision: Decision) -> Change | StateConflict:
     found = await queries.load_submission(tx, decision.submission_id)
-    conflict = _conflict(found, decision)
+    conflict = _conflict(found, board, decision)
     if found is None or conflict:
-        return conflict or StateConflict("there is no such submission")
+        return conflict or StateConflict()
     [[last]] = await tx.rows(_LAST_SEQ)
     await _record(tx, board, decision, found, last + 1)
     return await _fold(tx, board, found, last + 1, decision.to_state)
 
 
-def _conflict(found: StoredSubmission | None, decision: Decision) -> StateConflict | None:
-    if found is None or found.state not in decision.from_states:
+def _conflict(found: StoredSubmission | None, board: Board, decision: Decision) -> StateConflict | None:
+    if found is None or found.board != board.name:
+        return StateConflict("there is no such submission on the board")
+    if found.state not in decision.from_states:
         return StateConflict()
     if decision.attempt is not None and decision.attempt != found.attempt:
         return StateConflict("another worker has taken the submission over")

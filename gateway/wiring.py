@@ -46,8 +46,8 @@ def keyring_of(settings: Settings) -> Keyring:
 async def open_ledger(settings: Settings) -> AsyncIterator[SqliteLedger]:
     """The ledger, open. Raises LedgerUnavailable."""
     ledger = SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue)
-    await ledger.open()
     try:
+        await ledger.open()
         yield ledger
     finally:
         await ledger.close()
@@ -73,7 +73,8 @@ async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIt
     keyring = keyring_of(settings)
     async with open_ledger(settings) as ledger, open_index(settings, boards) as index:
         blocking = connect_blocking(settings.redis_url)
-        edge = _edge(settings, boards, keyring, ledger, index, LiveFeed(blocking, _orders(boards)), clock)
+        live = LiveFeed(blocking, _orders(boards))
+        edge = _edge(settings, boards, keyring, ledger=ledger, index=index, live=live, clock=clock)
         edge.live.start()
         try:
             yield edge
@@ -90,8 +91,10 @@ async def open_steward(settings: Settings, *, clock: Clock = wall_clock) -> Asyn
         queue = BlockingRedis.from_url(
             settings.jobs_url, socket_timeout=QUEUE_TIMEOUT_S, socket_connect_timeout=QUEUE_TIMEOUT_S
         )
-        yield Steward(settings, boards, ledger, index, RqJobs(queue), clock)
-        queue.close()
+        try:
+            yield Steward(settings, boards, ledger, index, RqJobs(queue), clock=clock)
+        finally:
+            queue.close()
 
 
 def _orders(boards: Mapping[str, Board]) -> dict[str, Order]:
@@ -102,6 +105,7 @@ def _edge(
     settings: Settings,
     boards: Mapping[str, Board],
     keyring: Keyring,
+    *,
     ledger: SqliteLedger,
     index: Index,
     live: LiveFeed,
@@ -132,4 +136,6 @@ def _edge(
 
 def _run_limit(index: Index, board: Board) -> KeyedLimit:
     """Opening runs is limited like submitting them."""
-    return KeyedLimit(index.client, board.policy.limits.player, lambda who: keys.limit(board.name, "runs", who))
+    return KeyedLimit(
+        index.client, board.policy.limits.player, lambda who: keys.limit(board.name, "runs", who)
+    )

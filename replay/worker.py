@@ -7,25 +7,31 @@ is lost, doubled, forged or left behind by a crash changes no verdict.
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from types import FrameType
 from typing import Any, Final
 
 from redis import Redis
+from redis.exceptions import RedisError
 from rq import Queue, SimpleWorker
+from rq.exceptions import DeserializationError, NoSuchJobError, StopRequested
 from rq.job import Job
 from rq.serializers import JSONSerializer
+from rq.worker import WorkerStatus
 
 from gateway.boards.index import Index
 from gateway.clock import Clock, wall_clock
+from gateway.failpoints import Point, reach
 from gateway.ledger import queries
 from gateway.ledger.records import Lease
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings import Settings
 from gateway.settlement import Decision, settle, trusted
-from gateway.steward.dispatch import QUEUE_NAME, VERIFY_JOB
+from gateway.steward.dispatch import JOB_KEPT_S, JOB_TIMEOUT_S, QUEUE_NAME, VERIFY_JOB
 from gateway.telemetry import Event, logger
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.errors import ScoregateError
@@ -41,6 +47,14 @@ SETTLE_EVERY_S: Final = 0.2
 
 MAINTENANCE_S: Final = 60
 
+WORKER_TTL_S: Final = 30
+"""RQ's measure of a worker that is gone; it waits for jobs half of this at a time, and notices a dead connection then."""
+
+RETRY_S: Final = 0.5
+
+JOB_BYTES: Final = 65_536
+"""Most bytes of a job's data in Redis: several times what the largest batch of ids takes."""
+
 _log = logger()
 
 
@@ -54,6 +68,7 @@ class Verifier:
         ledger: SqliteLedger,
         index: Index,
         simulators: Simulators,
+        *,
         clock: Clock = wall_clock,
     ) -> None:
         self._settings = settings
@@ -72,15 +87,18 @@ class Verifier:
         leases = await self._ledger.write(
             queries.lease_all(submission_ids, now_ms=self._clock(), lease_ms=lease_ms)
         )
+        reach(Point.AFTER_LEASE)
+        ours = [lease for lease in leases if lease.submission.board in self._boards]
         unsettled: list[tuple[str, Decision]] = []
         settled_at = time.monotonic()
-        for lease in leases:
+        for lease in ours:
             unsettled.append((lease.submission.board, self._decide(lease)))
+            reach(Point.AFTER_VERDICT)
             if time.monotonic() - settled_at > SETTLE_EVERY_S:
                 await self._settle(unsettled)
                 unsettled, settled_at = [], time.monotonic()
         await self._settle(unsettled)
-        return len(leases)
+        return len(ours)
 
     async def _settle(self, decisions: Sequence[tuple[str, Decision]]) -> None:
         by_board: dict[str, list[Decision]] = defaultdict(list)
@@ -115,23 +133,24 @@ class Verifier:
 
     def _verdict(self, lease: Lease) -> Verdict:
         found = lease.submission
-        board = self._boards.get(found.board)
-        simulator = _simulator_of(board, found.build, found.simulator)
-        if board is None or board.policy.replay is None or simulator is None:
-            return Verdict(
-                VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_MISSING, found.simulator, self._simulators.engine
-            )
-        return verify(found.claim, lease.recording, found.seed, board.policy.replay, simulator, self._simulators)
+        board = self._boards[found.board]
+        replay, simulator = board.policy.replay, _simulator_of(board, found.build, found.simulator)
+        if replay is None or simulator is None:
+            engine = self._simulators.engine
+            return Verdict(VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_MISSING, found.simulator, engine)
+        return verify(found.claim, lease.recording, found.seed, replay, simulator, self._simulators)
 
     def _longest_s(self) -> int:
         """The most that one re-simulation may take on any board, in whole seconds."""
-        budgets = [board.policy.replay.budget.wall_ms for board in self._boards.values() if board.policy.replay]
+        budgets = [
+            board.policy.replay.budget.wall_ms for board in self._boards.values() if board.policy.replay
+        ]
         return -(-max(budgets, default=0) // 1000)
 
 
-def _simulator_of(board: Board | None, build: str, digest: str) -> Simulator | None:
+def _simulator_of(board: Board, build: str, digest: str) -> Simulator | None:
     """The installed simulator of the ticket's build, if it is the very one the ticket was issued for."""
-    simulator = board.simulators.get(build) if board else None
+    simulator = board.simulators.get(build)
     return simulator if simulator and simulator.digest == digest else None
 
 
@@ -153,36 +172,58 @@ def _evidence(verdict: Verdict, lease: Lease) -> dict[str, int | str | None]:
     }
 
 
-class JobRefused(ScoregateError):
-    """The job is not one of ours."""
+class VerifyJob(Job):
+    """A job that can do nothing but verify, whatever somebody wrote into Redis: any other is no job at all."""
+
+    def restore(self, raw_data: Mapping[bytes, bytes]) -> None:
+        """Takes which submissions to verify, and nothing else that stands there: no callbacks, time-outs, retries.
+
+        Raises NoSuchJobError for a job that is not ours.
+        """
+        data = raw_data.get(b"data", b"")
+        if len(data) > JOB_BYTES:
+            raise self._refused()
+        super().restore({b"data": data, b"origin": QUEUE_NAME.encode()})
+        self.timeout, self.result_ttl, self.failure_ttl = JOB_TIMEOUT_S, 0, JOB_KEPT_S
+        if not self._is_ours():
+            raise self._refused()
+
+    def perform(self) -> int:
+        """How many submissions were judged. What could not be done now comes again from the ledger."""
+        reach(Point.AT_DEQUEUE)
+        try:
+            return verify_submissions(self.args[0])
+        except ScoregateError as error:
+            _log.warning(Event.DUTY_FAILED, duty="verify", error=str(error))
+            return 0
+
+    def _is_ours(self) -> bool:
+        try:
+            [ids] = self.args
+        except (DeserializationError, TypeError, ValueError):
+            return False
+        are_ids = isinstance(ids, list) and all(isinstance(each, str) for each in ids)
+        return are_ids and self.func_name == VERIFY_JOB and not self.kwargs
+
+    def _refused(self) -> NoSuchJobError:
+        _log.error(Event.JOB_REFUSED, job=self.id)
+        return NoSuchJobError(self.id)
 
 
-class VerifyJob(Job):  # type: ignore[misc]
-    """A job that can do nothing but verify, whatever somebody wrote into Redis: no other function, no callbacks."""
+class VerifyWorker(SimpleWorker):
+    """RQ's worker, which ends for nobody but whoever may signal this process, and then without delay."""
 
-    def perform(self) -> Any:
-        """Verifies the submissions the job names. Raises JobRefused for anything else."""
-        args = self.args
-        if self.func_name != VERIFY_JOB or self.kwargs or len(args) != 1 or not _are_ids(args[0]):
-            _log.error(Event.JOB_REFUSED, job=self.id)
-            raise JobRefused
-        return verify_submissions(args[0])
+    max_connection_wait_time = 2.0
+    is_told_to_stop = False
 
-    def execute_success_callback(self, *_: Any) -> None:
-        """Nothing: a callback is a function name out of Redis."""
+    def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - RQ's signature
+        """Ends the work after the job at hand; at once if there is none."""
+        self.is_told_to_stop = self._stop_requested = True
+        if self.get_state() != WorkerStatus.BUSY:
+            raise StopRequested
 
-    def execute_failure_callback(self, *_: Any) -> None:
-        """Nothing: a callback is a function name out of Redis."""
-
-    def execute_stopped_callback(self, *_: Any) -> None:
-        """Nothing: a callback is a function name out of Redis."""
-
-    def send_webhooks(self, *_: Any) -> None:
-        """Nothing: a webhook is an address out of Redis."""
-
-
-def _are_ids(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    def subscribe(self) -> None:
+        """Nothing: commands out of Redis are anybody's."""
 
 
 class _Process:
@@ -198,7 +239,7 @@ def verify_submissions(submission_ids: list[str]) -> int:
     Raises LedgerUnavailable, after which the steward queues them again.
     """
     if _Process.runner is None or _Process.verifier is None:
-        raise JobRefused("a verification runs in a worker process alone")
+        raise ScoregateError("a verification runs in a worker process alone")
     return _Process.runner.run(_Process.verifier.verify_all(submission_ids))
 
 
@@ -211,21 +252,42 @@ def run_worker(settings: Settings, *, burst: bool = False) -> None:
         index = runner.run(stack.enter_async_context(open_index(settings, boards)))
         _Process.runner = runner
         _Process.verifier = Verifier(settings, boards, ledger, index, sandbox)
+        _log.info(Event.STARTED, part="worker")
         try:
             _work(settings, burst=burst)
         finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)  # we are ending; being told again must not break it off
             runner.run(stack.aclose())
+        _log.info(Event.STOPPED, part="worker")
 
 
 def _work(settings: Settings, *, burst: bool) -> None:
+    """Has RQ work, again and again: it gives up when Redis goes away or a job in it makes no sense."""
     client = Redis.from_url(settings.jobs_url)
+    with suppress(StopRequested):
+        while not _work_for_a_while(client, burst=burst):
+            time.sleep(RETRY_S)
+
+
+def _work_for_a_while(client: Redis, *, burst: bool) -> bool:
+    """True if that was all; False if RQ gave up."""
     queue = Queue(QUEUE_NAME, connection=client, serializer=JSONSerializer, job_class=VerifyJob)
-    worker = SimpleWorker(
-        [queue],
-        connection=client,
-        serializer=JSONSerializer,
-        job_class=VerifyJob,
-        maintenance_interval=MAINTENANCE_S,
-        log_job_description=False,
-    )
-    worker.work(burst=burst, logging_level="WARNING")
+    try:
+        worker = VerifyWorker(
+            [queue],
+            connection=client,
+            serializer=JSONSerializer,
+            job_class=VerifyJob,
+            worker_ttl=WORKER_TTL_S,
+            maintenance_interval=MAINTENANCE_S,
+            log_job_description=False,
+        )
+        worker.work(burst=burst, logging_level="WARNING")
+        if burst or worker.is_told_to_stop:
+            return True
+        # What RQ could not read would end the next worker too. The ledger gives its submissions out again.
+        client.delete(queue.intermediate_queue_key, queue.started_job_registry.key)
+    except (RedisError, OSError) as error:
+        _log.warning(Event.INDEX_DOWN, part="worker", error=str(error))
+    return False

@@ -80,7 +80,9 @@ def _insert_all(connection: sqlite3.Connection, fresh: Sequence[NewSubmission]) 
 
 def _insert(connection: sqlite3.Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
     for chunk in _chunks(rows):
-        connection.execute(_insert_statement(table.name, len(table.columns), len(chunk)), tuple(chain(*chunk)))
+        connection.execute(
+            _insert_statement(table.name, len(table.columns), len(chunk)), tuple(chain(*chunk))
+        )
 
 
 def _chunks(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
@@ -94,9 +96,10 @@ def _chunks(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...
 @lru_cache(maxsize=64)
 def _insert_statement(table: str, columns: int, rows: int) -> str:
     # OR IGNORE is for recordings alone: equal bytes are stored once. Ids of the others were looked up just before.
+    # The names are ours, and the values are bound.
     verb = "INSERT OR IGNORE" if table == recordings.name else "INSERT"
     row = f"({', '.join('?' * columns)})"
-    return f"{verb} INTO {table} VALUES {', '.join([row] * rows)}"  # noqa: S608 - names are ours, values are bound
+    return f"{verb} INTO {table} VALUES {', '.join([row] * rows)}"
 
 
 def _submission_row(seq: int, new: NewSubmission) -> tuple[Any, ...]:

@@ -8,14 +8,13 @@ from typing import Final
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.sqlite import insert
 
-from gateway.ledger.records import StoredSubmission
+from gateway.ledger.records import StoredSubmission, Sums, baseline_from, sums_from
 from gateway.ledger.schema import baselines, players, standings, submissions
 from gateway.ledger.transaction import Query, Transaction
 from gateway.records import Standing, StoredBaseline
 from policies.model import Operator, Order, Policy
 from policies.vocabulary import SCORE_LIMIT, State
 from policies.windows import FOREVER_MS, Window, window_at
-from validators.baseline import EMPTY, Baseline
 
 POPULATION: Final = ""
 """The player under whose name a board's population baseline is stored; no player id is empty."""
@@ -42,7 +41,7 @@ _put_baseline = insert(baselines)
 _PUT_BASELINE = Query(
     _put_baseline.on_conflict_do_update(
         index_elements=["board", "player"],
-        set_={name: _put_baseline.excluded[name] for name in ("count", "mean", "squares", "seq")},
+        set_={name: _put_baseline.excluded[name] for name in ("count", "total", "total_of_squares", "seq")},
     )
 )
 
@@ -54,41 +53,36 @@ async def fold_standings(
     names = await tx.rows(_NAME, player=found.player)
     name = names[0][0] if names else ""
     windows = [window_at(kind, found.received_at_ms) for kind in policy.windows]
-    return tuple([await _fold_window(tx, policy, found, window, seq, name) for window in windows])
+    return tuple([await _fold_window(tx, policy, found, window, name, seq=seq) for window in windows])
 
 
 async def fold_baselines(
     tx: Transaction, found: StoredSubmission, seq: int, *, is_added: bool
 ) -> tuple[StoredBaseline, ...]:
     """The baselines of the player and of the population with one promoted score more, or less."""
-    stored = {row[1]: Baseline(*row[2:5]) for row in await tx.rows(_BASELINES, board=found.board, player=found.player)}
+    rows = await tx.rows(_BASELINES, board=found.board, player=found.player)
+    stored = {row[1]: sums_from(row) for row in rows}
     learnt = []
     for player in (found.player, POPULATION):
-        old = stored.get(player, EMPTY)
-        new = old.with_score(found.claim.score) if is_added else old.without_score(found.claim.score)
-        learnt.append(StoredBaseline(found.board, player, new.count, new.mean, new.squares, seq))
-        await tx.run(
-            _PUT_BASELINE,
-            board=found.board,
-            player=player,
-            count=new.count,
-            mean=new.mean,
-            squares=new.squares,
-            seq=seq,
-        )
+        old = stored.get(player, Sums())
+        new = old.plus(found.claim.score) if is_added else old.minus(found.claim.score)
+        row = (found.board, player, new.count, str(new.total), str(new.total_of_squares), seq)
+        await tx.run(_PUT_BASELINE, **dict(zip(baselines.columns.keys(), row, strict=True)))
+        learnt.append(baseline_from(row))
     return tuple(learnt)
 
 
 async def _fold_window(
-    tx: Transaction, policy: Policy, found: StoredSubmission, window: Window, seq: int, name: str
+    tx: Transaction, policy: Policy, found: StoredSubmission, window: Window, name: str, *, seq: int
 ) -> Standing:
-    [[score, at_ms, at_seq, submission_id]] = await tx.rows(
+    counting = await tx.rows(
         _counting(policy.operator, policy.order),
         board=found.board,
         player=found.player,
         begin=window.begin_ms,
         end=window.end_ms,
-    ) or [[None, 0, 0, ""]]
+    )
+    score, at_ms, at_seq, submission_id = counting[0] if counting else (None, 0, 0, "")
     held_to = None if score is None else max(-SCORE_LIMIT, min(SCORE_LIMIT, score))
     expires = window.expires_at_ms or FOREVER_MS
     await tx.run(
@@ -116,7 +110,11 @@ def _counting(operator: Operator, order: Order) -> Query:
     """
     total = func.sum(_s.score).over() if operator is Operator.SUM else _s.score
     best_first = _s.score.asc() if order is Order.ASCENDING else _s.score.desc()
-    ordering = (best_first, _s.received_at_ms, _s.seq) if operator is Operator.BEST else (_s.received_at_ms.desc(), _s.seq.desc())
+    ordering = (
+        (best_first, _s.received_at_ms, _s.seq)
+        if operator is Operator.BEST
+        else (_s.received_at_ms.desc(), _s.seq.desc())
+    )
     return Query(
         select(total, _s.received_at_ms, _s.seq, _s.submission_id)
         .where(

@@ -14,6 +14,7 @@ from gateway.ledger.records import (
     Receipt,
     ServerKey,
     StoredSubmission,
+    baseline_from,
     finding_from,
     receipt_from,
 )
@@ -83,9 +84,7 @@ _HELD = Query(
 )
 _PENDING = Query(
     select(_s.seq, _s.submission_id, _s.player, _s.received_at_ms)
-    .where(
-        _s.board == bindparam("board"), _s.state == State.PENDING.value, _s.seq > bindparam("after")
-    )
+    .where(_s.board == bindparam("board"), _s.state == State.PENDING.value, _s.seq > bindparam("after"))
     .order_by(_s.seq)
     .limit(bindparam("count"))
 )
@@ -171,9 +170,7 @@ _PLAYER = Query(select(players.c.name).where(players.c.player == bindparam("play
 _ADD_KEY = Query(insert(server_keys))
 _KEYS = Query(select(server_keys.c.key_id, server_keys.c.public_key, server_keys.c.boards))
 _PROBE = Query(select(func.coalesce(func.max(events.c.seq), 0)))
-_COUNTS = Query(
-    select(_s.state, func.count()).where(_s.board == bindparam("board")).group_by(_s.state)
-)
+_COUNTS = Query(select(_s.state, func.count()).where(_s.board == bindparam("board")).group_by(_s.state))
 
 
 def submission(submission_id: str) -> Operation[StoredSubmission | None]:
@@ -292,7 +289,7 @@ def baselines_of(board: str, player: str) -> Operation[list[StoredBaseline]]:
     """The baseline of a player and of the board's population (player `""`), where they exist."""
 
     async def work(tx: Transaction) -> list[StoredBaseline]:
-        return [StoredBaseline(*row) for row in await tx.rows(_BASELINE, board=board, player=player)]
+        return [baseline_from(row) for row in await tx.rows(_BASELINE, board=board, player=player)]
 
     return work
 
@@ -303,7 +300,7 @@ def baselines_page(board: str, *, after: str | None, count: int) -> Operation[li
     async def work(tx: Transaction) -> list[StoredBaseline]:
         query = _BASELINES_FIRST if after is None else _BASELINES_PAGE
         values = {} if after is None else {"after": after}
-        return [StoredBaseline(*row) for row in await tx.rows(query, board=board, count=count, **values)]
+        return [baseline_from(row) for row in await tx.rows(query, board=board, count=count, **values)]
 
     return work
 
@@ -371,7 +368,9 @@ def add_server_key(key: ServerKey, *, now_ms: int) -> Operation[None]:
 
     async def work(tx: Transaction) -> None:
         boards = orjson.dumps(key.boards).decode()
-        await tx.run(_ADD_KEY, key_id=key.key_id, public_key=key.public_key, boards=boards, created_at_ms=now_ms)
+        await tx.run(
+            _ADD_KEY, key_id=key.key_id, public_key=key.public_key, boards=boards, created_at_ms=now_ms
+        )
 
     return work
 
@@ -406,13 +405,15 @@ def head() -> Operation[int]:
 
 
 def _stored(row: Row) -> StoredSubmission:
-    return StoredSubmission(
-        *row[:9],
-        claim=Claim(row[9], row[10], orjson.loads(row[11])),
-        recording_digest=row[12],
-        simulator=row[13],
-        findings=tuple(finding_from(each) for each in orjson.loads(row[14])),
-        state=State(row[15]),
-        reason=Reason(row[16]),
-        attempt=row[17],
+    *facts, score, ticks, stats, recording_digest, simulator, findings, state, reason, attempt = row
+    found: Any = (
+        *facts,
+        Claim(score, ticks, orjson.loads(stats)),
+        recording_digest,
+        simulator,
+        tuple(finding_from(each) for each in orjson.loads(findings)),
+        State(state),
+        Reason(reason),
+        attempt,
     )
+    return StoredSubmission(*found)

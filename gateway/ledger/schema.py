@@ -2,17 +2,16 @@
 
 `events`, `recordings`, and the facts of `submissions` are written once. `state`, `reason`, `attempt` and
 `lease_until_ms` of a submission, like `standings` and `baselines`, are folds of the events, kept beside them.
-All times are Unix milliseconds.
+All times are Unix milliseconds. The sums of a baseline are decimal text: squares of scores need 106 bits and more, and
+only whole numbers forget a revoked score without a trace.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import (
-    REAL,
     BigInteger,
     CheckConstraint,
     Column,
-    Double,
     Index,
     Integer,
     LargeBinary,
@@ -25,7 +24,6 @@ from sqlalchemy import (
 metadata = MetaData()
 
 Int64 = BigInteger().with_variant(Integer, "sqlite")
-Float64 = Double().with_variant(REAL, "sqlite")
 
 
 def _required(name: str, kind: object, **options: object) -> Column[object]:
@@ -86,7 +84,9 @@ submissions = Table(
     _required("reason", Text),
     _required("attempt", Int64),
     _required("lease_until_ms", Int64),
-    CheckConstraint("score BETWEEN -9007199254740991 AND 9007199254740991", name="score_is_exact_as_a_double"),
+    CheckConstraint(
+        "score BETWEEN -9007199254740991 AND 9007199254740991", name="score_is_exact_as_a_double"
+    ),
     Index("submissions_of_slot", "board", "player", "state"),
     Index(
         "submissions_held",
@@ -140,8 +140,8 @@ baselines = Table(
     Column("board", Text, primary_key=True),
     Column("player", Text, primary_key=True),
     _required("count", Int64),
-    _required("mean", Float64),
-    _required("squares", Float64),
+    _required("total", Text),
+    _required("total_of_squares", Text),
     _required("seq", Int64),
     sqlite_strict=True,
     sqlite_with_rowid=False,

@@ -22,10 +22,11 @@ VERIFY_JOB: Final = "replay.worker.verify_submissions"
 JOB_TIMEOUT_S: Final = 3600
 """RQ's own limit; the real ones are the lease and the simulator's wall clock."""
 
+JOB_KEPT_S: Final = 3600
+"""How long RQ may remember a job that nobody takes or ends. The ledger asks again long before."""
+
 QUEUED_JOBS: Final = 64
 """Most jobs that lie in RQ at once; the rest waits in the ledger, where nothing is lost or queued twice."""
-
-FAILURE_KEPT_S: Final = 86_400
 
 
 class JobQueue(Protocol):
@@ -35,8 +36,8 @@ class JobQueue(Protocol):
         """How many more jobs it takes now; 0 when it cannot be reached."""
         ...
 
-    async def put(self, rows: Sequence[OutboxRow], batch: int) -> bool:
-        """True if jobs for all rows were queued, `batch` submissions to a job."""
+    async def put(self, jobs: Sequence[Sequence[OutboxRow]]) -> bool:
+        """True if every job was queued; each is the rows of some submissions."""
         ...
 
 
@@ -44,7 +45,9 @@ class RqJobs:
     """RQ, called off the event loop since its client blocks."""
 
     def __init__(self, client: Redis) -> None:
-        self._queue = Queue(QUEUE_NAME, connection=client, serializer=JSONSerializer, default_timeout=JOB_TIMEOUT_S)
+        self._queue = Queue(
+            QUEUE_NAME, connection=client, serializer=JSONSerializer, default_timeout=JOB_TIMEOUT_S
+        )
 
     async def room(self) -> int:
         """How many more jobs it takes now; 0 when it cannot be reached."""
@@ -53,18 +56,24 @@ class RqJobs:
         except (RedisError, OSError):
             return 0
 
-    async def put(self, rows: Sequence[OutboxRow], batch: int) -> bool:
-        """True if jobs for all rows were queued, `batch` submissions to a job."""
+    async def put(self, jobs: Sequence[Sequence[OutboxRow]]) -> bool:
+        """True if every job was queued; each is the rows of some submissions."""
         try:
-            await asyncio.to_thread(self._put, rows, batch)
+            await asyncio.to_thread(self._put, jobs)
         except (RedisError, OSError):
             return False
         return True
 
-    def _put(self, rows: Sequence[OutboxRow], batch: int) -> None:
-        for some in _batches([row.submission_id for row in rows], batch):
-            self._queue.enqueue_call(VERIFY_JOB, args=(some,), result_ttl=0, failure_ttl=FAILURE_KEPT_S)
+    def _put(self, jobs: Sequence[Sequence[OutboxRow]]) -> None:
+        for job in jobs:
+            ids = [row.submission_id for row in job]
+            self._queue.enqueue_call(
+                VERIFY_JOB, args=(ids,), ttl=JOB_KEPT_S, result_ttl=0, failure_ttl=JOB_KEPT_S
+            )
 
 
-def _batches(ids: Sequence[str], size: int) -> list[list[str]]:
-    return [list(ids[at : at + size]) for at in range(0, len(ids), size)]
+def jobs_of(rows: Sequence[OutboxRow], batch: int) -> list[list[OutboxRow]]:
+    """The rows as jobs of up to `batch` submissions. One that comes again goes alone: it may be what kills workers."""
+    fresh = [row for row in rows if not row.tries]
+    batches = [fresh[at : at + batch] for at in range(0, len(fresh), batch)]
+    return [[row] for row in rows if row.tries] + batches

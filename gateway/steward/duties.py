@@ -8,17 +8,17 @@ from typing import Final
 
 from gateway.boards.index import Index
 from gateway.boards.inspection import Inspection
-from gateway.clock import Clock
+from gateway.clock import Clock, wall_clock
+from gateway.failpoints import Point, reach
 from gateway.ledger import queries
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.records import Change, Standing
 from gateway.settings import Settings
 from gateway.settlement import project
-from gateway.records import Change, Standing
-from gateway.steward.dispatch import JobQueue
+from gateway.steward.dispatch import JobQueue, jobs_of
 from gateway.steward.reconcile import Reconciler
 from gateway.telemetry import Event, logger
-from policies.errors import ScoregateError
 from policies.loader import Board
 from policies.vocabulary import State
 
@@ -26,6 +26,9 @@ POLL_S: Final = 0.05
 """How often the outbox is asked for due work: the latency that a verdict pays for not being lost."""
 
 SLICE: Final = 256
+
+ABSENT_MS: Final = 600_000
+"""How long work waits that belongs to a board without a policy, so that it is not in the way of other boards' work."""
 
 _log = logger()
 
@@ -40,7 +43,8 @@ class Steward:
         ledger: SqliteLedger,
         index: Index,
         jobs: JobQueue,
-        clock: Clock,
+        *,
+        clock: Clock = wall_clock,
     ) -> None:
         self._settings = settings
         self._ledger = ledger
@@ -53,7 +57,7 @@ class Steward:
                 index.boards[board.name],
                 Inspection(index.client, board.name, board.policy.order),
                 board.policy,
-                clock,
+                clock=clock,
             )
             for board in boards.values()
         ]
@@ -70,26 +74,35 @@ class Steward:
         room = await self._jobs.room()
         if not room:
             return 0
-        batch = self._settings.verify_batch
-        rows = await self._ledger.read(queries.due("verify", now_ms=self._clock(), count=min(SLICE, room * batch)))
-        if not rows or not await self._jobs.put(rows, batch):
+        jobs = jobs_of(await self._due("verify"), self._settings.verify_batch)[:room]
+        if not jobs or not await self._jobs.put(jobs):
             return 0
+        reach(Point.AFTER_DISPATCH)
+        handed = [row for job in jobs for row in job]
         until_ms = self._clock() + int(self._settings.redispatch_s * 1000)
-        await self._ledger.write(queries.postpone(rows, until_ms=until_ms))
-        return len(rows)
+        await self._ledger.write(queries.postpone(handed, until_ms=until_ms))
+        return len(handed)
 
     async def project(self) -> int:
         """How many settled changes were shown that their own settlement did not live to show."""
-        rows = await self._ledger.read(queries.due("project", now_ms=self._clock(), count=SLICE))
-        known = [row for row in rows if row.board in self._index.boards]
-        if not known:
-            return 0
-        changes = [await self._change_of(row) for row in known]
-        return len(changes) if await project(self._ledger, self._index, changes) else 0
+        changes = [await self._change_of(row) for row in await self._due("project")]
+        return len(changes) if changes and await project(self._ledger, self._index, changes) else 0
 
     async def reconcile(self) -> int:
         """How much of the index was repaired in one slice of every board."""
         return sum([await reconciler.step() for reconciler in self._reconcilers])
+
+    async def _due(self, kind: str) -> list[OutboxRow]:
+        """Work whose time has come, a slice of it. What belongs to no board of ours is put off."""
+        now_ms = self._clock()
+        rows = await self._ledger.read(queries.due(kind, now_ms=now_ms, count=SLICE))
+        strange = [row for row in rows if row.board not in self._index.boards]
+        if strange:
+            _log.warning(
+                Event.DUTY_FAILED, duty=kind, error="no policy", boards=sorted({row.board for row in strange})
+            )
+            await self._ledger.write(queries.postpone(strange, until_ms=now_ms + ABSENT_MS))
+        return [row for row in rows if row.board in self._index.boards]
 
     async def _change_of(self, row: OutboxRow) -> Change:
         found = await self._ledger.read(queries.submission(row.submission_id))
@@ -103,7 +116,7 @@ class Steward:
         while True:
             try:
                 done = await duty()
-            except ScoregateError as error:
-                _log.warning(Event.DUTY_FAILED, duty=duty.__name__, error=str(error))  # type: ignore[attr-defined]
+            except Exception as error:  # noqa: BLE001 - no failure ends a duty
+                _log.warning(Event.DUTY_FAILED, duty=duty.__name__, error=f"{type(error).__name__}: {error}")
                 done = 0
-            await asyncio.sleep(0 if done else pause_s)
+            await asyncio.sleep(POLL_S if done else pause_s)

@@ -34,7 +34,7 @@ class Reconciler:
     """Compares one board's index with the ledger, for ever, a slice at a time. What it repairs it reports."""
 
     def __init__(
-        self, ledger: SqliteLedger, index: BoardIndex, inspection: Inspection, policy: Policy, clock: Clock
+        self, ledger: SqliteLedger, index: BoardIndex, inspection: Inspection, policy: Policy, *, clock: Clock
     ) -> None:
         self._ledger = ledger
         self._index = index
@@ -82,7 +82,7 @@ class Reconciler:
         page = await self._ledger.read(queries.standings_page(self._policy.board, after=after, count=SLICE))
         now_ms = self._clock()
         kept = [each for each in page if each.expires_at_ms > now_ms]
-        missing = await self._inspection.missing(kept)
+        missing = await self._inspection.missing(kept) if kept else []
         await self._show(missing)
         is_last = len(page) < SLICE
         self._standing_after = ("", "") if is_last else (page[-1].window, page[-1].player)
@@ -91,6 +91,8 @@ class Reconciler:
     async def _show(self, standings: Sequence[Standing]) -> None:
         """Shows these standings whatever stands in their place; newer ones, settled meanwhile, stay."""
         fresh = await self._still_true(standings)
+        if not fresh:
+            return
         await self._inspection.forget(fresh, [])
         for each in fresh:
             await self._index.restore(each.player, [each], [])
@@ -109,8 +111,9 @@ class Reconciler:
         board, after = self._policy.board, self._baseline_after
         page = await self._ledger.read(queries.baselines_page(board, after=after, count=SLICE))
         missing = await self._inspection.missing_baselines(page)
-        await self._inspection.forget([], missing)
-        await self._index.restore("", [], missing)
+        if missing:
+            await self._inspection.forget([], missing)
+            await self._index.restore("", [], missing)
         is_last = len(page) < SLICE
         self._baseline_after = None if is_last else page[-1].player
         return Look(len(missing), is_last)
@@ -120,7 +123,9 @@ class Reconciler:
         rows = await self._ledger.read(
             queries.pending(self._policy.board, after=self._pending_after, count=SLICE)
         )
-        pends = [Pend(submission_id, player, received_at_ms) for _, submission_id, player, received_at_ms in rows]
+        pends = [
+            Pend(submission_id, player, received_at_ms) for _, submission_id, player, received_at_ms in rows
+        ]
         added = await self._index.pend_all(pends) if pends else 0
         is_last = len(rows) < SLICE
         self._pending_after = 0 if is_last else rows[-1][0]
@@ -137,8 +142,8 @@ class Reconciler:
 
     async def _members(self) -> Look:
         """Takes out of a window what the ledger does not know, one window at a time."""
-        kind = self._policy.windows[self._window_turn % len(self._policy.windows)]
-        window = window_at(kind, self._clock()).name
+        windows = self._readable_windows()
+        window = windows[self._window_turn % len(windows)]
         seen = await self._inspection.members(window, self._member_rank, SLICE)
         forged = await self._unknown(window, seen)
         removed = await self._inspection.prune(window, forged)
@@ -147,6 +152,13 @@ class Reconciler:
         self._member_rank = 0 if is_last else self._member_rank + SLICE - removed
         self._window_turn += is_last
         return Look(removed, is_last)
+
+    def _readable_windows(self) -> list[str]:
+        """The current window of every kind and, since that is still read, the one before it."""
+        now_ms = self._clock()
+        current = [window_at(kind, now_ms) for kind in self._policy.windows]
+        before = [window_at(each.kind, each.begin_ms - 1) for each in current if each.expires_at_ms]
+        return [window.name for window in (*current, *before)]
 
     async def _unknown(self, window: str, seen: Sequence[Seen]) -> list[Seen]:
         """Members that the ledger does not have so. Read after the index: what was settled between is the newer one."""

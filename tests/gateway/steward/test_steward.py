@@ -1,0 +1,353 @@
+"""The steward: hands due work to RQ until it is settled, shows what a crash left unshown, repairs the index."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+from gateway.ledger import queries
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.settings import Settings
+from gateway.settlement import Decision, settle
+from gateway.steward import reconcile
+from gateway.steward.dispatch import QUEUE_NAME, QUEUED_JOBS, RqJobs
+from gateway.steward.duties import ABSENT_MS, Steward
+from gateway.wiring import load_policies, open_index, open_ledger
+from policies.loader import Board
+from policies.vocabulary import Reason, State
+from tests.support import boards
+from tests.support.clock import ShiftedClock
+from tests.support.deployment import eventually
+from tests.support.ledger import new_submission, rows
+from tests.support.oracle import due_on_board, pending_in_ledger, shown_on_board
+from tests.support.valkey import ValkeyServer, running_valkey
+
+PLAYERS = ("ada", "bob", "cy")
+
+
+class Duty:
+    """A steward driven round by round, over a real ledger, a real Valkey and a real RQ."""
+
+    def __init__(
+        self, settings: Settings, board: Board, ledger: SqliteLedger, steward: Steward, redis: Redis
+    ) -> None:
+        self.settings = settings
+        self.board = board
+        self.ledger = ledger
+        self.steward = steward
+        self.redis = redis
+        self.clock = steward._clock
+        self.index = steward._index
+        self.queue = Queue(QUEUE_NAME, connection=redis, serializer=JSONSerializer)
+
+    async def append(self, *submission_ids: str, **facts: Any) -> None:
+        news = [new_submission(each, at_ms=self.clock(), **facts) for each in submission_ids]
+        await asyncio.gather(*(self.ledger.append(new) for new in news))
+
+    async def promote(self, *submission_ids: str, to_state: State = State.PROMOTED) -> None:
+        decisions = [
+            Decision(each, to_state, "replay", Reason.VERIFIED, self.clock(), frozenset(State))
+            for each in submission_ids
+        ]
+        await settle(self.ledger, self.index, self.board, decisions)
+
+    async def fill(self) -> None:
+        """Some promoted runs of every player, one revoked, and two that are pending."""
+        for player in PLAYERS:
+            ids = [f"{player}-{score}" for score in (3, 1, 2)]
+            for submission_id, score in zip(ids, (3, 1, 2), strict=True):
+                await self.append(submission_id, player=player, score=score)
+            await self.promote(*ids)
+        await self.promote("bob-3", to_state=State.REVOKED)
+        await self.append("waits-1", "waits-2")
+        await self.steward.reconcile()
+
+    def queued(self) -> list[list[str]]:
+        """The submissions of each job in RQ."""
+        return [job.args[0] for job in self.queue.jobs]
+
+    async def settle_down(self) -> None:
+        """Reconciles until a whole turn over every window finds nothing to repair."""
+        quiet = 0
+        while quiet < 2 * len(self.board.policy.windows):
+            quiet = 0 if await self.steward.reconcile() else quiet + 1
+
+    def snapshot(self) -> dict[bytes, Any]:
+        """Every key of the board that the ledger can answer for, with all that is in it."""
+        kinds = {
+            "zset": lambda key: self.redis.zrange(key, 0, -1, withscores=True),
+            "hash": self.redis.hgetall,
+        }
+        found = {}
+        for key in self.redis.keys("lb:{tiny}:*"):
+            if not key.endswith((b":changes", b":settled", b":whole")):
+                found[key] = kinds[self.redis.type(key).decode()](key)
+        return found
+
+    def assert_index_is_the_ledgers(self) -> None:
+        path, policy = self.settings.ledger_path, self.board.policy
+        assert due_on_board(path, policy) == shown_on_board(self.redis, policy)
+        assert pending_in_ledger(path, policy.board) == set(
+            self.redis.zrange(f"lb:{{{policy.board}}}:pending", 0, -1)
+        )
+        stored = {
+            (row[0] or "*").encode(): row[1]
+            for row in rows(path, "SELECT player, count FROM baselines WHERE count")
+        }
+        held = self.redis.hgetall(f"lb:{{{policy.board}}}:baselines")
+        assert stored == {
+            field: int(value.split()[1]) for field, value in held.items() if value.split()[1] != b"0"
+        }
+
+
+@pytest.fixture
+def own_settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
+    boards.write_board(tmp_path / "policies")
+    return Settings(
+        data_dir=tmp_path / "data", policies_dir=tmp_path / "policies", redis_url=valkey.url, redispatch_s=30
+    )
+
+
+@pytest.fixture
+async def duty(own_settings: Settings) -> AsyncIterator[Duty]:
+    known = load_policies(own_settings)
+    redis = Redis.from_url(own_settings.redis_url)
+    async with open_ledger(own_settings) as ledger, open_index(own_settings, known) as index:
+        steward = Steward(own_settings, known, ledger, index, RqJobs(redis), clock=ShiftedClock())
+        yield Duty(own_settings, known["tiny"], ledger, steward, redis)
+    redis.close()
+
+
+async def test_due_submissions_are_handed_to_rq_in_batches(duty: Duty):
+    """Every pending submission is in a job, once, by id; and is not handed out again at once."""
+    await duty.append(*(f"run-{n}" for n in range(40)))
+
+    assert 40 == await duty.steward.dispatch()
+    assert 0 == await duty.steward.dispatch()
+
+    assert [16, 16, 8] == [len(job) for job in duty.queued()]
+    assert sorted(f"run-{n}" for n in range(40)) == sorted(each for job in duty.queued() for each in job)
+
+
+async def test_I15_losing_every_rq_key_loses_nothing(duty: Duty):
+    """What was queued and is not settled comes again when its time has come; what is settled does not."""
+    await duty.append("run-1", "run-2", "run-3")
+    await duty.steward.dispatch()
+    await duty.promote("run-2")
+    duty.redis.delete(*duty.redis.keys("rq:*"))
+
+    duty.clock.shift(29)
+    assert 0 == await duty.steward.dispatch()
+    duty.clock.shift(2)
+    assert 2 == await duty.steward.dispatch()
+    assert {"run-1", "run-3"} == {each for job in duty.queued() for each in job}
+
+
+async def test_I14_what_comes_again_goes_alone(duty: Duty):
+    """A submission that may be what kills workers is not batched with others, which would fall with it."""
+    await duty.append("run-1", "run-2", "run-3")
+    await duty.steward.dispatch()
+    duty.redis.delete(*duty.redis.keys("rq:*"))
+    duty.clock.shift(31)
+    await duty.append("fresh-1", "fresh-2")
+    await duty.steward.dispatch()
+    assert [["run-1"], ["run-2"], ["run-3"], ["fresh-1", "fresh-2"]] == duty.queued()
+
+
+async def test_I15_a_full_queue_takes_no_more(duty: Duty):
+    """RQ's part of a backlog is bounded; the rest waits in the ledger, and goes on as room comes."""
+    await duty.append(*(f"run-{n}" for n in range(QUEUED_JOBS * 16 + 5)))
+    while await duty.steward.dispatch():
+        pass
+    assert QUEUED_JOBS == len(duty.queued())
+
+    duty.queue.pop_job_id()
+    assert 5 == await duty.steward.dispatch()
+
+
+async def test_I01_dispatch_waits_for_redis(own_settings: Settings, duty: Duty):
+    """With the queue's server gone nothing is marked as handed out; with it back all of it is."""
+    with running_valkey() as own:
+        steward = duty.steward
+        steward._jobs = RqJobs(Redis.from_url(own.url, socket_timeout=1))
+        await duty.append("run-1")
+        own.kill()
+        assert 0 == await steward.dispatch()
+        own.start()
+        assert 1 == await steward.dispatch()
+
+
+async def test_work_of_boards_without_a_policy_is_in_nobodys_way(duty: Duty):
+    """A board whose policy was taken away keeps its work in the ledger; other boards' work passes it by."""
+    await duty.append(*(f"old-{n}" for n in range(300)), board="gone")
+    await duty.append("run-1")
+    for _ in range(3):
+        await duty.steward.dispatch()
+    assert [["run-1"]] == duty.queued()
+
+    old = {
+        row[0] for row in rows(duty.settings.ledger_path, "SELECT due_at_ms FROM outbox WHERE board = 'gone'")
+    }
+    assert all(due > duty.clock() + ABSENT_MS - 60_000 for due in old)
+    assert 300 == rows(duty.settings.ledger_path, "SELECT count(*) FROM outbox WHERE board = 'gone'")[0][0]
+
+
+async def test_I10_a_change_whose_projection_died_is_shown_by_the_steward(duty: Duty):
+    """A crash between the commit and the index leaves an outbox row; its turn comes after two seconds."""
+    await duty.append("run-1", "run-2", score=7)
+    await duty.promote("run-1")
+    project = duty.index.project
+
+    async def die(_changes: object) -> None:
+        raise asyncio.CancelledError
+
+    duty.index.project = die  # type: ignore[method-assign]
+    with pytest.raises(asyncio.CancelledError):
+        await duty.promote("run-2")
+    duty.index.project = project  # type: ignore[method-assign]
+    assert 0 == await duty.steward.project()
+
+    duty.clock.shift(3)
+    assert 1 == await duty.steward.project()
+    assert [] == rows(duty.settings.ledger_path, "SELECT * FROM outbox WHERE kind = 'project'")
+    await duty.steward.reconcile()
+    duty.assert_index_is_the_ledgers()
+
+
+async def test_I04_a_flushed_index_is_byte_equal_again(duty: Duty):
+    """FLUSHALL: one round later every window, baseline and pending id is what the ledger says."""
+    await duty.fill()
+    duty.assert_index_is_the_ledgers()
+    duty.redis.flushall()
+
+    assert await duty.steward.reconcile() > 0
+    duty.assert_index_is_the_ledgers()
+    assert 0 == await duty.steward.reconcile()
+
+
+FORGERIES = {
+    "a member nobody knows": lambda r: r.zadd(
+        "lb:{tiny}:alltime", {"000000000001" + "0" * 10 + ":eve": -999}
+    ),
+    "a second member of a player": lambda r: r.zadd(
+        "lb:{tiny}:alltime", {"000000000001" + "0" * 10 + ":ada": -999}
+    ),
+    "another score": lambda r: r.zadd("lb:{tiny}:alltime", {r.zrange("lb:{tiny}:alltime", 0, 0)[0]: -5}),
+    "a slot from the future": lambda r: r.hset("lb:{tiny}:alltime:members", "ada", "999999  "),
+    "a slot that is no slot": lambda r: r.hset("lb:{tiny}:alltime:members", "ada", "nonsense"),
+    "a slot with a member in the window": lambda r: [
+        r.zadd("lb:{tiny}:alltime", {"000000000001" + "0" * 10 + ":eve": -999}),
+        r.hset("lb:{tiny}:alltime:members", "eve", "99999 000000000001" + "0" * 10 + ":eve sub"),
+    ],
+    "a member taken out": lambda r: r.zremrangebyrank("lb:{tiny}:alltime", 0, 0),
+    "a window deleted": lambda r: r.delete("lb:{tiny}:alltime"),
+    "slots deleted": lambda r: r.delete("lb:{tiny}:alltime:members"),
+    "a ghost on pending": lambda r: r.zadd("lb:{tiny}:pending", {"ghost": 1}),
+    "a settled run on pending": lambda r: r.zadd("lb:{tiny}:pending", {"ada-1": 1}),
+    "pending deleted": lambda r: r.delete("lb:{tiny}:pending"),
+    "a baseline from the future": lambda r: r.hset("lb:{tiny}:baselines", "ada", "99999 50 1.0 1.0"),
+    "baselines deleted": lambda r: r.delete("lb:{tiny}:baselines"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+async def test_I26_what_the_ledger_does_not_say_does_not_stay(duty: Duty, forgery: str):
+    """Whatever is changed in Redis behind our back, the reconciler makes it the ledger's again."""
+    await duty.fill()
+    duty.assert_index_is_the_ledgers()
+    before = duty.snapshot()
+    FORGERIES[forgery](duty.redis)
+    assert before != duty.snapshot()
+
+    await duty.settle_down()
+    assert before == duty.snapshot()
+    await duty.append("next", player="ada", score=50)
+    await duty.promote("next")
+    await duty.steward.reconcile()
+    duty.assert_index_is_the_ledgers()
+
+
+async def test_I26_forged_members_of_the_window_before_do_not_stay(duty: Duty):
+    """Yesterday's board is still read today."""
+    await duty.fill()
+    duty.clock.shift(86_400)
+    yesterday = next(key for key in duty.redis.keys("lb:{tiny}:daily:*") if not key.endswith(b":members"))
+    duty.redis.zadd(yesterday, {"000000000001" + "0" * 10 + ":eve": -999})
+    await duty.settle_down()
+    duty.assert_index_is_the_ledgers()
+
+
+async def test_the_reconciler_works_in_bounded_slices(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """One step looks at a slice of each kind, and goes on from there; a whole turn repairs all."""
+    await duty.fill()
+    monkeypatch.setattr(reconcile, "SLICE", 2)
+    duty.redis.delete(
+        "lb:{tiny}:alltime", "lb:{tiny}:alltime:members", "lb:{tiny}:pending", "lb:{tiny}:baselines"
+    )
+
+    repaired = [await duty.steward.reconcile() for _ in range(20)]
+
+    assert max(repaired) <= 2 * 5
+    assert len([each for each in repaired if each]) > 1
+    duty.assert_index_is_the_ledgers()
+
+
+async def test_I01_every_duty_outlives_redis(own_settings: Settings, tmp_path: Path):
+    """The steward runs on while Redis is down, and does all that was left undone once it is back, emptied."""
+    with running_valkey() as own:
+        settings = own_settings.model_copy(update={"redis_url": own.url, "reconcile_s": 0.1})
+        known = load_policies(settings)
+        async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+            queue = Redis.from_url(own.url, socket_timeout=1)
+            steward = Steward(settings, known, ledger, index, RqJobs(queue), clock=ShiftedClock())
+            duty = Duty(settings, known["tiny"], ledger, steward, queue)
+            running = asyncio.create_task(steward.run())
+            await duty.append("before", score=1)
+            await duty.promote("before")
+            own.kill()
+            await duty.append("during", "waits", score=2)
+            await duty.promote("during")
+            await asyncio.sleep(0.3)  # long enough for each duty to fail
+            assert not running.done()
+            (own.folder / "appendonlydir").rename(tmp_path / "lost")
+            own.start()
+            await eventually(lambda: _is_whole(duty))
+            running.cancel()
+            await asyncio.wait([running])
+            assert [["waits"]] == duty.queued()
+
+
+def _is_whole(duty: Duty) -> bool:
+    try:
+        duty.assert_index_is_the_ledgers()
+    except AssertionError:
+        return False
+    return bool(duty.queued())
+
+
+async def test_a_duty_that_fails_in_a_way_nobody_foresaw_is_done_again(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """A bug in one duty neither ends it nor the others."""
+    calls = 0
+
+    async def broken() -> int:
+        nonlocal calls
+        calls += 1
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(duty.steward, "reconcile", broken)
+    monkeypatch.setattr(duty.steward, "_settings", duty.settings.model_copy(update={"reconcile_s": 0.01}))
+    running = asyncio.create_task(duty.steward.run())
+    await duty.append("run-1")
+    await eventually(lambda: calls > 2 and bool(duty.queued()))
+    running.cancel()
+    await asyncio.wait([running])
+    assert 1 == await duty.ledger.read(queries.head())

@@ -1,0 +1,334 @@
+"""Settlement: the only changes of state there are, each once, and what follows from them folded exactly."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.ledger import queries
+from gateway.ledger.append import append_group
+from gateway.ledger.sqlite import SqliteLedger, SqliteTransaction, _drive, schema_statements
+from gateway.records import Change
+from gateway.settlement import Decision, _decide_all, settle
+from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
+from policies.loader import Board
+from policies.model import Operator, Order
+from policies.vocabulary import SCORE_LIMIT, TRANSITIONS, Reason, State
+from tests.support import boards
+from tests.support.ledger import NOON_MS, new_submission, opened, rows
+from tests.support.oracle import Promoted, standings
+
+ANY = frozenset(State)
+DAY_MS = 86_400_000
+
+
+class Shown:
+    """An index that remembers what it was shown, or is down."""
+
+    def __init__(self, *, is_down: bool = False) -> None:
+        self.changes: list[Change] = []
+        self.is_down = is_down
+
+    async def project(self, changes: Sequence[Change]) -> None:
+        if self.is_down:
+            raise IndexUnavailable
+        self.changes += changes
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite3"
+
+
+@pytest.fixture
+async def ledger(path: Path) -> AsyncIterator[SqliteLedger]:
+    async with opened(path) as running:
+        yield running
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return boards.board(tmp_path)
+
+
+def decision(submission_id: str, to_state: State, **changes: Any) -> Decision:
+    plain = Decision(submission_id, to_state, "replay", Reason.VERIFIED, NOON_MS + 1, ANY)
+    return replace(plain, **changes)
+
+
+WAYS = {
+    State.PENDING: [],
+    State.HELD: [State.HELD],
+    State.PROMOTED: [State.PROMOTED],
+    State.REJECTED: [State.REJECTED],
+    State.SUPERSEDED: [State.SUPERSEDED],
+    State.REVOKED: [State.PROMOTED, State.REVOKED],
+}
+"""How a pending submission gets into each state; `received` is the state before the first event alone."""
+
+
+@pytest.mark.parametrize(("start", "end"), list(itertools.product(WAYS, State)))
+async def test_the_only_changes_of_state_are_those_of_the_vocabulary(
+    ledger: SqliteLedger, board: Board, path: Path, start: State, end: State
+):
+    """Every pair of states: the change is there or it is a conflict, and then nothing was written."""
+    await ledger.append(new_submission("run"))
+    for way in WAYS[start]:
+        await settle(ledger, Shown(), board, [decision("run", way)])
+    before = rows(path, "SELECT count(*) FROM events")
+
+    [outcome] = await settle(ledger, Shown(), board, [decision("run", end)])
+
+    is_allowed = end in TRANSITIONS[start]
+    assert (Change if is_allowed else StateConflict) is type(outcome)
+    assert [(end if is_allowed else start,)] == rows(path, "SELECT state FROM submissions")
+    assert [(before[0][0] + is_allowed,)] == rows(path, "SELECT count(*) FROM events")
+
+
+async def test_a_decision_is_an_event_that_says_who_why_and_by_which_rules(
+    ledger: SqliteLedger, board: Board, path: Path
+):
+    """Actor, reason, policy digest and rules version stand in the event; the work in the outbox changes hands."""
+    await ledger.append(new_submission("run"))
+    await settle(ledger, Shown(is_down=True), board, [decision("run", State.PROMOTED, detail={"fuel": 5})])
+
+    assert [(2, "run", "pending", "promoted", "replay", "verified", board.digest, 1, '{"fuel":5}')] == rows(
+        path,
+        "SELECT seq, submission_id, from_state, to_state, actor, reason, policy, rules_version, detail "
+        "FROM events ORDER BY seq DESC LIMIT 1",
+    )
+    assert [("project", "run")] == rows(path, "SELECT kind, submission_id FROM outbox")
+
+
+async def test_I01_an_index_that_is_down_leaves_the_projection_to_the_steward(
+    ledger: SqliteLedger, board: Board, path: Path
+):
+    """The decision stands; the outbox remembers what is to be shown. Control: with the index up it forgets."""
+    await asyncio.gather(*(ledger.append(new_submission(each)) for each in ("up", "down")))
+    await settle(ledger, Shown(), board, [decision("up", State.PROMOTED)])
+    await settle(ledger, Shown(is_down=True), board, [decision("down", State.PROMOTED)])
+    assert [("project", "down")] == rows(path, "SELECT kind, submission_id FROM outbox")
+
+
+async def test_I07_a_ledger_that_fails_after_the_decision_does_not_take_it_back(
+    ledger: SqliteLedger, board: Board
+):
+    """Only the strike-off failed: the caller is told what happened, which is that the state changed."""
+    await ledger.append(new_submission("run"))
+
+    class FailsAtTheSecond:
+        calls = 0
+
+        async def write(self, work: Any) -> Any:
+            self.calls += 1
+            if self.calls > 1:
+                raise LedgerUnavailable
+            return await ledger.write(work)
+
+    [outcome] = await settle(FailsAtTheSecond(), Shown(), board, [decision("run", State.PROMOTED)])
+    assert Change is type(outcome)
+
+
+async def test_I12_two_workers_that_finish_one_job_settle_it_once(
+    ledger: SqliteLedger, board: Board, path: Path
+):
+    """The lease counts attempts, and settlement compares: the worker that was overtaken changes nothing."""
+    await ledger.append(new_submission("run"))
+    [slow] = await ledger.write(queries.lease_all(["run"], now_ms=NOON_MS, lease_ms=1000))
+    assert [] == await ledger.write(queries.lease_all(["run"], now_ms=NOON_MS + 999, lease_ms=1000))
+    [quick] = await ledger.write(queries.lease_all(["run"], now_ms=NOON_MS + 1000, lease_ms=1000))
+
+    outcomes = await asyncio.gather(
+        settle(ledger, Shown(), board, [decision("run", State.REJECTED, attempt=slow.attempt)]),
+        settle(ledger, Shown(), board, [decision("run", State.PROMOTED, attempt=quick.attempt)]),
+        settle(ledger, Shown(), board, [decision("run", State.PROMOTED, attempt=quick.attempt)]),
+    )
+
+    assert (1, 2) == (slow.attempt, quick.attempt)
+    assert [StateConflict, Change, StateConflict] == [type(outcome) for [outcome] in outcomes]
+    assert [("pending", "promoted")] == rows(path, "SELECT from_state, to_state FROM events WHERE seq > 1")
+
+
+async def test_a_decision_for_another_board_is_none(ledger: SqliteLedger, board: Board):
+    """A submission is folded by its own board's policy or not at all."""
+    await ledger.append(new_submission("run", board="other"))
+    outcomes = await settle(
+        ledger, Shown(), board, [decision(each, State.PROMOTED) for each in ("run", "none")]
+    )
+    assert [StateConflict, StateConflict] == [type(outcome) for outcome in outcomes]
+
+
+async def test_a_revoked_best_falls_back_to_the_next_best(ledger: SqliteLedger, board: Board):
+    """Promoted, bettered, revoked, revoked again: the next best each time, and at last a tombstone."""
+    await asyncio.gather(*(ledger.append(new_submission(f"run-{score}", score=score)) for score in (5, 9)))
+    shown = Shown()
+    for submission_id, state in [
+        ("run-5", State.PROMOTED),
+        ("run-9", State.PROMOTED),
+        ("run-9", State.REVOKED),
+        ("run-5", State.REVOKED),
+        ("run-9", State.PROMOTED),
+    ]:
+        await settle(ledger, shown, board, [decision(submission_id, state)])
+
+    assert [5, 9, 5, None, 9] == [change.standings[0].score for change in shown.changes]
+    assert ["run-5", "run-9", "run-5", "", "run-9"] == [
+        change.standings[0].submission_id for change in shown.changes
+    ]
+    seqs = [change.standings[0].seq for change in shown.changes]
+    assert sorted(set(seqs)) == seqs
+
+
+@dataclass(frozen=True)
+class Step:
+    """Submission `number` is promoted if it does not count, or revoked if it does."""
+
+    number: int
+
+
+@lru_cache(maxsize=32)
+def board_of(operator: Operator, order: Order) -> Board:
+    limit = 2**40 if operator is Operator.SUM else SCORE_LIMIT
+    with tempfile.TemporaryDirectory() as folder:
+        score = {"minimum": -limit, "maximum": limit}
+        return boards.board(Path(folder), operator=operator.value, order=order.value, score=score)
+
+
+class Books:
+    """A ledger in memory, driven without threads: what an operation does, and what then stands in the tables."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.connection = sqlite3.connect(":memory:", isolation_level=None)
+        for statement in schema_statements():
+            self.connection.execute(statement)
+        self.tx = SqliteTransaction(self.connection)
+
+    def flip(self, number: int, *, is_promoted: bool) -> Change:
+        to_state = State.REVOKED if is_promoted else State.PROMOTED
+        [change] = _drive(_decide_all(self.board, [decision(f"run-{number}", to_state)])(self.tx))
+        assert isinstance(change, Change)
+        return change
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        return self.connection.execute(statement).fetchall()
+
+
+def play_out(
+    board: Board, runs: list[tuple[str, int, int]], steps: list[int]
+) -> tuple[Books, list[Promoted]]:
+    """The books after all runs came in and each step flipped one, with what is promoted at the end."""
+    books = Books(board)
+    news = [
+        new_submission(f"run-{n}", player=player, score=score, at_ms=NOON_MS + at_ms)
+        for n, (player, score, at_ms) in enumerate(runs)
+    ]
+    receipts = append_group(books.connection, news)
+    assert all(receipt.is_new for receipt in receipts)
+    promoted: set[int] = set()
+    for number in steps:
+        books.flip(number, is_promoted=number in promoted)
+        promoted ^= {number}
+    facts = [Promoted(n + 1, f"run-{n}", run[0], run[1], NOON_MS + run[2]) for n, run in enumerate(runs)]
+    return books, [facts[n] for n in sorted(promoted)]
+
+
+def histories(limit: int) -> st.SearchStrategy[tuple[list[tuple[str, int, int]], list[int]]]:
+    """Runs of two players around the turn of days, weeks and months, with few scores and times so that they tie."""
+    scores = st.one_of(st.integers(-3, 3), st.integers(-limit, limit))
+    times = st.one_of(
+        st.integers(-2, 2), st.sampled_from([-DAY_MS, DAY_MS, 4 * DAY_MS, 12 * DAY_MS, 40 * DAY_MS])
+    )
+    run = st.tuples(st.sampled_from(["ada", "bob"]), scores, times)
+    return st.lists(run, min_size=1, max_size=8).flatmap(
+        lambda runs: st.tuples(st.just(runs), st.lists(st.integers(0, len(runs) - 1), max_size=20))
+    )
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("operator", Operator)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_standings_are_those_of_the_oracle(operator: Operator, order: Order, data: st.DataObject):
+    """Best, latest and sum, each order, each window: after any promotions and revocations, credited when received."""
+    board = board_of(operator, order)
+    runs, steps = data.draw(histories(board.policy.score.maximum))
+    books, promoted = play_out(board, runs, steps)
+
+    due = {
+        slot: (score, reached.received_at_ms, reached.seq, reached.submission_id)
+        for slot, (score, reached) in standings(promoted, board.policy).items()
+    }
+    stored = books.rows(
+        'SELECT "window", player, score, achieved_at_ms, achieved_seq, submission_id FROM standings '
+        "WHERE score IS NOT NULL"
+    )
+    assert due == {(window, player): tuple(standing) for window, player, *standing in stored}
+    assert {
+        row[:2] for row in books.rows('SELECT "window", player FROM standings WHERE score IS NULL')
+    }.isdisjoint(due)
+
+
+@settings(max_examples=150, deadline=None)
+@given(history=histories(SCORE_LIMIT))
+def test_V05_baselines_are_those_of_the_promoted_scores_alone(
+    history: tuple[list[tuple[str, int, int]], list[int]],
+):
+    """Count, mean and spread of what is promoted, whatever was promoted and revoked before, for any scores there are."""
+    books, promoted = play_out(board_of(Operator.BEST, Order.DESCENDING), *history)
+    learnt = {
+        each.player: each for each in _drive(queries.baselines_page("tiny", after=None, count=9)(books.tx))
+    }
+    for player in learnt.keys() | {each.player for each in promoted}:
+        found = learnt[player]
+        scores = np.array(
+            [each.score for each in promoted if player in {"", each.player}], dtype=np.longdouble
+        )
+        spread = math.sqrt(found.squares / (found.count - 1)) if found.count > 1 else 0.0
+        assert len(scores) == found.count
+        assert found.mean == pytest.approx(float(scores.mean()) if len(scores) else 0.0, rel=1e-12, abs=1e-3)
+        assert spread == pytest.approx(
+            float(scores.std(ddof=1)) if len(scores) > 1 else 0.0, rel=1e-9, abs=1e-2
+        )
+
+
+def test_V05_a_revoked_score_leaves_no_trace():
+    """An enormous score that was promoted and revoked changes not one bit of the baseline after it."""
+    runs = [("ada", score, n) for n, score in enumerate([100, 110, 120, SCORE_LIMIT])]
+    honest, _ = play_out(board_of(Operator.BEST, Order.DESCENDING), runs, [0, 1, 2])
+    poisoned, _ = play_out(board_of(Operator.BEST, Order.DESCENDING), runs, [0, 3, 1, 2, 3])
+    facts = "SELECT board, player, count, total, total_of_squares FROM baselines ORDER BY player"
+    assert honest.rows(facts) == poisoned.rows(facts)
+
+
+async def test_V05_unverified_rows_teach_a_baseline_nothing(ledger: SqliteLedger, board: Board, path: Path):
+    """Pending, held, rejected and superseded submissions change no baseline. Control: a promoted one does."""
+    ends = [State.PENDING, State.HELD, State.REJECTED, State.SUPERSEDED, State.PROMOTED]
+    for end in ends:
+        await ledger.append(new_submission(end.value, score=1000))
+        if end is not State.PENDING:
+            await settle(ledger, Shown(), board, [decision(end.value, end)])
+        expected = [] if end is not State.PROMOTED else [("", 1, "1000"), ("ada", 1, "1000")]
+        assert expected == rows(path, "SELECT player, count, total FROM baselines ORDER BY 1")
+
+
+async def test_a_promotion_is_credited_to_the_window_it_was_received_in(ledger: SqliteLedger, board: Board):
+    """A run that is judged a week later counts on the day it came."""
+    await ledger.append(new_submission("run"))
+    shown = Shown()
+    await settle(ledger, shown, board, [decision("run", State.PROMOTED, at_ms=NOON_MS + 7 * DAY_MS)])
+    windows = [standing.window for standing in shown.changes[0].standings]
+    assert ["alltime", "daily:20251120", "weekly:2025W47", "monthly:202511"] == windows

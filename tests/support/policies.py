@@ -1,0 +1,47 @@
+"""Policies for tests: small boards of every kind, and a folder to load them from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from tests.support.game import BUILD, MODULE, ROOT
+
+EXACT_LIMIT = 2**53 - 1
+
+GENEROUS = {
+    "player": {"per_minute": 600, "burst": 100},
+    "address": {"per_minute": 60_000, "burst": 1000},
+    "open_runs": 5,
+}
+
+
+def a_policy(board: str = "sprint", **changes: Any) -> dict[str, Any]:
+    """A board that takes runs without a replay, each through a moderator; `changes` replace whole sections."""
+    return {
+        "board": board,
+        "title": board.title(),
+        "writes": "open",
+        "score": {"minimum": 0, "maximum": EXACT_LIMIT, "step": 1},
+        "velocity": {"points_per_second": 1e18, "slack_s": 60},
+        "limits": GENEROUS,
+        "anomaly": {"threshold": 4.0, "spread_floor": 10, "prior": {"mean": 100, "spread": 50}},
+    } | changes
+
+
+def arcade_policy(**changes: Any) -> dict[str, Any]:
+    """The bundled game's policy; `changes` replace whole sections."""
+    policy: dict[str, Any] = YAML(typ="safe").load((ROOT / "policies" / "arcade.yaml").read_text())
+    policy["replay"]["builds"] = {BUILD: str(MODULE)}
+    return policy | changes
+
+
+def write_policies(folder: Path, *policies: dict[str, Any]) -> Path:
+    """The folder, with one file for each policy."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for policy in policies:
+        (folder / f"{policy['board']}.yaml").write_text(json.dumps(policy))
+    return folder
