@@ -96,9 +96,9 @@ def steward() -> None:
             rounds = asyncio.create_task(duties.run())
             told = asyncio.create_task(stop.wait())
             await asyncio.wait({rounds, told}, return_when=asyncio.FIRST_COMPLETED)
-            if rounds.done():
-                rounds.result()
             rounds.cancel()
+            with suppress(asyncio.CancelledError):
+                await rounds
 
     _run_part(settings, run)
 

@@ -8,13 +8,14 @@ from typing import Final
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.sqlite import insert
 
-from gateway.ledger.records import StoredSubmission, Sums, baseline_from, sums_from
+from gateway.ledger.records import StoredSubmission, baseline_from, sums_from
 from gateway.ledger.schema import baselines, players, standings, submissions
 from gateway.ledger.transaction import Query, Transaction
 from gateway.records import Standing, StoredBaseline
 from policies.model import Operator, Order, Policy
 from policies.vocabulary import SCORE_LIMIT, State
 from policies.windows import FOREVER_MS, Window, window_at
+from validators.baseline import Sums
 
 POPULATION: Final = ""
 """The player under whose name a board's population baseline is stored; no player id is empty."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.records import StoredBaseline
 from policies.vocabulary import Claim, Finding, Reason, Severity, State
+from validators.baseline import Sums
 from validators.judge import Judgement
 from validators.submission import Submission
 
@@ -109,33 +110,6 @@ def receipt_from(row: Sequence[Any]) -> Receipt:
     return Receipt(submission_id, board, player, score, State(state), nonce, content_digest, is_new=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Count, sum, and sum of squares of a set of whole numbers: exact, so that what is taken out leaves no trace."""
-
-    count: int = 0
-    total: int = 0
-    total_of_squares: int = 0
-
-    def plus(self, score: int) -> Sums:
-        """The sums with one more score."""
-        return Sums(self.count + 1, self.total + score, self.total_of_squares + score * score)
-
-    def minus(self, score: int) -> Sums:
-        """The sums with one score less."""
-        return Sums(self.count - 1, self.total - score, self.total_of_squares - score * score)
-
-    @property
-    def mean(self) -> float:
-        """The mean, correctly rounded; 0 of nothing."""
-        return self.total / self.count if self.count else 0.0
-
-    @property
-    def squares(self) -> float:
-        """The sum of squared deviations from the mean, correctly rounded."""
-        return (self.count * self.total_of_squares - self.total**2) / self.count if self.count else 0.0
-
-
 def sums_from(row: Sequence[Any]) -> Sums:
     """The sums of a row of `baselines`."""
     _, _, count, total, total_of_squares, _ = row
@@ -144,9 +118,9 @@ def sums_from(row: Sequence[Any]) -> Sums:
 
 def baseline_from(row: Sequence[Any]) -> StoredBaseline:
     """The baseline that a row of `baselines` adds up to."""
-    board, player, count, _, _, seq = row
-    sums = sums_from(row)
-    return StoredBaseline(board, player, count, sums.mean, sums.squares, seq)
+    board, player, *_, seq = row
+    baseline = sums_from(row).baseline
+    return StoredBaseline(board, player, baseline.count, baseline.mean, baseline.squares, seq)
 
 
 def finding_from(stored: Mapping[str, object]) -> Finding:

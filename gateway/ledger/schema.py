@@ -8,6 +8,8 @@ only whole numbers forget a revoked score without a trace.
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -20,6 +22,9 @@ from sqlalchemy import (
     Text,
     text,
 )
+
+SCHEMA_VERSION: Final = 1
+"""Raised with every change of a table; a ledger of another version is refused, not guessed at."""
 
 metadata = MetaData()
 

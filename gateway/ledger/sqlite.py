@@ -10,23 +10,31 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-import time
 from collections import deque
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from gateway.failpoints import Point, reach
-from gateway.ledger.append import append_group
+from gateway.ledger.group import (
+    Append,
+    Outcome,
+    SqliteTransaction,
+    Work,
+    Write,
+    commit_group,
+    drive,
+    is_fault,
+    transaction,
+)
 from gateway.ledger.records import NewSubmission, Receipt
-from gateway.ledger.schema import SQLITE_TRIGGERS, metadata
-from gateway.ledger.transaction import Operation, Query, Row
+from gateway.ledger.schema import SCHEMA_VERSION, SQLITE_TRIGGERS, metadata
+from gateway.ledger.transaction import Operation
 from policies.errors import LedgerOverloaded, LedgerUnavailable
 
 T = TypeVar("T")
@@ -37,59 +45,6 @@ MINIMUM_VERSION: Final = (3, 37, 0)
 GROUP_LIMIT: Final = 512
 """Most writes in one commit; bounds the memory and the latency of a group."""
 
-TURN_S: Final = 0.001
-"""How often a writer asks for its turn while another process writes. SQLite's own busy handler asks ten times a second
-after a while, and against a process that commits without pause that can miss every gap (measured: 1.6 s)."""
-
-_FAULTS: Final = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_INTERRUPT,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_READONLY,
-    }
-)
-"""Result codes by which the database fails, whatever it was asked (sqlite.org/rescode.html)."""
-
-
-@dataclass(slots=True)
-class _Append:
-    new: NewSubmission
-    answer: asyncio.Future[Receipt]
-
-
-@dataclass(slots=True)
-class _Operation:
-    work: Operation[Any]
-    answer: asyncio.Future[Any]
-
-
-_Write = _Append | _Operation
-_Outcome = tuple[_Write, Any, BaseException | None]
-
-
-class SqliteTransaction:
-    """A `Transaction` on a plain connection; its coroutines never suspend."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    async def rows(self, query: Query, /, **values: Any) -> list[Row]:
-        """The rows that the query gives."""
-        return self._connection.execute(query.sqlite, query.values(values)).fetchall()
-
-    async def run(self, query: Query, /, **values: Any) -> int:
-        """How many rows the statement changed."""
-        return self._connection.execute(query.sqlite, query.values(values)).rowcount
-
 
 class SqliteLedger:
     """The ledger in one SQLite file. Every method fails closed with LedgerUnavailable; nothing is half written."""
@@ -98,7 +53,7 @@ class SqliteLedger:
         self._path = path
         self._queue_limit = queue_limit
         self._busy_timeout_s = busy_timeout_s
-        self._queue: deque[_Write] = deque()
+        self._queue: deque[Write] = deque()
         self._has_work = threading.Condition()
         self._is_closing = False
         self._writer: threading.Thread | None = None
@@ -138,7 +93,7 @@ class SqliteLedger:
         """What stands in the ledger under this submission's id, once it is durable."""
         reach(Point.BEFORE_APPEND)
         answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._enqueue(_Append(new, answer))
+        self._enqueue(Append(new, answer))
         receipt = await answer
         reach(Point.BEFORE_PEND)
         return receipt
@@ -146,7 +101,7 @@ class SqliteLedger:
     async def write(self, work: Operation[T]) -> T:
         """The result of `work`, once it is durable. What `work` raises undoes it alone, not its group."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._enqueue(_Operation(work, answer))
+        self._enqueue(Work(work, answer))
         return await answer
 
     async def read(self, work: Operation[T]) -> T:
@@ -154,11 +109,11 @@ class SqliteLedger:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
         except sqlite3.Error as error:
-            if _is_fault(error):
+            if is_fault(error):
                 raise LedgerUnavailable(str(error)) from error
             raise  # a wrong statement is our bug, not the ledger's absence
 
-    def _enqueue(self, write: _Write) -> None:
+    def _enqueue(self, write: Write) -> None:
         with self._has_work:
             if self._is_closing or len(self._queue) >= self._queue_limit:
                 raise LedgerOverloaded
@@ -181,7 +136,8 @@ class SqliteLedger:
         """The writer's connection to a ledger that has its schema."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         connection = self._connect()
-        with _transaction(connection):
+        _check_version(connection, self._path)
+        with transaction(connection):
             for statement in schema_statements():
                 connection.execute(statement)
         connection.execute("PRAGMA busy_timeout=0")  # from here on `_take_turn` waits
@@ -193,17 +149,17 @@ class SqliteLedger:
             connection = self._local.connection = self._connect()
             connection.execute("PRAGMA query_only=ON")
             self._read_connections.append(connection)
-        with _transaction(connection, "BEGIN"):
-            return _drive(work(SqliteTransaction(connection)))
+        with transaction(connection, "BEGIN"):
+            return drive(work(SqliteTransaction(connection)))
 
     def _write_groups(self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop) -> None:
         with closing(connection):
             while group := self._next_group():
-                outcomes = _commit(connection, group, self._busy_timeout_s)
+                outcomes = commit_group(connection, group, self._busy_timeout_s)
                 with suppress(RuntimeError):  # the loop is closed: nobody waits for the answers any more
                     loop.call_soon_threadsafe(_answer, outcomes)
 
-    def _next_group(self) -> list[_Write]:
+    def _next_group(self) -> list[Write]:
         with self._has_work:
             while not self._queue and not self._is_closing:
                 self._has_work.wait()
@@ -219,112 +175,18 @@ def schema_statements() -> Iterator[str]:
     yield from SQLITE_TRIGGERS
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """Commits what the block did after `begin`, or undoes all of it."""
-    connection.execute(begin)
-    with _ending(connection):
-        yield
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises LedgerUnavailable for a ledger that another version made; an empty file is anybody's."""
+    [found] = connection.execute("PRAGMA user_version").fetchone()
+    if found not in (0, SCHEMA_VERSION):
+        raise LedgerUnavailable(f"{path}: has schema version {found}, this scoregate reads {SCHEMA_VERSION}")
+    [has_tables] = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if not found and has_tables:
+        raise LedgerUnavailable(f"{path}: is a database, and not a ledger of scoregate")
+    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
-@contextmanager
-def _ending(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commits the open transaction after the block, or undoes all of it."""
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _is_fault(error: Exception) -> bool:
-    """True if the database failed, and not what it was asked to do."""
-    # The extended result code carries the primary one in its low byte.
-    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _FAULTS
-
-
-def _take_turn(connection: sqlite3.Connection, patience_s: float) -> None:
-    """Begins a writing transaction, as soon as no other process has one."""
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-        else:
-            return
-        time.sleep(TURN_S)
-
-
-def _commit(connection: sqlite3.Connection, group: Sequence[_Write], patience_s: float) -> list[_Outcome]:
-    """Every write of the group with its result, after one commit; all failed alike if the database does.
-
-    A write that cannot be stored fails alone: its group is then written one by one.
-    """
-    try:
-        return _commit_at_once(connection, group, patience_s)
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the writer must live on
-        if _is_fault(error):
-            unavailable = LedgerUnavailable(f"the ledger refused a commit: {error}")
-            return [(write, None, unavailable) for write in group]
-        if len(group) == 1:
-            return [(group[0], None, error)]
-    return [outcome for write in group for outcome in _commit(connection, [write], patience_s)]
-
-
-def _commit_at_once(
-    connection: sqlite3.Connection, group: Sequence[_Write], patience_s: float
-) -> list[_Outcome]:
-    _take_turn(connection, patience_s)
-    with _ending(connection):
-        appended = _append_all(connection, group)
-        operated = _operate_all(connection, group)
-    if appended:
-        reach(Point.AFTER_APPEND)
-    return [*appended, *operated]
-
-
-def _append_all(connection: sqlite3.Connection, group: Sequence[_Write]) -> list[_Outcome]:
-    appends = [write for write in group if isinstance(write, _Append)]
-    if not appends:
-        return []
-    receipts = append_group(connection, [write.new for write in appends])
-    reach(Point.INSIDE_APPEND)
-    return [(write, receipt, None) for write, receipt in zip(appends, receipts, strict=True)]
-
-
-def _operate_all(connection: sqlite3.Connection, group: Sequence[_Write]) -> list[_Outcome]:
-    return [_operate(connection, write) for write in group if isinstance(write, _Operation)]
-
-
-def _operate(connection: sqlite3.Connection, write: _Operation) -> _Outcome:
-    connection.execute("SAVEPOINT operation")
-    try:
-        result = _drive(write.work(SqliteTransaction(connection)))
-    except Exception as error:
-        if _is_fault(error):
-            raise  # the whole group is refused
-        connection.execute("ROLLBACK TO operation")
-        connection.execute("RELEASE operation")
-        return write, None, error
-    connection.execute("RELEASE operation")
-    return write, result, None
-
-
-def _drive(work: Awaitable[T]) -> T:
-    """The result of a coroutine that never suspends."""
-    try:
-        work.send(None)  # type: ignore[attr-defined]
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    raise RuntimeError("an operation on the ledger may await nothing but its transaction")
-
-
-def _answer(outcomes: Sequence[_Outcome]) -> None:
+def _answer(outcomes: Sequence[Outcome]) -> None:
     for write, result, error in outcomes:
         if write.answer.cancelled():
             continue

@@ -46,7 +46,9 @@ class Tally:
 
     def table(self, title: str) -> Table:
         """Kinds by layers: what each layer stopped."""
-        table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
+        table = Table(
+            title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 0, 0, 1)
+        )
         table.add_column("who", no_wrap=True)
         table.add_column("tried", justify="right", no_wrap=True)
         for layer in Layer:

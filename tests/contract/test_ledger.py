@@ -387,3 +387,16 @@ def test_a_loop_that_is_gone_does_not_break_the_writer(path: Path):
     assert ledger._writer is not None
     ledger._writer.join(5)
     assert [("run-1",)] == rows(path, "SELECT submission_id FROM submissions")
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [("PRAGMA user_version=99", "schema version 99"), ("CREATE TABLE notes (text)", "not a ledger")],
+)
+async def test_a_file_of_another_version_or_kind_is_refused_at_start(tmp_path, statement, said):
+    """It is not written to, and the error names the file."""
+    path = tmp_path / "ledger.sqlite3"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+    with pytest.raises(LedgerUnavailable, match=f"{path}: .*{said}"):
+        await SqliteLedger(path).open()

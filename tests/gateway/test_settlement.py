@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from gateway.ledger import queries
 from gateway.ledger.append import append_group
-from gateway.ledger.sqlite import SqliteLedger, SqliteTransaction, _drive, schema_statements
+from gateway.ledger.group import SqliteTransaction, drive
+from gateway.ledger.sqlite import SqliteLedger, schema_statements
 from gateway.records import Change
 from gateway.settlement import Decision, _decide_all, settle
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
@@ -219,7 +220,7 @@ class Books:
 
     def flip(self, number: int, *, is_promoted: bool) -> Change:
         to_state = State.REVOKED if is_promoted else State.PROMOTED
-        [change] = _drive(_decide_all(self.board, [decision(f"run-{number}", to_state)])(self.tx))
+        [change] = drive(_decide_all(self.board, [decision(f"run-{number}", to_state)])(self.tx))
         assert isinstance(change, Change)
         return change
 
@@ -290,7 +291,7 @@ def test_V05_baselines_are_those_of_the_promoted_scores_alone(
     """Count, mean and spread of what is promoted, whatever was promoted and revoked before, for any scores there are."""
     books, promoted = play_out(board_of(Operator.BEST, Order.DESCENDING), *history)
     learnt = {
-        each.player: each for each in _drive(queries.baselines_page("tiny", after=None, count=9)(books.tx))
+        each.player: each for each in drive(queries.baselines_page("tiny", after=None, count=9)(books.tx))
     }
     for player in learnt.keys() | {each.player for each in promoted}:
         found = learnt[player]
