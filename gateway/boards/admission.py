@@ -76,25 +76,31 @@ class SubmissionLimits:
     async def _send(self, group: Sequence[Asking]) -> Sequence[Admitted]:
         limit_keys = chain(
             *(
-                (keys.limit(self._board, "player", each.player), keys.limit(self._board, "address", each.address))
+                (
+                    keys.limit(self._board, "player", each.player),
+                    keys.limit(self._board, "address", each.address),
+                )
                 for each in group
             )
         )
         whose = chain(*((each.submission_id, each.player) for each in group))
-        population, *rows = await self._script([*self._fixed_keys, *limit_keys], [*self._fixed_arguments, *whose])
+        population, *rows = await self._script(
+            [*self._fixed_keys, *limit_keys], [*self._fixed_arguments, *whose]
+        )
         known = _baseline(population)
         return [
-            Admitted(Admission(status), wait_ms, left, History(_baseline(baseline), known))
+            Admitted(Admission(status), wait_ms, left, _history(status, baseline, known))
             for status, wait_ms, left, baseline in rows
         ]
 
     def _admit_locally(self, asking: Asking) -> Admitted:
-        wait_ms = self._local.wait_ms(f"player:{asking.player}", self._limits.player)
-        if wait_ms:
-            return Admitted(Admission.PLAYER_LIMITED, wait_ms, 0, None)
-        wait_ms = self._local.wait_ms(f"address:{asking.address}", self._limits.address)
-        if wait_ms:
-            return Admitted(Admission.ADDRESS_LIMITED, wait_ms, 0, None)
+        address = (f"address:{asking.address}", self._limits.address)
+        player = (f"player:{asking.player}", self._limits.player)
+        address_wait_ms, player_wait_ms = self._local.charge(address, player)
+        if address_wait_ms:
+            return Admitted(Admission.ADDRESS_LIMITED, address_wait_ms, 0, None)
+        if player_wait_ms:
+            return Admitted(Admission.PLAYER_LIMITED, player_wait_ms, 0, None)
         return Admitted(Admission.ADMITTED, 0, 0, None)
 
 
@@ -112,36 +118,49 @@ class KeyedLimit:
         try:
             wait_ms, _ = await self._script([self._key(who)], [interval_us(self._rate), self._rate.burst])
         except IndexUnavailable:
-            return self._local.wait_ms(who, self._rate)
+            [wait_ms] = self._local.charge((who, self._rate))
         return int(wait_ms)
 
 
 class LocalLimiter:
-    """GCRA in this process's memory, over the most recent `size` keys, by the monotonic clock."""
+    """GCRA in this process's memory, over the most recent `size` keys, by the monotonic clock (ns)."""
 
-    def __init__(self, size: int = 65_536, now: Callable[[], float] = time.monotonic) -> None:
-        self._arrivals: OrderedDict[str, float] = OrderedDict()
+    def __init__(self, size: int = 65_536, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._arrivals: OrderedDict[str, int] = OrderedDict()
         self._size = size
-        self._now = now
+        self._now_ns = now_ns
 
-    def wait_ms(self, key: str, rate: Rate) -> int:
-        """Milliseconds until one more fits; 0 means now, and charges it."""
-        now_us = self._now() * 1_000_000
-        interval = interval_us(rate)
-        arrival = max(self._arrivals.get(key, 0.0), now_us)
-        wait_us = arrival - interval * (rate.burst - 1) - now_us
-        if wait_us > 0:
-            return int(wait_us / 1000) + 1
-        self._arrivals[key] = arrival + interval
-        self._arrivals.move_to_end(key)
-        if len(self._arrivals) > self._size:
+    def charge(self, *cells: tuple[str, Rate]) -> list[int]:
+        """Milliseconds until one more fits, for each key and its rate; all 0 means now, and charges them all."""
+        now_us = self._now_ns() // 1000
+        waits_ms = [self._wait_ms(key, rate, now_us) for key, rate in cells]
+        if not any(waits_ms):
+            for key, rate in cells:
+                self._arrivals[key] = self._arrival_us(key, now_us) + interval_us(rate)
+                self._arrivals.move_to_end(key)
+        while len(self._arrivals) > self._size:
             self._arrivals.popitem(last=False)
-        return 0
+        return waits_ms
+
+    def _wait_ms(self, key: str, rate: Rate, now_us: int) -> int:
+        wait_us = self._arrival_us(key, now_us) - interval_us(rate) * (rate.burst - 1) - now_us
+        return max(0, -(-wait_us // 1000))
+
+    def _arrival_us(self, key: str, now_us: int) -> int:
+        return max(self._arrivals.get(key, 0), now_us)
 
 
-def interval_us(rate: Rate) -> float:
-    """Microseconds between two cells of a steady stream."""
-    return 60_000_000 / rate.per_minute
+def interval_us(rate: Rate) -> int:
+    """Microseconds between two cells of a steady stream, rounded up.
+
+    Whole, so that arrival times stay exact: what rounding took from each of them would add up to more than the rate.
+    """
+    return -(-60_000_000 // rate.per_minute)
+
+
+def _history(status: int, baseline: Any, population: Baseline) -> History | None:
+    """What is known of a player, where the script had reason to look."""
+    return History(_baseline(baseline), population) if status == Admission.ADMITTED else None
 
 
 def _baseline(stored: Any) -> Baseline:

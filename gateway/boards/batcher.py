@@ -17,8 +17,8 @@ Send = Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]
 class Batcher(Generic[Item, Answer]):
     """Sends all items of one loop tick together, and while a call is under way gathers the next ones.
 
-    `send` gives one answer per item, in order. At most `limit` items go in a call and `waiting` may wait; past that,
-    and when `send` fails, the caller gets IndexUnavailable.
+    `send` gives one answer per item, in order. At most `limit` items go in a call and `waiting` may wait; past that
+    the caller gets IndexUnavailable, and when `send` fails what it failed with. Who stops waiting harms nobody else.
     """
 
     def __init__(self, send: Send[Item, Answer], *, limit: int = 256, waiting: int = 16_384) -> None:
@@ -54,12 +54,18 @@ class Batcher(Generic[Item, Answer]):
     async def _answer(self, group: Sequence[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
             answers = await self._send([item for item, _ in group])
-        except IndexUnavailable as error:
-            for _, future in group:
-                if not future.done():
-                    future.set_exception(error)
-                    future.exception()  # nobody need be waiting: not having the index is no error of its own
+            paired = list(zip(group, answers, strict=True))
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the next batch must go
+            _fail(group, error)
             return
-        for (_, future), answer in zip(group, answers, strict=True):
+        for (_, future), answer in paired:
             if not future.done():
                 future.set_result(answer)
+
+
+def _fail(group: Sequence[tuple[Item, asyncio.Future[Answer]]], error: Exception) -> None:
+    for _, future in group:
+        if not future.done():
+            future.set_exception(error)
+            if isinstance(error, IndexUnavailable):
+                future.exception()  # nobody need be waiting: not having the index is no error of its own

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.backoff import NoBackoff
 from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from policies.errors import SettingsError

@@ -14,6 +14,7 @@ from gateway.boards import keys
 from gateway.boards.batcher import Batcher
 from gateway.boards.scripts import Script
 from gateway.records import Change, Standing, StoredBaseline
+from policies.errors import IndexUnavailable
 from policies.model import Order
 from policies.vocabulary import State
 
@@ -40,11 +41,12 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Pend:
-    """A committed submission that is to be seen as pending."""
+    """A committed submission whose run is over: to be seen as pending, or as decided already where it was so at once."""
 
     submission_id: str
     player: str
     received_at_ms: int
+    is_pending: bool = True
 
 
 class BoardIndex:
@@ -60,7 +62,7 @@ class BoardIndex:
         self._pends: Batcher[Pend, bool] = Batcher(self._send_pends)
 
     def pend(self, pend: Pend) -> None:
-        """Has the submission put on the pending set with the next batch; the reconciler does it if that fails."""
+        """Has the submission noted with the next batch; the reconciler notes what is pending if that fails."""
         self._pends.ask(pend)
 
     async def drained(self) -> None:
@@ -68,7 +70,7 @@ class BoardIndex:
         await self._pends.drained()
 
     async def pend_all(self, pends: Sequence[Pend]) -> int:
-        """How many submissions were put on the pending set: those that were not there and are not settled."""
+        """How many submissions were put on the pending set: those that were not there and are not settled. Closes their runs."""
         return int(
             await self._pend(
                 [
@@ -76,7 +78,11 @@ class BoardIndex:
                     keys.settled(self.board),
                     *(keys.open_runs(self.board, each.player) for each in pends),
                 ],
-                list(chain(*((each.submission_id, each.received_at_ms) for each in pends))),
+                list(
+                    chain(
+                        *((each.submission_id, each.received_at_ms, int(each.is_pending)) for each in pends)
+                    )
+                ),
             )
         )
 
@@ -84,9 +90,12 @@ class BoardIndex:
         """Shows a change in every window it touches. Does nothing more the second time."""
         windows = [self._window_arguments(standing) for standing in change.standings]
         window_keys = [
-            (keys.window(self.board, each.window), keys.members(self.board, each.window)) for each in change.standings
+            (keys.window(self.board, each.window), keys.members(self.board, each.window))
+            for each in change.standings
         ]
-        learnt = [(keys.baseline_field(each), each.seq, keys.baseline_value(each)) for each in change.baselines]
+        learnt = [
+            (keys.baseline_field(each), each.seq, keys.baseline_value(each)) for each in change.baselines
+        ]
         name = change.standings[0].name if change.standings else ""
         await self._project(
             [
@@ -100,9 +109,13 @@ class BoardIndex:
             [change.submission_id, change.player, name, len(learnt), *chain(*learnt), *chain(*windows)],
         )
 
-    async def restore(self, player: str, standings: Sequence[Standing], baselines: Sequence[StoredBaseline]) -> None:
+    async def restore(
+        self, player: str, standings: Sequence[Standing], baselines: Sequence[StoredBaseline]
+    ) -> None:
         """Shows what the ledger has of a player, without speaking of any submission."""
-        await self.project(Change(0, "", self.board, player, State.PROMOTED, tuple(standings), tuple(baselines)))
+        await self.project(
+            Change(0, "", self.board, player, State.PROMOTED, tuple(standings), tuple(baselines))
+        )
 
     async def page(self, window: str, first: int, count: int) -> Page:
         """`count` entries of a window from 0-based rank `first`."""
@@ -133,10 +146,15 @@ class BoardIndex:
         )
 
     def _entries(self, first: int, rows: Sequence[Sequence[str]]) -> tuple[Entry, ...]:
-        return tuple(
-            Entry(rank, player, name, keys.order_value(int(value), self.order), keys.achieved_at_ms(member), submission)
-            for rank, (player, value, member, submission, name) in enumerate(rows, start=first + 1)
-        )
+        try:
+            return tuple(self._entry(rank, row) for rank, row in enumerate(rows, start=first + 1))
+        except ValueError as error:
+            raise IndexUnavailable("the index holds a member that we never wrote") from error
+
+    def _entry(self, rank: int, row: Sequence[str]) -> Entry:
+        player, value, member, submission_id, name = row
+        score = keys.order_value(int(value), self.order)
+        return Entry(rank, player, name, score, keys.achieved_at_ms(member), submission_id)
 
     async def _send_pends(self, pends: Sequence[Pend]) -> Sequence[bool]:
         await self.pend_all(pends)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -22,7 +23,7 @@ class Seen:
     """A member of a window as it stands in Redis, with the slot that should explain it."""
 
     member: str
-    order_value: str
+    order_value: float
     player: str
     slot: str
 
@@ -64,7 +65,9 @@ class Inspection:
         fields = [keys.baseline_field(each) for each in baselines]
         with _answering():
             held = await self._client.hmget(keys.baselines(self.board), fields)
-        return [each for each, value in zip(baselines, held, strict=True) if value != keys.baseline_value(each)]
+        return [
+            each for each, value in zip(baselines, held, strict=True) if value != keys.baseline_value(each)
+        ]
 
     async def forget(self, standings: Sequence[Standing], baselines: Sequence[StoredBaseline]) -> None:
         """Empties slots and baselines, so that what the ledger has can be shown whatever stands there."""
@@ -72,18 +75,22 @@ class Inspection:
             async with self._client.pipeline(transaction=True) as pipe:
                 for each in standings:
                     pipe.hdel(keys.members(self.board, each.window), each.player)
-                for each in baselines:
-                    pipe.hdel(keys.baselines(self.board), keys.baseline_field(each))
+                for learnt in baselines:
+                    pipe.hdel(keys.baselines(self.board), keys.baseline_field(learnt))
                 await pipe.execute()
 
     async def members(self, window: str, first: int, count: int) -> list[Seen]:
         """Members of a window from 0-based rank `first`, with their slots."""
         with _answering():
-            rows = await self._client.zrange(keys.window(self.board, window), first, first + count - 1, withscores=True)
+            rows: Any = await self._client.zrange(
+                keys.window(self.board, window), first, first + count - 1, withscores=True
+            )
             players = [keys.player_of(member) for member, _ in rows]
-            slots = await self._client.hmget(keys.members(self.board, window), players) if players else []
+            slots: Any = (
+                await self._client.hmget(keys.members(self.board, window), players) if players else []
+            )
         seen = zip(rows, players, slots, strict=True)
-        return [Seen(member, str(int(score)), player, slot or "") for (member, score), player, slot in seen]
+        return [Seen(member, score, player, slot or "") for (member, score), player, slot in seen]
 
     async def prune(self, window: str, seen: Sequence[Seen]) -> int:
         """Takes members out of a window; how many were still there unchanged."""
@@ -96,8 +103,8 @@ class Inspection:
     async def pending(self, first: int, count: int) -> list[str]:
         """Ids on the pending set, longest there first."""
         with _answering():
-            found: list[str] = await self._client.zrange(keys.pending(self.board), first, first + count - 1)
-        return found
+            found: Any = await self._client.zrange(keys.pending(self.board), first, first + count - 1)
+        return list(found)
 
     async def drop_pending(self, submission_ids: Sequence[str]) -> None:
         """Takes ids off the pending set."""
@@ -108,14 +115,15 @@ class Inspection:
 
     def agrees(self, seen: Seen, standing: Standing) -> bool:
         """True if a member is what the ledger's standing says, or an older version of it that is on its way out."""
-        return self._is_shown(standing, seen.slot, seen.order_value) and seen.member == keys.member_of(standing)
+        is_shown = self._is_shown(standing, seen.slot, seen.order_value)
+        return is_shown and seen.member == keys.member_of(standing)
 
-    def _is_shown(self, standing: Standing, slot: str | None, score: object) -> bool:
+    def _is_shown(self, standing: Standing, slot: str | None, score: float | None) -> bool:
         if slot != keys.slot_value(standing):
             return False
         if standing.score is None:
             return True
-        return score is not None and int(float(str(score))) == keys.order_value(standing.score, self._order)
+        return score == keys.order_value(standing.score, self._order)
 
 
 @contextmanager

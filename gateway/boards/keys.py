@@ -20,7 +20,7 @@ def pending(board: str) -> str:
 
 
 def settled(board: str) -> str:
-    """ZSET: submission ids that left `pending` within the last hour, by when (ms)."""
+    """ZSET: submission ids that were decided within the last hour, by when (ms)."""
     return f"lb:{{{board}}}:settled"
 
 
@@ -80,7 +80,9 @@ def member_of(standing: Standing) -> str:
     Redis sorts equal scores by the bytes of the member, so the earlier one stands ahead, exactly: first by
     millisecond, then by the ledger's sequence.
     """
-    return f"{standing.achieved_at_ms:0{_TIME_DIGITS}x}{standing.achieved_seq:0{_SEQ_DIGITS}x}:{standing.player}"
+    return (
+        f"{standing.achieved_at_ms:0{_TIME_DIGITS}x}{standing.achieved_seq:0{_SEQ_DIGITS}x}:{standing.player}"
+    )
 
 
 def achieved_at_ms(member: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,10 +18,11 @@ from policies.model import Order
 LISTENER_LIMIT: Final = 256
 """Changes a slow listener may fall behind before it is dropped; it resumes by the id of the last one it had."""
 
-RESUME_LIMIT: Final = 1_000
-"""Most changes replayed to a listener that comes back."""
+RESUME_PAGE: Final = 500
+"""Changes read at once for a listener that comes back."""
 
 RETRY_S: Final = 1.0
+CANCEL_AGAIN_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,6 @@ class StandingChange:
     score: int | None
     rank: int | None
     submission_id: str
-
 
 
 Listener = asyncio.Queue[StandingChange | None]
@@ -56,16 +56,29 @@ class LiveFeed:
 
     async def stop(self) -> None:
         """Ends reading and lets every listener go."""
-        if self._task:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-        for listener in self._all_listeners():
-            _drop(listener)
+        while self._task and not self._task.done():
+            self._task.cancel()  # more than once if need be: redis-py swallows a cancellation while it connects
+            await asyncio.wait([self._task], timeout=CANCEL_AGAIN_S)
+        self.release()
+
+    def listeners(self, board: str) -> int:
+        """How many follow a board now."""
+        return len(self._listeners[board])
+
+    def release(self) -> None:
+        """Lets every listener go; each can resume elsewhere."""
+        for listener in [each for group in self._listeners.values() for each in group]:
+            _end(listener)
 
     @asynccontextmanager
-    async def listen(self, board: str, after: str | None = None) -> AsyncIterator[AsyncIterator[StandingChange]]:
-        """The changes of a board from now on, preceded by those after stream id `after`."""
+    async def listen(
+        self, board: str, after: str | None = None
+    ) -> AsyncIterator[AsyncIterator[StandingChange]]:
+        """The changes of a board from now on, preceded by those after stream id `after`.
+
+        They end, without an error, for a listener that fell too far behind or could not be told what it missed: it
+        comes back with the id of the last one it had.
+        """
         listener: Listener = asyncio.Queue(maxsize=LISTENER_LIMIT)
         self._listeners[board].add(listener)
         try:
@@ -73,21 +86,27 @@ class LiveFeed:
         finally:
             self._listeners[board].discard(listener)
 
-    async def _changes(self, board: str, listener: Listener, after: str | None) -> AsyncIterator[StandingChange]:
+    async def _changes(
+        self, board: str, listener: Listener, after: str | None
+    ) -> AsyncIterator[StandingChange]:
         last = after or ""
-        for change in await self._missed(board, after) if after else []:
-            last = change.stream_id
-            yield change
+        try:
+            async for change in self._missed(board, after):
+                last = change.stream_id
+                yield change
+        except (RedisError, OSError):
+            return
         while (change_or_end := await listener.get()) is not None:
             if _position(change_or_end.stream_id) > _position(last):
                 yield change_or_end
 
-    async def _missed(self, board: str, after: str) -> list[StandingChange]:
-        try:
-            rows = await self._client.xrange(keys.changes(board), min=f"({after}", count=RESUME_LIMIT)
-        except (RedisError, OSError):
-            return []
-        return [self._change(board, stream_id, fields) for stream_id, fields in rows]
+    async def _missed(self, board: str, after: str | None) -> AsyncIterator[StandingChange]:
+        """What happened after `after`, up to now, a page at a time."""
+        while after:
+            rows: Any = await self._client.xrange(keys.changes(board), min=f"({after}", count=RESUME_PAGE)
+            for row in rows:
+                yield self._change(board, *row)
+            after = rows[-1][0] if len(rows) == RESUME_PAGE else None
 
     async def _read_for_ever(self) -> None:
         boards = {keys.changes(board): board for board in self._orders}
@@ -116,7 +135,7 @@ class LiveFeed:
                     listener.put_nowait(change)
                 except asyncio.QueueFull:
                     self._listeners[board].discard(listener)
-                    _drop(listener)
+                    _end(listener)
 
     def _change(self, board: str, stream_id: str, fields: dict[str, str]) -> StandingChange:
         stands = fields["order"] != ""
@@ -130,12 +149,10 @@ class LiveFeed:
             fields["submission"],
         )
 
-    def _all_listeners(self) -> list[Listener]:
-        return [listener for group in self._listeners.values() for listener in group]
 
-
-def _drop(listener: Listener) -> None:
-    while listener.full():
+def _end(listener: Listener) -> None:
+    # All that it has not seen goes, not the oldest alone: it resumes from the last one it saw, so a hole would stay.
+    while not listener.empty():
         listener.get_nowait()
     listener.put_nowait(None)
 

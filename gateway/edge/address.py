@@ -17,15 +17,19 @@ IPV6_PREFIX = 64
 
 
 class ClientAddresses:
-    """Names a client by a keyed hash of its address: the peer's, or behind configured proxies the right-most hop that
-    none of them is. What a client writes into forwarding headers itself stands further left and is never looked at.
+    """Names a client by a keyed hash of its address.
+
+    That is the peer's address, or behind configured proxies the right-most hop that none of them is. What a client
+    writes into forwarding headers itself stands further left and is never looked at.
     """
 
     def __init__(self, trusted_proxies: Sequence[str], key: bytes) -> None:
         try:
             self._trusted: tuple[Network, ...] = tuple(ip_network(each) for each in trusted_proxies)
         except ValueError as error:
-            raise SettingsError(f"SCOREGATE_TRUSTED_PROXIES: expected addresses or networks: {error}") from None
+            raise SettingsError(
+                f"SCOREGATE_TRUSTED_PROXIES: expected addresses or networks: {error}"
+            ) from None
         self._key = key
         self._name = lru_cache(maxsize=65_536)(self._hash)
 

@@ -17,10 +17,15 @@ from policies.vocabulary import State
 WAITING = frozenset({State.RECEIVED, State.PENDING, State.PROMOTED})
 
 
-def json_response(answer: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+def json_response(
+    answer: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
     """A model as a JSON response."""
     return web.Response(
-        body=answer.model_dump_json().encode(), status=status, headers=headers, content_type="application/json"
+        body=answer.model_dump_json().encode(),
+        status=status,
+        headers=headers,
+        content_type="application/json",
     )
 
 

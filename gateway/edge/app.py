@@ -11,13 +11,14 @@ from aiohttp.typedefs import Handler
 
 from gateway.edge import pages
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.problems import Problem, ProblemType, problem_response
+from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response
 from gateway.edge.routes import ROUTES
 from gateway.edge.signed import CHALLENGE
-from gateway.telemetry import PROBLEMS, REQUEST_SECONDS, SUBMISSIONS, Event, logger
+from gateway.telemetry import REQUEST_SECONDS, SUBMISSIONS, Event, logger
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
-_PLAIN_PATH: Final = re.compile(r"/(?:[A-Za-z0-9_~-][A-Za-z0-9_.~-]*/?)*")
+_SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*+"
+_PLAIN_PATH: Final = re.compile(rf"/(?:{_SEGMENT}(?:/{_SEGMENT})*+/?)?")
 """Ids need no escapes, so a path with `%`, `..`, `//`, `;` or anything else unusual names nothing here."""
 
 _HTTP_PROBLEMS: Final = {
@@ -31,7 +32,11 @@ _HTTP_PROBLEMS: Final = {
 _CLOSING: Final = frozenset({ProblemType.PAYLOAD_TOO_LARGE, ProblemType.REQUEST_TIMEOUT})
 """Refusals that leave an unread body behind: the connection cannot be used again."""
 
-_CHALLENGED: Final = frozenset(kind for kind in ProblemType if kind.status == web.HTTPUnauthorized.status_code)
+_CHALLENGED: Final = frozenset(
+    kind for kind in ProblemType if kind.status == web.HTTPUnauthorized.status_code
+)
+
+_SUBMITTING: Final = frozenset({"/v1/boards/{board}/scores", "/v1/boards/{board}/entries"})
 
 _log = logger()
 
@@ -43,6 +48,8 @@ def build_app(edge: Edge) -> web.Application:
     for route in ROUTES:
         app.router.add_route(route.method, route.path, route.handler)
     pages.add_pages(app, edge)
+    app.on_response_prepare.append(_mark)
+    app.on_shutdown.append(_release_listeners)
     return app
 
 
@@ -55,6 +62,8 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
         response = await handler(request)
     except Problem as problem:
         response = _refused(request, problem)
+    except ConnectionError:
+        raise  # the client has left: there is nobody to answer, and nothing is wrong with us
     except web.HTTPException as error:
         if error.status < 400:  # noqa: PLR2004 - redirects are raised too
             raise
@@ -64,28 +73,45 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
         response = _refused(request, Problem(ProblemType.REDUCED_CAPACITY, headers={"Retry-After": "1"}))
     except IndexUnavailable as error:
         _log.warning(Event.INDEX_DOWN, error=str(error))
-        response = _refused(request, Problem(ProblemType.DEPENDENCY_UNAVAILABLE, headers={"Retry-After": "1"}))
-    except Exception:
+        response = _refused(
+            request, Problem(ProblemType.DEPENDENCY_UNAVAILABLE, headers={"Retry-After": "1"})
+        )
+    except Exception:  # noqa: BLE001 - the loop over requests must live on; each of these is a bug
         _log.exception(Event.BUG, path=request.path)
         response = _refused(request, Problem(ProblemType.INTERNAL))
-    REQUEST_SECONDS.labels(_route_name(request), f"{response.status // 100}xx").observe(time.perf_counter() - started)
+    REQUEST_SECONDS.labels(_route_name(request), f"{response.status // 100}xx").observe(
+        time.perf_counter() - started
+    )
     return response
 
 
+async def _mark(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(COMMON_HEADERS)
+
+
+async def _release_listeners(app: web.Application) -> None:
+    """Lets the live feeds go, which would otherwise be waited for until the grace is over."""
+    app[EDGE].live.release()
+
+
 def _check_target(request: web.Request) -> None:
-    """Refuses foreign hosts, unusual paths, and early data that could be a replay (RFC 8470)."""
-    if request.host.lower() not in request.app[EDGE].settings.allowed_hosts:
+    """Refuses foreign hosts, unusual paths, and early data that could be a replay (RFC 8470).
+
+    A target that is not a path (`http://host/...`, `host:port`, `*`) is meant for a proxy, which we are not.
+    """
+    target = request.raw_path
+    if request.host.lower() not in request.app[EDGE].settings.allowed_hosts or not target.startswith("/"):
         raise Problem(ProblemType.MISDIRECTED)
-    if not _PLAIN_PATH.fullmatch(request.raw_path.partition("?")[0]):
+    if not _PLAIN_PATH.fullmatch(target.partition("?")[0]):
         raise Problem(ProblemType.NOT_FOUND)
     if request.method == "POST" and request.headers.get("Early-Data") == "1":
         raise Problem(ProblemType.TOO_EARLY)
 
 
 def _refused(request: web.Request, problem: Problem) -> web.Response:
-    PROBLEMS.labels(problem.kind.slug).inc()
     board = request.match_info.get("board")
-    if request.method == "POST" and board in request.app[EDGE].boards:
+    is_submission = request.method == "POST" and _route_name(request) in _SUBMITTING
+    if is_submission and board in request.app[EDGE].boards:
         SUBMISSIONS.labels(board, problem.kind.slug).inc()
     if problem.kind in _CHALLENGED:
         problem.headers = CHALLENGE | problem.headers

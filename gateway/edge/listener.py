@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 
 from gateway.edge.app import build_app
 from gateway.edge.context import Edge
+from gateway.edge.problems import Problem, ProblemType, problem_response
 from gateway.telemetry import Event, logger
 
 BACKLOG: Final = 1024
 
-HEADER_TIMEOUT_S: Final = 10.0
-"""A connection that has sent no whole request head within this time after it opened is closed."""
-
-HEAD_END: Final = b"\r\n\r\n"
+LINGER_S: Final = 1.0
+"""How long a connection takes, unread, what was still on its way when its request was refused; then it is closed."""
 
 _log = logger()
 
@@ -28,20 +28,10 @@ _log = logger()
 async def listening(edge: Edge) -> AsyncIterator[tuple[str, int]]:
     """The address that the edge answers on while the block runs. Requests under way are finished at the end."""
     settings = edge.settings
-    runner = web.AppRunner(
-        build_app(edge),
-        access_log=None,
-        auto_decompress=False,
-        handle_signals=False,
-        keepalive_timeout=settings.keepalive_timeout_s,
-        shutdown_timeout=settings.shutdown_grace_s,
-        max_line_size=8190,
-        max_field_size=8190,
-    )
+    runner = web.AppRunner(build_app(edge), shutdown_timeout=settings.shutdown_grace_s)
     await runner.setup()
-    assert runner.server is not None
+    gate = ConnectionGate(edge, runner.server)
     host, port = settings.bind_address
-    gate = ConnectionGate(runner.server, settings.connections_per_address, HEADER_TIMEOUT_S)
     server = await asyncio.get_running_loop().create_server(gate.admit, host, port, backlog=BACKLOG)
     bound = server.sockets[0].getsockname()
     _log.info(Event.STARTED, part="edge", host=bound[0], port=bound[1])
@@ -49,87 +39,91 @@ async def listening(edge: Edge) -> AsyncIterator[tuple[str, int]]:
         yield bound[0], bound[1]
     finally:
         server.close()
-        await runner.shutdown()
-        await runner.server.shutdown(settings.shutdown_grace_s)
         await runner.cleanup()
         _log.info(Event.STOPPED, part="edge")
 
 
 class ConnectionGate:
-    """Makes the protocol of each new connection, unless its address has too many."""
+    """Makes a connection of each socket, and counts how many each address has (of IPv6, each /64)."""
 
-    def __init__(self, factory: Callable[[], Any], limit: int, header_timeout_s: float) -> None:
-        self._factory = factory
-        self._limit = limit
-        self._header_timeout_s = header_timeout_s
+    def __init__(self, edge: Edge, server: web.Server | None) -> None:
+        self._server = server
+        self._addresses = edge.addresses
+        self._limit = edge.settings.connections_per_address
         self._open: Counter[str] = Counter()
+        # `keepalive_timeout` is the deadline of every request head too: it runs while no whole one is there.
+        self._options: dict[str, Any] = {
+            "access_log": None,
+            "auto_decompress": False,
+            "keepalive_timeout": edge.settings.keepalive_timeout_s,
+            "lingering_time": LINGER_S,
+            "max_line_size": 8190,
+            "max_field_size": 8190,
+        }
 
-    def admit(self) -> asyncio.Protocol:
+    def admit(self) -> Connection:
         """The protocol of a connection that is about to open."""
-        return GatedProtocol(self._factory(), self, self._header_timeout_s)
+        return Connection(self, self._server, loop=asyncio.get_running_loop(), **self._options)
 
-    def enter(self, address: str) -> bool:
-        """True, and counted, if the address may have one more connection."""
-        if self._open[address] >= self._limit:
-            return False
-        self._open[address] += 1
-        return True
+    def enter(self, peer: str) -> str | None:
+        """The name under which the connection is counted, or None if its address may have no more."""
+        name = self._addresses.name(peer, ())
+        if self._open[name] >= self._limit:
+            return None
+        self._open[name] += 1
+        return name
 
-    def leave(self, address: str) -> None:
-        """Counts a connection of the address as gone."""
-        self._open[address] -= 1
-        if not self._open[address]:
-            del self._open[address]
+    def leave(self, name: str) -> None:
+        """Counts a connection as gone."""
+        self._open[name] -= 1
+        if not self._open[name]:
+            del self._open[name]
 
 
-class GatedProtocol(asyncio.Protocol):
-    """A protocol around aiohttp's: it counts the connection, and closes it if no request head arrives in time."""
+class Connection(web.RequestHandler):
+    """One client's connection: counted, and answered in problem details even where it does not speak HTTP."""
 
-    def __init__(self, inner: Any, gate: ConnectionGate, header_timeout_s: float) -> None:
-        self._inner = inner
+    __slots__ = ("_counted_as", "_gate")
+
+    def __init__(self, gate: ConnectionGate, server: Any, **options: Any) -> None:
+        super().__init__(server, **options)
         self._gate = gate
-        self._header_timeout_s = header_timeout_s
-        self._address: str | None = None
-        self._deadline: asyncio.TimerHandle | None = None
-        self._head: bytes | None = b""
+        self._counted_as: str | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Lets the connection in, or closes it at once."""
-        address = str((transport.get_extra_info("peername") or ("",))[0])
-        if not self._gate.enter(address):
+        peer = transport.get_extra_info("peername") or ("",)
+        self._counted_as = self._gate.enter(str(peer[0]))
+        if self._counted_as is None:
             transport.abort()
-            return
-        self._address = address
-        self._deadline = asyncio.get_running_loop().call_later(self._header_timeout_s, transport.abort)
-        self._inner.connection_made(transport)
+        else:
+            super().connection_made(transport)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: BaseException | None) -> None:
         """Counts the connection as gone."""
-        if self._deadline:
-            self._deadline.cancel()
-        if self._address is not None:
-            self._gate.leave(self._address)
-            self._inner.connection_lost(exc)
+        if self._counted_as is not None:
+            self._gate.leave(self._counted_as)
+            super().connection_lost(exc)
 
-    def pause_writing(self) -> None:
-        """Passes on that the client reads too slowly."""
-        self._inner.pause_writing()
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - it repeats what was received
+    ) -> web.StreamResponse:
+        """The answer to what never became a request. It is not logged: a stranger can repeat it at will.
 
-    def resume_writing(self) -> None:
-        """Passes on that the client has caught up."""
-        self._inner.resume_writing()
-
-    def eof_received(self) -> bool | None:
-        """Passes on that the client has sent all."""
-        passed_on: bool | None = self._inner.eof_received() if self._address is not None else None
-        return passed_on
-
-    def data_received(self, data: bytes) -> None:
-        """Passes data on; the first whole request head ends our deadline, from then on aiohttp's own hold."""
-        if self._head is not None:
-            seen = self._head + data
-            self._head = seen[-3:] if HEAD_END not in seen else None
-            if self._head is None and self._deadline:
-                self._deadline.cancel()
-        if self._address is not None:
-            self._inner.data_received(data)
+        Raises ConnectionResetError, on which the connection is closed, if there is nobody left to be answered.
+        """
+        if isinstance(exc, ConnectionError) or request.writer.output_size:
+            raise ConnectionResetError
+        kind = (
+            ProblemType.HEADERS_TOO_LARGE if isinstance(exc, LineTooLong) else ProblemType.MALFORMED_REQUEST
+        )
+        if status >= ProblemType.INTERNAL.status:
+            kind = ProblemType.INTERNAL
+            _log.error(Event.BUG, exc_info=exc)
+        response = problem_response(Problem(kind))
+        response.force_close()
+        return response

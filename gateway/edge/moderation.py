@@ -33,7 +33,9 @@ async def list_held(request: web.Request) -> web.Response:
     after = whole_number(request, "after", 0, 0, 10**15)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     found = await edge.ledger.read(queries.held(board.name, after=after, count=count))
-    return json_response(wire.HeldPage(board=board.name, submissions=[held_submission(each) for each in found]))
+    return json_response(
+        wire.HeldPage(board=board.name, submissions=[held_submission(each) for each in found])
+    )
 
 
 async def show_case(request: web.Request) -> web.Response:
@@ -84,7 +86,9 @@ async def _decide(request: web.Request, to_state: State, reason: Reason) -> web.
     [settled] = await settle(edge.ledger, edge.index, edge.boards[found.board], [decision])
     if isinstance(settled, StateConflict):
         raise Problem(ProblemType.STATE_CONFLICT, "the submission is not held")
-    _log.info(Event.DECISION, submission=found.submission_id, state=to_state.value, moderator=moderator.subject)
+    _log.info(
+        Event.DECISION, submission=found.submission_id, state=to_state.value, moderator=moderator.subject
+    )
     return json_response(wire.Decided(submission=found.submission_id, state=to_state.value))
 
 

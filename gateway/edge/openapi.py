@@ -15,7 +15,12 @@ from gateway.edge.problems import PROBLEM_BASE, ProblemType
 if TYPE_CHECKING:
     from gateway.edge.routes import Route
 
-COMMON: Final = (ProblemType.MISDIRECTED, ProblemType.INTERNAL)
+COMMON: Final = (
+    ProblemType.MALFORMED_REQUEST,
+    ProblemType.MISDIRECTED,
+    ProblemType.HEADERS_TOO_LARGE,
+    ProblemType.INTERNAL,
+)
 """Refusals that every route can give."""
 
 _REF: Final = "#/components/schemas/{model}"
@@ -31,7 +36,7 @@ _PARAMETERS: Final = {
     "after": "The last cursor of the page before.",
 }
 
-_SECURITY: Final = {
+_SECURITY: Final[dict[str, list[dict[str, list[str]]]]] = {
     "player": [{"playerToken": []}],
     "moderator": [{"moderatorToken": []}],
     "run signature": [{"runSignature": []}],
@@ -40,7 +45,11 @@ _SECURITY: Final = {
 
 _SCHEMES: Final = {
     "playerToken": {"type": "http", "scheme": "bearer", "description": "The token of `POST /v1/players`."},
-    "moderatorToken": {"type": "http", "scheme": "bearer", "description": "A token of `scoregate token moderator`."},
+    "moderatorToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token of `scoregate token moderator`.",
+    },
     "runSignature": {
         "type": "apiKey",
         "in": "header",
@@ -97,7 +106,9 @@ def _success(route: Route) -> dict[str, Any]:
 
 
 def _refusals(problems: Iterable[ProblemType]) -> dict[str, Any]:
-    by_status = groupby(sorted(set(problems), key=lambda kind: (kind.status, kind.slug)), key=lambda kind: kind.status)
+    by_status = groupby(
+        sorted(set(problems), key=lambda kind: (kind.status, kind.slug)), key=lambda kind: kind.status
+    )
     return {
         str(status): {
             "description": "; ".join(f"`{kind.slug}`: {kind.title}" for kind in kinds),

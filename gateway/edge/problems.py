@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from aiohttp import web
 
+from gateway.telemetry import PROBLEMS
+
 PROBLEM_BASE = "https://scoregate.dev/problems/"
 """Prefix of every `type` URI; it identifies, and need not resolve (RFC 9457, §3.1.1)."""
+
+
+COMMON_HEADERS: Final = {"Server": "scoregate", "X-Content-Type-Options": "nosniff"}
+"""On every response: the library's own `Server` field would name its version, and Python's."""
 
 
 class ProblemType(Enum):
@@ -35,7 +41,11 @@ class ProblemType(Enum):
     SCHEMA_VIOLATION = ("schema-violation", 422, "The body does not have the required form")
     BOUNDS_VIOLATION = ("bounds-violation", 422, "The score is not possible on this board")
     BUILD_UNKNOWN = ("build-unknown", 422, "The board does not know that game build")
-    IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The operation id was already used with other content")
+    IDEMPOTENCY_MISMATCH = (
+        "idempotency-mismatch",
+        422,
+        "The operation id was already used with other content",
+    )
     STATE_CONFLICT = ("state-conflict", 409, "The state no longer allows this")
     SCOPE_FORBIDDEN = ("scope-forbidden", 403, "The credential does not reach this")
     NOT_FOUND = ("not-found", 404, "There is no such thing")
@@ -43,7 +53,6 @@ class ProblemType(Enum):
     TOO_EARLY = ("too-early", 425, "Early data is not accepted")
     SELF_APPROVAL = ("self-approval", 403, "Nobody decides on their own submission")
     QUOTA_EXCEEDED = ("quota-exceeded", 429, "Too many requests")
-    ABNORMAL_USAGE = ("abnormal-usage-detected", 429, "Abnormal usage was detected")
     REDUCED_CAPACITY = ("temporary-reduced-capacity", 503, "The service cannot take this now")
     DEPENDENCY_UNAVAILABLE = ("dependency-unavailable", 503, "A part this needs is not available")
     INTERNAL = ("internal-error", 500, "The service failed; this is a bug")
@@ -73,14 +82,15 @@ class Problem(Exception):
 
 
 def problem_response(problem: Problem) -> web.Response:
-    """The `application/problem+json` response of a refusal."""
+    """The `application/problem+json` response of a refusal, which is counted here, once."""
     kind = problem.kind
+    PROBLEMS.labels(kind.slug).inc()
     body = {"type": PROBLEM_BASE + kind.slug, "title": kind.title, "status": kind.status}
     if problem.detail:
         body["detail"] = problem.detail
     return web.Response(
         body=orjson.dumps(body | problem.extensions),
         status=kind.status,
-        headers=problem.headers | {"Cache-Control": "no-store"},
+        headers=problem.headers | COMMON_HEADERS | {"Cache-Control": "no-store"},
         content_type="application/problem+json",
     )

@@ -25,7 +25,7 @@ PAGE_LIMIT: Final = 100
 RADIUS_LIMIT: Final = 25
 DEPTH_LIMIT: Final = 10**9
 
-_WINDOW: Final = re.compile(r"(daily):\d{8}|(weekly):\d{4}W\d{2}|(monthly):\d{6}")
+_WINDOW: Final = re.compile(r"(daily):[0-9]{8}|(weekly):[0-9]{4}W[0-9]{2}|(monthly):[0-9]{6}")
 
 
 async def list_boards(request: web.Request) -> web.Response:

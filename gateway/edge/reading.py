@@ -9,13 +9,22 @@ from typing import Final, TypeVar
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
+from gateway.boards.admission import LocalLimiter
 from gateway.edge import strict_json
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.tokens import Bearer, Role
+from gateway.telemetry import Event, logger
 from policies.loader import Board
+from policies.model import Rate
 
 Model = TypeVar("Model", bound=BaseModel)
+
+ATTEMPTS_LOGGED: Final = Rate(per_minute=60, burst=60)
+"""Attempts to moderate without the right to, that one process logs: anybody can get a token to flood the log with."""
+
+_attempts: Final = LocalLimiter()
+_log = logger()
 
 _JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
 
@@ -74,7 +83,9 @@ def bearer_of(request: web.Request) -> Bearer:
     """The holder of the request's bearer token."""
     edge = request.app[EDGE]
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    bearer = edge.tokens.check(token.strip(), now_s=edge.clock() / 1000) if scheme.lower() == "bearer" else None
+    bearer = (
+        edge.tokens.check(token.strip(), now_s=edge.clock() / 1000) if scheme.lower() == "bearer" else None
+    )
     if bearer is None:
         challenge = {"WWW-Authenticate": 'Bearer realm="scoregate"'}
         raise Problem(ProblemType.TOKEN_INVALID, headers=challenge)
@@ -92,11 +103,13 @@ def player_of(request: web.Request) -> Bearer:
 def moderator_of(request: web.Request, board: str) -> Bearer:
     """The moderator behind the request, who may moderate this board."""
     bearer = bearer_of(request)
+    if bearer.may_moderate(board):
+        return bearer
+    if not any(_attempts.charge(("moderation", ATTEMPTS_LOGGED))):
+        _log.warning(Event.REFUSED, subject=bearer.subject, role=bearer.role.value, method=request.method)
     if bearer.role is not Role.MODERATOR:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "a moderator's token is needed")
-    if not bearer.may_moderate(board):
-        raise Problem(ProblemType.NOT_FOUND)
-    return bearer
+    raise Problem(ProblemType.NOT_FOUND)
 
 
 def client_name(edge: Edge, request: web.Request) -> str:

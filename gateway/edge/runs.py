@@ -28,6 +28,9 @@ SMALL_BODY = 2_048
 
 _NO_SIMULATOR = bytes(32)
 
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode categories of what is not shown, or breaks the line it stands in."""
+
 
 async def create_player(request: web.Request) -> web.Response:
     """201 with a new anonymous player and its token."""
@@ -42,7 +45,7 @@ async def create_player(request: web.Request) -> web.Response:
     await edge.ledger.write(queries.add_player(player, name, now_ms=now_ms))
     bearer = Bearer(player, Role.PLAYER, now_ms // 1000 + PLAYER_TOKEN_S)
     token = edge.tokens.mint(bearer, now_s=now_ms // 1000)
-    return json_response(wire.PlayerCreated(player=player, name=name, token=token), status=201)
+    return _secret(wire.PlayerCreated(player=player, name=name, token=token))
 
 
 async def open_run(request: web.Request) -> web.Response:
@@ -56,7 +59,11 @@ async def open_run(request: web.Request) -> web.Response:
     ticket = _ticket(board, bearer.subject, body.build, simulator, edge.clock())
     await _note_open(edge, board, ticket)
     text, key = edge.tickets.issue(ticket)
-    return json_response(_opened(board, ticket, text, key), status=201, headers={"Cache-Control": "no-store"})
+    return _secret(_opened(board, ticket, text, key))
+
+
+def _secret(answer: wire.Answer) -> web.Response:
+    return json_response(answer, status=201, headers={"Cache-Control": "no-store"})
 
 
 def _simulator_of(board: Board, build: str) -> bytes:
@@ -120,6 +127,6 @@ def _display_name(wish: str | None, player: str) -> str:
     name = unicodedata.normalize("NFC", wish or "").strip()
     if not name:
         return f"Player {player[-4:]}"
-    if any(unicodedata.category(character)[0] == "C" for character in name):
+    if any(unicodedata.category(character) in _UNSEEN for character in name):
         raise Problem(ProblemType.SCHEMA_VIOLATION, "name: control and invisible characters are not allowed")
     return name

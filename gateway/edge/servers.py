@@ -41,11 +41,14 @@ async def write_entry(request: web.Request) -> web.Response:
     entry = parse_body(body, wire.NewEntry)
     if not is_score_possible(entry.score, board.policy):
         raise Problem(ProblemType.BOUNDS_VIOLATION)
-    new = _new_submission(edge, board, server, entry, nonce, hashlib.sha256(body).digest())
+    digest = hashlib.sha256(body).digest()
+    new = _new_submission(edge, board, server, entry, nonce=nonce, content_digest=digest)
     receipt = await edge.ledger.append(new)
-    if receipt.content_digest != new.content_digest:
+    if (receipt.content_digest, receipt.board) != (new.content_digest, board.name):
         raise Problem(ProblemType.IDEMPOTENCY_MISMATCH)
-    await settle(edge.ledger, edge.index, board, [trusted(receipt.submission_id, new.credential, edge.clock())])
+    await settle(
+        edge.ledger, edge.index, board, [trusted(receipt.submission_id, new.credential, edge.clock())]
+    )
     return _accepted(receipt)
 
 
@@ -55,10 +58,8 @@ async def _authenticate(
     """The server that signed, and its nonce. Unknown keys and wrong signatures are told alike, and cost alike."""
     signed = read_signature(request)
     parsed = signed.parsed
-    server = await edge.server_keys.find(parsed.keyid)
-    key = server.public_key if server else _DECOY
-    is_genuine = signatures.verify_ed25519(key, signed.base, parsed.signature)
-    if server is None or not is_genuine:
+    server = await signing_server(edge, signed)
+    if server is None:
         raise _forbidden_or_invalid(edge, signed)
     if parsed.tag is not signatures.Tag.SERVER:
         raise invalid()
@@ -70,6 +71,14 @@ async def _authenticate(
     return server, parsed.nonce
 
 
+async def signing_server(edge: Edge, signed: SignedRequest) -> TrustedServer | None:
+    """The registered server that signed a request, or None; an unknown key costs as much as a wrong signature."""
+    server = await edge.server_keys.find(signed.parsed.keyid)
+    key = server.public_key if server else _DECOY
+    is_genuine = signatures.verify_ed25519(key, signed.base, signed.parsed.signature)
+    return server if is_genuine else None
+
+
 def _forbidden_or_invalid(edge: Edge, signed: SignedRequest) -> Problem:
     """A client's valid signature reaches no server's endpoint; anything else is just invalid."""
     ticket, key = edge.tickets.open(signed.parsed.keyid)
@@ -79,12 +88,20 @@ def _forbidden_or_invalid(edge: Edge, signed: SignedRequest) -> Problem:
 
 
 def _new_submission(
-    edge: Edge, board: Board, server: TrustedServer, entry: wire.NewEntry, nonce: str, content_digest: bytes
+    edge: Edge,
+    board: Board,
+    server: TrustedServer,
+    entry: wire.NewEntry,
+    *,
+    nonce: str,
+    content_digest: bytes,
 ) -> NewSubmission:
     now_ms = edge.clock()
     submission_id = operation_submission(server.key_id, entry.operation)
     claim = Claim(entry.score, 0)
-    submission = Submission(submission_id, board.name, entry.player, "", 0, now_ms, now_ms, claim, has_recording=False)
+    submission = Submission(
+        submission_id, board.name, entry.player, "", 0, now_ms, now_ms, claim, has_recording=False
+    )
     return NewSubmission(
         submission,
         Judgement(State.PENDING, Reason.TRUSTED),

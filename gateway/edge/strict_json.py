@@ -14,6 +14,9 @@ CONTAINER_LIMIT: Final = 32
 KEY_LIMIT: Final = 64
 """Most keys in one object."""
 
+KEY_CHARS: Final = 64
+"""Longest key; longer ones would be repeated in refusals that name their field."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -21,7 +24,8 @@ def parse(body: bytes) -> Any:
     """The value of a JSON text in UTF-8.
 
     Refused as `malformed-request`: byte order marks and other encodings, duplicate keys, NaN and infinities, lone
-    surrogates, NUL, control characters in strings, more than CONTAINER_LIMIT containers or KEY_LIMIT keys.
+    surrogates, NUL, control characters in strings, more than CONTAINER_LIMIT containers or KEY_LIMIT keys, and keys
+    of more than KEY_CHARS characters.
     `-0` is read as 0.
     """
     if body.count(b"{") + body.count(b"[") > CONTAINER_LIMIT:
@@ -44,8 +48,8 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         _refuse("an object has the same key twice")
-    if len(found) > KEY_LIMIT:
-        _refuse("an object has too many keys")
+    if len(found) > KEY_LIMIT or any(len(key) > KEY_CHARS for key in found):
+        _refuse("an object has too many keys, or one is too long")
     return found
 
 

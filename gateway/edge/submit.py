@@ -18,7 +18,8 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.limits import rate_limit_headers, refuse_limited
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import bearer_of, board_of, client_name, parse_body, read_body
-from gateway.edge.signed import invalid, read_signature
+from gateway.edge.servers import signing_server
+from gateway.edge.signed import SignedRequest, invalid, read_signature
 from gateway.edge.tickets import Ticket
 from gateway.ledger import queries
 from gateway.ledger.records import NewSubmission, Receipt
@@ -54,7 +55,7 @@ async def submit_score(request: web.Request) -> web.Response:
     """202 once the submission is durable; every refusal comes before, and leaves nothing behind."""
     edge, board = request.app[EDGE], board_of(request)
     body = await read_body(request, body_limit(board))
-    proven = _authenticate(edge, request, board, body)
+    proven = await _authenticate(edge, request, board, body)
     claim = parse_body(body, wire.NewScore)
     admitted = await _admit(edge, request, board, proven)
     receipt = await _known(edge, admitted, proven)
@@ -71,20 +72,27 @@ def body_limit(board: Board) -> int:
     return _recording_limit(board) * 4 // 3 + OVERHEAD_BYTES
 
 
-def _authenticate(edge: Edge, request: web.Request, board: Board, body: bytes) -> _Proven:
+async def _authenticate(edge: Edge, request: web.Request, board: Board, body: bytes) -> _Proven:
     """The proven sender. An unknown ticket and a wrong signature are told alike, and cost alike."""
     signed = read_signature(request)
     parsed = signed.parsed
     ticket, key = edge.tickets.open(parsed.keyid)
     is_genuine = signatures.verify_hmac_sha256(key, signed.base, parsed.signature)
     if ticket is None or not is_genuine or parsed.tag is not signatures.Tag.RUN:
-        raise invalid()
+        raise await _refusal(edge, signed)
     signatures.check_algorithm(parsed, "hmac-sha256")
     now_ms = edge.clock()
     signatures.check_time(parsed, now_ms / 1000, edge.settings.clock_skew_s)
     signatures.check_content_digest(signed.content_digest, body)
     _check_ticket(request, ticket, board, now_ms)
     return _Proven(ticket, parsed.nonce, hashlib.sha256(body).digest())
+
+
+async def _refusal(edge: Edge, signed: SignedRequest) -> Problem:
+    """A server's valid signature submits no runs; anything else is just invalid."""
+    if signed.parsed.tag is signatures.Tag.SERVER and await signing_server(edge, signed):
+        return Problem(ProblemType.SCOPE_FORBIDDEN, "a server's key does not submit runs")
+    return invalid()
 
 
 def _check_ticket(request: web.Request, ticket: Ticket, board: Board, now_ms: int) -> None:
@@ -173,12 +181,13 @@ async def _history(edge: Edge, ticket: Ticket) -> History:
 
 
 def _pend(edge: Edge, new: NewSubmission, receipt: Receipt) -> None:
-    """Has the index show it as pending; not awaited, since from here on the ledger answers for it."""
-    if not receipt.is_new or receipt.state is not State.PENDING:
+    """Has the index close the run and show what is pending; not awaited: from here on the ledger answers for it."""
+    if not receipt.is_new:
         return
     run = new.submission
+    pend = Pend(run.submission_id, run.player, run.received_at_ms, is_pending=receipt.state is State.PENDING)
     try:
-        edge.index.boards[run.board].pend(Pend(run.submission_id, run.player, run.received_at_ms))
+        edge.index.boards[run.board].pend(pend)
     except IndexUnavailable:
         _log.warning(Event.INDEX_DOWN, board=run.board, submission=run.submission_id)
 

@@ -56,9 +56,9 @@ class Tickets:
         raw = _decode(text)
         payload, mac = raw[:-_MAC_BYTES], raw[-_MAC_BYTES:]
         key = self._run_key(payload)
-        if not hmac.compare_digest(hmac.digest(self._mac_key, payload, "sha256"), mac):
-            return None, self._decoy
-        return _unpack(payload), key
+        is_ours = hmac.compare_digest(hmac.digest(self._mac_key, payload, "sha256"), mac)
+        ticket = _unpack(payload if is_ours else _DECOY_PAYLOAD)
+        return (ticket, key) if is_ours else (None, self._decoy)
 
     def _run_key(self, payload: bytes) -> bytes:
         return self._keyring.derive(b"run" + payload)
@@ -109,6 +109,10 @@ def _unpack(payload: bytes) -> Ticket | None:
         at += length
     board, player, build = names
     return Ticket(_run_text(run), board, player, build, simulator, seed, issued_at_ms, expires_at_ms)
+
+
+_DECOY_PAYLOAD: Final = _pack(Ticket("0" * 26, "decoy", "p" + "0" * 20, "decoy", bytes(32), 0, 0, 0))
+"""What is unpacked in the place of a ticket that is not ours."""
 
 
 def _decode(text: str) -> bytes:

@@ -12,6 +12,8 @@ ExactScore = Annotated[int, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT)]
 Count = Annotated[int, Field(ge=0, le=SCORE_LIMIT)]
 PlayerId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 OperationId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Secret = Annotated[str, Field(repr=False)]
+"""Never part of a repr, so that no log can hold it."""
 StatName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 
 
@@ -38,7 +40,7 @@ class PlayerCreated(Answer):
 
     player: PlayerId
     name: str
-    token: str
+    token: Secret
 
 
 class NewRun(Body):
@@ -52,7 +54,7 @@ class RunOpened(Answer):
 
     run: str
     ticket: str
-    key: str
+    key: Secret
     seed: str
     board: str
     player: PlayerId

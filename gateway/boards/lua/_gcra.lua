@@ -1,5 +1,6 @@
 -- The generic cell rate algorithm (ITU-T I.371, virtual scheduling), shared by the scripts that name it in `include`.
--- A key holds the theoretical arrival time (TAT) in microseconds of Redis' own clock.
+-- A key holds the theoretical arrival time (TAT) in whole microseconds of Redis' own clock; intervals are whole too,
+-- so every sum is exact.
 
 local clock = redis.call('TIME')
 local now_us = tonumber(clock[1]) * 1000000 + tonumber(clock[2])

@@ -2,8 +2,8 @@
 -- include: _gcra
 -- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] baselines hash
 -- KEYS[4..] per submission: limit of the player, limit of the address
--- ARGV[1] player interval (µs, number)   ARGV[2] player burst (cells)
--- ARGV[3] address interval (µs, number)  ARGV[4] address burst (cells)
+-- ARGV[1] player interval (µs, whole)   ARGV[2] player burst (cells)
+-- ARGV[3] address interval (µs, whole)  ARGV[4] address burst (cells)
 -- ARGV[5..] per submission: submission id (string), player id (string)
 -- Returns {population baseline or false, then per submission {status, wait_ms, left, player baseline or false}};
 --   status 0 admitted, 1 already known (a resend: only the address is charged), 2 refused by the player's limit, 3 by the address's.

@@ -1,7 +1,7 @@
 -- Charges one cell to a limit, if it fits.
 -- include: _gcra
 -- KEYS[1] the limit
--- ARGV[1] interval (µs, number)   ARGV[2] burst (cells)
+-- ARGV[1] interval (µs, whole)   ARGV[2] burst (cells)
 -- Returns {wait_ms, left}; wait_ms 0 means charged.
 -- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has charged one cell.
 

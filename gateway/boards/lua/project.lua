@@ -2,7 +2,7 @@
 -- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] names hash   KEYS[4] baselines hash   KEYS[5] changes stream
 -- KEYS[6..] per window: its zset, its members hash
 -- ARGV[1] submission id (string)   ARGV[2] player id   ARGV[3] display name, may be empty   ARGV[4] baselines (count)
--- then per baseline: field, seq, value; then per window: name, seq, order value (decimal, empty: nothing counts),
+-- ARGV[5..] per baseline: field, seq, value; then per window: name, seq, order value (decimal, empty: nothing counts),
 --   member, submission id, slot value, expiry (Unix ms, empty: never)
 -- Returns how many windows changed.
 -- Clock: Redis TIME, for the settled set alone. Idempotent: each slot and baseline keeps the ledger's sequence number,

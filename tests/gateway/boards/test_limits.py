@@ -1,0 +1,155 @@
+"""The rate limits by themselves: never more than burst + rate x time, on the real script and in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from redis import Redis
+
+from gateway.boards.admission import (
+    Admission,
+    Asking,
+    KeyedLimit,
+    LocalLimiter,
+    SubmissionLimits,
+    interval_us,
+)
+from gateway.boards.scripts import script_source
+from policies.model import Limits, Rate
+from tests.support.valkey import ValkeyServer
+
+rates = st.builds(Rate, per_minute=st.integers(1, 10_000_000), burst=st.integers(1, 50))
+fast_rates = st.builds(Rate, per_minute=st.integers(60_000, 10_000_000), burst=st.integers(1, 20))
+
+
+def most(rate: Rate, elapsed_us: int) -> int:
+    """Cells that may pass in this time: the burst, and one for each whole interval."""
+    return rate.burst + elapsed_us * rate.per_minute // 60_000_000
+
+
+@given(rate=rates, steps=st.lists(st.integers(0, 5_000_000), min_size=1, max_size=200))
+def test_R04_the_local_bucket_never_gives_more_than_burst_and_rate(rate: Rate, steps: Sequence[int]):
+    """Over any stretch of time, however it is asked, at most burst + rate x time pass."""
+    now_us = [10**12]
+    limiter = LocalLimiter(now_ns=lambda: now_us[0] * 1000)
+    admitted: list[int] = []
+    for step in steps:
+        now_us[0] += step
+        if limiter.charge(("who", rate)) == [0]:
+            admitted.append(now_us[0])
+    for first in range(0, len(admitted), 7):
+        for last in range(first, len(admitted), 5):
+            assert last - first + 1 <= most(rate, admitted[last] - admitted[first])
+
+
+@given(rate=rates)
+def test_R04_the_local_bucket_gives_the_burst_and_then_the_rate(rate: Rate):
+    """What is allowed is given: the burst at once, then one cell an interval, after the wait that was told."""
+    now_us = [10**12]
+    limiter = LocalLimiter(now_ns=lambda: now_us[0] * 1000)
+    assert [[0]] * rate.burst == [limiter.charge(("who", rate)) for _ in range(rate.burst)]
+    [wait_ms] = limiter.charge(("who", rate))
+    assert 0 < wait_ms <= interval_us(rate) / 1000 + 1
+    now_us[0] += interval_us(rate)
+    assert [0] == limiter.charge(("who", rate))
+
+
+def test_the_local_bucket_charges_all_or_nothing_and_forgets_the_longest_unused():
+    """A refusal by one key charges no other; memory is bounded by the number of keys."""
+    limiter = LocalLimiter(size=3, now_ns=lambda: 10**15)
+    rate = Rate(per_minute=1, burst=1)
+    assert [0] == limiter.charge(("a", rate))
+    assert 0 in limiter.charge(("a", rate), ("b", rate))
+    assert [0] == limiter.charge(("b", rate))
+    for each in "cdef":
+        assert [0] == limiter.charge((each, rate))
+    assert [0] == limiter.charge(("a", rate))
+
+
+ASK_MANY = (
+    script_source("_gcra")
+    + """
+-- The limit's own functions, called `count` times in one script; the clock then stands still.
+local interval_us, burst, passed = tonumber(ARGV[1]), tonumber(ARGV[2]), 0
+for _ = 1, tonumber(ARGV[3]) do
+  local wait, tat = gcra(KEYS[1], interval_us, burst)
+  if wait == 0 then
+    charge(KEYS[1], tat)
+    passed = passed + 1
+  end
+end
+return { passed, string.format('%.0f', now_us) }
+"""
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rate=fast_rates, calls=st.lists(st.integers(1, 60), min_size=2, max_size=12))
+def test_R04_the_script_never_gives_more_than_burst_and_rate(
+    valkey: ValkeyServer, rate: Rate, calls: Sequence[int]
+):
+    """The same on the real script and Redis' own clock, at rates where rounding would show."""
+    with valkey.client() as client:
+        client.flushall()
+        gives = client.register_script(ASK_MANY)
+        seen = [gives(keys=["limit"], args=[interval_us(rate), rate.burst, count]) for count in calls]
+    passed = [count for count, _ in seen]
+    times = [int(at) for _, at in seen]
+    for first in range(len(seen)):
+        for last in range(first, len(seen)):
+            assert sum(passed[first : last + 1]) <= most(rate, times[last] - times[first])
+    assert min(calls[0], rate.burst) == passed[0]
+
+
+def test_R04_a_window_boundary_gives_no_second_burst(valkey: ValkeyServer):
+    """There are no windows to straddle: after a full burst, a moment later only what has flowed back fits."""
+    with valkey.client() as client:
+        gives = client.register_script(ASK_MANY)
+        rate = Rate(per_minute=60, burst=10)
+        assert 10 == gives(keys=["limit"], args=[interval_us(rate), rate.burst, 100])[0]
+        assert 0 == gives(keys=["limit"], args=[interval_us(rate), rate.burst, 100])[0]
+
+
+def asking(number: int, player: str = "ada") -> Asking:
+    return Asking(f"run-{number}", player, "address")
+
+
+LIMITS = Limits(player=Rate(per_minute=1, burst=5), address=Rate(per_minute=1, burst=8))
+
+
+async def test_R06_many_at_once_get_exactly_the_burst(client: Redis):
+    """Of a hundred asked in the same moment, in several batches, exactly the burst is admitted."""
+    limits = SubmissionLimits(client, "b", LIMITS)
+    answers = await asyncio.gather(*(limits.admit(asking(number)) for number in range(600)))
+    assert 5 == sum(answer.admission is Admission.ADMITTED for answer in answers)
+    assert [4, 3, 2, 1, 0] == [answer.left for answer in answers[:5]]
+    assert all(answer.wait_ms > 0 for answer in answers if answer.admission is Admission.PLAYER_LIMITED)
+
+
+async def test_the_script_and_the_local_bucket_say_the_same(client: Redis, valkey: ValkeyServer):
+    """With and without Redis the same submissions pass, and the same limit is named to the others."""
+    players = ["ada"] * 7 + ["bea"] * 5
+    with_redis = SubmissionLimits(client, "b", LIMITS)
+    alone = SubmissionLimits(client, "b", LIMITS)
+    for number, player in enumerate(players):
+        one = await with_redis.admit(asking(number, player))
+        two = alone._admit_locally(asking(number, player))
+        assert one.admission is two.admission
+
+
+async def test_R10_a_limit_without_a_clock_to_wait_for_expires(client: Redis):
+    """A key lives as long as it means something and no longer."""
+    limit = KeyedLimit(client, Rate(per_minute=60, burst=2), lambda who: f"limit:{who}")
+    assert [0, 0] == [await limit.wait_ms("a") for _ in range(2)]
+    assert 900 < await limit.wait_ms("a") <= 1000
+    assert 1000 < await client.pttl("limit:a") <= 2001
+
+
+@pytest.mark.parametrize("per_minute", [1, 7, 59, 60, 61, 999_983, 10_000_000])
+def test_an_interval_is_whole_and_never_short(per_minute: int):
+    """Rounding is towards fewer."""
+    assert interval_us(Rate(per_minute=per_minute, burst=1)) * per_minute >= 60_000_000

@@ -1,0 +1,167 @@
+"""The interface's description: complete, resolvable, and true of what the edge answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gateway.edge import openapi
+from gateway.edge.problems import PROBLEM_BASE, ProblemType
+from gateway.edge.routes import ROUTES, Caller
+from tests.support.harness import Harness
+
+DOCUMENT = openapi.describe(ROUTES)
+OPERATIONS = {
+    (method.upper(), path): operation
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+}
+
+
+def nodes(node: Any) -> Iterator[dict[str, Any]]:
+    """Every object of the document."""
+    if isinstance(node, dict):
+        yield node
+    for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from nodes(each)
+
+
+def target(reference: str) -> Any:
+    found: Any = DOCUMENT
+    for part in reference.removeprefix("#/").split("/"):
+        found = found[part]
+    return found
+
+
+async def test_the_document_is_served_as_it_is_generated(harness: Harness):
+    """`/openapi.json` is that document, as JSON."""
+    answer = await harness.get("/openapi.json")
+    assert (200, "application/json", DOCUMENT) == (answer.status, answer.headers["Content-Type"], answer.body)
+
+
+def test_it_is_openapi_3_1():
+    """The members that OpenAPI 3.1 requires are there, and no others at the top."""
+    assert re.fullmatch(r"3\.1\.\d", DOCUMENT["openapi"])
+    assert {"title", "version"} <= set(DOCUMENT["info"])
+    assert set(DOCUMENT) <= {
+        "openapi",
+        "info",
+        "paths",
+        "components",
+        "servers",
+        "tags",
+        "security",
+        "jsonSchemaDialect",
+    }
+    for operation in OPERATIONS.values():
+        assert operation["responses"]
+        assert all(re.fullmatch(r"[1-5]\d\d", status) for status in operation["responses"])
+        assert all(response["description"] for response in operation["responses"].values())
+
+
+def test_every_reference_resolves():
+    """No `$ref` points to nothing, and no schema lies there unused."""
+    references = {node["$ref"] for node in nodes(DOCUMENT) if "$ref" in node}
+    assert references
+    assert all(target(reference) for reference in references)
+    assert {f"#/components/schemas/{name}" for name in DOCUMENT["components"]["schemas"]} == references
+
+
+def test_every_route_is_an_operation():
+    """One operation for each row of the table, under a name of its own."""
+    assert {(route.method, route.path) for route in ROUTES} == set(OPERATIONS)
+    names = [operation["operationId"] for operation in OPERATIONS.values()]
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_every_parameter_of_a_path_is_declared():
+    """The braces of a path are its path parameters, each required and described."""
+    for (_, path), operation in OPERATIONS.items():
+        declared = {each["name"]: each for each in operation["parameters"] if each["in"] == "path"}
+        assert set(re.findall(r"{(\w+)}", path)) == set(declared)
+        assert all(
+            each["required"] and each["description"]
+            for each in operation["parameters"]
+            if each["in"] == "path"
+        )
+
+
+def test_every_caller_has_its_security_scheme():
+    """Whoever must prove something finds how in the schemes."""
+    schemes = DOCUMENT["components"]["securitySchemes"]
+    for route in ROUTES:
+        security = OPERATIONS[(route.method, route.path)].get("security", [])
+        assert (route.caller is Caller.ANYONE) == (security == [])
+        assert all(name in schemes for each in security for name in each)
+
+
+NOT_OF_A_ROUTE = {ProblemType.METHOD_NOT_ALLOWED}
+"""What is only answered where no route is."""
+
+
+@pytest.mark.parametrize("kind", ProblemType)
+def test_every_problem_is_documented(kind: ProblemType):
+    """Each type is in the problem's enumeration, and among the answers of a route that gives it."""
+    assert (
+        PROBLEM_BASE + kind.slug in DOCUMENT["components"]["schemas"]["Problem"]["properties"]["type"]["enum"]
+    )
+    told = [
+        response["description"]
+        for operation in OPERATIONS.values()
+        for status, response in operation["responses"].items()
+        if status == str(kind.status)
+    ]
+    assert any(f"`{kind.slug}`" in each for each in told) == (kind not in NOT_OF_A_ROUTE)
+
+
+def test_problem_names_and_statuses_are_distinct_and_stable():
+    """A name says one thing; these are part of the interface, and change with its version alone."""
+    assert len(ProblemType) == len({kind.slug for kind in ProblemType})
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.slug) for kind in ProblemType)
+    public = {"signature-invalid": 401, "run-already-submitted": 409, "nonce-reused": 401, "misdirected": 421}
+    public |= {
+        "quota-exceeded": 429,
+        "bounds-violation": 422,
+        "temporary-reduced-capacity": 503,
+        "self-approval": 403,
+    }
+    assert public.items() <= {kind.slug: kind.status for kind in ProblemType}.items()
+
+
+async def test_the_reference_page_has_every_operation(harness: Harness):
+    """`/docs` shows each method and path, and may run nothing that is not ours."""
+    answer = await harness.get("/docs")
+    page = answer.raw.decode()
+    assert 200 == answer.status
+    for (method, path), operation in OPERATIONS.items():
+        assert f'id="{operation["operationId"]}"' in page
+        assert path in page
+        assert method in page
+    policy = answer.headers["Content-Security-Policy"]
+    assert "unsafe-inline" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "nosniff" == answer.headers["X-Content-Type-Options"]
+
+
+async def test_a_method_that_a_path_has_not_is_told_which_it_has(harness: Harness):
+    """405 names the allowed methods; an unknown path is 404."""
+    async with harness.session.delete(f"{harness.url}/v1/boards/vault/scores") as response:
+        assert (405, "POST") == (response.status, response.headers["Allow"])
+        assert "application/problem+json" == response.headers["Content-Type"]
+    assert (404, "not-found") == ((answer := await harness.get("/v2/boards")).status, answer.problem)
+
+
+async def test_answers_match_their_schemas(harness: Harness):
+    """What the readers answer has exactly the members that the document says."""
+    for path, route in {
+        "/v1/boards": "/v1/boards",
+        "/v1/boards/vault": "/v1/boards/{board}",
+        "/readyz": "/readyz",
+    }.items():
+        reference = OPERATIONS[("GET", route)]["responses"]["200"]["content"]["application/json"]["schema"][
+            "$ref"
+        ]
+        assert set(target(reference)["properties"]) == set((await harness.get(path)).body)

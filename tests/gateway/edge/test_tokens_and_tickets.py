@@ -1,0 +1,115 @@
+"""Tickets and bearer tokens: what comes back is what was put in, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from joserfc import jwt
+from joserfc.jwk import OctKey
+
+from gateway.edge.keyring import Keyring
+from gateway.edge.tickets import SEED_BITS, Ticket, Tickets, new_run_id
+from gateway.edge.tokens import Bearer, Role, Tokens
+
+KEYRING = Keyring(b"a master key of thirty-two bytes")
+TICKETS = Tickets(KEYRING)
+TOKENS = Tokens(KEYRING)
+
+names = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=48)
+times = st.integers(0, 2**47)
+tickets = st.builds(
+    Ticket,
+    run=times.map(new_run_id),
+    board=names,
+    player=st.text("ABCabc019_-", min_size=1, max_size=64),
+    build=names,
+    simulator=st.binary(min_size=32, max_size=32),
+    seed=st.integers(0, 2**SEED_BITS - 1),
+    issued_at_ms=times,
+    expires_at_ms=times,
+)
+
+
+@given(ticket=tickets)
+def test_a_ticket_opens_to_what_was_issued(ticket: Ticket):
+    """Every fact comes back, with the key of its run; it fits the `keyid` of a signature."""
+    text, key = TICKETS.issue(ticket)
+    assert (ticket, key) == TICKETS.open(text)
+    assert 32 == len(key)
+    assert text.isascii()
+    assert len(text) <= 1024
+
+
+@given(ticket=tickets, text=st.text(max_size=300))
+def test_what_was_not_issued_is_no_ticket(ticket: Ticket, text: str):
+    """Made-up text, a ticket of another deployment, and one with another spelling open to nothing."""
+    issued, key = TICKETS.issue(ticket)
+    foreign = Tickets(Keyring(b"another master key of 32 bytes..")).issue(ticket)[0]
+    decoy = TICKETS.open("")[1]
+    for spelling in (text, foreign, issued + "=", issued + "A", issued[:-1], issued.swapcase(), " " + issued):
+        if spelling != issued:
+            assert (None, decoy) == TICKETS.open(spelling)
+    assert decoy != key
+
+
+def test_runs_have_keys_and_ids_of_their_own():
+    """Two tickets for the same play differ in run and key, and ids grow with time."""
+    facts = ("b", "p", "build", bytes(32), 7, 1, 2)
+    one, two = (TICKETS.issue(Ticket(new_run_id(1000), *facts)) for _ in range(2))
+    assert one[0] != two[0]
+    assert one[1] != two[1]
+    assert new_run_id(1000) < new_run_id(2000)
+
+
+def test_a_token_names_its_bearer_until_it_expires():
+    """Subject, role and boards come back; at the second of its expiry it is over."""
+    bearer = Bearer("mara", Role.MODERATOR, 2000, ("b",))
+    token = TOKENS.mint(bearer, now_s=1000)
+    assert bearer == TOKENS.check(token, now_s=1999.9)
+    assert TOKENS.check(token, now_s=2000) is None
+    assert bearer.may_moderate("b")
+    assert not bearer.may_moderate("c")
+    assert not Bearer("p", Role.PLAYER, 2000, ("*",)).may_moderate("b")
+
+
+def _with_header(**header: object) -> str:
+    """A token whose header is another, over the same claims and signature."""
+    head, claims, signature = TOKENS.mint(Bearer("p", Role.PLAYER, 2**40), now_s=0).split(".")
+    changed = base64.urlsafe_b64encode(json.dumps(header).encode()).rstrip(b"=").decode()
+    assert changed != head
+    return f"{changed}.{claims}.{signature}"
+
+
+def _minted(claims: dict[str, object], key: bytes) -> str:
+    return jwt.encode({"alg": "HS256", "typ": "JWT"}, claims, OctKey.import_key(key))
+
+
+GOOD = {"iss": "scoregate", "sub": "p", "role": "player", "boards": [], "iat": 0, "exp": 2**40}
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "a.b.c",
+        "....",
+        "\ud800",
+        _with_header(alg="none"),
+        _with_header(alg="HS512"),
+        _with_header(alg="RS256", jwk={"kty": "oct", "k": "AAAA"}),
+        _with_header(alg=[["HS256"]]),
+        base64.urlsafe_b64encode(b'{"alg":' + b"[" * 5000).decode().rstrip("=") + ".e30.AA",
+        _minted(GOOD, b"another key of thirty-two bytes.."),
+        _minted(GOOD | {"iss": "other"}, KEYRING.derive(b"token")),
+        _minted(GOOD | {"role": "owner"}, KEYRING.derive(b"token")),
+        _minted({"iss": "scoregate"}, KEYRING.derive(b"token")),
+    ],
+)
+def test_what_we_did_not_mint_is_no_token(token: str):
+    """Other keys, algorithms, issuers and roles, and what is no token at all, name nobody."""
+    assert TOKENS.check(token, now_s=0) is None
+    assert TOKENS.check(_minted(GOOD, KEYRING.derive(b"token")), now_s=0) is not None
