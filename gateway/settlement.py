@@ -10,7 +10,7 @@ import orjson
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from gateway.failpoints import Point, reach
-from gateway.ledger import queries
+from gateway.ledger import queries, work
 from gateway.ledger.folds import fold_baselines, fold_standings
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
@@ -29,9 +29,8 @@ PROJECT_AFTER_MS = 2_000
 _LAST_SEQ = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 _ADD_EVENT = Query(insert(events))
 _ADD_WORK = Query(insert(outbox))
-_FORGET_WORK = Query(
-    delete(outbox).where(outbox.c.submission_id == bindparam("id"), outbox.c.kind == "verify")
-)
+_FORGET_WORK = Query(delete(outbox).where(outbox.c.seq == bindparam("received"), outbox.c.kind == "verify"))
+"""A submission and its work are written under one sequence number, so the work needs no index to be found."""
 _SET_STATE = Query(
     update(submissions)
     .where(submissions.c.submission_id == bindparam("id"))
@@ -94,7 +93,7 @@ async def project(ledger: LedgerWrites, index: Projection, changes: Sequence[Cha
     try:
         await index.project(changes)
         reach(Point.AFTER_PROJECT)
-        await ledger.write(queries.projected([change.seq for change in changes]))
+        await ledger.write(work.projected([change.seq for change in changes]))
     except (IndexUnavailable, LedgerUnavailable):
         return False
     return True
@@ -149,7 +148,7 @@ async def _record(
     )
     state = {"to_state": decision.to_state.value, "to_reason": decision.reason.value}
     await tx.run(_SET_STATE, id=found.submission_id, **state)
-    await tx.run(_FORGET_WORK, id=found.submission_id)
+    await tx.run(_FORGET_WORK, received=found.seq)
     due_at_ms = decision.at_ms + PROJECT_AFTER_MS
     await tx.run(_ADD_WORK, seq=seq, kind="project", **whose, due_at_ms=due_at_ms, tries=0)
 

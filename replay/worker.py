@@ -26,7 +26,7 @@ from rq.worker import WorkerStatus
 from gateway.boards.index import Index
 from gateway.clock import Clock, wall_clock
 from gateway.failpoints import Point, reach
-from gateway.ledger import queries
+from gateway.ledger import work
 from gateway.ledger.records import Lease
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings import Settings
@@ -85,7 +85,7 @@ class Verifier:
         """
         lease_ms = (self._settings.lease_s + self._longest_s() * len(submission_ids)) * 1000
         leases = await self._ledger.write(
-            queries.lease_all(submission_ids, now_ms=self._clock(), lease_ms=lease_ms)
+            work.lease_all(submission_ids, now_ms=self._clock(), lease_ms=lease_ms)
         )
         reach(Point.AFTER_LEASE)
         ours = [lease for lease in leases if lease.submission.board in self._boards]

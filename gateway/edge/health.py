@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
-from gateway.ledger import queries
+from gateway.ledger import queries, work
 from gateway.telemetry import BACKLOG, BACKLOG_AGE, REGISTRY
 from policies.errors import LedgerUnavailable
 
@@ -37,7 +37,7 @@ async def metrics(request: web.Request) -> web.Response:
     """The metrics in Prometheus' text format."""
     edge = request.app[EDGE]
     try:
-        waiting, oldest_ms = await edge.ledger.read(queries.backlog())
+        waiting, oldest_ms = await edge.ledger.read(work.backlog())
     except LedgerUnavailable:
         pass  # the gauges keep their last value; readiness tells of the ledger
     else:

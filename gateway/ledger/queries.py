@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import bindparam, func, insert, or_, select, tuple_
 
 from gateway.ledger.records import (
-    Lease,
-    OutboxRow,
     Receipt,
     ServerKey,
     StoredSubmission,
@@ -21,9 +19,7 @@ from gateway.ledger.records import (
 from gateway.ledger.schema import (
     baselines,
     events,
-    outbox,
     players,
-    recordings,
     server_keys,
     standings,
     submissions,
@@ -103,25 +99,6 @@ _EVENTS = Query(
     .where(events.c.submission_id == bindparam("submission_id"))
     .order_by(events.c.seq)
 )
-_LEASE = Query(
-    update(submissions)
-    .where(
-        _s.submission_id == bindparam("id"),
-        _s.state == State.PENDING.value,
-        _s.lease_until_ms <= bindparam("now_ms"),
-    )
-    .values(attempt=_s.attempt + 1, lease_until_ms=bindparam("until_ms"))
-)
-_RECORDING = Query(select(recordings.c.body).where(recordings.c.digest == bindparam("digest")))
-_REUSED = Query(
-    select(func.count())
-    .select_from(submissions)
-    .where(
-        _s.recording_digest == bindparam("digest"),
-        _s.board == bindparam("board"),
-        _s.seq < bindparam("seq"),
-    )
-)
 _STATE = Query(select(_s.state).where(_s.submission_id == bindparam("submission_id")))
 _SLOT = Query(
     select(*_STANDING_COLUMNS)
@@ -152,19 +129,6 @@ _board_baselines = (
 )
 _BASELINES_FIRST = Query(_board_baselines)
 _BASELINES_PAGE = Query(_board_baselines.where(baselines.c.player > bindparam("after")))
-_DUE = Query(
-    select(outbox)
-    .where(outbox.c.kind == bindparam("kind"), outbox.c.due_at_ms <= bindparam("now_ms"))
-    .order_by(outbox.c.due_at_ms)
-    .limit(bindparam("count"))
-)
-_POSTPONE = Query(
-    update(outbox)
-    .where(outbox.c.seq == bindparam("row_seq"))
-    .values(due_at_ms=bindparam("due"), tries=outbox.c.tries + 1)
-)
-_DONE = Query(delete(outbox).where(and_(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == "project")))
-_BACKLOG = Query(select(func.count(), func.min(outbox.c.due_at_ms)).where(outbox.c.kind == "verify"))
 _ADD_PLAYER = Query(insert(players))
 _PLAYER = Query(select(players.c.name).where(players.c.player == bindparam("player")))
 _ADD_KEY = Query(insert(server_keys))
@@ -228,33 +192,6 @@ def history_of(submission_id: str) -> Operation[list[dict[str, Any]]]:
     return work
 
 
-def lease_all(submission_ids: Sequence[str], *, now_ms: int, lease_ms: int) -> Operation[list[Lease]]:
-    """Leases of those submissions that are pending and in nobody's hands, each with its recording.
-
-    A lease counts an attempt. It ends by itself after `lease_ms`; settlement then compares the attempt.
-    """
-
-    async def work(tx: Transaction) -> list[Lease]:
-        leases = []
-        for submission_id in submission_ids:
-            if await tx.run(_LEASE, id=submission_id, now_ms=now_ms, until_ms=now_ms + lease_ms):
-                found = await load_submission(tx, submission_id)
-                assert found is not None
-                leases.append(await _lease_of(tx, found))
-        return leases
-
-    return work
-
-
-async def _lease_of(tx: Transaction, found: StoredSubmission) -> Lease:
-    if found.recording_digest is None:
-        return Lease(found, None, found.attempt, is_recording_reused=False)
-    digest = found.recording_digest
-    bodies = await tx.rows(_RECORDING, digest=digest)
-    [[earlier]] = await tx.rows(_REUSED, digest=digest, board=found.board, seq=found.seq)
-    return Lease(found, bodies[0][0] if bodies else None, found.attempt, is_recording_reused=earlier > 0)
-
-
 def standings_page(board: str, *, after: tuple[str, str], count: int) -> Operation[list[Standing]]:
     """Standings of a board in the order of (window, player), after such a pair."""
 
@@ -301,45 +238,6 @@ def baselines_page(board: str, *, after: str | None, count: int) -> Operation[li
         query = _BASELINES_FIRST if after is None else _BASELINES_PAGE
         values = {} if after is None else {"after": after}
         return [baseline_from(row) for row in await tx.rows(query, board=board, count=count, **values)]
-
-    return work
-
-
-def due(kind: str, *, now_ms: int, count: int) -> Operation[list[OutboxRow]]:
-    """Outbox rows whose time has come, the longest waiting first."""
-
-    async def work(tx: Transaction) -> list[OutboxRow]:
-        return [OutboxRow(*row) for row in await tx.rows(_DUE, kind=kind, now_ms=now_ms, count=count)]
-
-    return work
-
-
-def postpone(rows: Sequence[OutboxRow], *, until_ms: int) -> Operation[None]:
-    """Makes rows due again at `until_ms`: what was handed over and is never heard of comes back."""
-
-    async def work(tx: Transaction) -> None:
-        for row in rows:
-            await tx.run(_POSTPONE, row_seq=row.seq, due=until_ms)
-
-    return work
-
-
-def projected(seqs: Sequence[int]) -> Operation[None]:
-    """Strikes off the `project` rows of these sequence numbers: the index has them."""
-
-    async def work(tx: Transaction) -> None:
-        for seq in seqs:
-            await tx.run(_DONE, row_seq=seq)
-
-    return work
-
-
-def backlog() -> Operation[tuple[int, int | None]]:
-    """How many submissions wait for a verdict, and since when the oldest is due (ms)."""
-
-    async def work(tx: Transaction) -> tuple[int, int | None]:
-        [[count, oldest]] = await tx.rows(_BACKLOG)
-        return count, oldest
 
     return work
 

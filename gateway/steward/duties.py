@@ -10,7 +10,7 @@ from gateway.boards.index import Index
 from gateway.boards.inspection import Inspection
 from gateway.clock import Clock, wall_clock
 from gateway.failpoints import Point, reach
-from gateway.ledger import queries
+from gateway.ledger import queries, work
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.records import Change, Standing
@@ -80,7 +80,7 @@ class Steward:
         reach(Point.AFTER_DISPATCH)
         handed = [row for job in jobs for row in job]
         until_ms = self._clock() + int(self._settings.redispatch_s * 1000)
-        await self._ledger.write(queries.postpone(handed, until_ms=until_ms))
+        await self._ledger.write(work.postpone(handed, until_ms=until_ms))
         return len(handed)
 
     async def project(self) -> int:
@@ -95,13 +95,13 @@ class Steward:
     async def _due(self, kind: str) -> list[OutboxRow]:
         """Work whose time has come, a slice of it. What belongs to no board of ours is put off."""
         now_ms = self._clock()
-        rows = await self._ledger.read(queries.due(kind, now_ms=now_ms, count=SLICE))
+        rows = await self._ledger.read(work.due(kind, now_ms=now_ms, count=SLICE))
         strange = [row for row in rows if row.board not in self._index.boards]
         if strange:
             _log.warning(
                 Event.DUTY_FAILED, duty=kind, error="no policy", boards=sorted({row.board for row in strange})
             )
-            await self._ledger.write(queries.postpone(strange, until_ms=now_ms + ABSENT_MS))
+            await self._ledger.write(work.postpone(strange, until_ms=now_ms + ABSENT_MS))
         return [row for row in rows if row.board in self._index.boards]
 
     async def _change_of(self, row: OutboxRow) -> Change:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.ledger import queries
+from gateway.ledger import queries, work
 from gateway.ledger.append import append_group
 from gateway.ledger.group import SqliteTransaction, drive
 from gateway.ledger.sqlite import SqliteLedger, schema_statements
@@ -148,9 +148,9 @@ async def test_I12_two_workers_that_finish_one_job_settle_it_once(
 ):
     """The lease counts attempts, and settlement compares: the worker that was overtaken changes nothing."""
     await ledger.append(new_submission("run"))
-    [slow] = await ledger.write(queries.lease_all(["run"], now_ms=NOON_MS, lease_ms=1000))
-    assert [] == await ledger.write(queries.lease_all(["run"], now_ms=NOON_MS + 999, lease_ms=1000))
-    [quick] = await ledger.write(queries.lease_all(["run"], now_ms=NOON_MS + 1000, lease_ms=1000))
+    [slow] = await ledger.write(work.lease_all(["run"], now_ms=NOON_MS, lease_ms=1000))
+    assert [] == await ledger.write(work.lease_all(["run"], now_ms=NOON_MS + 999, lease_ms=1000))
+    [quick] = await ledger.write(work.lease_all(["run"], now_ms=NOON_MS + 1000, lease_ms=1000))
 
     outcomes = await asyncio.gather(
         settle(ledger, Shown(), board, [decision("run", State.REJECTED, attempt=slow.attempt)]),
