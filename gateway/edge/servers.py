@@ -18,7 +18,7 @@ from gateway.edge.server_keys import TrustedServer
 from gateway.edge.signed import SignedRequest, invalid, read_signature
 from gateway.ledger.records import SERVER_CREDENTIAL, NewSubmission, Receipt
 from gateway.settlement import settle, trusted
-from gateway.telemetry import SUBMISSIONS, Event, logger
+from gateway.telemetry import Event, count_submission, logger
 from policies.loader import Board
 from policies.vocabulary import Claim, Reason, State
 from validators.bounds import is_score_possible
@@ -81,8 +81,8 @@ async def signing_server(edge: Edge, signed: SignedRequest) -> TrustedServer | N
 
 def _forbidden_or_invalid(edge: Edge, signed: SignedRequest) -> Problem:
     """A client's valid signature reaches no server's endpoint; anything else is just invalid."""
-    ticket, key = edge.tickets.open(signed.parsed.keyid)
-    if ticket and signatures.verify_hmac_sha256(key, signed.base, signed.parsed.signature):
+    key = edge.tickets.key(signed.parsed.keyid)
+    if signatures.verify_hmac_sha256(key, signed.base, signed.parsed.signature):
         return Problem(ProblemType.SCOPE_FORBIDDEN, "a run's key does not write entries")
     return invalid()
 
@@ -123,8 +123,8 @@ def operation_submission(key_id: str, operation: str) -> str:
 
 def _accepted(receipt: Receipt) -> web.Response:
     outcome = "trusted" if receipt.is_new else "replayed"
-    SUBMISSIONS.labels(receipt.board, outcome).inc()
-    _log.info(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
+    count_submission(receipt.board, outcome)
+    _log.debug(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
     answer = wire.ScoreAccepted(
         submission=receipt.submission_id,
         board=receipt.board,

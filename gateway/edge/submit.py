@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
@@ -23,7 +22,7 @@ from gateway.edge.signed import SignedRequest, invalid, read_signature
 from gateway.edge.tickets import Ticket
 from gateway.ledger import queries
 from gateway.ledger.records import NewSubmission, Receipt
-from gateway.telemetry import SUBMISSIONS, Event, logger
+from gateway.telemetry import Event, count_submission, logger
 from policies.errors import IndexUnavailable
 from policies.loader import Board
 from policies.model import Writes
@@ -42,8 +41,7 @@ OPEN_RECORDING_BYTES: Final = 65_536
 _log = logger()
 
 
-@dataclass(frozen=True, slots=True)
-class _Proven:
+class _Proven(NamedTuple):
     """A submission whose sender is proven: the ticket, the nonce, and the SHA-256 of the body it was sent in."""
 
     ticket: Ticket
@@ -76,16 +74,16 @@ async def _authenticate(edge: Edge, request: web.Request, board: Board, body: by
     """The proven sender. An unknown ticket and a wrong signature are told alike, and cost alike."""
     signed = read_signature(request)
     parsed = signed.parsed
-    ticket, key = edge.tickets.open(parsed.keyid)
-    is_genuine = signatures.verify_hmac_sha256(key, signed.base, parsed.signature)
-    if ticket is None or not is_genuine or parsed.tag is not signatures.Tag.RUN:
+    is_genuine = signatures.verify_hmac_sha256(edge.tickets.key(parsed.keyid), signed.base, parsed.signature)
+    if not is_genuine or parsed.tag is not signatures.Tag.RUN:
         raise await _refusal(edge, signed)
+    ticket = edge.tickets.read(parsed.keyid)
     signatures.check_algorithm(parsed, "hmac-sha256")
     now_ms = edge.clock()
     signatures.check_time(parsed, now_ms / 1000, edge.settings.clock_skew_s)
-    signatures.check_content_digest(signed.content_digest, body)
+    digest = signatures.check_content_digest(signed.content_digest, body)
     _check_ticket(request, ticket, board, now_ms)
-    return _Proven(ticket, parsed.nonce, hashlib.sha256(body).digest())
+    return _Proven(ticket, parsed.nonce, digest)
 
 
 async def _refusal(edge: Edge, signed: SignedRequest) -> Problem:
@@ -203,8 +201,8 @@ def _refuse_other_content(receipt: Receipt, proven: _Proven) -> None:
 
 def _accepted(board: Board, admitted: Admitted, receipt: Receipt) -> web.Response:
     outcome = receipt.state.value if receipt.is_new else "replayed"
-    SUBMISSIONS.labels(receipt.board, outcome).inc()
-    _log.info(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
+    count_submission(receipt.board, outcome)
+    _log.debug(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
     answer = wire.ScoreAccepted(
         submission=receipt.submission_id,
         board=receipt.board,
