@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Final
 
 from aiohttp import web
 from pydantic import BaseModel
@@ -14,18 +14,19 @@ from gateway.ledger.records import StoredSubmission
 from policies.loader import Board
 from policies.vocabulary import State
 
+_JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
+
 WAITING = frozenset({State.RECEIVED, State.PENDING, State.PROMOTED})
 
 
 def json_response(
-    answer: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None
+    answer: BaseModel, *, status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
     """A model as a JSON response."""
     return web.Response(
-        body=answer.model_dump_json().encode(),
+        body=answer.__pydantic_serializer__.to_json(answer),
         status=status,
-        headers=headers,
-        content_type="application/json",
+        headers=_JSON | headers if headers else _JSON,
     )
 
 

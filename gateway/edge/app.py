@@ -14,7 +14,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response
 from gateway.edge.routes import ROUTES
 from gateway.edge.signed import CHALLENGE
-from gateway.telemetry import REQUEST_SECONDS, SUBMISSIONS, Event, logger
+from gateway.telemetry import Event, count_submission, logger, request_seconds
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
 _SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*+"
@@ -48,7 +48,6 @@ def build_app(edge: Edge) -> web.Application:
     for route in ROUTES:
         app.router.add_route(route.method, route.path, route.handler)
     pages.add_pages(app, edge)
-    app.on_response_prepare.append(_mark)
     app.on_shutdown.append(_release_listeners)
     return app
 
@@ -79,14 +78,10 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     except Exception:  # noqa: BLE001 - the loop over requests must live on; each of these is a bug
         _log.exception(Event.BUG, path=request.path)
         response = _refused(request, Problem(ProblemType.INTERNAL))
-    REQUEST_SECONDS.labels(_route_name(request), f"{response.status // 100}xx").observe(
-        time.perf_counter() - started
-    )
+    if not response.prepared:
+        response.headers.update(COMMON_HEADERS)
+    request_seconds(_route_name(request), response.status // 100).observe(time.perf_counter() - started)
     return response
-
-
-async def _mark(_request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(COMMON_HEADERS)
 
 
 async def _release_listeners(app: web.Application) -> None:
@@ -109,10 +104,10 @@ def _check_target(request: web.Request) -> None:
 
 
 def _refused(request: web.Request, problem: Problem) -> web.Response:
-    board = request.match_info.get("board")
+    board = request.match_info.get("board", "")
     is_submission = request.method == "POST" and _route_name(request) in _SUBMITTING
     if is_submission and board in request.app[EDGE].boards:
-        SUBMISSIONS.labels(board, problem.kind.slug).inc()
+        count_submission(board, problem.kind.slug)
     if problem.kind in _CHALLENGED:
         problem.headers = CHALLENGE | problem.headers
     response = problem_response(problem)

@@ -91,6 +91,6 @@ def problem_response(problem: Problem) -> web.Response:
     return web.Response(
         body=orjson.dumps(body | problem.extensions),
         status=kind.status,
-        headers=problem.headers | COMMON_HEADERS | {"Cache-Control": "no-store"},
+        headers=COMMON_HEADERS | problem.headers | {"Cache-Control": "no-store"},
         content_type="application/problem+json",
     )

@@ -19,6 +19,7 @@ from policies.loader import Board
 from policies.model import Rate
 
 Model = TypeVar("Model", bound=BaseModel)
+Body = TypeVar("Body", bytes, bytearray)
 
 ATTEMPTS_LOGGED: Final = Rate(per_minute=60, burst=60)
 """Attempts to moderate without the right to, that one process logs: anybody can get a token to flood the log with."""
@@ -38,6 +39,8 @@ async def read_body(request: web.Request, limit: int) -> bytes:
     if (request.content_length or 0) > limit:
         raise _too_large(limit)
     try:
+        if request.content.is_eof():  # it came with the head, as most do: there is nothing to wait for
+            return _within(request.content.read_nowait(), limit)
         async with asyncio.timeout(request.app[EDGE].settings.body_timeout_s):
             return await _read_within(request, limit)
     except TimeoutError:
@@ -47,14 +50,17 @@ async def read_body(request: web.Request, limit: int) -> bytes:
 
 
 async def _read_within(request: web.Request, limit: int) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
+    body = bytearray()
     async for chunk in request.content.iter_any():
-        size += len(chunk)
-        if size > limit:
-            raise _too_large(limit)
-        chunks.append(chunk)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        body += chunk
+        _within(body, limit)
+    return bytes(body)
+
+
+def _within(body: Body, limit: int) -> Body:
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
 
 
 def _too_large(limit: int) -> Problem:

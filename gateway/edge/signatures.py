@@ -12,11 +12,13 @@ import hashlib
 import hmac
 import re
 from base64 import b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from math import floor
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -48,6 +50,16 @@ _REQUIRED = {
     "nonce": re.compile(r'"[A-Za-z0-9_\-]{16,64}+"'),
     "keyid": re.compile(r'"[!#-\[\]-~]{1,1024}+"'),
 }
+_USUAL_INPUT = re.compile(
+    r"(?P<label>[a-z][a-z0-9]{0,15})=(?P<params>"
+    + re.escape("(" + " ".join(f'"{name}"' for name in COMPONENTS) + ")")
+    + r";created=(?P<created>[1-9][0-9]{0,14});expires=(?P<expires>[1-9][0-9]{0,14})"
+    r';nonce="(?P<nonce>[A-Za-z0-9_-]{16,64})";keyid="(?P<keyid>[A-Za-z0-9_.-]{1,1024})"'
+    r'(?:;alg="(?P<alg>[a-z0-9-]{1,64})")?;tag="(?P<tag>scoregate-(?:run|server))")'
+)
+_USUAL_SIGNATURE = re.compile(
+    r"(?P<label>[a-z][a-z0-9]{0,15})=:(?P<bytes>[A-Za-z0-9+/]{43}=|[A-Za-z0-9+/]{86}==):"
+)
 _FORMS = _REQUIRED | {"tag": re.compile(r'"[a-z\-]++"'), "alg": re.compile(r'"[!#-\[\]-~]{1,64}+"')}
 
 
@@ -65,8 +77,7 @@ class ServerKeyError(ScoregateError):
     """The bytes are not a public key that may sign for a server."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedSignature:
+class ParsedSignature(NamedTuple):
     """One signature as it was claimed: well formed, and not yet verified. Times are unix seconds."""
 
     label: str
@@ -87,6 +98,35 @@ def parse(signature_input: str | None, signature: str | None) -> ParsedSignature
         raise Problem(ProblemType.SIGNATURE_MISSING, "Send Signature-Input and Signature.")
     if signature_input is None or signature is None:
         raise _malformed("Signature-Input and Signature go together.")
+    return _parse_usual(signature_input, signature) or _parse_any(signature_input, signature)
+
+
+def _parse_usual(signature_input: str, signature: str) -> ParsedSignature | None:
+    """The signature of fields that are written as our own clients write them; None for all others.
+
+    One match instead of a parse, a third of its time. It accepts nothing that `_parse_any` does not read alike.
+    """
+    claim, proof = _USUAL_INPUT.fullmatch(signature_input), _USUAL_SIGNATURE.fullmatch(signature)
+    if claim is None or proof is None or claim["label"] != proof["label"]:
+        return None
+    raw = a2b_base64(proof["bytes"])
+    if b2a_base64(raw, newline=False).decode("ascii") != proof["bytes"]:
+        return None
+    return ParsedSignature(
+        claim["label"],
+        COMPONENTS,
+        claim["params"],
+        int(claim["created"]),
+        int(claim["expires"]),
+        claim["nonce"],
+        claim["keyid"],
+        Tag(claim["tag"]),
+        claim["alg"],
+        raw,
+    )
+
+
+def _parse_any(signature_input: str, signature: str) -> ParsedSignature:
     try:
         members = parse_inner_lists(signature_input)
         signatures = parse_byte_sequences(signature)
@@ -173,8 +213,15 @@ def check_time(parsed: ParsedSignature, now_s: float, skew_s: int) -> None:
         raise Problem(ProblemType.SIGNATURE_EXPIRED, detail, server_time=now)
 
 
-def check_content_digest(header: str, body: bytes) -> None:
-    """Refuses a body that is not the one of its Content-Digest (RFC 9530): each digest we know must match."""
+def check_content_digest(header: str, body: bytes) -> bytes:
+    """The SHA-256 of a body that is the one of its Content-Digest (RFC 9530): each digest we know must match."""
+    digest = hashlib.sha256(body).digest()
+    if header != f"sha-256={_byte_sequence(digest)}":
+        _check_digests(header, body)
+    return digest
+
+
+def _check_digests(header: str, body: bytes) -> None:
     try:
         digests = parse_byte_sequences(header)
     except StructuredFieldError as error:

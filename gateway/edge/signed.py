@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
@@ -17,8 +16,7 @@ CHALLENGE: Final = {"WWW-Authenticate": 'Signature realm="scoregate"'}
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
-@dataclass(frozen=True, slots=True)
-class SignedRequest:
+class SignedRequest(NamedTuple):
     """A request's signature, not yet verified, and the bytes it must cover."""
 
     parsed: ParsedSignature

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from gateway.boards.live import StandingChange
 from gateway.edge.context import EDGE
-from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType
 from gateway.edge.reading import board_of
 from gateway.telemetry import LISTENERS
 
@@ -36,7 +36,12 @@ async def stream_standings(request: web.Request) -> web.StreamResponse:
             ProblemType.MALFORMED_REQUEST, "Last-Event-ID: expected the id of an event of this feed"
         )
     response = web.StreamResponse(
-        headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        headers={
+            **COMMON_HEADERS,
+            "Content-Type": "text/event-stream",
+            "Cache-Control": "no-store",
+            "X-Accel-Buffering": "no",
+        }
     )
     await response.prepare(request)
     with LISTENERS.track_inprogress():

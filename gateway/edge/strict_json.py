@@ -32,9 +32,7 @@ def parse(body: bytes) -> Any:
         _refuse("the body has too many objects or arrays")
     try:
         text = body.decode("utf-8")
-        value = json.loads(
-            text, object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_float=_finite
-        )
+        value = _DECODER.decode(text)
     except UnicodeDecodeError:
         _refuse("the body is not UTF-8")
     except (ValueError, RecursionError):
@@ -48,7 +46,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         _refuse("an object has the same key twice")
-    if len(found) > KEY_LIMIT or any(len(key) > KEY_CHARS for key in found):
+    if len(found) > KEY_LIMIT or max(map(len, found), default=0) > KEY_CHARS:
         _refuse("an object has too many keys, or one is too long")
     return found
 
@@ -79,3 +77,8 @@ def _check_text(value: Any) -> None:
 
 def _refuse(detail: str) -> NoReturn:
     raise Problem(ProblemType.MALFORMED_REQUEST, detail)
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_float=_finite
+)
