@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +46,7 @@ class Settings(BaseSettings):
 
     clock_skew_s: Annotated[int, Field(ge=0, le=300)] = 30
     body_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
-    keepalive_timeout_s: Annotated[float, Field(gt=0, le=300)] = 15.0
+    keepalive_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
     redis_timeout_ms: Annotated[int, Field(ge=10, le=10_000)] = 250
     ledger_queue: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
     connections_per_address: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
@@ -66,7 +67,11 @@ class Settings(BaseSettings):
     @field_validator("hosts", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+        return (
+            tuple(part.strip() for part in value.split(",") if part.strip())
+            if isinstance(value, str)
+            else value
+        )
 
     @property
     def ledger_path(self) -> Path:
@@ -88,7 +93,7 @@ class Settings(BaseSettings):
         host, _, port = self.bind.rpartition(":")
         return host.strip("[]"), int(port)
 
-    @property
+    @cached_property
     def allowed_hosts(self) -> frozenset[str]:
         """Authorities this deployment answers to (RFC 9421's `@authority`, lower case)."""
         if self.hosts:

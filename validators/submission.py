@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from policies.vocabulary import Claim
 from validators.baseline import EMPTY, Baseline
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(NamedTuple):
     """A claim for one run, with the facts of its ticket. Times are Unix milliseconds of our own clock."""
 
     submission_id: str

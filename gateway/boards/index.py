@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 
@@ -17,6 +17,9 @@ from gateway.records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable
 from policies.model import Order
 from policies.vocabulary import State
+
+PEND_LINGER_S: Final = 0.005
+"""How long notes of committed submissions gather before they are sent; nobody waits for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,7 @@ class Page:
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pend:
+class Pend(NamedTuple):
     """A committed submission whose run is over: to be seen as pending, or as decided already where it was so at once."""
 
     submission_id: str
@@ -59,11 +61,11 @@ class BoardIndex:
         self._pend = Script(client, "pend")
         self._page = Script(client, "page")
         self._around = Script(client, "around")
-        self._pends: Batcher[Pend, bool] = Batcher(self._send_pends)
+        self._pends: Batcher[Pend, bool] = Batcher(self._send_pends, linger_s=PEND_LINGER_S)
 
     def pend(self, pend: Pend) -> None:
         """Has the submission noted with the next batch; the reconciler notes what is pending if that fails."""
-        self._pends.ask(pend)
+        self._pends.tell(pend)
 
     async def drained(self) -> None:
         """Returns once every batch is sent."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
@@ -40,7 +39,9 @@ def append_group(connection: sqlite3.Connection, group: Sequence[NewSubmission])
         if known is None:
             fresh.append(new)
             known = _receipt_of(new)
-            stored[known.submission_id] = replace(known, is_new=False)
+            stored[known.submission_id] = known
+        elif known.is_new:
+            known = known._replace(is_new=False)
         receipts.append(known)
     if fresh:
         _insert_all(connection, fresh)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.records import StoredBaseline
 from policies.vocabulary import Claim, Finding, Reason, Severity, State
@@ -16,8 +16,7 @@ SERVER_CREDENTIAL = "server:"
 """Prefix of the credential of a trusted server's write; what follows is the key id."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewSubmission:
+class NewSubmission(NamedTuple):
     """A judged submission on its way into the ledger, all in one commit with its event and its outbox row."""
 
     submission: Submission
@@ -31,8 +30,7 @@ class NewSubmission:
     policy_digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """The ledger's answer to an append: what stands there under this id, and whether this append put it there."""
 
     submission_id: str

@@ -163,7 +163,6 @@ outbox = Table(
     _required("due_at_ms", Int64),
     _required("tries", Int64),
     Index("outbox_due", "kind", "due_at_ms"),
-    Index("outbox_of_submission", "submission_id"),
     sqlite_strict=True,
 )
 
