@@ -1,11 +1,11 @@
 """Signed submissions per second through the whole edge, beside a bare aiohttp POST echo in the same run.
 
-    python -m bench.edge [--seconds 8] [--connections 128]
+    python -m bench.edge [--seconds 8] [--connections 256]
 
 One edge process with everything on (limits, ledger commit, index), one Valkey, no worker. The load is `wrk` (Debian
-package) with requests signed beforehand, since a Python client would cost more than the server. The server has one
-core to itself; wrk and Valkey share the other. Rounds alternate, the median of each is compared. Prints requests per
-second, p50 and p99, and CPU seconds per process; its last line is `ratio R`.
+package) with requests signed beforehand, since a Python client would cost more than the server; each is a real run of
+the game with a ticket, a player and a recording of its own. Rounds alternate, and the median of each side is compared.
+Prints requests per second, p50 and p99, and CPU seconds per process; its last line is `ratio R`.
 """
 
 from __future__ import annotations
@@ -28,22 +28,25 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import uvloop
 from aiohttp import web
 from ruamel.yaml import YAML
+from scoregate_client import encode_recording
 
+from examples.arcade.players import Arcade, Played, play
 from gateway.edge.signatures import Draft, sign_hmac_sha256
 from gateway.edge.tickets import Ticket, Tickets, new_run_id
 from gateway.settings import Settings, bundled_policies
 from gateway.wiring import keyring_of, load_policies
+from policies.loader import Simulator
 from tests.support.harness import free_port
 from tests.support.valkey import running_valkey
 
-SERVER_CORE, LOAD_CORE = "0", "1"
-RECORDING_BYTES = 1_200
-"""A run of about half a minute: some 200 changes of input and 30 checkpoints."""
+PLAYED = 48
+"""Real runs of the game that the requests are made of; each request then gets a recording of its own."""
 
 _WRK_SCRIPT = """
 local requests, at = {}, 0
@@ -79,7 +82,6 @@ def main() -> None:
     if not shutil.which("wrk"):
         sys.exit("bench.edge needs wrk: apt-get install wrk")
     with tempfile.TemporaryDirectory(prefix="sgb-") as folder, running_valkey() as valkey:
-        os.sched_setaffinity(valkey.pid, {int(LOAD_CORE)})
         bench = Bench(Path(folder), valkey.url, valkey.pid, arguments)
         rounds = [(bench.bare(), bench.edge(number)) for number in range(arguments.rounds)]
     _report(rounds)
@@ -88,7 +90,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=int, default=6, help="length of each round")
-    parser.add_argument("--connections", type=int, default=128)
+    parser.add_argument("--connections", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--requests-per-second", type=int, default=8_000, help="signed beforehand, for each second"
@@ -145,7 +147,7 @@ class Bench:
         """A file of whole HTTP requests, each for a run and a player of its own."""
         count = self._arguments.requests_per_second * self._arguments.seconds
         tickets, board = Tickets(keyring_of(settings)), load_policies(settings)["arcade"]
-        simulator = bytes.fromhex(board.simulators["arcade-1"].digest.removeprefix("sha256:"))
+        simulator = board.simulators["arcade-1"]
         path = self._folder / "requests"
         with path.open("wb") as file:
             for number in range(count):
@@ -157,7 +159,7 @@ class Bench:
         arguments = self._arguments
         before = self._cpu(pid)
         command = [
-            *("taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{arguments.connections}"),
+            *("wrk", "-t1", f"-c{arguments.connections}"),
             *(f"-d{arguments.seconds}s", "--latency", "-s", str(self._folder / "load.lua")),
             f"http://127.0.0.1:{port}",
         ]
@@ -185,25 +187,33 @@ def _write_policy(folder: Path) -> None:
         yaml.dump(policy, file)
 
 
-def _request(tickets: Tickets, simulator: bytes, authority: str, number: int) -> bytes:
+@lru_cache(maxsize=1)
+def _played(module: Path) -> list[Played]:
+    """Runs as people of middling skill play them, twenty seconds or so each."""
+    arcade = Arcade(module)
+    return [play(arcade, seed, 0.5, random.Random(seed), 1_200) for seed in range(PLAYED)]
+
+
+def _request(tickets: Tickets, simulator: Simulator, authority: str, number: int) -> bytes:
     now_ms = int(time.time() * 1000)
-    ticks = random.randint(600, 2400)
+    played = _played(simulator.path)[number % PLAYED]
     ticket = Ticket(
         run=new_run_id(now_ms),
         board="arcade",
-        player=f"p{number:08d}",
+        player=f"p{number:020d}",
         build="arcade-1",
-        simulator=simulator,
+        simulator=bytes.fromhex(simulator.digest.removeprefix("sha256:")),
         seed=secrets.randbits(63),
         issued_at_ms=now_ms - 60_000,
         expires_at_ms=now_ms + 3_600_000,
     )
     keyid, key = tickets.issue(ticket)
+    recording = encode_recording(played.inputs, [*played.checkpoints[:-1], secrets.randbits(64)], 60)
     claim = {
-        "score": random.randrange(0, 3000, 10),
-        "ticks": ticks,
-        "stats": {"motes": 10, "near_misses": 5, "best_combo": 3},
-        "recording": b64encode(random.randbytes(RECORDING_BYTES)).decode(),
+        "score": played.score,
+        "ticks": played.ticks,
+        "stats": dict(played.stats),
+        "recording": b64encode(recording).decode(),
     }
     body, path = json.dumps(claim).encode(), "/v1/boards/arcade/scores"
     created = now_ms // 1000
@@ -219,18 +229,13 @@ def _request(tickets: Tickets, simulator: bytes, authority: str, number: int) ->
         "scoregate-run",
     )
     headers = {"Host": authority, "Content-Type": "application/json", "Content-Length": str(len(body))}
-    lines = [
-        f"POST {path} HTTP/1.1",
-        *(f"{k}: {v}" for k, v in (headers | sign_hmac_sha256(key, draft)).items()),
-    ]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+    lines = [f"{name}: {value}" for name, value in (headers | sign_hmac_sha256(key, draft)).items()]
+    return "\r\n".join([f"POST {path} HTTP/1.1", *lines]).encode() + b"\r\n\r\n" + body
 
 
 @contextmanager
 def _server(command: list[str], environment: dict[str, str], port: int) -> Iterator[int]:
-    process = subprocess.Popen(
-        ["taskset", "-c", SERVER_CORE, *command], env=os.environ | environment, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(command, env=os.environ | environment, stderr=subprocess.DEVNULL)
     try:
         _await_port(port)
         yield process.pid
