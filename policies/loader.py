@@ -17,7 +17,6 @@ from ruamel.yaml.error import MarkedYAMLError
 from policies.errors import PolicyError
 from policies.model import Policy
 
-
 _PLAIN = {"missing": "this setting is missing", "extra_forbidden": "there is no such setting"}
 """Our words for pydantic's, where a game developer would not know what an input is."""
 

@@ -22,6 +22,8 @@ MAGIC = b"SGR1"
 WORD_LIMIT = 2**32
 """One more than the largest input word, length or interval."""
 VARINT_BYTES = 5
+CONTINUES = 0x80
+"""The bit of a varint's byte that says another one follows (LEB128)."""
 """Bytes of the longest varint of a 32-bit number: ceil(32 / 7)."""
 CHECKPOINT_BYTES = 8
 
@@ -113,7 +115,7 @@ def _read_varint(data: bytes, at: int, name: str) -> tuple[int, int]:
 
 def _varints(data: bytes) -> list[int]:
     """All the numbers that `data` consists of. Bytes below 0x80 between longer ones are their own numbers."""
-    if data[-1] >= 0x80:  # before the search, which would try every start of an endless number
+    if data[-1] >= CONTINUES:  # before the search, which would try every start of an endless number
         raise RecordingError("its last run is cut short")
     numbers: list[int] = []
     at = 0
@@ -136,8 +138,8 @@ def _number(token: bytes) -> int:
 
 def _varint(value: int) -> bytes:
     head = bytearray()
-    while value >= 0x80:
-        head.append(value & 0x7F | 0x80)
+    while value >= CONTINUES:
+        head.append(value & 0x7F | CONTINUES)
         value >>= 7
     head.append(value)
     return bytes(head)

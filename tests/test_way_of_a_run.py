@@ -17,7 +17,9 @@ async def test_an_honest_run_reaches_the_board(harness: Harness, sandbox: Sandbo
     assert 1 == await harness.verify(run.id, sandbox=sandbox)
     assert "promoted" == await harness.state_of(run.id)
     page = (await harness.get("/v1/boards/arcade/entries")).body
-    assert [(1, run.player, claim["score"])] == [(e["rank"], e["player"], e["score"]) for e in page["entries"]]
+    assert [(1, run.player, claim["score"])] == [
+        (e["rank"], e["player"], e["score"]) for e in page["entries"]
+    ]
 
 
 async def test_an_edited_score_is_rejected_by_the_replay(harness: Harness, sandbox: Sandbox):

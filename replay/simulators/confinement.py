@@ -29,6 +29,7 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_NEWIPC = 0x1000_0000, 0x4000_0000, 0x0800_0000
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 444, 446
 _LANDLOCK_VERSION_FLAG = 1
+_TCP_SINCE, _SCOPES_SINCE = 4, 6
 _SIGKILL = 9
 
 
@@ -84,13 +85,18 @@ def _leave_network(libc: ctypes.CDLL) -> None:
         libc.unshare(_CLONE_NEWNET | _CLONE_NEWIPC)
 
 
+def _fields_of(version: int) -> int:
+    """How many fields a ruleset has: files, then TCP, then scopes."""
+    return 1 + (version >= _TCP_SINCE) + (version >= _SCOPES_SINCE)
+
+
 def _leave_files(libc: ctypes.CDLL) -> None:
     """Denies all files by path; and TCP and signals to others where the kernel can (Landlock ABI 4, 6)."""
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION_FLAG)
     if version < 1:
         return
     file_rights = {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)
-    fields = (2**file_rights - 1, 0b11, 0b11)[: 3 if version >= 6 else 2 if version >= 4 else 1]
+    fields = (2**file_rights - 1, 0b11, 0b11)[: _fields_of(version)]
     rules = struct.pack(f"<{len(fields)}Q", *fields)
     ruleset = libc.syscall(_LANDLOCK_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), 0)
     if ruleset >= 0:

@@ -161,7 +161,9 @@ class Child:
         self._sequence = 0
         self._owner = os.getpid()
         self._process = _start(command)
-        assert self._process.stdin and self._process.stdout and self._process.stderr
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
         self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
         self._stderr = self._process.stderr.fileno()
         for descriptor in (self._stdin, self._stdout, self._stderr):
