@@ -36,6 +36,7 @@ from gateway.telemetry import Event, logger
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.errors import ScoregateError
 from policies.loader import Board, Simulator
+from policies.model import Order
 from policies.vocabulary import Finding, Reason, Severity, State, Verdict, VerdictKind
 from replay.simulators import Simulators
 from replay.simulators.sandbox import Sandbox
@@ -115,7 +116,7 @@ class Verifier:
         if lease.attempt > self._settings.verify_attempts:
             return self._decision(lease, State.HELD, Reason.ATTEMPTS_EXHAUSTED, {})
         verdict = self._verdict(lease)
-        judgement = judge_verdict(verdict, (*found.findings, *_reuse(lease)))
+        judgement = judge_verdict(verdict, (*found.findings, *self._reuse(lease)))
         _log.info(Event.VERDICT, submission=found.submission_id, verdict=verdict.kind, reason=verdict.reason)
         return self._decision(lease, judgement.state, judgement.reason, _evidence(verdict, lease))
 
@@ -140,6 +141,18 @@ class Verifier:
             return Verdict(VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_MISSING, found.simulator, engine)
         return verify(found.claim, lease.recording, found.seed, replay, simulator, self._simulators)
 
+    def _reuse(self, lease: Lease) -> tuple[Finding, ...]:
+        """A flag for a recording that was sent before, unless it is worth nothing.
+
+        A run that ends before its first checkpoint has nothing of its seed in it: two players who give up at once have
+        the same recording, and neither stole it.
+        """
+        policy = self._boards[lease.submission.board].policy
+        least = policy.score.maximum if policy.order is Order.ASCENDING else policy.score.minimum
+        if not lease.is_recording_reused or lease.submission.claim.score == least:
+            return ()
+        return (Finding(Reason.RECORDING_REUSED, Severity.FLAG, 1, "a recording of its own"),)
+
     def _longest_s(self) -> int:
         """The most that one re-simulation may take on any board, in whole seconds."""
         budgets = [
@@ -152,12 +165,6 @@ def _simulator_of(board: Board, build: str, digest: str) -> Simulator | None:
     """The installed simulator of the ticket's build, if it is the very one the ticket was issued for."""
     simulator = board.simulators.get(build)
     return simulator if simulator and simulator.digest == digest else None
-
-
-def _reuse(lease: Lease) -> tuple[Finding, ...]:
-    if not lease.is_recording_reused:
-        return ()
-    return (Finding(Reason.RECORDING_REUSED, Severity.FLAG, 1, "a recording of its own"),)
 
 
 def _evidence(verdict: Verdict, lease: Lease) -> dict[str, int | str | None]:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
+from scoregate_client import encode_recording
+
 from replay.simulators.sandbox import Sandbox
 from tests.support.harness import Harness
+
+GIVE_UP = 32
+"""An input word with a bit that the game has no button for: it ends the run on that tick."""
 
 
 async def test_an_honest_run_reaches_the_board(harness: Harness, sandbox: Sandbox):
@@ -32,3 +39,19 @@ async def test_an_edited_score_is_rejected_by_the_replay(harness: Harness, sandb
     assert 202 == accepted.status
     assert "rejected" == await harness.state_of(run.id)
     assert [] == (await harness.get("/v1/boards/arcade/entries")).body["entries"]
+
+
+async def test_two_players_who_give_up_at_once_are_both_believed(harness: Harness, sandbox: Sandbox):
+    """Doing nothing twice gives the same bytes, and is no theft: there is nothing to steal."""
+    recording = encode_recording([GIVE_UP], [], 60)
+    nothing = {
+        "score": 0,
+        "ticks": 1,
+        "stats": {"motes": 0, "near_misses": 0, "best_combo": 0},
+        "recording": b64encode(recording).decode(),
+    }
+    runs = [await harness.open_run() for _ in range(2)]
+    for run in runs:
+        assert 202 == (await harness.submit(run, nothing)).status
+        await harness.verify(run.id, sandbox=sandbox)
+    assert ["promoted", "promoted"] == [await harness.state_of(run.id) for run in runs]
