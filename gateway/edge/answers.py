@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
@@ -10,11 +12,16 @@ from pydantic import BaseModel
 from gateway.boards.index import Entry, Page
 from gateway.clock import rfc3339
 from gateway.edge import wire
-from gateway.ledger.records import StoredSubmission
+from gateway.ledger.records import Receipt, StoredSubmission
+from gateway.telemetry import Event, count_submission, logger
 from policies.loader import Board
 from policies.vocabulary import State
 
 _JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
+
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+_log = logger()
 
 WAITING = frozenset({State.RECEIVED, State.PENDING, State.PROMOTED})
 
@@ -28,6 +35,24 @@ def json_response(
         status=status,
         headers=_JSON | headers if headers else _JSON,
     )
+
+
+def score_accepted(
+    receipt: Receipt, state: State, *, outcome: str, headers: Mapping[str, str] = NO_HEADERS
+) -> web.Response:
+    """The 202 of a durable submission, counted by its outcome; the same for a resend, which says that it is one."""
+    outcome = outcome if receipt.is_new else "replayed"
+    count_submission(receipt.board, outcome)
+    _log.debug(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
+    answer = wire.ScoreAccepted(
+        submission=receipt.submission_id,
+        board=receipt.board,
+        player=receipt.player,
+        score=receipt.score,
+        state=state.value,
+    )
+    replayed = {} if receipt.is_new else {"Idempotency-Replayed": "true"}
+    return json_response(answer, status=202, headers={**headers, **replayed})
 
 
 def board_info(board: Board) -> wire.BoardInfo:

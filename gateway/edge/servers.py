@@ -9,16 +9,16 @@ from typing import Final
 from aiohttp import web
 
 from gateway.edge import signatures, wire
-from gateway.edge.answers import json_response
+from gateway.edge.answers import score_accepted
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, parse_body, read_body
 from gateway.edge.runs import SMALL_BODY
 from gateway.edge.server_keys import TrustedServer
 from gateway.edge.signed import SignedRequest, invalid, read_signature
-from gateway.ledger.records import SERVER_CREDENTIAL, NewSubmission, Receipt
+from gateway.ledger.records import SERVER_CREDENTIAL, NewSubmission
 from gateway.settlement import settle, trusted
-from gateway.telemetry import Event, count_submission, logger
+from gateway.telemetry import logger
 from policies.loader import Board
 from policies.vocabulary import Claim, Reason, State
 from validators.bounds import is_score_possible
@@ -49,7 +49,7 @@ async def write_entry(request: web.Request) -> web.Response:
     await settle(
         edge.ledger, edge.index, board, [trusted(receipt.submission_id, new.credential, edge.clock())]
     )
-    return _accepted(receipt)
+    return score_accepted(receipt, State.PROMOTED, outcome="trusted")
 
 
 async def _authenticate(
@@ -119,18 +119,3 @@ def operation_submission(key_id: str, operation: str) -> str:
     """The submission id of a server's operation: the same operation always has the same one."""
     digest = hashlib.sha256(f"{key_id}\0{operation}".encode()).digest()
     return "op" + base64.b32encode(digest[:15]).decode().lower()
-
-
-def _accepted(receipt: Receipt) -> web.Response:
-    outcome = "trusted" if receipt.is_new else "replayed"
-    count_submission(receipt.board, outcome)
-    _log.debug(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
-    answer = wire.ScoreAccepted(
-        submission=receipt.submission_id,
-        board=receipt.board,
-        player=receipt.player,
-        score=receipt.score,
-        state=State.PROMOTED.value,
-    )
-    headers = {} if receipt.is_new else {"Idempotency-Replayed": "true"}
-    return json_response(answer, status=202, headers=headers)

@@ -12,7 +12,7 @@ from aiohttp import web
 from gateway.boards.admission import Admission, Admitted, Asking
 from gateway.boards.index import Pend
 from gateway.edge import signatures, wire
-from gateway.edge.answers import json_response
+from gateway.edge.answers import score_accepted
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.limits import rate_limit_headers, refuse_limited
 from gateway.edge.problems import Problem, ProblemType
@@ -22,7 +22,7 @@ from gateway.edge.signed import SignedRequest, invalid, read_signature
 from gateway.edge.tickets import Ticket
 from gateway.ledger import queries
 from gateway.ledger.records import NewSubmission, Receipt
-from gateway.telemetry import Event, count_submission, logger
+from gateway.telemetry import Event, logger
 from policies.errors import IndexUnavailable
 from policies.loader import Board
 from policies.model import Writes
@@ -62,7 +62,8 @@ async def submit_score(request: web.Request) -> web.Response:
         receipt = await edge.ledger.append(new)
         _pend(edge, new, receipt)
     _refuse_other_content(receipt, proven)
-    return _accepted(board, admitted, receipt)
+    left = rate_limit_headers(board.policy.limits.player, admitted.left)
+    return score_accepted(receipt, receipt.state, outcome=receipt.state.value, headers=left)
 
 
 def body_limit(board: Board) -> int:
@@ -197,20 +198,3 @@ def _refuse_other_content(receipt: Receipt, proven: _Proven) -> None:
     if receipt.nonce == proven.nonce:
         raise Problem(ProblemType.NONCE_REUSED)
     raise Problem(ProblemType.RUN_ALREADY_SUBMITTED)
-
-
-def _accepted(board: Board, admitted: Admitted, receipt: Receipt) -> web.Response:
-    outcome = receipt.state.value if receipt.is_new else "replayed"
-    count_submission(receipt.board, outcome)
-    _log.debug(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
-    answer = wire.ScoreAccepted(
-        submission=receipt.submission_id,
-        board=receipt.board,
-        player=receipt.player,
-        score=receipt.score,
-        state=receipt.state.value,
-    )
-    headers = dict(rate_limit_headers(board.policy.limits.player, admitted.left))
-    if not receipt.is_new:
-        headers["Idempotency-Replayed"] = "true"
-    return json_response(answer, status=202, headers=headers)

@@ -130,7 +130,6 @@ _board_baselines = (
 _BASELINES_FIRST = Query(_board_baselines)
 _BASELINES_PAGE = Query(_board_baselines.where(baselines.c.player > bindparam("after")))
 _ADD_PLAYER = Query(insert(players))
-_PLAYER = Query(select(players.c.name).where(players.c.player == bindparam("player")))
 _ADD_KEY = Query(insert(server_keys))
 _KEYS = Query(select(server_keys.c.key_id, server_keys.c.public_key, server_keys.c.boards))
 _PROBE = Query(select(func.coalesce(func.max(events.c.seq), 0)))
@@ -247,16 +246,6 @@ def add_player(player: str, name: str, *, now_ms: int) -> Operation[None]:
 
     async def work(tx: Transaction) -> None:
         await tx.run(_ADD_PLAYER, player=player, name=name, created_at_ms=now_ms)
-
-    return work
-
-
-def player_name(player: str) -> Operation[str | None]:
-    """The display name of a player, or None for one we have never named."""
-
-    async def work(tx: Transaction) -> str | None:
-        rows = await tx.rows(_PLAYER, player=player)
-        return str(rows[0][0]) if rows else None
 
     return work
 
