@@ -71,7 +71,7 @@ def _receipt_of(new: NewSubmission) -> Receipt:
 def _insert_all(connection: sqlite3.Connection, fresh: Sequence[NewSubmission]) -> None:
     first = connection.execute("SELECT coalesce(max(seq), 0) + 1 FROM events").fetchone()[0]
     numbered = list(enumerate(fresh, start=first))
-    kept = [(new.recording_digest, new.recording) for new in fresh if new.recording is not None]
+    kept = [(new.recording_digest, new.recording, seq) for seq, new in numbered if new.recording is not None]
     _insert(connection, recordings, kept)
     _insert(connection, submissions, [_submission_row(seq, new) for seq, new in numbered])
     _insert(connection, events, [_event_row(seq, new) for seq, new in numbered])

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.sqlite import insert
 
 from gateway.ledger.records import StoredSubmission, baseline_from, sums_from
-from gateway.ledger.schema import baselines, players, standings, submissions
+from gateway.ledger.schema import baselines, is_in, players, standings, submissions
 from gateway.ledger.transaction import Query, Transaction
 from gateway.records import Standing, StoredBaseline
 from policies.model import Operator, Order, Policy
@@ -121,7 +121,7 @@ def _counting(operator: Operator, order: Order) -> Query:
         .where(
             _s.board == bindparam("board"),
             _s.player == bindparam("player"),
-            _s.state == State.PROMOTED.value,
+            is_in(State.PROMOTED),
             _s.received_at_ms >= bindparam("begin"),
             _s.received_at_ms < bindparam("end"),
         )

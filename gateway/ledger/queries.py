@@ -19,6 +19,7 @@ from gateway.ledger.records import (
 from gateway.ledger.schema import (
     baselines,
     events,
+    is_in,
     players,
     server_keys,
     standings,
@@ -74,13 +75,13 @@ _RECEIPT = Query(
 )
 _HELD = Query(
     select(*_SUBMISSION_COLUMNS)
-    .where(_s.state == State.HELD.value, _s.board == bindparam("board"), _s.seq > bindparam("after"))
+    .where(is_in(State.HELD), _s.board == bindparam("board"), _s.seq > bindparam("after"))
     .order_by(_s.seq)
     .limit(bindparam("count"))
 )
 _PENDING = Query(
     select(_s.seq, _s.submission_id, _s.player, _s.received_at_ms)
-    .where(_s.board == bindparam("board"), _s.state == State.PENDING.value, _s.seq > bindparam("after"))
+    .where(is_in(State.PENDING), _s.board == bindparam("board"), _s.seq > bindparam("after"))
     .order_by(_s.seq)
     .limit(bindparam("count"))
 )

@@ -2,7 +2,7 @@
 
 `events`, `recordings`, and the facts of `submissions` are written once. `state`, `reason`, `attempt` and
 `lease_until_ms` of a submission, like `standings` and `baselines`, are folds of the events, kept beside them.
-All times are Unix milliseconds. The sums of a baseline are decimal text: squares of scores need 106 bits and more, and
+All times are Unix milliseconds. `first_seq` of a recording is the event it first came with. The sums of a baseline are decimal text: squares of scores need 106 bits and more, and
 only whole numbers forget a revoked score without a trace.
 """
 
@@ -14,14 +14,18 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    ColumnElement,
     Index,
     Integer,
     LargeBinary,
     MetaData,
     Table,
     Text,
+    literal_column,
     text,
 )
+
+from policies.vocabulary import State
 
 SCHEMA_VERSION: Final = 1
 """Raised with every change of a table; a ledger of another version is refused, not guessed at."""
@@ -33,6 +37,12 @@ Int64 = BigInteger().with_variant(Integer, "sqlite")
 
 def _required(name: str, kind: object, **options: object) -> Column[object]:
     return Column(name, kind, nullable=False, **options)  # type: ignore[arg-type]
+
+
+def _index_of_state(state: State, *columns: str) -> Index:
+    """An index of the submissions in one state alone: what is appended then costs the others nothing."""
+    where = text(f"state = '{state.value}'")
+    return Index(f"submissions_{state.value}", *columns, sqlite_where=where, postgresql_where=where)
 
 
 players = Table(
@@ -61,6 +71,7 @@ recordings = Table(
     metadata,
     Column("digest", LargeBinary, primary_key=True),
     _required("body", LargeBinary),
+    _required("first_seq", Int64),
     sqlite_strict=True,
 )
 
@@ -92,15 +103,9 @@ submissions = Table(
     CheckConstraint(
         "score BETWEEN -9007199254740991 AND 9007199254740991", name="score_is_exact_as_a_double"
     ),
-    Index("submissions_of_slot", "board", "player", "state"),
-    Index(
-        "submissions_held",
-        "board",
-        "seq",
-        sqlite_where=text("state = 'held'"),
-        postgresql_where=text("state = 'held'"),
-    ),
-    Index("submissions_by_recording", "recording_digest"),
+    _index_of_state(State.PENDING, "board", "seq"),
+    _index_of_state(State.HELD, "board", "seq"),
+    _index_of_state(State.PROMOTED, "board", "player", "received_at_ms"),
     sqlite_strict=True,
 )
 
@@ -165,6 +170,12 @@ outbox = Table(
     Index("outbox_due", "kind", "due_at_ms"),
     sqlite_strict=True,
 )
+
+
+def is_in(state: State) -> ColumnElement[bool]:
+    """Whether a submission is in a state; the state is written out and not bound, or its index would not be used."""
+    return submissions.c.state == literal_column(f"'{state.value}'")
+
 
 _FACTS = tuple(
     column.name

@@ -23,15 +23,8 @@ _LEASE = Query(
     )
     .values(attempt=_s.attempt + 1, lease_until_ms=bindparam("until_ms"))
 )
-_RECORDING = Query(select(recordings.c.body).where(recordings.c.digest == bindparam("digest")))
-_REUSED = Query(
-    select(func.count())
-    .select_from(submissions)
-    .where(
-        _s.recording_digest == bindparam("digest"),
-        _s.board == bindparam("board"),
-        _s.seq < bindparam("seq"),
-    )
+_RECORDING = Query(
+    select(recordings.c.body, recordings.c.first_seq).where(recordings.c.digest == bindparam("digest"))
 )
 _DUE = Query(
     select(outbox)
@@ -69,10 +62,8 @@ def lease_all(submission_ids: Sequence[str], *, now_ms: int, lease_ms: int) -> O
 async def _lease_of(tx: Transaction, found: StoredSubmission) -> Lease:
     if found.recording_digest is None:
         return Lease(found, None, found.attempt, is_recording_reused=False)
-    digest = found.recording_digest
-    bodies = await tx.rows(_RECORDING, digest=digest)
-    [[earlier]] = await tx.rows(_REUSED, digest=digest, board=found.board, seq=found.seq)
-    return Lease(found, bodies[0][0] if bodies else None, found.attempt, is_recording_reused=earlier > 0)
+    [[body, first_seq]] = await tx.rows(_RECORDING, digest=found.recording_digest)
+    return Lease(found, body, found.attempt, is_recording_reused=first_seq < found.seq)
 
 
 def due(kind: str, *, now_ms: int, count: int) -> Operation[list[OutboxRow]]:
