@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final, TypeVar
 
 from sqlalchemy.dialects import sqlite as dialect
@@ -53,8 +53,7 @@ class SqliteLedger:
         self._path = path
         self._queue_limit = queue_limit
         self._busy_timeout_s = busy_timeout_s
-        self._queue: deque[Write] = deque()
-        self._has_work = threading.Condition()
+        self._queue: SimpleQueue[Write | None] = SimpleQueue()
         self._is_closing = False
         self._writer: threading.Thread | None = None
         self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ledger-read")
@@ -79,9 +78,8 @@ class SqliteLedger:
 
     async def close(self) -> None:
         """Commits what is queued, then closes."""
-        with self._has_work:
-            self._is_closing = True
-            self._has_work.notify()
+        self._is_closing = True
+        self._queue.put(None)
         loop = asyncio.get_running_loop()
         if self._writer:
             await loop.run_in_executor(None, self._writer.join)
@@ -114,11 +112,9 @@ class SqliteLedger:
             raise  # a wrong statement is our bug, not the ledger's absence
 
     def _enqueue(self, write: Write) -> None:
-        with self._has_work:
-            if self._is_closing or len(self._queue) >= self._queue_limit:
-                raise LedgerOverloaded
-            self._queue.append(write)
-            self._has_work.notify()
+        if self._is_closing or self._queue.qsize() >= self._queue_limit:
+            raise LedgerOverloaded
+        self._queue.put(write)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -153,17 +149,23 @@ class SqliteLedger:
             return drive(work(SqliteTransaction(connection)))
 
     def _write_groups(self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop) -> None:
+        is_last = False
         with closing(connection):
-            while group := self._next_group():
-                outcomes = commit_group(connection, group, self._busy_timeout_s)
+            while not is_last:
+                group, is_last = self._next_group()
+                outcomes = commit_group(connection, group, self._busy_timeout_s) if group else []
                 with suppress(RuntimeError):  # the loop is closed: nobody waits for the answers any more
                     loop.call_soon_threadsafe(_answer, outcomes)
 
-    def _next_group(self) -> list[Write]:
-        with self._has_work:
-            while not self._queue and not self._is_closing:
-                self._has_work.wait()
-            return [self._queue.popleft() for _ in range(min(len(self._queue), GROUP_LIMIT))]
+    def _next_group(self) -> tuple[list[Write], bool]:
+        """What has gathered, waited for if it is nothing, and whether it is the last: None closes the queue."""
+        write, group = self._queue.get(), []
+        while write is not None:
+            group.append(write)
+            if len(group) == GROUP_LIMIT or self._queue.empty():
+                return group, False
+            write = self._queue.get()
+        return group, True
 
 
 def schema_statements() -> Iterator[str]:

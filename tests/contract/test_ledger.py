@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from gateway.ledger import queries
+from gateway.ledger.group import Write
 from gateway.ledger.records import NewSubmission
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.transaction import Query, Transaction
@@ -58,13 +59,13 @@ def commits(ledger: SqliteLedger) -> list[int]:
     sizes: list[int] = []
     taken = ledger._next_group
 
-    def counted() -> list[object]:
-        group = taken()
+    def counted() -> tuple[list[Write], bool]:
+        group, is_last = taken()
         if group:
             sizes.append(len(group))
-        return group  # type: ignore[return-value]
+        return group, is_last
 
-    ledger._next_group = counted  # type: ignore[method-assign,assignment]
+    ledger._next_group = counted  # type: ignore[method-assign]
     return sizes
 
 
@@ -333,7 +334,7 @@ async def test_a_queue_that_is_full_refuses_at_once(path: Path):
             intruder.execute("BEGIN IMMEDIATE")
             first = asyncio.create_task(ledger.append(new_submission("first")))
             await asyncio.sleep(0)
-            await eventually(lambda: not ledger._queue)  # the writer has it, and waits for the lock
+            await eventually(ledger._queue.empty)  # the writer has it, and waits for the lock
             waiting = [asyncio.create_task(ledger.append(new_submission(f"run-{n}"))) for n in range(3)]
             await asyncio.sleep(0)
             with pytest.raises(LedgerOverloaded):
@@ -381,9 +382,7 @@ def test_a_loop_that_is_gone_does_not_break_the_writer(path: Path):
         task.cancel()
 
     asyncio.run(abandon())
-    with ledger._has_work:
-        ledger._is_closing = True
-        ledger._has_work.notify()
+    ledger._queue.put(None)
     assert ledger._writer is not None
     ledger._writer.join(5)
     assert [("run-1",)] == rows(path, "SELECT submission_id FROM submissions")
