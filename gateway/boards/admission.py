@@ -32,6 +32,9 @@ class Admission(IntEnum):
     ADDRESS_LIMITED = 3
 
 
+_ADMISSIONS: Final = tuple(Admission)
+
+
 class Asking(NamedTuple):
     """Who wants to be let past: the submission, its player, and the hashed client address."""
 
@@ -84,13 +87,12 @@ class SubmissionLimits:
             )
         )
         whose = chain(*((each.submission_id, each.player) for each in group))
-        population, *rows = await self._script(
-            [*self._fixed_keys, *limit_keys], [*self._fixed_arguments, *whose]
-        )
-        known = _baseline(population)
+        answer = await self._script([*self._fixed_keys, *limit_keys], [*self._fixed_arguments, *whose])
+        known = _baseline(answer[0])
+        told = zip(answer[1::4], answer[2::4], answer[3::4], answer[4::4], strict=True)
         return [
-            Admitted(Admission(status), wait_ms, left, _history(status, baseline, known))
-            for status, wait_ms, left, baseline in rows
+            Admitted(_ADMISSIONS[status], wait_ms, left, _history(status, baseline, known))
+            for status, wait_ms, left, baseline in told
         ]
 
     def _admit_locally(self, asking: Asking) -> Admitted:

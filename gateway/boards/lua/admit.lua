@@ -5,7 +5,7 @@
 -- ARGV[1] player interval (µs, whole)   ARGV[2] player burst (cells)
 -- ARGV[3] address interval (µs, whole)  ARGV[4] address burst (cells)
 -- ARGV[5..] per submission: submission id (string), player id (string)
--- Returns {population baseline or false, then per submission {status, wait_ms, left, player baseline or false}};
+-- Returns {population baseline or false, then per submission: status, wait_ms, left, player baseline or false};
 --   status 0 admitted, 1 already known (a resend: only the address is charged), 2 refused by the player's limit, 3 by the address's.
 -- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has charged one cell.
 
@@ -14,6 +14,11 @@ local answer = { population }
 local player_us, player_burst = tonumber(ARGV[1]), tonumber(ARGV[2])
 local address_us, address_burst = tonumber(ARGV[3]), tonumber(ARGV[4])
 
+local function tell(status, wait_ms, left_cells, baseline)
+  local at = #answer
+  answer[at + 1], answer[at + 2], answer[at + 3], answer[at + 4] = status, wait_ms, left_cells, baseline
+end
+
 for at = 5, #ARGV, 2 do
   local id, player = ARGV[at], ARGV[at + 1]
   local player_key, address_key = KEYS[at - 1], KEYS[at]
@@ -21,17 +26,17 @@ for at = 5, #ARGV, 2 do
   local player_wait, player_tat = gcra(player_key, player_us, player_burst)
   local address_wait, address_tat = gcra(address_key, address_us, address_burst)
   if address_wait > 0 then
-    answer[#answer + 1] = { 3, math.ceil(address_wait / 1000), 0, false }
+    tell(3, math.ceil(address_wait / 1000), 0, false)
   elseif is_known then
     charge(address_key, address_tat)
-    answer[#answer + 1] = { 1, 0, 0, false }
+    tell(1, 0, 0, false)
   elseif player_wait > 0 then
-    answer[#answer + 1] = { 2, math.ceil(player_wait / 1000), 0, false }
+    tell(2, math.ceil(player_wait / 1000), 0, false)
   else
     charge(player_key, player_tat)
     charge(address_key, address_tat)
     local baseline = redis.call('HGET', KEYS[3], player)
-    answer[#answer + 1] = { 0, 0, left(player_tat, player_us, player_burst), baseline }
+    tell(0, 0, left(player_tat, player_us, player_burst), baseline)
   end
 end
 return answer
