@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 
 from policies.model import Policy, Writes
 from policies.vocabulary import Finding, Reason, Severity, State, Verdict, VerdictKind
@@ -31,7 +32,7 @@ class Judgement:
 
 def judge(submission: Submission, policy: Policy, history: History) -> Judgement:
     """The outcome before any replay: `rejected`, `held` (where no replay can tell) or `pending`."""
-    findings = tuple(finding for check in VALIDATORS for finding in check(submission, policy, history))
+    findings = tuple(chain.from_iterable([check(submission, policy, history) for check in VALIDATORS]))
     worst = _first(findings, Severity.REJECT)
     if worst:
         return Judgement(State.REJECTED, worst.reason, findings)

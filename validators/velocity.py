@@ -12,7 +12,7 @@ def velocity(submission: Submission, policy: Policy, _history: History) -> tuple
 
     The wall clock is ours at both ends, so nothing here trusts the client. `slack_s` covers rounding at the start.
     """
-    return tuple(finding for finding in (_points(submission, policy), _time(submission, policy)) if finding)
+    return tuple(filter(None, (_points(submission, policy), _time(submission, policy))))
 
 
 def _points(submission: Submission, policy: Policy) -> Finding | None:

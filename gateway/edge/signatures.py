@@ -51,15 +51,13 @@ _REQUIRED = {
     "keyid": re.compile(r'"[!#-\[\]-~]{1,1024}+"'),
 }
 _USUAL_INPUT = re.compile(
-    r"(?P<label>[a-z][a-z0-9]{0,15})=(?P<params>"
+    r"([a-z][a-z0-9]{0,15})=("
     + re.escape("(" + " ".join(f'"{name}"' for name in COMPONENTS) + ")")
-    + r";created=(?P<created>[1-9][0-9]{0,14});expires=(?P<expires>[1-9][0-9]{0,14})"
-    r';nonce="(?P<nonce>[A-Za-z0-9_-]{16,64})";keyid="(?P<keyid>[A-Za-z0-9_.-]{1,1024})"'
-    r'(?:;alg="(?P<alg>[a-z0-9-]{1,64})")?;tag="(?P<tag>scoregate-(?:run|server))")'
+    + r";created=([1-9][0-9]{0,14});expires=([1-9][0-9]{0,14})"
+    r';nonce="([A-Za-z0-9_-]{16,64})";keyid="([A-Za-z0-9_.-]{1,1024})"'
+    r'(?:;alg="([a-z0-9-]{1,64})")?;tag=("scoregate-(?:run|server)"))'
 )
-_USUAL_SIGNATURE = re.compile(
-    r"(?P<label>[a-z][a-z0-9]{0,15})=:(?P<bytes>[A-Za-z0-9+/]{43}=|[A-Za-z0-9+/]{86}==):"
-)
+_USUAL_SIGNATURE = re.compile(r"([a-z][a-z0-9]{0,15})=:([A-Za-z0-9+/]{43}=|[A-Za-z0-9+/]{86}==):")
 _FORMS = _REQUIRED | {"tag": re.compile(r'"[a-z\-]++"'), "alg": re.compile(r'"[!#-\[\]-~]{1,64}+"')}
 
 
@@ -107,22 +105,15 @@ def _parse_usual(signature_input: str, signature: str) -> ParsedSignature | None
     One match instead of a parse, a third of its time. It accepts nothing that `_parse_any` does not read alike.
     """
     claim, proof = _USUAL_INPUT.fullmatch(signature_input), _USUAL_SIGNATURE.fullmatch(signature)
-    if claim is None or proof is None or claim["label"] != proof["label"]:
+    if claim is None or proof is None:
         return None
-    raw = a2b_base64(proof["bytes"])
-    if b2a_base64(raw, newline=False).decode("ascii") != proof["bytes"]:
+    label, params_text, created, expires, nonce, keyid, alg, tag = claim.groups()
+    signed_label, text = proof.groups()
+    raw = a2b_base64(text)
+    if label != signed_label or b2a_base64(raw, newline=False).decode("ascii") != text:
         return None
     return ParsedSignature(
-        claim["label"],
-        COMPONENTS,
-        claim["params"],
-        int(claim["created"]),
-        int(claim["expires"]),
-        claim["nonce"],
-        claim["keyid"],
-        Tag(claim["tag"]),
-        claim["alg"],
-        raw,
+        label, COMPONENTS, params_text, int(created), int(expires), nonce, keyid, _TAGS[tag], alg, raw
     )
 
 
