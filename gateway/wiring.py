@@ -21,6 +21,7 @@ from gateway.edge.runs import PLAYER_RATE
 from gateway.edge.server_keys import ServerKeys
 from gateway.edge.tickets import Tickets
 from gateway.edge.tokens import Tokens
+from gateway.edge.turnstile import Turnstile
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings import Settings
 from gateway.steward.dispatch import RqJobs
@@ -131,6 +132,7 @@ def _edge(
         tickets=Tickets(keyring),
         tokens=Tokens(keyring),
         server_keys=ServerKeys(ledger),
+        turnstile=Turnstile(),
     )
 
 

@@ -16,6 +16,7 @@ from gateway.edge.address import ClientAddresses
 from gateway.edge.server_keys import ServerKeys
 from gateway.edge.tickets import Tickets
 from gateway.edge.tokens import Tokens
+from gateway.edge.turnstile import Turnstile
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings import Settings
 from policies.loader import Board
@@ -39,6 +40,7 @@ class Edge:
     tickets: Tickets
     tokens: Tokens
     server_keys: ServerKeys
+    turnstile: Turnstile
 
 
 EDGE = web.AppKey("edge", Edge)

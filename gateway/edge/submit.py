@@ -53,6 +53,7 @@ async def submit_score(request: web.Request) -> web.Response:
     """202 once the submission is durable; every refusal comes before, and leaves nothing behind."""
     edge, board = request.app[EDGE], board_of(request)
     body = await read_body(request, body_limit(board))
+    await edge.turnstile.pass_through()
     proven = await _authenticate(edge, request, board, body)
     claim = parse_body(body, wire.NewScore)
     admitted = await _admit(edge, request, board, proven)
