@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +14,14 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from policies.errors import SettingsError
 
 MAXIMUM_PORT = 65_535
+
+_HOST = r"(?:[^/?#@:,\[\]]+|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?"
+LEDGER_URL = re.compile(
+    r"sqlite:///.+|"
+    r"postgresql://(?:[^/?#@:]+(?::[^/?#@]*)?@)?"  # user and password
+    rf"(?:{_HOST}(?:,{_HOST})*)?(?:/[^/?#@]*)?(?:\?[^#@]*)?"
+)
+"""Strict where a password with a character that should have been escaped would be read as a host, a port or a name."""
 
 Csv = Annotated[tuple[str, ...], NoDecode]
 
@@ -30,18 +39,23 @@ def bundled_arcade() -> Path:
 class Settings(BaseSettings):
     """Every setting, with its unit in its name. Unset URLs mean the embedded part in the data directory."""
 
-    model_config = SettingsConfigDict(env_prefix="SCOREGATE_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="SCOREGATE_", extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     data_dir: Path = Path("scoregate-data")
     policies_dir: Path = Field(default_factory=bundled_policies)
     arcade_dir: Path = Field(default_factory=bundled_arcade)
     redis_url: str = "redis://127.0.0.1:6379/0"
     queue_url: str | None = None
-    ledger_url: str | None = None
+    ledger_url: SecretStr | None = None
+    recordings_url: str | None = None
     bind: Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$")] = "127.0.0.1:8080"
     hosts: Csv = ()
     trusted_proxies: Csv = ()
     master_key: SecretStr | None = None
+    seal_key: SecretStr | None = None
+    seal_heads: Path | None = None
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
 
     clock_skew_s: Annotated[int, Field(ge=0, le=300)] = 30
@@ -55,13 +69,28 @@ class Settings(BaseSettings):
     verify_attempts: Annotated[int, Field(ge=1, le=100)] = 5
     redispatch_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
     reconcile_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
+    recording_inline_bytes: Annotated[int, Field(ge=0, le=1_048_576)] = 16_384
+    recordings_timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
+    recordings_grace_h: Annotated[int, Field(ge=1, le=8760)] = 24
     verify_batch: Annotated[int, Field(ge=1, le=256)] = 16
+    seal_events: Annotated[int, Field(ge=1, le=65_536)] = 4096
+    seal_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
 
     @field_validator("bind")
     @classmethod
     def _has_a_port(cls, value: str) -> str:
         if int(value.rpartition(":")[2]) > MAXIMUM_PORT:
             raise ValueError(f"expected a port up to {MAXIMUM_PORT}")
+        return value
+
+    @field_validator("ledger_url")
+    @classmethod
+    def _is_a_ledger(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not LEDGER_URL.fullmatch(value.get_secret_value()):
+            raise ValueError(
+                "expected sqlite:///<path> or postgresql://<user>:<password>@<host>:<port>/<database>, "
+                "with / ? # @ and : in a name or a password written as %2F %3F %23 %40 and %3A"
+            )
         return value
 
     @field_validator("hosts", "trusted_proxies", mode="before")
@@ -74,13 +103,18 @@ class Settings(BaseSettings):
         )
 
     @property
+    def is_on_postgres(self) -> bool:
+        """True if the ledger is a PostgreSQL database, False if it is an SQLite file."""
+        return self.ledger_url is not None and self.ledger_url.get_secret_value().startswith("postgresql:")
+
+    @property
     def ledger_path(self) -> Path:
-        """The SQLite file. Raises SettingsError for a ledger URL of another kind."""
+        """The SQLite file. Raises SettingsError if the ledger is elsewhere."""
+        if self.is_on_postgres:
+            raise SettingsError("SCOREGATE_LEDGER_URL: this needs the ledger to be an SQLite file")
         if self.ledger_url is None:
             return self.data_dir / "ledger.sqlite3"
-        if not self.ledger_url.startswith("sqlite:///"):
-            raise SettingsError(f"SCOREGATE_LEDGER_URL: expected sqlite:///<path>, got {self.ledger_url!r}")
-        return Path(self.ledger_url.removeprefix("sqlite:///"))
+        return Path(self.ledger_url.get_secret_value().removeprefix("sqlite:///"))
 
     @property
     def jobs_url(self) -> str:

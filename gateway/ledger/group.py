@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import time
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from gateway.failpoints import Point, reach
-from gateway.ledger.append import append_group
-from gateway.ledger.records import NewSubmission, Receipt
-from gateway.ledger.transaction import Operation, Query, Row
+from gateway.ledger.append_sqlite import append_group
+from gateway.ledger.transaction import Query, Row
+from gateway.ledger.writes import Append, Outcome, Work, Write
 from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
@@ -39,27 +37,6 @@ _FAULTS: Final = frozenset(
     }
 )
 """Result codes by which the database fails, whatever it was asked (sqlite.org/rescode.html)."""
-
-
-@dataclass(slots=True)
-class Append:
-    """A submission to be appended, and whom to tell."""
-
-    new: NewSubmission
-    answer: asyncio.Future[Receipt]
-
-
-@dataclass(slots=True)
-class Work:
-    """An operation to be done, and whom to tell."""
-
-    work: Operation[Any]
-    answer: asyncio.Future[Any]
-
-
-Write = Append | Work
-Outcome = tuple[Write, Any, BaseException | None]
-"""A write with its result, or with what it raised."""
 
 
 class SqliteTransaction:

@@ -20,19 +20,21 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Table,
-    Text,
     literal_column,
     text,
 )
+from sqlalchemy import Text as PlainText
 
 from policies.vocabulary import State
 
-SCHEMA_VERSION: Final = 1
-"""Raised with every change of a table; a ledger of another version is refused, not guessed at."""
+SCHEMA_VERSION: Final = "0001"
+"""The newest migration: raised with every change of a table. A ledger of a later version is refused, not guessed at."""
 
 metadata = MetaData()
 
 Int64 = BigInteger().with_variant(Integer, "sqlite")
+Text = PlainText().with_variant(PlainText(collation="C"), "postgresql")
+"""Ordered by its bytes on either database, as Python orders it, whatever the locale of a server is."""
 
 
 def _required(name: str, kind: object, **options: object) -> Column[object]:
@@ -62,6 +64,37 @@ server_keys = Table(
     _required("public_key", LargeBinary),
     _required("boards", Text),
     _required("created_at_ms", Int64),
+    Column("revoked_at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+server_operations = Table(
+    "server_operations",
+    metadata,
+    Column("operation_id", Text, primary_key=True),
+    _required("credential", Text),
+    _required("nonce", Text),
+    _required("request_digest", LargeBinary),
+    _required("content_digest", LargeBinary),
+    _required("board", Text),
+    _required("player", Text),
+    Column("version", Int64),
+    _required("revoked", Text),
+    _required("at_ms", Int64),
+    Index("server_operations_of_nonce", "credential", "nonce"),
+    Index("server_operations_of_slot", "board", "player"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+slot_versions = Table(
+    "slot_versions",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    _required("version", Int64),
+    _required("removed_version", Int64),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -70,7 +103,8 @@ recordings = Table(
     "recordings",
     metadata,
     Column("digest", LargeBinary, primary_key=True),
-    _required("body", LargeBinary),
+    _required("size_bytes", Int64),
+    Column("body", LargeBinary),
     _required("first_seq", Int64),
     sqlite_strict=True,
 )
@@ -171,6 +205,25 @@ outbox = Table(
     sqlite_strict=True,
 )
 
+seals = Table(
+    "seals",
+    metadata,
+    Column("first_seq", Int64, primary_key=True, autoincrement=False),
+    _required("last_seq", Int64),
+    _required("root", LargeBinary),
+    _required("previous", LargeBinary),
+    _required("created_at_ms", Int64),
+    _required("key_id", Text),
+    _required("signature", LargeBinary),
+    _required("leaves", LargeBinary),
+    sqlite_strict=True,
+)
+
+
+def is_known(version: str) -> bool:
+    """True for a version that this program can read, or bring up to date."""
+    return version.isdecimal() and len(version) == len(SCHEMA_VERSION) and "0000" < version <= SCHEMA_VERSION
+
 
 def is_in(state: State) -> ColumnElement[bool]:
     """Whether a submission is in a state; the state is written out and not bound, or its index would not be used."""
@@ -195,9 +248,13 @@ def _refuse(name: str, action: str, table: str, columns: tuple[str, ...] = ()) -
 SQLITE_TRIGGERS: tuple[str, ...] = (
     _refuse("events_no_update", "UPDATE", "events"),
     _refuse("events_no_delete", "DELETE", "events"),
+    _refuse("server_operations_no_update", "UPDATE", "server_operations"),
+    _refuse("server_operations_no_delete", "DELETE", "server_operations"),
     _refuse("recordings_no_update", "UPDATE", "recordings"),
     _refuse("recordings_no_delete", "DELETE", "recordings"),
     _refuse("submissions_facts_no_update", "UPDATE", "submissions", _FACTS),
     _refuse("submissions_no_delete", "DELETE", "submissions"),
+    _refuse("seals_no_update", "UPDATE", "seals"),
+    _refuse("seals_no_delete", "DELETE", "seals"),
 )
 """Append-only by trigger: even our own code cannot change what happened."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -21,20 +21,11 @@ from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from gateway.failpoints import Point, reach
-from gateway.ledger.group import (
-    Append,
-    Outcome,
-    SqliteTransaction,
-    Work,
-    Write,
-    commit_group,
-    drive,
-    is_fault,
-    transaction,
-)
+from gateway.ledger.group import SqliteTransaction, commit_group, drive, is_fault, transaction
 from gateway.ledger.records import NewSubmission, Receipt
-from gateway.ledger.schema import SCHEMA_VERSION, SQLITE_TRIGGERS, metadata
+from gateway.ledger.schema import SCHEMA_VERSION, SQLITE_TRIGGERS, is_known, metadata
 from gateway.ledger.transaction import Operation
+from gateway.ledger.writes import GROUP_LIMIT, Append, Work, Write, tell
 from policies.errors import LedgerOverloaded, LedgerUnavailable
 
 T = TypeVar("T")
@@ -42,17 +33,28 @@ T = TypeVar("T")
 MINIMUM_VERSION: Final = (3, 37, 0)
 """First SQLite with STRICT tables (sqlite.org, release 3.37.0)."""
 
-GROUP_LIMIT: Final = 512
-"""Most writes in one commit; bounds the memory and the latency of a group."""
+_VERSION_TABLE: Final = (
+    "CREATE TABLE alembic_version "
+    "(version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+)
+"""As alembic makes it."""
 
 
 class SqliteLedger:
     """The ledger in one SQLite file. Every method fails closed with LedgerUnavailable; nothing is half written."""
 
-    def __init__(self, path: Path, *, queue_limit: int = 8192, busy_timeout_s: float = 2.0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        queue_limit: int = 8192,
+        busy_timeout_s: float = 2.0,
+        group_limit: int = GROUP_LIMIT,
+    ) -> None:
         self._path = path
         self._queue_limit = queue_limit
         self._busy_timeout_s = busy_timeout_s
+        self._group_limit = group_limit
         self._queue: SimpleQueue[Write | None] = SimpleQueue()
         self._is_closing = False
         self._writer: threading.Thread | None = None
@@ -61,7 +63,7 @@ class SqliteLedger:
         self._read_connections: list[sqlite3.Connection] = []
 
     async def open(self) -> None:
-        """Creates the schema where it is missing and starts the writer. Raises LedgerUnavailable."""
+        """Creates or upgrades the schema where that is due and starts the writer. Raises LedgerUnavailable."""
         if sqlite3.sqlite_version_info < MINIMUM_VERSION:
             raise LedgerUnavailable(
                 f"SQLite 3.37 or newer is needed, this Python has {sqlite3.sqlite_version}"
@@ -132,10 +134,12 @@ class SqliteLedger:
         """The writer's connection to a ledger that has its schema."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         connection = self._connect()
-        _check_version(connection, self._path)
         with transaction(connection):
-            for statement in schema_statements():
-                connection.execute(statement)
+            version = _version_of(connection, self._path)
+            if version is None:
+                create_schema(connection)
+        if version not in (None, SCHEMA_VERSION):
+            _upgrade(connection)
         connection.execute("PRAGMA busy_timeout=0")  # from here on `_take_turn` waits
         return connection
 
@@ -155,44 +159,51 @@ class SqliteLedger:
                 group, is_last = self._next_group()
                 outcomes = commit_group(connection, group, self._busy_timeout_s) if group else []
                 with suppress(RuntimeError):  # the loop is closed: nobody waits for the answers any more
-                    loop.call_soon_threadsafe(_answer, outcomes)
+                    loop.call_soon_threadsafe(tell, outcomes)
 
     def _next_group(self) -> tuple[list[Write], bool]:
         """What has gathered, waited for if it is nothing, and whether it is the last: None closes the queue."""
         write, group = self._queue.get(), []
         while write is not None:
             group.append(write)
-            if len(group) == GROUP_LIMIT or self._queue.empty():
+            if len(group) == self._group_limit or self._queue.empty():
                 return group, False
             write = self._queue.get()
         return group, True
 
 
 def schema_statements() -> Iterator[str]:
-    """The DDL of the whole schema, safe to run again."""
+    """The DDL of the whole schema as it is today; what the migrations lead to as well."""
     for table in metadata.sorted_tables:
-        yield str(CreateTable(table, if_not_exists=True).compile(dialect=dialect.dialect()))
-        for index in table.indexes:
-            yield str(CreateIndex(index, if_not_exists=True).compile(dialect=dialect.dialect()))
+        yield str(CreateTable(table).compile(dialect=dialect.dialect()))
+        for index in sorted(table.indexes, key=lambda each: str(each.name)):
+            yield str(CreateIndex(index).compile(dialect=dialect.dialect()))
     yield from SQLITE_TRIGGERS
 
 
-def _check_version(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises LedgerUnavailable for a ledger that another version made; an empty file is anybody's."""
-    [found] = connection.execute("PRAGMA user_version").fetchone()
-    if found not in (0, SCHEMA_VERSION):
-        raise LedgerUnavailable(f"{path}: has schema version {found}, this scoregate reads {SCHEMA_VERSION}")
-    [has_tables] = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if not found and has_tables:
+def create_schema(connection: sqlite3.Connection) -> None:
+    """Makes an empty file a ledger at the newest version, without the time that alembic takes to load."""
+    for statement in schema_statements():
+        connection.execute(statement)
+    connection.execute(_VERSION_TABLE)
+    connection.execute("INSERT INTO alembic_version VALUES (?)", (SCHEMA_VERSION,))
+
+
+def _version_of(connection: sqlite3.Connection, path: Path) -> str | None:
+    """The version of the schema, None in an empty file. Raises LedgerUnavailable if it is none that we can read."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    if not tables:
+        return None
+    if not tables >= {"alembic_version", "events", "submissions"}:
         raise LedgerUnavailable(f"{path}: is a database, and not a ledger of scoregate")
-    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    found: str
+    [found] = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    if not is_known(found):
+        raise LedgerUnavailable(f"{path}: has schema version {found}, this scoregate reads {SCHEMA_VERSION}")
+    return found
 
 
-def _answer(outcomes: Sequence[Outcome]) -> None:
-    for write, result, error in outcomes:
-        if write.answer.cancelled():
-            continue
-        if error is None:
-            write.answer.set_result(result)
-        else:
-            write.answer.set_exception(error)
+def _upgrade(connection: sqlite3.Connection) -> None:
+    from gateway.ledger.migrate import upgrade_sqlite  # noqa: PLC0415 - alembic is slow to load and seldom needed
+
+    upgrade_sqlite(connection)

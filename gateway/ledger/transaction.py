@@ -3,34 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.postgresql import asyncpg
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
 
 class Query:
-    """A SQLAlchemy Core statement, compiled once for each database."""
-
-    __slots__ = ("_constants", "sqlite")
+    """A SQLAlchemy Core statement, compiled once for each database that it is asked of."""
 
     def __init__(self, statement: ClauseElement) -> None:
+        self._statement = statement
         compiled = statement.compile(dialect=_sqlite_dialect())
         self.sqlite = str(compiled)
-        self._constants = {name: value for name, value in compiled.params.items() if value is not None}
+        self._constants = _constants_of(compiled)
+
+    @cached_property
+    def postgres(self) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
+        """The text for PostgreSQL, the name of the value that stands for each of $1, $2, ..., and its constants."""
+        # The dialect casts what it binds, or PostgreSQL would have to guess the types of NULLs and numbers. Constants
+        # without a name are numbered by the compilation, so each has its own.
+        compiled: Any = self._statement.compile(dialect=_postgres_dialect())
+        return str(compiled), tuple(compiled.positiontup or ()), _constants_of(compiled)
 
     def values(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Every value the statement binds: those it is written with, and those given now."""
+        """Every value the statement binds on SQLite: those it is written with, and those given now."""
         return {**self._constants, **given}
+
+    def ordered(self, given: Mapping[str, Any]) -> list[Any]:
+        """Every value the statement binds on PostgreSQL, in the order of its text."""
+        _, names, constants = self.postgres
+        return [given[name] if name in given else constants[name] for name in names]
+
+
+def _constants_of(compiled: Any) -> Mapping[str, Any]:
+    return {name: value for name, value in compiled.params.items() if value is not None}
 
 
 @lru_cache(maxsize=1)
 def _sqlite_dialect() -> Any:
     return sqlite.dialect(paramstyle="named")
+
+
+@lru_cache(maxsize=1)
+def _postgres_dialect() -> Any:
+    return asyncpg.dialect()  # type: ignore[no-untyped-call]
 
 
 class Transaction(Protocol):

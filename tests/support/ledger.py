@@ -49,6 +49,7 @@ def new_submission(
         content_digest=hashlib.sha256(content).digest(),
         recording=recording,
         recording_digest=hashlib.sha256(recording).digest() if recording is not None else None,
+        recording_bytes=len(recording or b""),
         simulator=facts.get("simulator", "sha256:" + "0" * 64),
         policy_digest="sha256:policy",
     )

