@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
-import os
-import secrets
-import stat
 from pathlib import Path
 from typing import Final
 
+from gateway.key_files import KEY_BYTES, decode_key, make_key, read_key
 from policies.errors import SettingsError
-
-KEY_BYTES: Final = 32
 
 _SALT: Final = b"scoregate/v1"
 
@@ -46,37 +40,7 @@ def load_keyring(data_dir: Path, configured: str | None) -> Keyring:
     Raises SettingsError if it cannot be read, is too short, or if others may read its file.
     """
     if configured is not None:
-        return Keyring(_decode(configured, "SCOREGATE_MASTER_KEY"))
+        return Keyring(decode_key(configured, "SCOREGATE_MASTER_KEY", "the master key"))
     path = data_dir / "master.key"
-    try:
-        _create(path)
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise SettingsError(f"{path}: others may read the master key; run: chmod 600 {path}")
-        return Keyring(_decode(path.read_text(encoding="ascii").strip(), str(path)))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: the master key cannot be read: {error}") from None
-
-
-def _create(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():
-        return
-    made = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(made, path)  # whole or not at all, and never over a key that another process has just made
-    except FileExistsError:
-        pass
-    finally:
-        made.unlink()
-
-
-def _decode(text: str, where: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise SettingsError(f"{where}: expected the master key in base64") from None
+    make_key(path, "the master key")
+    return Keyring(read_key(path, "the master key"))

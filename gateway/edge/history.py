@@ -1,0 +1,81 @@
+"""Reading a board as it stood at an instant: for its moderators, one look at a time, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from gateway.clock import parse_rfc3339, rfc3339
+from gateway.edge import wire
+from gateway.edge.answers import json_response
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reading import moderator_of
+from gateway.ledger.history import Counting, board_as_of, names_of
+from policies.errors import HistoryTooLong
+from policies.loader import Board
+from policies.windows import Window, window_named
+
+TIMEOUT_S: Final = 20.0
+COUNTING_LIMIT: Final = 500_000
+"""Submissions that may count at once; each takes some 400 bytes while the log is folded."""
+
+_one_at_a_time: Final = asyncio.Lock()
+
+
+def instant_of(edge: Edge, text: str) -> int:
+    """The instant, in Unix milliseconds, that an RFC 3339 text names. Raises `schema-violation`, also for the future."""
+    at_ms = parse_rfc3339(text)
+    if at_ms is None:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "as_of: expected an instant as 2026-11-20T12:00:00Z")
+    if at_ms > edge.clock():
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "as_of: is in the future")
+    return at_ms
+
+
+async def past_page(
+    request: web.Request, board: Board, window_name: str, at_ms: int, *, offset: int, limit: int
+) -> web.Response:
+    """A page of a window as it stood, for the board's moderators."""
+    moderator_of(request, board.name)
+    edge, window = request.app[EDGE], _window(window_name)
+    standings = await _folded(edge, board, window, at_ms)
+    page = standings[offset : offset + limit]
+    names = await edge.ledger.read(names_of([each.player for each in page]))
+    shown = [
+        wire.EntryShown(
+            rank=rank,
+            player=each.player,
+            name=name or each.player,
+            score=each.score,
+            achieved_at=rfc3339(each.achieved_at_ms),
+            submission=each.submission_id,
+        )
+        for rank, (each, name) in enumerate(zip(page, names, strict=True), start=offset + 1)
+    ]
+    return json_response(
+        wire.EntryPage(board=board.name, window=window.name, total=len(standings), entries=shown)
+    )
+
+
+def _window(name: str) -> Window:
+    try:
+        return window_named(name)
+    except ValueError:
+        raise Problem(ProblemType.NOT_FOUND, "there is no such window") from None
+
+
+async def _folded(edge: Edge, board: Board, window: Window, at_ms: int) -> list[Counting]:
+    if _one_at_a_time.locked():
+        raise Problem(
+            ProblemType.QUOTA_EXCEEDED, "somebody looks into the past already", headers={"Retry-After": "5"}
+        )
+    try:
+        async with _one_at_a_time, asyncio.timeout(TIMEOUT_S):
+            return await board_as_of(edge.ledger, board.policy, window, at_ms, most=COUNTING_LIMIT)
+    except (HistoryTooLong, TimeoutError):
+        raise Problem(
+            ProblemType.REDUCED_CAPACITY, "the log is too long for that; `scoregate ledger as-of` can read it"
+        ) from None

@@ -1,0 +1,183 @@
+"""Whether the ledger still is what was sealed: everything from the first event on, in the memory of one seal."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from sqlalchemy import bindparam, func, select
+
+from gateway.ledger import seals
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.schema import events, submissions
+from gateway.ledger.seal_keys import PublicKeys
+from gateway.ledger.seals import LOWEST, NOTHING, PAGE, Leaf, Seal
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.errors import LedgerTampered, SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What was found whole: how many events, how many of them under how many seals, and submissions."""
+
+    events: int
+    seals: int
+    sealed_events: int
+    submissions: int
+
+    @property
+    def unsealed_events(self) -> int:
+        """How many events no seal speaks for yet."""
+        return self.events - self.sealed_events
+
+
+_s = submissions.c
+_first, _last = events.alias("first_event"), events.alias("last_event")
+_newest = select(func.max(events.c.seq)).where(events.c.submission_id == _s.submission_id).scalar_subquery()
+_STATES = Query(
+    select(
+        _s.seq,
+        _s.submission_id,
+        _s.state,
+        _s.reason,
+        _first.c.submission_id,
+        _last.c.to_state,
+        _last.c.reason,
+    )
+    .select_from(
+        submissions.outerjoin(_first, _first.c.seq == _s.seq).outerjoin(_last, _last.c.seq == _newest)
+    )
+    .where(_s.seq >= bindparam("begin"))
+    .order_by(_s.seq)
+    .limit(bindparam("count"))
+)
+
+
+async def audit(ledger: Ledger, keys: PublicKeys) -> Audit:
+    """What is in the ledger, all of it as it was sealed. Raises LedgerTampered naming the first fault.
+
+    Events are compared with their seals in order, then the unsealed ones for gaps, then the states of submissions with
+    what their last events say.
+    """
+    try:
+        return await _audit(ledger, keys)
+    except (
+        ValueError,
+        sqlite3.OperationalError,
+    ) as error:  # text that is no UTF-8, a number in the place of text
+        raise LedgerTampered(f"a row cannot be read as one of ours: {error}") from None
+
+
+async def _audit(ledger: Ledger, keys: PublicKeys) -> Audit:
+    leaves = seals.each_leaf(ledger, LOWEST)
+    count, sealed_to, previous = 0, 0, NOTHING
+    async for seal in seals.each_seal(ledger):
+        _check_seal(seal, sealed_to, previous, keys)
+        await _check_events(ledger, seal, leaves)
+        count, sealed_to, previous = count + 1, seal.last_seq, seal.digest
+    head = await _check_tail(leaves, sealed_to)
+    return Audit(head, count, sealed_to, await _check_states(ledger))
+
+
+async def check_heads(ledger: Ledger, keys: PublicKeys, lines: Iterable[bytes]) -> int:
+    """How many exported heads there are, each of which the ledger has. Raises LedgerTampered for one that it lacks.
+
+    Raises SettingsError for a line that is no head signed by one of the keys: it proves nothing.
+    """
+    count = 0
+    for count, line in enumerate(lines, start=1):
+        head = read_head(line, keys, f"line {count} of the heads")
+        if await ledger.read(seals.seal_at(head.first_seq)) != head:
+            raise LedgerTampered(f"{head}, which was exported, is not in the ledger")
+    return count
+
+
+def read_head(line: bytes, keys: PublicKeys, where: str) -> Seal:
+    """The head that a line of an export is. Raises SettingsError."""
+    try:
+        head = Seal.model_validate_json(line)
+    except ValidationError:
+        raise SettingsError(f"{where}: is not a head") from None
+    if not head.is_signed_by_any(keys):
+        raise SettingsError(f"{where}: is not signed by the key")
+    return head
+
+
+def _check_seal(seal: Seal, sealed_to: int, previous: bytes, keys: PublicKeys) -> None:
+    """Raises LedgerTampered if this is not the next link of the chain."""
+    if not _is_signed(seal, keys):
+        raise LedgerTampered(f"{seal} is not signed by the key: it was changed, or another key made it")
+    if seal.first_seq != sealed_to + 1 or seal.last_seq < seal.first_seq:
+        raise LedgerTampered(f"the seal of the events from {sealed_to + 1} on is gone; next is {seal}")
+    if seal.previous != previous:
+        raise LedgerTampered(f"{seal} does not follow the seal before it")
+
+
+def _is_signed(seal: Seal, keys: PublicKeys) -> bool:
+    try:
+        return seal.is_signed_by_any(keys)
+    except (ValueError, TypeError):  # a column of another type, which no seal of ours has
+        return False
+
+
+async def _check_events(ledger: Ledger, seal: Seal, leaves: AsyncIterator[Leaf]) -> None:
+    """Raises LedgerTampered naming the first event of the range that is not what was sealed."""
+    kept = await ledger.read(seals.kept_leaves(seal))
+    if kept is None:
+        raise LedgerTampered(f"the leaves kept with {seal} were changed")
+    for seq, digest in enumerate(kept, start=seal.first_seq):
+        leaf = await _next_of(leaves, seq)
+        if leaf is None:
+            raise LedgerTampered(f"event {seq} was removed")
+        if leaf.digest != digest:
+            raise LedgerTampered(f"event {seq} was changed, or the facts of the submission that it begins")
+
+
+async def _check_tail(leaves: AsyncIterator[Leaf], sealed_to: int) -> int:
+    """The last sequence number. Raises LedgerTampered for a gap, which no crash leaves."""
+    seq = sealed_to
+    while (leaf := await _next_of(leaves, seq + 1)) is not None:
+        seq = leaf.seq
+        if leaf.lacks_facts:
+            raise LedgerTampered(f"the submission that event {seq} begins was removed")
+    return seq
+
+
+async def _next_of(leaves: AsyncIterator[Leaf], due: int) -> Leaf | None:
+    """The next leaf, which has the sequence number that is due, or None if there is no further one."""
+    leaf = await anext(leaves, None)
+    if leaf is not None and leaf.seq > due:
+        raise LedgerTampered(f"event {due} was removed")
+    if leaf is not None and leaf.seq < due:
+        raise LedgerTampered(f"event {leaf.seq} was inserted")
+    return leaf
+
+
+async def _check_states(ledger: Ledger) -> int:
+    """How many submissions there are. Raises LedgerTampered for one that its events do not speak of as it stands."""
+    count, begin = 0, LOWEST
+    while page := await ledger.read(_states_page(begin)):
+        for row in page:
+            _check_state(row)
+        count, begin = count + len(page), page[-1][0] + 1
+    return count
+
+
+def _check_state(row: Row) -> None:
+    seq, submission_id, state, reason, first_id, to_state, to_reason = row
+    if first_id != submission_id:
+        raise LedgerTampered(f"submission {submission_id} was inserted: event {seq} does not begin it")
+    if (state, reason) != (to_state, to_reason):
+        raise LedgerTampered(
+            f"submission {submission_id} (event {seq}) stands as {state} for {reason}, "
+            f"but its last event says {to_state} for {to_reason}"
+        )
+
+
+def _states_page(begin: int) -> Operation[list[Row]]:
+    async def work(tx: Transaction) -> list[Row]:
+        return await tx.rows(_STATES, begin=begin, count=PAGE)
+
+    return work

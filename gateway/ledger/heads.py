@@ -1,0 +1,58 @@
+"""Exporting signed heads to a file elsewhere: one line of JSON for each seal, so that a cut-off tail is seen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from pydantic import ValidationError
+
+from gateway.ledger import seals
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.seals import LOWEST, Seal
+from policies.errors import LedgerTampered, SettingsError
+
+LINE_BYTES: Final = 1024
+"""More than a head can have."""
+
+BEGINNING: Final = b'{"first_seq":'
+"""How each line begins."""
+
+
+async def export_heads(ledger: Ledger, path: Path) -> int:
+    """How many heads were appended to the file: those of every seal after its last line, durable on return.
+
+    Raises SettingsError if the file cannot be written or is none of ours, LedgerTampered if its last head is not in the
+    ledger, and then appends nothing.
+    """
+    try:
+        with open(path, "a+b") as file:  # noqa: ASYNC230, PTH123 - a handful of lines; and it must be one handle
+            last = _last_head(file, path)
+            if last is not None and await ledger.read(seals.seal_at(last.first_seq)) != last:
+                raise LedgerTampered(f"{last}, which stands in {path}, is not in the ledger")
+            count = 0
+            async for seal in seals.each_seal(ledger, last.first_seq if last else LOWEST):
+                file.write(seal.model_dump_json().encode() + b"\n")
+                count += 1
+            if count:
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise SettingsError(f"{path}: heads cannot be written there: {error}") from None
+    return count
+
+
+def _last_head(file: BinaryIO, path: Path) -> Seal | None:
+    """The head of the last whole line. What a crash left of a line after it is cut off, to be written again."""
+    end = file.seek(0, os.SEEK_END)
+    begin = file.seek(max(0, end - 2 * LINE_BYTES))
+    whole, newline, torn = file.read().rpartition(b"\n")
+    if not BEGINNING.startswith(torn[: len(BEGINNING)]) or (begin and not newline):
+        raise SettingsError(f"{path}: is no file of heads; nothing was appended")
+    try:
+        last = Seal.model_validate_json(whole.rpartition(b"\n")[2]) if newline else None
+    except ValidationError:
+        raise SettingsError(f"{path}: its last line is no head; nothing was appended") from None
+    file.truncate(end - len(torn))
+    return last

@@ -1,0 +1,122 @@
+"""A board as it stood at an instant: folded from the events and what they are about, and from nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from sqlalchemy import bindparam, or_, select
+
+from gateway.ledger import queries
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.schema import events, players, submissions
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.errors import HistoryTooLong
+from policies.model import Operator, Order, Policy
+from policies.vocabulary import SCORE_LIMIT, State
+from policies.windows import Window
+
+SLICE: Final = 10_000
+"""Events looked at in one read, so that nobody waits behind a long one."""
+
+
+class Counting(NamedTuple):
+    """A submission that counted at the instant, or the standing that it was reached with."""
+
+    player: str
+    score: int
+    achieved_at_ms: int
+    achieved_seq: int
+    submission_id: str
+
+
+_e, _s = events.c, submissions.c
+_PROMOTED: Final = State.PROMOTED.value
+
+_TURNS = Query(
+    select(_e.to_state, _s.player, _s.score, _s.received_at_ms, _s.seq, _s.submission_id)
+    .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
+    .where(
+        _e.seq > bindparam("after"),
+        _e.seq <= bindparam("upto"),
+        _e.board == bindparam("board"),
+        _e.at_ms <= bindparam("at_ms"),
+        or_(_e.to_state == _PROMOTED, _e.from_state == _PROMOTED),
+        _s.received_at_ms >= bindparam("begin_ms"),
+        _s.received_at_ms < bindparam("end_ms"),
+    )
+    .order_by(_e.seq)
+)
+"""What began or ceased to count in a slice of the log."""
+_NAME = Query(select(players.c.name).where(players.c.player == bindparam("player")))
+
+
+async def board_as_of(
+    ledger: Ledger, policy: Policy, window: Window, at_ms: int, *, most: int | None = None
+) -> list[Counting]:
+    """The standings of a window at an instant (Unix milliseconds), ranked as the live board ranks them.
+
+    An event belongs to the instant that it bears (`at_ms`). Raises HistoryTooLong if more than `most` submissions
+    count at once on the way there.
+    """
+    counting: dict[str, Counting] = {}
+    head = await ledger.read(queries.head())
+    for after in range(0, head, SLICE):
+        for to_state, *facts in await ledger.read(_turns(policy.board, window, at_ms, after)):
+            found = Counting(*facts)
+            if to_state == _PROMOTED:
+                counting[found.submission_id] = found
+            else:
+                counting.pop(found.submission_id, None)
+        if most is not None and len(counting) > most:
+            raise HistoryTooLong
+    return await asyncio.to_thread(ranked, list(counting.values()), policy)
+
+
+def ranked(counting: Iterable[Counting], policy: Policy) -> list[Counting]:
+    """The standing of each player by rank: by score, then by who was first."""
+    of_player: dict[str, list[Counting]] = defaultdict(list)
+    for each in counting:
+        of_player[each.player].append(each)
+    standings = [_standing(each, policy) for each in of_player.values()]
+    sign = 1 if policy.order is Order.ASCENDING else -1
+    return sorted(standings, key=lambda each: (sign * each.score, each.achieved_at_ms, each.achieved_seq))
+
+
+def names_of(players: Sequence[str]) -> Operation[list[str]]:
+    """The display name of each player, empty for one without."""
+
+    async def work(tx: Transaction) -> list[str]:
+        found = [await tx.rows(_NAME, player=player) for player in players]
+        return [rows[0][0] if rows else "" for rows in found]
+
+    return work
+
+
+def _standing(counting: Sequence[Counting], policy: Policy) -> Counting:
+    """What counts for a player. A sum is reached with its last submission."""
+    if policy.operator is Operator.BEST:
+        sign = 1 if policy.order is Order.ASCENDING else -1
+        return min(counting, key=lambda each: (sign * each.score, each.achieved_at_ms, each.achieved_seq))
+    latest = max(counting, key=lambda each: (each.achieved_at_ms, each.achieved_seq))
+    if policy.operator is Operator.LATEST:
+        return latest
+    total = sum(each.score for each in counting)
+    return latest._replace(score=max(-SCORE_LIMIT, min(SCORE_LIMIT, total)))
+
+
+def _turns(board: str, window: Window, at_ms: int, after: int) -> Operation[list[Row]]:
+    async def work(tx: Transaction) -> list[Row]:
+        return await tx.rows(
+            _TURNS,
+            board=board,
+            at_ms=at_ms,
+            after=after,
+            upto=after + SLICE,
+            begin_ms=window.begin_ms,
+            end_ms=window.end_ms,
+        )
+
+    return work

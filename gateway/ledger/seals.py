@@ -1,0 +1,274 @@
+"""Seals: ranges of events under a signed Merkle root, each chained to the one before."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy.dialects.postgresql import insert  # its ON CONFLICT compiles for SQLite too
+
+from gateway.ledger.leaves import EVENT_COLUMNS, FACT_COLUMNS, record, row_leaf
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.merkle import DIGEST_BYTES, root_of
+from gateway.ledger.schema import events, seals, submissions
+from gateway.ledger.seal_keys import PublicKeys, SealKey
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.vocabulary import State
+
+KIND: Final = "scoregate.seal.1"
+NOTHING: Final = bytes(DIGEST_BYTES)
+"""What the first seal names as the one before it."""
+
+LOWEST: Final = -(2**63)
+"""A sequence number that none is below: whatever was put in before the first event is looked at too."""
+
+PAGE: Final = 1000
+"""Events, or seals without their leaves, that are read at once."""
+
+Digest = Annotated[bytes, Field(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+Number = Annotated[int, Field(ge=LOWEST, lt=2**63)]
+
+
+class Seal(BaseModel):
+    """The head that is signed: the root over events `first_seq` to `last_seq`, after the seal `previous`.
+
+    As JSON it is one line of an export; bytes are lower-case hexadecimal there.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, ser_json_bytes="hex", val_json_bytes="hex"
+    )
+
+    first_seq: Number
+    last_seq: Number
+    root: Digest
+    previous: Digest
+    created_at_ms: Number
+    key_id: Annotated[str, Field(max_length=64)]
+    signature: Annotated[bytes, Field(min_length=64, max_length=64)]
+
+    @property
+    def size(self) -> int:
+        """How many events it seals."""
+        return self.last_seq - self.first_seq + 1
+
+    @property
+    def message(self) -> bytes:
+        """What is signed: the canonical record of everything but the signature."""
+        return record(KIND, self.model_dump(exclude={"signature"}))
+
+    @property
+    def digest(self) -> bytes:
+        """What the next seal names it by: the SHA-256 of its message."""
+        return hashlib.sha256(self.message).digest()
+
+    def is_signed_by_any(self, keys: PublicKeys) -> bool:
+        """True if one of the keys signed it."""
+        return keys.is_signed(self.key_id, self.message, self.signature)
+
+    def __str__(self) -> str:
+        return f"the seal of events {self.first_seq} to {self.last_seq}"
+
+
+class Leaf(NamedTuple):
+    """An event's hash in the tree. `lacks_facts`: it is the first of a submission whose row is not there."""
+
+    seq: int
+    at_ms: int
+    digest: bytes
+    lacks_facts: bool
+
+
+class Tail(NamedTuple):
+    """What is not sealed yet: how many events, the first sequence number due, and since when it waits (ms)."""
+
+    events: int
+    first_seq: int
+    since_ms: int | None
+
+
+def seal_of(key: SealKey, after: Seal | None, leaves: Sequence[bytes], *, at_ms: int) -> Seal:
+    """The signed seal of the events that follow those of `after`, by the hashes of their leaves."""
+    first_seq = after.last_seq + 1 if after else 1
+    facts = {
+        "first_seq": first_seq,
+        "last_seq": first_seq + len(leaves) - 1,
+        "root": root_of(leaves),
+        "previous": after.digest if after else NOTHING,
+        "created_at_ms": at_ms,
+        "key_id": key.key_id,
+    }
+    return Seal.model_validate({**facts, "signature": key.sign(record(KIND, facts))})
+
+
+_event_columns = [events.c[name] for name in EVENT_COLUMNS]
+_rows = select(*_event_columns, *(submissions.c[name] for name in FACT_COLUMNS)).select_from(
+    events.outerjoin(submissions, submissions.c.seq == events.c.seq)
+)
+"""Events with the facts of the submissions that they are the first of; such rows share a sequence number."""
+
+_SEQ_AT: Final = EVENT_COLUMNS.index("seq")
+_AT_MS_AT: Final = EVENT_COLUMNS.index("at_ms")
+_FROM_AT: Final = EVENT_COLUMNS.index("from_state")
+_FACT_AT: Final = len(EVENT_COLUMNS) + FACT_COLUMNS.index("seq")
+
+_ordered = _rows.order_by(events.c.seq, events.c.at_ms).limit(bindparam("count"))
+_FIRST_ROWS = Query(_ordered.where(events.c.seq >= bindparam("begin")))
+_NEXT_ROWS = Query(
+    _ordered.where(
+        events.c.seq >= bindparam("begin"),
+        or_(events.c.seq > bindparam("begin"), events.c.at_ms > bindparam("after_ms")),
+    )
+)
+"""PostgreSQL cannot hold sequence numbers to be unique over partitions; a number that is there twice must not hide."""
+_ROWS_OF = Query(_rows.where(events.c.submission_id == bindparam("submission_id")).order_by(events.c.seq))
+_SEAL_COLUMNS = [seals.c[name] for name in Seal.model_fields]
+_seals = select(*_SEAL_COLUMNS)
+_LAST = Query(_seals.order_by(seals.c.first_seq.desc()).limit(1))
+_SEALS = Query(
+    _seals.where(seals.c.first_seq > bindparam("after")).order_by(seals.c.first_seq).limit(bindparam("count"))
+)
+_SEAL_AT = Query(
+    _seals.where(seals.c.first_seq <= bindparam("at_seq")).order_by(seals.c.first_seq.desc()).limit(1)
+)
+_LEAVES = Query(select(seals.c.leaves).where(seals.c.first_seq == bindparam("first")))
+_ADD = Query(insert(seals).on_conflict_do_nothing())
+_HEAD = Query(select(func.coalesce(func.max(events.c.seq), 0)))
+_SEALED_TO = Query(select(seals.c.last_seq).order_by(seals.c.first_seq.desc()).limit(1))
+_SINCE = Query(
+    select(events.c.at_ms).where(events.c.seq > bindparam("after")).order_by(events.c.seq).limit(1)
+)
+
+
+def last() -> Operation[Seal | None]:
+    """The newest seal, or None."""
+
+    async def work(tx: Transaction) -> Seal | None:
+        rows = await tx.rows(_LAST)
+        return _seal(rows[0]) if rows else None
+
+    return work
+
+
+def seal_at(seq: int) -> Operation[Seal | None]:
+    """The seal that an event is under, or None."""
+
+    async def work(tx: Transaction) -> Seal | None:
+        rows = await tx.rows(_SEAL_AT, at_seq=seq)
+        found = _seal(rows[0]) if rows else None
+        return found if found and found.last_seq >= seq else None
+
+    return work
+
+
+def add(seal: Seal, leaves: Sequence[bytes]) -> Operation[bool]:
+    """True if the seal was added; False if another steward was first, and then nothing changed."""
+
+    async def work(tx: Transaction) -> bool:
+        sealed_to = await _sealed_to(tx)
+        if sealed_to != seal.first_seq - 1:
+            return False
+        return await tx.run(_ADD, **seal.model_dump(), leaves=b"".join(leaves)) == 1
+
+    return work
+
+
+def kept_leaves(seal: Seal) -> Operation[list[bytes] | None]:
+    """The hashes of the leaves as they were sealed, or None if they are not what the root says."""
+
+    async def work(tx: Transaction) -> list[bytes] | None:
+        [[kept]] = await tx.rows(_LEAVES, first=seal.first_seq)
+        if len(kept) != seal.size * DIGEST_BYTES:
+            return None
+        leaves = [kept[at : at + DIGEST_BYTES] for at in range(0, len(kept), DIGEST_BYTES)]
+        return leaves if root_of(leaves) == seal.root else None
+
+    return work
+
+
+def tail() -> Operation[Tail]:
+    """What is not sealed yet."""
+
+    async def work(tx: Transaction) -> Tail:
+        [[head]] = await tx.rows(_HEAD)
+        sealed_to = await _sealed_to(tx)
+        rows = await tx.rows(_SINCE, after=sealed_to)
+        return Tail(max(0, head - sealed_to), sealed_to + 1, rows[0][0] if rows else None)
+
+    return work
+
+
+async def _sealed_to(tx: Transaction) -> int:
+    rows = await tx.rows(_SEALED_TO)
+    return int(rows[0][0]) if rows else 0
+
+
+def rows_of(submission_id: str) -> Operation[list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]]:
+    """Every event of a submission, oldest first, each with the facts if it is the first."""
+
+    async def work(tx: Transaction) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
+        return [_named(row) for row in await tx.rows(_ROWS_OF, submission_id=submission_id)]
+
+    return work
+
+
+async def each_leaf(ledger: Ledger, begin: int) -> AsyncIterator[Leaf]:
+    """The leaves of all events from sequence number `begin` on, a page in memory at a time."""
+    after_ms: int | None = None
+    while True:
+        page = await ledger.read(_leaves_page(begin, after_ms, PAGE))
+        for leaf in page:
+            yield leaf
+        if len(page) < PAGE:
+            return
+        begin, after_ms = page[-1].seq, page[-1].at_ms
+
+
+async def each_seal(ledger: Ledger, after: int = LOWEST) -> AsyncIterator[Seal]:
+    """The seals whose first event comes later than `after`, a page in memory at a time."""
+    while True:
+        page = await ledger.read(_seals_page(after, PAGE))
+        for seal in page:
+            yield seal
+        if len(page) < PAGE:
+            return
+        after = page[-1].first_seq
+
+
+def _leaves_page(begin: int, after_ms: int | None, count: int) -> Operation[list[Leaf]]:
+    """Leaves from a sequence number on; of that one itself, those after a time, if there is one."""
+
+    async def work(tx: Transaction) -> list[Leaf]:
+        if after_ms is None:
+            rows = await tx.rows(_FIRST_ROWS, begin=begin, count=count)
+        else:
+            rows = await tx.rows(_NEXT_ROWS, begin=begin, after_ms=after_ms, count=count)
+        return [_leaf(row) for row in rows]
+
+    return work
+
+
+def _seals_page(after: int, count: int) -> Operation[list[Seal]]:
+    async def work(tx: Transaction) -> list[Seal]:
+        return [_seal(row) for row in await tx.rows(_SEALS, after=after, count=count)]
+
+    return work
+
+
+def _leaf(row: Row) -> Leaf:
+    is_first = row[_FROM_AT] == State.RECEIVED.value
+    return Leaf(row[_SEQ_AT], row[_AT_MS_AT], row_leaf(row), lacks_facts=is_first and row[_FACT_AT] is None)
+
+
+def _named(row: Row) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    event = dict(zip(EVENT_COLUMNS, row, strict=False))
+    facts = dict(zip(FACT_COLUMNS, row[len(EVENT_COLUMNS) :], strict=True))
+    return event, facts if facts["seq"] is not None else None
+
+
+def _seal(row: Row) -> Seal:
+    # Not validated: a row may have been tampered with, and then its signature says so.
+    return Seal.model_construct(**dict(zip(Seal.model_fields, row, strict=True)))

@@ -1,0 +1,147 @@
+"""Looking into the ledger from the command line: is it what was sealed, and what did it say."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from gateway.clock import parse_rfc3339, rfc3339, wall_clock
+from gateway.ledger.audit import Audit, audit, check_heads
+from gateway.ledger.heads import export_heads
+from gateway.ledger.history import board_as_of
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.proofs import Proof, check_proof, prove
+from gateway.ledger.seal_keys import PublicKeys, read_public_keys
+from gateway.settings import Settings
+from gateway.steward.sealing import seal_key_of
+from gateway.wiring import load_policies, open_ledger
+from policies.errors import ProofInvalid, SettingsError
+from policies.windows import window_at, window_named
+
+PROOF_LIMIT_BYTES = 16 * 1024 * 1024
+
+
+def public_key(settings: Settings) -> str:
+    """The public key of the deployment's seals, in PEM. Raises SettingsError if there is none yet."""
+    return seal_key_of(settings, is_made=False).public_pem()
+
+
+async def verify(settings: Settings, key_file: Path | None, heads_file: Path | None) -> str:
+    """What was found whole, in words. Raises LedgerTampered, or what kept it from being checked."""
+    keys = _keys(settings, key_file)
+    async with _existing_ledger(settings) as ledger:
+        found = await audit(ledger, keys)
+        if heads_file is None:
+            return _told(found)
+        with _opened(heads_file) as lines:
+            count = await check_heads(ledger, keys, lines)
+    return f"{_told(found)}\nall {count} exported heads are in the ledger"
+
+
+async def export(settings: Settings, path: Path) -> int:
+    """How many heads were appended to the file."""
+    async with _existing_ledger(settings) as ledger:
+        return await export_heads(ledger, path)
+
+
+async def write_proof(settings: Settings, submission_id: str) -> tuple[bytes, int]:
+    """The proof of a submission's sealed events, as it is written, and how many events it does not speak of yet.
+
+    Raises SettingsError if there is nothing to prove.
+    """
+    async with _existing_ledger(settings) as ledger:
+        proof, unsealed = await prove(ledger, submission_id)
+    if proof is None and not unsealed:
+        raise SettingsError(f"there is no submission {submission_id}")
+    if proof is None:
+        raise SettingsError(
+            f"no event of {submission_id} is sealed yet; the steward seals within {settings.seal_s:g} s"
+        )
+    return proof.written(), unsealed
+
+
+def verify_proof(file: Path, key_file: Path) -> str:
+    """What a proof proves, in words, by nothing but a public key. Raises ProofInvalid."""
+    keys = read_public_keys(key_file)
+    try:
+        if file.stat().st_size > PROOF_LIMIT_BYTES:
+            raise ProofInvalid("this is no proof: it is too large")
+        written = file.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{file}: the proof cannot be read: {error}") from None
+    return _proven(check_proof(written, keys))
+
+
+async def as_of(settings: Settings, board_name: str, instant_ms: int, window: str, limit: int) -> str:
+    """A board as it stood at an instant, one entry a line: rank, score, player, when, submission."""
+    board = load_policies(settings).get(board_name)
+    if board is None:
+        raise SettingsError(f"there is no board {board_name!r}")
+    kinds = {kind.value: kind for kind in board.policy.windows}
+    try:
+        span = window_at(kinds[window], instant_ms) if window in kinds else window_named(window)
+    except ValueError:
+        raise SettingsError(f"the board keeps the windows {', '.join(kinds)}") from None
+    async with _existing_ledger(settings) as ledger:
+        standings = await board_as_of(ledger, board.policy, span, instant_ms)
+    lines = [
+        f"{rank}\t{each.score}\t{each.player}\t{rfc3339(each.achieved_at_ms)}\t{each.submission_id}"
+        for rank, each in enumerate(standings[:limit], start=1)
+    ]
+    return "\n".join(
+        [f"{board_name}, {span.name}, at {rfc3339(instant_ms)}: {len(standings)} entries", *lines]
+    )
+
+
+def instant_ms(text: str) -> int:
+    """The instant of an RFC 3339 text, in Unix milliseconds. Raises SettingsError."""
+    at_ms = parse_rfc3339(text)
+    if at_ms is None or at_ms > wall_clock():
+        raise SettingsError(f"{text}: expected an instant that has been, as 2026-11-20T12:00:00Z")
+    return at_ms
+
+
+@asynccontextmanager
+async def _existing_ledger(settings: Settings) -> AsyncIterator[Ledger]:
+    """The ledger. Raises SettingsError if it is a file that is not there: none is made to be looked at."""
+    if not settings.is_on_postgres and not settings.ledger_path.is_file():
+        raise SettingsError(f"{settings.ledger_path}: there is no ledger")
+    async with open_ledger(settings) as ledger:
+        yield ledger
+
+
+def _keys(settings: Settings, key_file: Path | None) -> PublicKeys:
+    if key_file is not None:
+        return read_public_keys(key_file)
+    return PublicKeys(seal_key_of(settings, is_made=False).public_key)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise SettingsError(f"{path}: the heads cannot be read: {error}") from None
+
+
+def _told(found: Audit) -> str:
+    tail = (
+        f"{found.unsealed_events} events from {found.sealed_events + 1} on are not sealed yet"
+        if found.unsealed_events
+        else "nothing is left to seal"
+    )
+    return (
+        f"clean: {found.events} events of {found.submissions} submissions, "
+        f"{found.sealed_events} of them under {found.seals} seals; {tail}"
+    )
+
+
+def _proven(proof: Proof) -> str:
+    lines = [f"proven: {len(proof.events)} events of submission {proof.submission}"]
+    for each in proof.events:
+        event, facts = each.event, each.facts or {}
+        claim = f", score {facts['score']} by {facts['player']}" if facts else ""
+        sealed = f"sealed {rfc3339(each.seal.created_at_ms)} by {each.seal.key_id}"
+        lines.append(f"  event {event['seq']}: {event['from_state']} to {event['to_state']}{claim}; {sealed}")
+    return "\n".join(lines)

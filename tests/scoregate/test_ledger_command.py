@@ -1,0 +1,171 @@
+"""`scoregate ledger`: what it says of a ledger, and with which status."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.clock import rfc3339
+from gateway.ledger.seal_keys import SealKey
+from scoregate.cli import main
+from tests.support import boards
+from tests.support.ledger import NOON_MS
+from tests.support.sealed import SealedLedger, sealed_ledger
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> SealedLedger:
+    folder = tmp_path_factory.mktemp("sealed")
+    return asyncio.run(sealed_ledger(folder / "data", boards.board(folder / "policies")))
+
+
+@pytest.fixture
+def sealed(original: SealedLedger, tmp_path: Path) -> SealedLedger:
+    return original.copy(tmp_path)
+
+
+@pytest.fixture
+def command(
+    sealed: SealedLedger,
+    original: SealedLedger,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Command:
+    """Runs `scoregate ledger …` on the sealed ledger: status, standard output, standard error."""
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(sealed.settings.data_dir))
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(original.settings.data_dir.parent / "policies"))
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["scoregate", "ledger", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+CLEAN = (
+    "clean: 17 events of 10 submissions, 15 of them under 3 seals; 2 events from 16 on are not sealed yet\n"
+)
+
+
+def test_M09_verify_says_that_a_ledger_is_clean(command: Command, tmp_path: Path):
+    """By the key of the data directory, or by one that is kept elsewhere; and against exported heads."""
+    assert (0, CLEAN, "") == command("verify")
+    key, heads = tmp_path / "key.pem", tmp_path / "heads"
+    key.write_text(command("public-key")[1])
+    assert (0, f"{heads}: 3 heads appended\n", "") == command("heads", "--output", heads)
+    assert (0, f"{heads}: 0 heads appended\n", "") == command("heads", "--output", heads)
+    status, out, _ = command("verify", "--public-key", key, "--heads", heads)
+    assert (0, CLEAN + "all 3 exported heads are in the ledger\n") == (status, out)
+
+
+def test_M09_verify_names_what_was_changed_with_status_1(
+    sealed: SealedLedger, command: Command, tmp_path: Path
+):
+    """A changed score, a foreign key, and a tail that is missing beside the heads."""
+    heads, foreign = tmp_path / "heads", tmp_path / "foreign.pem"
+    command("heads", "--output", heads)
+    foreign.write_text(SealKey(bytes(32)).public_pem())
+    status, out, err = command("verify", "--public-key", foreign)
+    assert (1, "", True) == (
+        status,
+        out,
+        err.startswith("the seal of events 1 to 5 is not signed by the key"),
+    )
+
+    sealed.tamper("DELETE FROM seals WHERE first_seq > 10")
+    assert 0 == command("verify")[0]
+    status, _, err = command("verify", "--heads", heads)
+    assert (1, "the seal of events 11 to 15, which was exported, is not in the ledger\n") == (status, err)
+    assert 1 == command("heads", "--output", heads)[0]
+
+    sealed.tamper("UPDATE submissions SET score = 1 WHERE seq = 4")
+    status, out, err = command("verify")
+    assert (1, "", "event 4 was changed, or the facts of the submission that it begins\n") == (
+        status,
+        out,
+        err,
+    )
+
+
+def test_M09_verify_says_what_kept_it_from_checking_with_status_2(
+    sealed: SealedLedger, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """No ledger, none made; no key; no heads; a file that is no database: neither clean nor tampered."""
+    assert (2, "") == command("verify", "--heads", tmp_path / "none")[:2]
+    assert (2, "") == command("verify", "--public-key", tmp_path / "none")[:2]
+    assert 2 == command("verify", "--data-dir", tmp_path / "none")[0]
+    assert not (tmp_path / "none").exists()
+    key = sealed.settings.data_dir / "seal.key"
+    key.rename(tmp_path / "kept")
+    status, _, err = command("verify")
+    assert (2, True) == (status, "there is no seal key yet" in err)
+    assert not key.exists()
+    (tmp_path / "kept").rename(key)
+    monkeypatch.setenv("SCOREGATE_LEDGER_URL", f"sqlite:///{tmp_path}/noise")
+    (tmp_path / "noise").write_bytes(b"no database" * 1000)
+    assert 2 == command("verify")[0]
+
+
+def test_M09_a_proof_goes_from_prove_to_verify_proof(command: Command, tmp_path: Path):
+    """To a file or to standard output; what is not sealed yet is said; a changed proof has status 1."""
+    key, proof = tmp_path / "key.pem", tmp_path / "proof.json"
+    key.write_text(command("public-key")[1])
+    assert (0, "", "newer events of run-0 that are not sealed yet: 1\n") == command(
+        "prove", "run-0", "--output", proof
+    )
+    assert (0, proof.read_text()) == command("prove", "run-0")[:2]
+    status, out, _ = command("verify-proof", proof, "--public-key", key)
+    assert (0, "proven: 2 events of submission run-0") == (status, out.splitlines()[0])
+
+    proof.write_text(proof.read_text().replace('"score": 100', '"score": 900'))
+    status, out, err = command("verify-proof", proof, "--public-key", key)
+    assert (1, "", "event 1 is not under the seal of events 1 to 5\n") == (status, out, err)
+    assert 2 == command("verify-proof", tmp_path / "none", "--public-key", key)[0]
+    assert 2 == command("verify-proof", proof, "--public-key", proof)[0]
+
+
+def test_what_is_not_sealed_yet_is_not_proven(sealed: SealedLedger, command: Command):
+    """The message says when it will be; an unknown submission is another matter."""
+    assert (2, "", "there is no submission nobody\n") == command("prove", "nobody")
+    sealed.tamper("DELETE FROM seals")
+    assert (2, "", "no event of run-3 is sealed yet; the steward seals within 60 s\n") == command(
+        "prove", "run-3"
+    )
+    assert "0 of them under 0 seals; 17 events from 1 on are not sealed yet" in command("verify")[1]
+
+
+def test_a_board_as_it_stood_is_printed(command: Command):
+    """Rank, score, player, time and submission; by instant, window and limit."""
+    at = rfc3339(NOON_MS + 1)
+    status, out, _ = command("as-of", "tiny", at)
+    head, *lines = out.splitlines()
+    noon = rfc3339(NOON_MS)
+    assert (0, f"tiny, alltime, at {at}: 3 entries") == (status, head)
+    assert [f"1\t104\tp1\t{noon}\trun-4", f"2\t103\tp0\t{noon}\trun-3", f"3\t102\tp2\t{noon}\trun-2"] == lines
+    assert 2 == len(
+        command("as-of", "tiny", at, "--window", "daily:20251120", "--limit", "1")[1].splitlines()
+    )
+    assert "0 entries" in command("as-of", "tiny", rfc3339(NOON_MS))[1]
+    for words in (("gone", at), ("tiny", "yesterday"), ("tiny", "2999-01-01T00:00:00Z")):
+        assert 2 == command("as-of", *words)[0]
+    assert (2, "the board keeps the windows alltime, daily, weekly, monthly\n") == command(
+        "as-of", "tiny", at, "--window", "hourly"
+    )[::2]
+
+
+def test_proofs_and_heads_are_json(command: Command, tmp_path: Path):
+    """For other programs: one object a line, and one a file."""
+    command("heads", "--output", tmp_path / "heads")
+    heads = [json.loads(line) for line in (tmp_path / "heads").read_text().splitlines()]
+    assert [(1, 5), (6, 10), (11, 15)] == [(head["first_seq"], head["last_seq"]) for head in heads]
+    assert "scoregate-proof-1" == json.loads(command("prove", "run-1")[1])["format"]
