@@ -57,6 +57,7 @@ class BoardIndex:
     def __init__(self, client: Redis, board: str, order: Order) -> None:
         self.board = board
         self.order = order
+        self.client = client
         self._project = Script(client, "project")
         self._pend = Script(client, "pend")
         self._page = Script(client, "page")

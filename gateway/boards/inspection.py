@@ -1,134 +1,162 @@
-"""Looking at what the index holds, so that it can be compared with the ledger, and taking out what is not true."""
+"""Looking at what one board's index holds, byte for byte, and taking out what is not true.
+
+Everything is read as bytes: who can write to Redis can write what is no text, and it has to be seen to be taken out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.client import NEVER_DECODE
+from redis.exceptions import ResponseError
 
 from gateway.boards import keys
-from gateway.boards.scripts import Script
-from gateway.records import Standing, StoredBaseline
-from policies.errors import IndexUnavailable
-from policies.model import Order
+from gateway.boards.scripts import Script, answering
+
+Raw = str | bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A member of a window as it stands in Redis, with the slot that should explain it."""
+class KeyFacts:
+    """A key as Redis describes it: its type, and when it expires (Unix ms; None: never)."""
 
-    member: str
-    order_value: float
-    player: str
-    slot: str
+    key: bytes
+    kind: str
+    expires_at_ms: int | None
 
 
 class Inspection:
     """One board's index from the outside. Every method raises IndexUnavailable."""
 
-    def __init__(self, client: Redis, board: str, order: Order) -> None:
+    def __init__(self, client: Redis, board: str) -> None:
         self.board = board
         self._client = client
-        self._order = order
         self._prune = Script(client, "prune")
+        self._drop = Script(client, "drop")
 
     async def is_whole(self) -> bool:
-        """False once Redis was emptied, until `mark_whole`."""
-        with _answering():
+        """False once Redis was emptied, until the board is rebuilt."""
+        with answering():
             return bool(await self._client.exists(keys.sentinel(self.board)))
 
-    async def mark_whole(self) -> None:
-        """Says that the index holds all that the ledger has."""
-        with _answering():
-            await self._client.set(keys.sentinel(self.board), "1")
+    async def scan(self, count: int) -> AsyncGenerator[list[bytes], None]:
+        """The keys of the board, about `count` of Redis' keys looked at for each list."""
+        cursor = 0
+        while True:
+            cursor, found = await self._raw(
+                "SCAN", cursor, "MATCH", f"{keys.stem(self.board)}*", "COUNT", count, nothing=(0, [])
+            )
+            yield found
+            if not cursor:
+                return
 
-    async def missing(self, standings: Sequence[Standing]) -> list[Standing]:
-        """Those standings that the index does not show exactly so."""
-        with _answering():
+    async def fields(self, key: str, count: int) -> AsyncGenerator[dict[bytes, bytes], None]:
+        """The fields of a hash, about `count` at once; all at once if Redis holds them in one piece."""
+        cursor = 0
+        while True:
+            cursor, found = await self._raw("HSCAN", key, cursor, "COUNT", count, nothing=(0, {}))
+            yield found
+            if not cursor:
+                return
+
+    async def members(self, key: str, count: int) -> AsyncGenerator[list[bytes], None]:
+        """The members of a ZSET, about `count` at once; all at once if Redis holds them in one piece."""
+        cursor = 0
+        while True:
+            cursor, found = await self._raw("ZSCAN", key, cursor, "COUNT", count, nothing=(0, []))
+            yield [member for member, _ in found]
+            if not cursor:
+                return
+
+    async def first(self, key: str, count: int) -> list[bytes]:
+        """The first members of a ZSET."""
+        found: list[bytes] = await self._raw("ZRANGE", key, 0, count - 1, nothing=[])
+        return found
+
+    async def values(self, key: str, fields: Sequence[Raw]) -> list[bytes | None]:
+        """The values of these fields of a hash."""
+        nothing: list[bytes | None] = [None] * len(fields)
+        found: list[bytes | None] = await self._raw("HMGET", key, *fields, nothing=nothing) if fields else []
+        return found
+
+    async def scores(self, key: str, members: Sequence[Raw]) -> list[float | None]:
+        """The scores of these members of a ZSET."""
+        nothing: list[float | None] = [None] * len(members)
+        found: list[float | None] = (
+            await self._raw("ZMSCORE", key, *members, nothing=nothing) if members else []
+        )
+        return found
+
+    async def facts(self, found: Sequence[Raw]) -> list[KeyFacts]:
+        """What Redis says of those of these keys that are there."""
+        with answering():
             async with self._client.pipeline(transaction=False) as pipe:
-                for each in standings:
-                    pipe.hget(keys.members(self.board, each.window), each.player)
-                    pipe.zscore(keys.window(self.board, each.window), keys.member_of(each))
-                answers = await pipe.execute()
-        shown = zip(standings, answers[::2], answers[1::2], strict=True)
-        return [each for each, slot, score in shown if not self._is_shown(each, slot, score)]
-
-    async def missing_baselines(self, baselines: Sequence[StoredBaseline]) -> list[StoredBaseline]:
-        """Those baselines that the index does not hold exactly so."""
-        if not baselines:
-            return []
-        fields = [keys.baseline_field(each) for each in baselines]
-        with _answering():
-            held = await self._client.hmget(keys.baselines(self.board), fields)
+                for key in found:
+                    pipe.type(key)
+                    pipe.execute_command("PEXPIRETIME", key)
+                answers: Any = await pipe.execute()
+        told = zip(found, answers[::2], answers[1::2], strict=True)
         return [
-            each for each, value in zip(baselines, held, strict=True) if value != keys.baseline_value(each)
+            KeyFacts(key if isinstance(key, bytes) else key.encode(), kind, expires if expires >= 0 else None)
+            for key, kind, expires in told
+            if kind != "none"
         ]
 
-    async def forget(self, standings: Sequence[Standing], baselines: Sequence[StoredBaseline]) -> None:
-        """Empties slots and baselines, so that what the ledger has can be shown whatever stands there."""
-        with _answering():
-            async with self._client.pipeline(transaction=True) as pipe:
-                for each in standings:
-                    pipe.hdel(keys.members(self.board, each.window), each.player)
-                for learnt in baselines:
-                    pipe.hdel(keys.baselines(self.board), keys.baseline_field(learnt))
-                await pipe.execute()
+    async def open_runs(self, key: bytes) -> tuple[int, float]:
+        """How many runs a player has open, and when the last of them expires (Unix ms)."""
+        with answering():
+            async with self._client.pipeline(transaction=False) as pipe:
+                pipe.zcard(key)
+                pipe.execute_command("ZRANGE", key, -1, -1, "WITHSCORES", **{NEVER_DECODE: True})
+                count, last = await pipe.execute()
+        return count, float(last[1]) if last else 0.0
 
-    async def members(self, window: str, first: int, count: int) -> list[Seen]:
-        """Members of a window from 0-based rank `first`, with their slots."""
-        with _answering():
-            rows: Any = await self._client.zrange(
-                keys.window(self.board, window), first, first + count - 1, withscores=True
-            )
-            players = [keys.player_of(member) for member, _ in rows]
-            slots: Any = (
-                await self._client.hmget(keys.members(self.board, window), players) if players else []
-            )
-        seen = zip(rows, players, slots, strict=True)
-        return [Seen(member, score, player, slot or "") for (member, score), player, slot in seen]
-
-    async def prune(self, window: str, seen: Sequence[Seen]) -> int:
-        """Takes members out of a window; how many were still there unchanged."""
-        if not seen:
-            return 0
-        arguments = list(chain(*((each.member, each.player, each.slot) for each in seen)))
+    async def prune(self, window: str, seen: Sequence[tuple[bytes, bytes, bytes]]) -> None:
+        """Takes members out of a window, each given with its player and the slot value that was read with it."""
         window_keys = [keys.window(self.board, window), keys.members(self.board, window)]
-        return int(await self._prune(window_keys, arguments))
+        await self._prune(window_keys, list(chain(*seen)))
 
-    async def pending(self, first: int, count: int) -> list[str]:
-        """Ids on the pending set, longest there first."""
-        with _answering():
-            found: Any = await self._client.zrange(keys.pending(self.board), first, first + count - 1)
-        return list(found)
+    async def drop(self, key: str, seen: Mapping[bytes, bytes]) -> None:
+        """Takes fields out of a hash whose values are still those that were read."""
+        if seen:
+            await self._drop([key], list(chain(*seen.items())))
 
-    async def drop_pending(self, submission_ids: Sequence[str]) -> None:
-        """Takes ids off the pending set."""
-        if not submission_ids:
-            return
-        with _answering():
-            await self._client.zrem(keys.pending(self.board), *submission_ids)
+    async def remove(self, key: str, members: Sequence[Raw]) -> None:
+        """Takes members out of a ZSET."""
+        if members:
+            with answering():
+                await self._client.zrem(key, *members)
 
-    def agrees(self, seen: Seen, standing: Standing) -> bool:
-        """True if a member is what the ledger's standing says, or an older version of it that is on its way out."""
-        is_shown = self._is_shown(standing, seen.slot, seen.order_value)
-        return is_shown and seen.member == keys.member_of(standing)
+    async def delete(self, found: Sequence[Raw]) -> None:
+        """Takes keys away."""
+        if found:
+            with answering():
+                await self._client.unlink(*found)
 
-    def _is_shown(self, standing: Standing, slot: str | None, score: float | None) -> bool:
-        if slot != keys.slot_value(standing):
-            return False
-        if standing.score is None:
-            return True
-        return score == keys.order_value(standing.score, self._order)
+    async def put(self, key: str, values: Mapping[str, str]) -> None:
+        """Sets fields of a hash."""
+        if values:
+            with answering():
+                await self._client.hset(key, items=list(chain(*values.items())))
 
+    async def expire(self, key: bytes, at_ms: int | None) -> None:
+        """Has a key expire then, or never."""
+        with answering():
+            if at_ms is None:
+                await self._client.persist(key)
+            else:
+                await self._client.pexpireat(key, at_ms)
 
-@contextmanager
-def _answering() -> Iterator[None]:
-    try:
-        yield
-    except (RedisError, OSError) as error:
-        raise IndexUnavailable(f"Redis: {error or type(error).__name__}") from error
+    async def _raw(self, *command: Any, nothing: Any) -> Any:
+        """The answer in bytes. A key of another type holds nothing of what is asked for; that it is there is seen elsewhere."""
+        with answering():
+            try:
+                return await self._client.execute_command(*command, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
+            except ResponseError as error:
+                if str(error).startswith("WRONGTYPE"):
+                    return nothing
+                raise

@@ -69,6 +69,21 @@ def sentinel(board: str) -> str:
     return f"lb:{{{board}}}:whole"
 
 
+def lease(board: str) -> str:
+    """STRING: the generation of the rebuild under way; it ends by itself with a builder that died."""
+    return f"lb:{{{board}}}:building"
+
+
+def built(board: str, generation: str, live: str) -> str:
+    """The key, beside a live one, in which a rebuild makes its successor."""
+    return f"{stem(board)}built:{generation}:{live.removeprefix(stem(board))}"
+
+
+def stem(board: str) -> str:
+    """What every key of a board begins with."""
+    return f"lb:{{{board}}}:"
+
+
 def order_value(score: int, order: Order) -> int:
     """The ZSET score of a score: ascending order values are ascending ranks on every board."""
     return score if order is Order.ASCENDING else -score
@@ -80,9 +95,7 @@ def member_of(standing: Standing) -> str:
     Redis sorts equal scores by the bytes of the member, so the earlier one stands ahead, exactly: first by
     millisecond, then by the ledger's sequence.
     """
-    return (
-        f"{standing.achieved_at_ms:0{_TIME_DIGITS}x}{standing.achieved_seq:0{_SEQ_DIGITS}x}:{standing.player}"
-    )
+    return f"{standing.achieved_at_ms:012x}{standing.achieved_seq:010x}:{standing.player}"
 
 
 def achieved_at_ms(member: str) -> int:

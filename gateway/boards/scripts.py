@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
@@ -31,15 +32,24 @@ class Script:
         self._source = script_source(name)
         self._digest = hashlib.sha1(self._source.encode(), usedforsecurity=False).hexdigest()
 
-    async def __call__(self, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+    async def __call__(self, keys: Sequence[str | bytes], arguments: Sequence[Any]) -> Any:
         """What the script returns."""
-        try:
+        with answering():
             return await self._evaluate(keys, arguments)
-        except (RedisError, OSError, TimeoutError) as error:
-            raise IndexUnavailable(f"Redis: {error or type(error).__name__}") from error
 
-    async def _evaluate(self, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+    async def _evaluate(self, keys: Sequence[str | bytes], arguments: Sequence[Any]) -> Any:
         try:
             return await self._client.evalsha(self._digest, len(keys), *keys, *arguments)
         except NoScriptError:
             return await self._client.eval(self._source, len(keys), *keys, *arguments)
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Turns whatever keeps Redis from answering, with something that can be read, into IndexUnavailable."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise IndexUnavailable("the index holds bytes that we never wrote") from error
+    except (RedisError, OSError, TimeoutError) as error:
+        raise IndexUnavailable(f"Redis: {error or type(error).__name__}") from error

@@ -1,6 +1,6 @@
--- Takes out of a window what the ledger does not know.
+-- Takes members out of a window that the ledger does not know.
 -- KEYS[1] window zset   KEYS[2] its members hash
--- ARGV per entry: member (string), player id (string), slot value that was read with it (string, may be empty)
+-- ARGV per entry: member (bytes), player id (bytes), slot value that was read with it (bytes, may be empty)
 -- Returns how many were taken out. An entry whose slot changed since it was read is left for the next look.
 -- Clock: none. Idempotent.
 
@@ -9,7 +9,6 @@ for at = 1, #ARGV, 3 do
   local slot = redis.call('HGET', KEYS[2], ARGV[at + 1]) or ''
   if slot == ARGV[at + 2] then
     removed = removed + redis.call('ZREM', KEYS[1], ARGV[at])
-    redis.call('HDEL', KEYS[2], ARGV[at + 1])
   end
 end
 return removed

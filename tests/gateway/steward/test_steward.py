@@ -3,126 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from redis import Redis
-from rq import Queue
-from rq.serializers import JSONSerializer
 
 from gateway.ledger import queries
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.recordings.opening import recordings_of
 from gateway.settings import Settings
-from gateway.settlement import Decision, settle
 from gateway.steward import reconcile
-from gateway.steward.dispatch import QUEUE_NAME, QUEUED_JOBS, RqJobs
+from gateway.steward.dispatch import QUEUED_JOBS, RqJobs
 from gateway.steward.duties import ABSENT_MS, Steward
 from gateway.wiring import load_policies, open_index, open_ledger
-from policies.loader import Board
-from policies.vocabulary import Reason, State
-from tests.support import boards
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import eventually
-from tests.support.ledger import new_submission, rows
-from tests.support.oracle import due_on_board, pending_in_ledger, shown_on_board
-from tests.support.valkey import ValkeyServer, running_valkey
-
-PLAYERS = ("ada", "bob", "cy")
-
-
-class Duty:
-    """A steward driven round by round, over a real ledger, a real Valkey and a real RQ."""
-
-    def __init__(
-        self, settings: Settings, board: Board, ledger: SqliteLedger, steward: Steward, redis: Redis
-    ) -> None:
-        self.settings = settings
-        self.board = board
-        self.ledger = ledger
-        self.steward = steward
-        self.redis = redis
-        self.clock = steward._clock
-        self.index = steward._index
-        self.queue = Queue(QUEUE_NAME, connection=redis, serializer=JSONSerializer)
-
-    async def append(self, *submission_ids: str, **facts: Any) -> None:
-        news = [new_submission(each, at_ms=self.clock(), **facts) for each in submission_ids]
-        await asyncio.gather(*(self.ledger.append(new) for new in news))
-
-    async def promote(self, *submission_ids: str, to_state: State = State.PROMOTED) -> None:
-        decisions = [
-            Decision(each, to_state, "replay", Reason.VERIFIED, self.clock(), frozenset(State))
-            for each in submission_ids
-        ]
-        await settle(self.ledger, self.index, self.board, decisions)
-
-    async def fill(self) -> None:
-        """Some promoted runs of every player, one revoked, and two that are pending."""
-        for player in PLAYERS:
-            ids = [f"{player}-{score}" for score in (3, 1, 2)]
-            for submission_id, score in zip(ids, (3, 1, 2), strict=True):
-                await self.append(submission_id, player=player, score=score)
-            await self.promote(*ids)
-        await self.promote("bob-3", to_state=State.REVOKED)
-        await self.append("waits-1", "waits-2")
-        await self.steward.reconcile()
-
-    def queued(self) -> list[list[str]]:
-        """The submissions of each job in RQ."""
-        return [job.args[0] for job in self.queue.jobs]
-
-    async def settle_down(self) -> None:
-        """Reconciles until a whole turn over every window finds nothing to repair."""
-        quiet = 0
-        while quiet < 2 * len(self.board.policy.windows):
-            quiet = 0 if await self.steward.reconcile() else quiet + 1
-
-    def snapshot(self) -> dict[bytes, Any]:
-        """Every key of the board that the ledger can answer for, with all that is in it."""
-        kinds = {
-            "zset": lambda key: self.redis.zrange(key, 0, -1, withscores=True),
-            "hash": self.redis.hgetall,
-        }
-        found = {}
-        for key in self.redis.keys("lb:{tiny}:*"):
-            if not key.endswith((b":changes", b":settled", b":whole")):
-                found[key] = kinds[self.redis.type(key).decode()](key)
-        return found
-
-    def assert_index_is_the_ledgers(self) -> None:
-        path, policy = self.settings.ledger_path, self.board.policy
-        assert due_on_board(path, policy) == shown_on_board(self.redis, policy)
-        assert pending_in_ledger(path, policy.board) == set(
-            self.redis.zrange(f"lb:{{{policy.board}}}:pending", 0, -1)
-        )
-        stored = {
-            (row[0] or "*").encode(): row[1]
-            for row in rows(path, "SELECT player, count FROM baselines WHERE count")
-        }
-        held = self.redis.hgetall(f"lb:{{{policy.board}}}:baselines")
-        assert stored == {
-            field: int(value.split()[1]) for field, value in held.items() if value.split()[1] != b"0"
-        }
-
-
-@pytest.fixture
-def own_settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
-    boards.write_board(tmp_path / "policies")
-    return Settings(
-        data_dir=tmp_path / "data", policies_dir=tmp_path / "policies", redis_url=valkey.url, redispatch_s=30
-    )
-
-
-@pytest.fixture
-async def duty(own_settings: Settings) -> AsyncIterator[Duty]:
-    known = load_policies(own_settings)
-    redis = Redis.from_url(own_settings.redis_url)
-    async with open_ledger(own_settings) as ledger, open_index(own_settings, known) as index:
-        steward = Steward(own_settings, known, ledger, index, RqJobs(redis), clock=ShiftedClock())
-        yield Duty(own_settings, known["tiny"], ledger, steward, redis)
-    redis.close()
+from tests.support.duty import Duty
+from tests.support.ledger import rows
+from tests.support.valkey import running_valkey
 
 
 async def test_due_submissions_are_handed_to_rq_in_batches(duty: Duty):
@@ -306,7 +203,8 @@ async def test_I01_every_duty_outlives_redis(own_settings: Settings, tmp_path: P
         known = load_policies(settings)
         async with open_ledger(settings) as ledger, open_index(settings, known) as index:
             queue = Redis.from_url(own.url, socket_timeout=1)
-            steward = Steward(settings, known, ledger, index, RqJobs(queue), clock=ShiftedClock())
+            parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
+            steward = Steward(settings, known, ledger, index, RqJobs(queue), **parts)
             duty = Duty(settings, known["tiny"], ledger, steward, queue)
             running = asyncio.create_task(steward.run())
             await duty.append("before", score=1)
@@ -330,6 +228,18 @@ def _is_whole(duty: Duty) -> bool:
     except AssertionError:
         return False
     return bool(duty.queued())
+
+
+@pytest.mark.parametrize("turns", [1, 5, 20])
+async def test_a_steward_that_is_told_to_end_while_it_connects_ends(duty: Duty, turns: int):
+    """redis-py swallows a cancellation while it connects; the duty that it happened to ends all the same."""
+    await duty.index.client.connection_pool.disconnect()
+    running = asyncio.create_task(duty.steward.run())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    running.cancel()
+    done, _ = await asyncio.wait([running], timeout=20)
+    assert {running} == done
 
 
 async def test_a_duty_that_fails_in_a_way_nobody_foresaw_is_done_again(

@@ -1,0 +1,181 @@
+"""Entries per second of a rebuild from the ledger, beside a bare pipelined ZADD loop of the same entries in the same run.
+
+    python -m bench.rebuild [--standings 1000000] [--ledger-url postgresql://...]
+
+The ledger is filled with one board: as many standings of its all-time window as told, each with a player's name and a
+baseline. The rebuild is that of `scoregate board rebuild`: everything of the board, beside the live keys, swapped at
+the end, while nothing else goes on. Rounds of both alternate, and medians are compared. The bare loop puts the same members with the same scores into one ZSET, a command
+each, as many in a pipeline as the rebuild has rows in a page. Prints the peak of the resident memory of this process as
+it goes on; its last line is `ratio R`.
+
+With `--ledger-url` the ledger there is written to: give it one of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from redis import Redis
+from sqlalchemy import text
+
+from gateway.boards import keys
+from gateway.clock import wall_clock
+from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.records import Standing
+from gateway.settings import Settings
+from gateway.steward.rebuild import PAGE, Rebuilder
+from gateway.wiring import load_policies, open_index, open_ledger
+from policies.model import Order
+from policies.windows import FOREVER_MS
+from tests.support.boards import write_board
+from tests.support.valkey import running_valkey
+
+BOARD = "bench"
+FILL = 50_000
+"""Rows filled in a transaction."""
+
+PRIME = 999_983
+"""Scores go through all residues of it, so that they come in no order and with few ties."""
+
+EPOCH_MS = 1_763_640_000_000
+
+
+def main() -> None:
+    """Runs the comparison."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--standings", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ledger-url", help="a ledger of its own; a temporary SQLite file if none is given")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="sgb-") as folder, running_valkey() as valkey:
+        write_board(Path(folder) / "policies", BOARD, windows=["alltime"])
+        settings = Settings(
+            data_dir=Path(folder) / "data",
+            policies_dir=Path(folder) / "policies",
+            redis_url=valkey.url,
+            redis_timeout_ms=10_000,
+            ledger_url=arguments.ledger_url,
+        )
+        bare, rebuilt = asyncio.run(_rounds(settings, arguments.standings, arguments.rounds))
+    print(f"bare ZADD {bare:10.0f} entries per second")
+    print(f"rebuild   {rebuilt:10.0f} entries per second")
+    print(f"ratio {rebuilt / bare:.3f}")
+
+
+async def _rounds(settings: Settings, count: int, rounds: int) -> tuple[float, float]:
+    """Entries per second of the bare loop and of the rebuild: medians of rounds in turn."""
+    boards = load_policies(settings)
+    bare, rebuilt = [], []
+    async with open_ledger(settings) as ledger, open_index(settings, boards) as index:
+        for first in range(0, count, FILL):
+            await ledger.write(_filled(first, min(count, first + FILL)))
+        for _ in range(rounds):
+            bare.append(_bare(Redis.from_url(settings.redis_url), count))
+            tell = _Memory(count).saw_more
+            rebuilder = Rebuilder(
+                ledger, index.boards[BOARD], boards[BOARD].policy, clock=wall_clock, tell=tell
+            )
+            rebuilt.append(await _rebuild(rebuilder))
+        shown = (await index.boards[BOARD].page("alltime", 0, 1)).total
+    if shown != count:
+        sys.exit(f"the board shows {shown} standings of {count}")
+    return statistics.median(bare), statistics.median(rebuilt)
+
+
+async def _rebuild(rebuilder: Rebuilder) -> float:
+    """Entries per second of one rebuild."""
+    begun = time.perf_counter()
+    done = await rebuilder.rebuild()
+    took_s = time.perf_counter() - begun
+    print(f"built {done.standings} standings and {done.baselines} baselines in {took_s:.1f} s")
+    return done.standings / took_s
+
+
+def _bare(client: Redis, count: int) -> float:
+    """Entries per second of the bare loop."""
+    begun = time.perf_counter()
+    for first in range(0, count, PAGE):
+        pipe = client.pipeline(transaction=False)
+        for score, member in _entries(first, min(count, first + PAGE)):
+            pipe.execute_command("ZADD", "bare", score, member)  # type: ignore[no-untyped-call]
+        pipe.execute()
+    rate = count / (time.perf_counter() - begun)
+    client.flushall()
+    client.close()
+    return rate
+
+
+def _entries(first: int, end: int) -> Iterator[tuple[int, str]]:
+    for number in range(first, end):
+        score = number * 7_919 % PRIME
+        standing = Standing(
+            BOARD,
+            "alltime",
+            f"p{number}",
+            "",
+            score,
+            EPOCH_MS + number,
+            number,
+            f"s{number}",
+            FOREVER_MS,
+            number,
+        )
+        yield keys.order_value(score, Order.DESCENDING), keys.member_of(standing)
+
+
+class _Memory:
+    """Tells of the peak of this process's resident memory at the start, and at a tenth, half and all of the rows."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._seen = 0
+        self._steps = [0.1, 0.5, 1.0]
+        _print_peak(0)
+
+    def saw_more(self, count: int) -> None:
+        """Counts rows that were built."""
+        self._seen += count
+        while self._steps and self._seen >= self._steps[0] * self._total:
+            _print_peak(self._steps.pop(0))
+
+
+def _print_peak(share: float) -> None:
+    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"peak memory at {share:4.0%}: {peak_kib / 1024:.0f} MiB")
+
+
+def _filled(first: int, end: int) -> Operation[None]:
+    """Writes rows `first` to `end`, made by the database itself: text that both databases read."""
+    numbers = f"WITH RECURSIVE numbers (n) AS (SELECT CAST({first} AS BIGINT) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < {end})"  # noqa: S608 - numbers of ours
+    score, player = f"n * 7919 % {PRIME}", "'p' || CAST(n AS TEXT)"
+    standing = (
+        f"'{BOARD}', 'alltime', {player}, {score}, {EPOCH_MS} + n, n, 's' || CAST(n AS TEXT), {FOREVER_MS}, n"
+    )
+    baseline = f"'{BOARD}', {player}, 1, CAST({score} AS TEXT), CAST(({score}) * ({score}) AS TEXT), n"
+    columns = {
+        "players (player, name, created_at_ms)": f"{player}, 'Player ' || CAST(n AS TEXT), {EPOCH_MS}",
+        'standings (board, "window", player, score, achieved_at_ms, achieved_seq, submission_id, expires_at_ms, seq)': standing,
+        "baselines (board, player, count, total, total_of_squares, seq)": baseline,
+    }
+    statements = [
+        Query(text(f"INSERT INTO {table} {numbers} SELECT {values} FROM numbers"))  # noqa: S608 - numbers of ours
+        for table, values in columns.items()
+    ]
+
+    async def work(tx: Transaction) -> None:
+        for statement in statements:
+            await tx.run(statement)
+
+    return work
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""A steward over a ledger, an index and a queue of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from gateway.recordings.opening import recordings_of
+from gateway.settings import Settings
+from gateway.steward.dispatch import RqJobs
+from gateway.steward.duties import Steward
+from gateway.wiring import load_policies, open_index, open_ledger
+from tests.support import boards
+from tests.support.clock import ShiftedClock
+from tests.support.duty import Duty
+from tests.support.valkey import ValkeyServer
+
+
+@pytest.fixture
+def own_settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
+    boards.write_board(tmp_path / "policies")
+    return Settings(
+        data_dir=tmp_path / "data",
+        policies_dir=tmp_path / "policies",
+        redis_url=valkey.url,
+        redis_timeout_ms=5_000,
+        redispatch_s=30,
+    )
+
+
+@pytest.fixture
+async def duty(own_settings: Settings) -> AsyncIterator[Duty]:
+    known = load_policies(own_settings)
+    redis = Redis.from_url(own_settings.redis_url)
+    async with open_ledger(own_settings) as ledger, open_index(own_settings, known) as index:
+        parts = {"recordings": recordings_of(own_settings), "clock": ShiftedClock()}
+        steward = Steward(own_settings, known, ledger, index, RqJobs(redis), **parts)
+        yield Duty(own_settings, known["tiny"], ledger, steward, redis)
+    redis.close()

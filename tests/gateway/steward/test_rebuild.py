@@ -1,0 +1,319 @@
+"""A rebuild: beside the live keys, put in place in one step, under readers, writers, wipes and deaths."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway.boards import keys
+from gateway.boards.rebuild import KEPT_MS, LEASE_MS
+from gateway.failpoints import VARIABLE, Point, arm, disarm
+from gateway.steward import rebuild as rebuilding
+from gateway.steward.check import check
+from policies.errors import IndexUnavailable, RebuildRefused
+from policies.vocabulary import State
+from tests.support.duty import Duty
+from tests.support.ledger import rows
+
+BOARD = "lb:{tiny}:"
+ALLTIME = f"{BOARD}alltime"
+
+
+@pytest.fixture(autouse=True)
+def _small_pages(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """So that a small board has many pages, and no fail-point outlives its test."""
+    monkeypatch.setattr(rebuilding, "PAGE", 5)
+    monkeypatch.setattr(rebuilding, "EVENTS", 7)
+    yield
+    disarm()
+
+
+async def crowd(duty: Duty, count: int) -> None:
+    """A board of `count` players."""
+    await duty.fill()
+    ids = [f"crowd-{number}" for number in range(count)]
+    await asyncio.gather(
+        *(duty.append(each, player=f"p{at}", score=at % 7) for at, each in enumerate(ids, start=1))
+    )
+    await duty.promote(*ids)
+    await duty.settle_down()
+
+
+def built_keys(duty: Duty) -> list[bytes]:
+    return list(duty.redis.scan_iter(f"{BOARD}built:*"))
+
+
+async def differences(duty: Duty) -> list[Any]:
+    return list((await check(duty.view(), is_repaired=False, in_flight_s=0)).differences)
+
+
+async def test_a_rebuilt_board_is_byte_equal_to_the_live_one(duty: Duty):
+    """Every window, slot, name, baseline and pending id, with the life that its key had; nothing is left beside it."""
+    await crowd(duty, 40)
+    before, lives = duty.snapshot(), {key: duty.redis.pexpiretime(key) for key in duty.snapshot()}
+    settled = duty.redis.zrange(f"{BOARD}settled", 0, -1)
+    pages: list[int] = []
+
+    done = await duty.rebuilder(pages.append).rebuild()
+
+    assert before == duty.snapshot()
+    assert lives == {key: duty.redis.pexpiretime(key) for key in duty.snapshot()}
+    assert set(settled) == set(duty.redis.zrange(f"{BOARD}settled", 0, -1))
+    assert (done.standings, done.standings) == (sum(pages), await duty.rebuilder().total())
+    assert max(pages) <= 5
+    assert [] == built_keys(duty) + list(duty.redis.scan_iter(f"{BOARD}building"))
+    assert await differences(duty) == []
+
+
+async def test_a_rebuild_takes_out_what_the_ledger_does_not_say(duty: Duty):
+    """Whatever was in the keys of the board before, none of it is there after."""
+    await crowd(duty, 10)
+    before = duty.snapshot()
+    duty.redis.zadd(ALLTIME, {"0" * 22 + ":eve": -999, b"\xff\xfe": -3})
+    duty.redis.hset(f"{ALLTIME}:members", "eve", "999999 x y")
+    duty.redis.hset(f"{BOARD}baselines", "eve", "1 2 3.0 4.0")
+    duty.redis.delete(f"{BOARD}names")
+    duty.redis.set(f"{BOARD}names", "of another type")
+    duty.redis.zadd(f"{BOARD}pending", {"ghost": 1})
+    await duty.rebuilder().rebuild()
+    assert before == duty.snapshot()
+
+
+async def test_an_empty_board_can_be_rebuilt(duty: Duty):
+    """Nothing in the ledger is nothing on the board, whatever was there."""
+    duty.redis.zadd(ALLTIME, {"0" * 22 + ":eve": -999})
+    assert 0 == (await duty.rebuilder().rebuild()).entries
+    assert {} == duty.snapshot()
+    assert duty.redis.exists(f"{BOARD}whole")
+
+
+async def test_I04_readers_and_writers_go_on_under_rebuilds(duty: Duty):
+    """Every page is a whole board as it stood at some moment; in the end the index is the fold of the ledger."""
+    await crowd(duty, 30)
+    is_over, settled, pages = False, 0, []
+
+    async def write() -> None:
+        nonlocal settled
+        while not is_over:
+            settled += 1
+            name = f"live-{settled}"
+            await duty.append(name, player=f"n{settled}", score=1_000 + settled)
+            await duty.promote(name)
+            if settled % 3 == 0:
+                await duty.promote(name, to_state=State.REVOKED)
+            await asyncio.sleep(0.005)
+
+    async def read() -> None:
+        while not is_over:
+            pages.append(await duty.index.boards["tiny"].page("alltime", 0, 10_000))
+            await asyncio.sleep(0.002)
+
+    busy = [asyncio.create_task(write()), asyncio.create_task(read())]
+    for _ in range(6):
+        await duty.rebuilder().rebuild()
+    is_over = True
+    await asyncio.gather(*busy)
+
+    assert len(pages) > 10
+    for page in pages:
+        assert page.total == len(page.entries) >= 33  # the crowd never leaves the board
+        players = [entry.player for entry in page.entries]
+        assert len(set(players)) == len(players)
+        assert {f"p{at}" for at in range(1, 31)} <= set(players)
+        newest = max((int(each[1:]) for each in players if each.startswith("n")), default=0)
+        standing = {f"n{at}" for at in range(1, newest + 1) if at % 3} - {f"n{newest}"}
+        assert standing <= set(players)
+    await duty.index.boards["tiny"].drained()
+    duty.assert_index_is_the_ledgers()
+
+
+@pytest.mark.parametrize("moment", [Point.INSIDE_REBUILD, Point.BEFORE_SWAP])
+async def test_what_is_settled_during_a_rebuild_is_in_place_after_it(duty: Duty, moment: Point):
+    """A promotion, a revocation and a new pending run that come between two pages, or after the last of them."""
+    await crowd(duty, 12)
+    await duty.append("late-1", player="p1", score=900)
+    await duty.append("late-2", player="zoe", score=901)
+    changes: list[asyncio.Task[None]] = []
+
+    async def change() -> None:
+        await duty.promote("late-1", "late-2")
+        await duty.promote("crowd-5", to_state=State.REVOKED)
+        await duty.append("late-3", player="yan", score=5)
+
+    swap = rebuilding.Generation.swap
+
+    async def swap_after_changes(self: Any, windows: Any) -> None:
+        await asyncio.gather(*changes)  # shown on keys that are about to go
+        await swap(self, windows)
+
+    arm(moment, lambda: changes.append(asyncio.get_running_loop().create_task(change())))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rebuilding.Generation, "swap", swap_after_changes)
+        await duty.rebuilder().rebuild()
+    assert 1 == len(changes)
+    duty.assert_index_is_the_ledgers()
+    assert [] == await differences(duty)
+
+
+async def test_two_rebuilds_at_once_are_one(duty: Duty):
+    """The second is refused, and says until when at most; the first one is not disturbed. Another board is not blocked."""
+    await crowd(duty, 20)
+    before = duty.snapshot()
+    results = await asyncio.gather(
+        duty.rebuilder().rebuild(), duty.rebuilder().rebuild(), return_exceptions=True
+    )
+    assert ["RebuildRefused", "Rebuilt"] == sorted(type(each).__name__ for each in results)
+    [refusal] = [each for each in results if isinstance(each, RebuildRefused)]
+    assert "tiny is being rebuilt already" in str(refusal)
+    assert before == duty.snapshot()
+    await duty.rebuilder().rebuild()
+
+
+async def test_I04_a_flushall_during_a_rebuild_has_it_begin_again(duty: Duty):
+    """What was built so far is gone: it is never put in place, and the second attempt puts everything there."""
+    await crowd(duty, 20)
+    before = duty.snapshot()
+    for moment in (Point.INSIDE_REBUILD, Point.BEFORE_SWAP):
+        arm(moment, duty.redis.flushall)
+        await duty.rebuilder().rebuild()
+        assert before == duty.snapshot()
+        assert [] == built_keys(duty)
+
+
+async def test_I04_a_redis_that_is_emptied_again_and_again_is_left_to_the_steward(duty: Duty):
+    """After three attempts the rebuild gives up in order; the board is not called whole, and the next turn rebuilds it."""
+    await crowd(duty, 5)
+    before = duty.snapshot()
+
+    def empty(_count: int) -> None:
+        duty.redis.flushall()
+
+    with pytest.raises(IndexUnavailable):
+        await duty.rebuilder(empty).rebuild()
+    assert [] == duty.redis.keys(f"{BOARD}*")
+    assert await duty.steward.reconcile() > 0
+    assert before == duty.snapshot()
+
+
+async def test_a_rebuild_that_fails_leaves_the_live_board_and_nothing_beside_it(duty: Duty):
+    """An error nobody foresaw: what was built is taken away at once, and the lease is free."""
+    await crowd(duty, 12)
+    before = duty.snapshot()
+
+    def fail() -> None:
+        assert built_keys(duty)
+        raise ZeroDivisionError
+
+    for moment in (Point.INSIDE_REBUILD, Point.BEFORE_SWAP):
+        arm(moment, fail)
+        with pytest.raises(ZeroDivisionError):
+            await duty.rebuilder().rebuild()
+        assert before == duty.snapshot()
+        assert [] == built_keys(duty)
+    await duty.rebuilder().rebuild()
+
+
+def rebuild_and_die(duty: Duty, point: Point) -> int:
+    """The exit status of `scoregate board rebuild` that is killed at a point."""
+    settings = duty.settings
+    environment = {
+        "SCOREGATE_DATA_DIR": str(settings.data_dir),
+        "SCOREGATE_POLICIES_DIR": str(settings.policies_dir),
+        "SCOREGATE_REDIS_URL": settings.redis_url,
+        VARIABLE: f"{point}:kill",
+    }
+    command = [sys.executable, "-m", "scoregate", "board", "rebuild", "tiny"]
+    return subprocess.run(command, env=os.environ | environment, timeout=60, check=False).returncode
+
+
+@pytest.mark.parametrize("point", [Point.INSIDE_REBUILD, Point.BEFORE_SWAP])
+async def test_I10_a_rebuild_killed_before_the_swap_changes_nothing(duty: Duty, point: Point):
+    """Readers see the board as it was; another waits for the lease; what is left over ends by itself."""
+    await crowd(duty, 12)
+    before = duty.snapshot()
+    assert -signal.SIGKILL == await asyncio.to_thread(rebuild_and_die, duty, point)
+
+    left = built_keys(duty)
+    assert left
+    assert all(0 < duty.redis.pttl(key) <= KEPT_MS for key in left)
+    assert 0 < duty.redis.pttl(f"{BOARD}building") <= LEASE_MS
+    assert before == {key: value for key, value in duty.snapshot().items() if is_live(key)}
+    with pytest.raises(RebuildRefused, match=r"for \d+ s more"):
+        await duty.rebuilder().rebuild()
+    assert [] == await differences(duty)
+
+    duty.redis.delete(f"{BOARD}building")  # as its expiry does
+    await duty.rebuilder().rebuild()
+    assert before == {key: value for key, value in duty.snapshot().items() if is_live(key)}
+
+
+async def test_I10_a_rebuild_killed_after_the_swap_is_done_again_by_the_steward(duty: Duty):
+    """The board that readers see is whole at once; it counts as rebuilt only when what came meanwhile is shown too."""
+    await crowd(duty, 12)
+    before = duty.snapshot()
+    assert -signal.SIGKILL == await asyncio.to_thread(rebuild_and_die, duty, Point.AFTER_SWAP)
+    assert before == {key: value for key, value in duty.snapshot().items() if is_live(key)}
+    assert not duty.redis.exists(f"{BOARD}whole")
+
+    assert 0 == await duty.steward.reconcile()  # the dead one's lease holds
+    duty.redis.delete(f"{BOARD}building")
+    assert await duty.steward.reconcile() > 0
+    assert duty.redis.exists(f"{BOARD}whole")
+    duty.assert_index_is_the_ledgers()
+
+
+def is_live(key: bytes) -> bool:
+    return not key.startswith((f"{BOARD}built:".encode(), f"{BOARD}building".encode()))
+
+
+@pytest.mark.parametrize(("moment", "pages"), [(Point.INSIDE_REBUILD, 1), (Point.BEFORE_SWAP, 12)])
+async def test_a_lease_that_ran_out_puts_nothing_in_place(duty: Duty, moment: Point, pages: int):
+    """A builder that stood still for too long may have lost keys: it stops at its next step, and never swaps."""
+    await crowd(duty, 12)
+    before, told = duty.snapshot(), []
+
+    def lose() -> None:
+        duty.redis.set(f"{BOARD}building", "another's", px=20_000)
+        [one, *_] = built_keys(duty)
+        duty.redis.delete(one)
+
+    arm(moment, lose)
+    with pytest.raises(RebuildRefused):
+        await duty.rebuilder(told.append).rebuild()
+    assert pages == len(told)
+    assert before == {key: value for key, value in duty.snapshot().items() if is_live(key)}
+
+
+async def test_windows_that_are_over_are_not_built(duty: Duty):
+    """The ledger keeps every day there ever was; a rebuild builds those that can still be read."""
+    await crowd(duty, 6)
+    live = await duty.rebuilder().total()
+    duty.clock.shift(100 * 86_400)
+    done = await duty.rebuilder().rebuild()
+    assert live // len(duty.board.policy.windows) == done.standings == await duty.rebuilder().total()
+
+
+async def test_the_ledger_is_never_asked_for_more_than_a_page(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """Memory stays flat however large a board is: nothing that the ledger gives is longer than a page."""
+    await crowd(duty, 60)
+    lengths: list[int] = []
+    read = duty.ledger.read
+
+    async def measured(work: Callable[..., Any]) -> Any:
+        found = await read(work)
+        lengths.append(len(found) if isinstance(found, list) else 0)
+        return found
+
+    monkeypatch.setattr(duty.ledger, "read", measured)
+    await duty.rebuilder().rebuild()
+    assert max(lengths) <= rebuilding.EVENTS
+    assert len(lengths) > 4 * 60 / rebuilding.PAGE
+    stored = rows(duty.settings.ledger_path, "SELECT count(*) FROM standings WHERE window = 'alltime'")
+    assert stored[0][0] == duty.redis.hlen(keys.members("tiny", "alltime"))

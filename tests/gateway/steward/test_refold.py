@@ -1,0 +1,79 @@
+"""Folding standings anew after the policy of a board has changed what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.steward import refold as refolding
+from gateway.steward.refold import Refolded, refold_board
+from policies.loader import Board
+from policies.vocabulary import State
+from tests.support import boards
+from tests.support.duty import Duty
+from tests.support.oracle import due_on_board, shown_on_board
+
+
+def changed_policy(duty: Duty, **changes: Any) -> Board:
+    """The board from now on."""
+    board = boards.board(duty.settings.policies_dir, **changes)
+    duty.board = board
+    duty.index.boards["tiny"].order = board.policy.order
+    return board
+
+
+async def refold(duty: Duty) -> Refolded:
+    done = await refold_board(duty.ledger, duty.board.policy, clock=duty.clock, tell=lambda _count: None)
+    await duty.rebuilder().rebuild()
+    return done
+
+
+def assert_board_is_the_fold(duty: Duty) -> None:
+    policy = duty.board.policy
+    assert due_on_board(duty.settings.ledger_path, policy) == shown_on_board(duty.redis, policy)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"operator": "sum"},
+        {"operator": "latest"},
+        {"order": "ascending"},
+        {"windows": ["alltime", "daily", "weekly", "monthly"]},
+    ],
+    ids=str,
+)
+async def test_a_changed_policy_is_what_standings_come_to_after_a_refold(
+    duty: Duty, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    """As if the board had always been so: standings equal the fold of the promoted submissions. Twice changes nothing."""
+    monkeypatch.setattr(refolding, "PLAYERS", 2)
+    before = {"windows": ["alltime"]} if "windows" in changes else {}
+    changed_policy(duty, **before)
+    await duty.fill()
+    changed_policy(duty, **changes)
+
+    done = await refold(duty)
+    assert 3 == done.players
+    assert done.changed > 0
+    assert_board_is_the_fold(duty)
+    assert Refolded(3, 0) == await refold(duty)
+
+
+async def test_what_is_settled_after_a_refold_counts_on_from_it(duty: Duty):
+    """A folded standing bars no later change, and no change that was under way before brings the old one back."""
+    await duty.fill()
+    changed_policy(duty, operator="sum")
+    await refold(duty)
+    await duty.append("next", player="ada", score=50)
+    await duty.promote("next")
+    await duty.promote("cy-2", to_state=State.REVOKED)
+    assert_board_is_the_fold(duty)
+    assert Refolded(3, 0) == await refold(duty)
+
+
+async def test_an_unchanged_policy_changes_nothing(duty: Duty):
+    """No standing is touched, so none gets another number."""
+    await duty.fill()
+    assert Refolded(3, 0) == await refold(duty)

@@ -1,0 +1,140 @@
+"""`scoregate board`: what it prints and the status it ends with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gateway.settings import Settings
+from gateway.settlement import Decision, settle
+from gateway.wiring import load_policies, open_index, open_ledger
+from policies.errors import IndexUnavailable, LedgerUnavailable, RebuildRefused, SettingsError
+from policies.vocabulary import Reason, State
+from scoregate.cli import app
+from tests.support import boards
+from tests.support.ledger import new_submission
+from tests.support.valkey import ValkeyServer
+
+ALLTIME = "lb:{tiny}:alltime"
+
+
+@pytest.fixture
+def house(tmp_path: Path, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A deployment by its environment, with a board of three players and one without any."""
+    for board in ("tiny", "other"):
+        boards.write_board(tmp_path / "policies", board)
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(tmp_path / "policies"))
+    monkeypatch.setenv("SCOREGATE_REDIS_URL", valkey.url)
+    monkeypatch.setattr("scoregate.boards.IN_FLIGHT_S", 0)
+    asyncio.run(fill(Settings()))
+    return tmp_path
+
+
+async def fill(settings: Settings) -> None:
+    known = load_policies(settings)
+    async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+        for at, player in enumerate(("ada", "bob", "cy"), start=1):
+            new = new_submission(f"run-{player}", player=player, score=at)
+            await ledger.append(new)
+            at_ms = new.submission.received_at_ms
+            pending = frozenset({State.PENDING})
+            decision = Decision(f"run-{player}", State.PROMOTED, "replay", Reason.VERIFIED, at_ms, pending)
+            await settle(ledger, index, known["tiny"], [decision])
+
+
+def board(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["board", *arguments])
+
+
+def test_rebuild_ends_with_a_summary(house: Path, valkey: ValkeyServer):
+    """One board by name, or all: a line for each with what was built and how fast; the boards are there again."""
+    with valkey.client() as redis:
+        before = redis.zrange(ALLTIME, 0, -1, withscores=True)
+        redis.flushall()
+        done = board("rebuild", "tiny")
+        assert before == redis.zrange(ALLTIME, 0, -1, withscores=True)
+        assert (0, 1) == (done.exit_code, done.output.strip().count("per second"))
+        assert "tiny: rebuilt 3 standings, 4 baselines and 0 pending in" in done.output
+
+        every = board("rebuild", "--all")
+        assert (0, 2) == (every.exit_code, every.output.count(": rebuilt "))
+        assert {"lb:{other}:whole", "lb:{tiny}:whole"} == set(redis.keys("*whole"))
+
+
+@pytest.mark.parametrize("arguments", [[], ["tiny", "--all"]], ids=str)
+def test_rebuild_wants_to_be_told_which(house: Path, arguments: list[str]):
+    """Nothing named, and names beside --all, are refused: nobody rebuilds everything by a slip."""
+    assert 2 == board("rebuild", *arguments).exit_code
+
+
+def test_rebuild_is_refused_while_another_builds(house: Path, valkey: ValkeyServer):
+    """The line says so, and for how long at most."""
+    with valkey.client() as redis:
+        redis.set("lb:{tiny}:building", "another", px=20_000)
+        refused = board("rebuild", "tiny")
+        assert isinstance(refused.exception, RebuildRefused)
+        assert "tiny is being rebuilt already" in str(refused.exception)
+        assert "another" == redis.get("lb:{tiny}:building")
+
+
+def test_I26_check_ends_with_0_when_equal_and_1_when_not(house: Path, valkey: ValkeyServer):
+    """Each difference is a line with its place and both sides; after --repair, which tells of it too, all is equal."""
+    board("rebuild", "--all")
+    equal = board("check")
+    assert (0, 2) == (equal.exit_code, equal.output.count("the index is what the ledger says"))
+
+    with valkey.client() as redis:
+        redis.zadd(ALLTIME, {"0" * 22 + ":eve": -999})
+    found = board("check", "tiny")
+    assert (1, 0) == (found.exit_code, board("check", "other").exit_code)
+    [line, verdict] = found.output.splitlines()
+    assert line.startswith("forged-member: tiny alltime eve: the ledger has nothing, Redis has 0000")
+    assert "tiny: 1 differences" == verdict
+
+    repaired = board("check", "tiny", "--repair")
+    assert (1, "tiny: 1 differences repaired; none is left") == (
+        repaired.exit_code,
+        repaired.output.splitlines()[-1],
+    )
+    assert 0 == board("check").exit_code
+
+
+def test_check_speaks_to_machines(house: Path, valkey: ValkeyServer):
+    """A line of JSON for each board, whatever was put into Redis."""
+    board("rebuild", "--all")
+    with valkey.client() as redis:
+        redis.zadd("lb:{tiny}:pending", {b"\xff[bold]\n": 1})
+    found = board("check", "--json")
+    assert 1 == found.exit_code
+    other, tiny = map(json.loads, found.stdout.splitlines())
+    assert {"board": "other", "differences": [], "is_complete": True, "is_repaired": False} == other
+    [difference] = tiny["differences"]
+    assert ("forged-pending", "\\xff[bold]\\n") == (difference["kind"], difference["submission"])
+    assert {"board", "kind", "window", "player", "submission", "key", "ledger", "index"} == set(difference)
+
+
+@pytest.mark.parametrize("command", ["rebuild", "check", "refold"])
+def test_what_cannot_be_done_is_an_error(house: Path, command: str, monkeypatch: pytest.MonkeyPatch):
+    """An unknown board, no Redis, no ledger: each the error that the command line ends with 2 for, as one line."""
+    assert isinstance(board(command, "nowhere").exception, SettingsError)
+    monkeypatch.setenv("SCOREGATE_LEDGER_URL", f"sqlite:///{house}")
+    assert isinstance(board(command, "tiny").exception, LedgerUnavailable)
+    monkeypatch.delenv("SCOREGATE_LEDGER_URL")
+    monkeypatch.setenv("SCOREGATE_REDIS_URL", f"unix://{house}/nothing.sock")
+    assert isinstance(board(command, "tiny").exception, IndexUnavailable)
+
+
+def test_refold_brings_standings_to_a_changed_policy(house: Path, valkey: ValkeyServer):
+    """Says how many standings changed, and rebuilds the board in the new order."""
+    boards.write_board(house / "policies", "tiny", order="ascending", operator="latest")
+    done = board("refold", "tiny")
+    assert 0 == done.exit_code
+    assert "tiny: looked at 3 players, changed 0 standings" in done.output
+    with valkey.client() as redis:
+        assert [1.0, 2.0, 3.0] == [score for _, score in redis.zrange(ALLTIME, 0, -1, withscores=True)]
