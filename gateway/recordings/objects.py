@@ -1,0 +1,110 @@
+"""Blobs as objects in a bucket that speaks S3, through obstore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import S3Store
+
+from gateway.recordings.blobs import CLOCK, Blob
+from policies.errors import RecordingsUnavailable, SettingsError
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+RETRIES: Final = 2
+
+
+class ObjectBlobs:
+    """Blobs in a bucket, each put with `If-None-Match: *`. See `Blobs` for the methods."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def put(self, name: str, body: bytes) -> bool:
+        """True once the bucket has it; False if it had one of the name."""
+        with _faults():
+            try:
+                obstore.put(self._store, name, body, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def replace(self, name: str, body: bytes) -> None:
+        """Puts it in the place of what was there."""
+        with _faults():
+            obstore.put(self._store, name, body, mode="overwrite", use_multipart=False)
+
+    def get(self, name: str, limit_bytes: int) -> bytes | None:
+        """The object's bytes, or None."""
+        with _faults():
+            try:
+                found = obstore.get(self._store, name)
+                if found.meta["size"] > limit_bytes:
+                    return obstore.get_range(self._store, name, start=0, end=limit_bytes + 1).to_bytes()
+                return found.bytes().to_bytes()
+            except FileNotFoundError:
+                return None
+
+    def move(self, name: str, to: str) -> None:
+        """Copies, then removes: in between it has both names."""
+        with _faults():
+            try:
+                obstore.copy(self._store, name, to)
+            except FileNotFoundError:
+                return
+        self.remove(name)
+
+    def remove(self, name: str) -> None:
+        """Removes the object."""
+        with _faults():
+            try:
+                obstore.delete(self._store, name)
+            except FileNotFoundError:
+                return
+
+    def now_ms(self) -> int:
+        """The date of an object that is put for it."""
+        self.replace(CLOCK, b"")
+        with _faults():
+            return int(obstore.head(self._store, CLOCK)["last_modified"].timestamp() * 1000)
+
+    def page(self, after: str, count: int) -> list[Blob]:
+        """Objects in the order of their names; S3 lists them so."""
+        with _faults():
+            listed = obstore.list(self._store, offset=after or None, chunk_size=count)
+            found = next(iter(listed), [])
+        return [Blob(each["path"], int(each["last_modified"].timestamp() * 1000)) for each in found]
+
+
+def bucket(url: str, timeout_s: float) -> ObjectBlobs:
+    """The blobs at `s3://bucket/prefix`; region, endpoint and credentials come from the `AWS_*` variables.
+
+    Raises SettingsError for a URL or a variable that obstore does not understand.
+    """
+    timeout = timedelta(seconds=timeout_s)
+    try:
+        store = S3Store.from_url(
+            url,
+            client_options={"timeout": timeout, "connect_timeout": timeout, "allow_http": True},
+            retry_config={"max_retries": RETRIES, "retry_timeout": timeout},
+        )
+    except (BaseError, ValueError) as error:
+        summary = str(error).partition("\n")[0]
+        raise SettingsError(f"SCOREGATE_RECORDINGS_URL: {summary}") from None
+    return ObjectBlobs(store)
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Has what the bucket refuses, or does not answer in time, say so as RecordingsUnavailable."""
+    try:
+        yield
+    except (BaseError, OSError) as error:
+        summary = str(error).partition("\n")[0]  # the rest is for who debugs obstore
+        raise RecordingsUnavailable(f"the bucket of recordings: {summary}") from error

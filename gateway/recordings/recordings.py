@@ -1,0 +1,75 @@
+"""Recordings for those who may not block: the store behind a few threads, with a bound on what waits and a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, ParamSpec, TypeVar
+
+from gateway.ledger.records import StoredRecording
+from gateway.recordings.store import RecordingStore, checked
+from gateway.telemetry import RECORDING_FAULTS
+from policies.errors import RecordingsUnavailable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+THREADS: Final = 8
+"""Enough for syncs to overlap: a journal commits those that wait together."""
+
+IN_HAND: Final = 128
+"""Most calls that wait or are under way, those that nobody waits for any more included; bounds the memory."""
+
+
+class Recordings:
+    """Where the recordings are: small ones in the ledger's rows, large ones in the store.
+
+    Every method raises RecordingsUnavailable when the store cannot be had, does not answer in time, or has too much
+    to do. A call that was given up may still come to its end: storing twice is storing once.
+    """
+
+    def __init__(self, store: RecordingStore, *, inline_bytes: int, timeout_s: float) -> None:
+        self.inline_bytes = inline_bytes
+        self.large = store
+        self._timeout_s = timeout_s
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="recordings")
+        self._room = threading.BoundedSemaphore(IN_HAND)
+
+    async def store(self, digest: bytes, body: bytes) -> None:
+        """Returns once the store has the recording, durably."""
+        await self.off_loop(self.large.store, digest, body)
+
+    async def load(self, stored: StoredRecording) -> bytes:
+        """The recording that the ledger names, from wherever it is. Raises RecordingLost if that is not what it was."""
+        if stored.body is not None:
+            return checked(stored.digest, stored.body)
+        return await self.off_loop(self.large.load, stored.digest, stored.size_bytes)
+
+    async def off_loop(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """The result of a call of the store, made on a thread."""
+        if not self._room.acquire(blocking=False):
+            raise _refused("the store of recordings has too much to do")
+        future = self._threads.submit(work, *arguments, **named)
+        future.add_done_callback(self._release)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            raise _refused("the store of recordings did not answer in time") from None
+        except RecordingsUnavailable:
+            RECORDING_FAULTS.labels("unavailable").inc()
+            raise
+
+    def _release(self, _future: Any) -> None:
+        self._room.release()
+
+    def close(self) -> None:
+        """Lets the threads go; what still waits is dropped."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _refused(message: str) -> RecordingsUnavailable:
+    RECORDING_FAULTS.labels("unavailable").inc()
+    return RecordingsUnavailable(message)
