@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries, work
-from gateway.ledger.folds import fold_baselines, fold_standings
-from gateway.ledger.records import StoredSubmission
+from gateway.ledger.append import rows_of
+from gateway.ledger.folds import POPULATION, fold_baseline, fold_standings
+from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.records import Change, Standing, StoredBaseline
@@ -26,6 +28,7 @@ T = TypeVar("T")
 PROJECT_AFTER_MS = 2_000
 """How long the projection after a commit may take before the steward does it again."""
 
+_INSERTS = {table: Query(insert(table)) for table in (submissions, events, outbox)}
 _LAST_SEQ = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 _ADD_EVENT = Query(insert(events))
 _ADD_WORK = Query(insert(outbox))
@@ -50,6 +53,24 @@ class Decision:
     from_states: frozenset[State]
     attempt: int | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Decided(NamedTuple):
+    """A decision that is written down: the submission as it was before, the event's number, and its new state."""
+
+    found: StoredSubmission
+    seq: int
+    to_state: State
+
+    @property
+    def difference(self) -> int:
+        """1 if the submission counts from now on, -1 if it does no more, 0 if that is as it was."""
+        return (self.to_state is State.PROMOTED) - (self.found.state is State.PROMOTED)
+
+    def change(self, stands: tuple[Standing, ...], learnt: tuple[StoredBaseline, ...]) -> Change:
+        """What the index has to learn of it."""
+        found = self.found
+        return Change(self.seq, found.submission_id, found.board, found.player, self.to_state, stands, learnt)
 
 
 def trusted(submission_id: str, server: str, at_ms: int) -> Decision:
@@ -101,19 +122,57 @@ async def project(ledger: LedgerWrites, index: Projection, changes: Sequence[Cha
 
 def _decide_all(board: Board, decisions: Sequence[Decision]) -> Operation[list[Change | StateConflict]]:
     async def work(tx: Transaction) -> list[Change | StateConflict]:
-        return [await _decide(tx, board, decision) for decision in decisions]
+        settled = [await decide(tx, board, decision) for decision in decisions]
+        changes = iter(await fold(tx, board, [each for each in settled if isinstance(each, Decided)]))
+        return [next(changes) if isinstance(each, Decided) else each for each in settled]
 
     return work
 
 
-async def _decide(tx: Transaction, board: Board, decision: Decision) -> Change | StateConflict:
+async def receive(tx: Transaction, new: NewSubmission) -> None:
+    """Writes down a submission without a recording, for a decision that follows in the same transaction."""
+    [[last]] = await tx.rows(_LAST_SEQ)
+    for table, rows in rows_of(last + 1, [new]):
+        for row in rows:
+            await tx.run(_INSERTS[table], **dict(zip(table.columns.keys(), row, strict=True)))
+
+
+async def decide(tx: Transaction, board: Board, decision: Decision) -> Decided | StateConflict:
+    """A decision, written down or in conflict. Every `Decided` of a transaction goes through `fold` before its end."""
     found = await queries.load_submission(tx, decision.submission_id)
     conflict = _conflict(found, board, decision)
     if found is None or conflict:
         return conflict or StateConflict()
     [[last]] = await tx.rows(_LAST_SEQ)
     await _record(tx, board, decision, found, last + 1)
-    return await _fold(tx, board, found, last + 1, decision.to_state)
+    reach(Point.INSIDE_SETTLE)
+    return Decided(found, last + 1, decision.to_state)
+
+
+async def fold(tx: Transaction, board: Board, decided: Sequence[Decided]) -> list[Change]:
+    """What the index has to learn of each decision; each slot and each baseline is folded once, and told last."""
+    touched: dict[str, list[Decided]] = defaultdict(list)
+    for each in decided:
+        if each.difference:
+            touched[each.found.player].append(each)
+    stands: dict[int, tuple[Standing, ...]] = {}
+    learnt: dict[int, tuple[StoredBaseline, ...]] = defaultdict(tuple)
+    for player, group in touched.items():
+        seq = group[-1].seq
+        received = {each.found.received_at_ms for each in group}
+        stands[seq] = await fold_standings(tx, board.policy, player, received, seq)
+        learnt[seq] = (await _fold_baseline(tx, board, player, group),)
+    if touched:
+        counted = [each for each in decided if each.difference]
+        learnt[counted[-1].seq] += (await _fold_baseline(tx, board, POPULATION, counted),)
+    return [each.change(stands.get(each.seq, ()), learnt.get(each.seq, ())) for each in decided]
+
+
+async def _fold_baseline(
+    tx: Transaction, board: Board, player: str, group: Sequence[Decided]
+) -> StoredBaseline:
+    differences = [(each.found.claim.score, each.difference) for each in group]
+    return await fold_baseline(tx, board.name, player, differences, group[-1].seq)
 
 
 def _conflict(found: StoredSubmission | None, board: Board, decision: Decision) -> StateConflict | None:
@@ -151,13 +210,3 @@ async def _record(
     await tx.run(_FORGET_WORK, received=found.seq)
     due_at_ms = decision.at_ms + PROJECT_AFTER_MS
     await tx.run(_ADD_WORK, seq=seq, kind="project", **whose, due_at_ms=due_at_ms, tries=0)
-
-
-async def _fold(tx: Transaction, board: Board, found: StoredSubmission, seq: int, to_state: State) -> Change:
-    counts_now, counted = to_state is State.PROMOTED, found.state is State.PROMOTED
-    stands: tuple[Standing, ...] = ()
-    learnt: tuple[StoredBaseline, ...] = ()
-    if counts_now != counted:
-        stands = await fold_standings(tx, board.policy, found, seq)
-        learnt = await fold_baselines(tx, found, seq, is_added=counts_now)
-    return Change(seq, found.submission_id, found.board, found.player, to_state, stands, learnt)

@@ -61,15 +61,25 @@ async def show_case(request: web.Request) -> web.Response:
 
 async def approve(request: web.Request) -> web.Response:
     """Promotes a held submission."""
-    return await _decide(request, State.PROMOTED, Reason.APPROVED)
+    return await _decide(request, State.HELD, State.PROMOTED, Reason.APPROVED)
 
 
 async def reject(request: web.Request) -> web.Response:
     """Rejects a held submission."""
-    return await _decide(request, State.REJECTED, Reason.REJECTED_BY_MODERATOR)
+    return await _decide(request, State.HELD, State.REJECTED, Reason.REJECTED_BY_MODERATOR)
 
 
-async def _decide(request: web.Request, to_state: State, reason: Reason) -> web.Response:
+async def revoke(request: web.Request) -> web.Response:
+    """Takes a promoted submission off the board; the player's next best takes its place."""
+    return await _decide(request, State.PROMOTED, State.REVOKED, Reason.REVOKED_BY_MODERATOR)
+
+
+async def reinstate(request: web.Request) -> web.Response:
+    """Lets a revoked submission count again."""
+    return await _decide(request, State.REVOKED, State.PROMOTED, Reason.REINSTATED)
+
+
+async def _decide(request: web.Request, from_state: State, to_state: State, reason: Reason) -> web.Response:
     edge, found, moderator = await _case(request)
     why = parse_body(await read_body(request, SMALL_BODY), wire.NewDecision).reason
     if moderator.subject == found.player:
@@ -80,12 +90,12 @@ async def _decide(request: web.Request, to_state: State, reason: Reason) -> web.
         f"moderator:{moderator.subject}",
         reason,
         edge.clock(),
-        frozenset({State.HELD}),
+        frozenset({from_state}),
         detail={"why": why},
     )
     [settled] = await settle(edge.ledger, edge.index, edge.boards[found.board], [decision])
     if isinstance(settled, StateConflict):
-        raise Problem(ProblemType.STATE_CONFLICT, "the submission is not held")
+        raise Problem(ProblemType.STATE_CONFLICT, f"the submission is not {from_state.value}")
     _log.info(
         Event.DECISION, submission=found.submission_id, state=to_state.value, moderator=moderator.subject
     )

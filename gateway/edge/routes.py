@@ -9,7 +9,7 @@ from enum import StrEnum
 from aiohttp import web
 from pydantic import BaseModel
 
-from gateway.edge import health, moderation, readers, runs, servers, streaming, submit, wire
+from gateway.edge import health, moderation, readers, runs, server_operations, streaming, submit, wire
 from gateway.edge.problems import ProblemType as P
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -66,6 +66,8 @@ _SUBMIT = (
     P.QUOTA_EXCEEDED,
     P.NOT_FOUND,
 )
+_SERVER = (*_POST, *_SIGNED, P.SCOPE_FORBIDDEN, P.NONCE_REUSED, P.NOT_FOUND)
+_SETTLED = (P.IDEMPOTENCY_MISMATCH, P.STALE_VERSION, P.STATE_CONFLICT)
 _DECIDE = (*_POST, *_TOKEN, P.NOT_FOUND, P.STATE_CONFLICT, P.SELF_APPROVAL)
 _HELD = (*_TOKEN, *_DURABLE, P.NOT_FOUND)
 
@@ -82,10 +84,16 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/boards/{board}", readers.show_board, Caller.ANYONE, "Describe a board",
           wire.BoardInfo, problems=(P.NOT_FOUND,)),
     Route("GET", "/v1/boards/{board}/entries", readers.list_entries, Caller.ANYONE, "Read a page of a board",
-          wire.EntryPage, problems=(*_INDEXED, P.SCHEMA_VIOLATION), query=("window", "offset", "limit")),
-    Route("POST", "/v1/boards/{board}/entries", servers.write_entry, Caller.SERVER, "Write a score as a trusted server",
-          wire.ScoreAccepted, wire.NewEntry, 202,
-          (*_POST, *_SIGNED, P.SCOPE_FORBIDDEN, P.BOUNDS_VIOLATION, P.IDEMPOTENCY_MISMATCH, P.NOT_FOUND)),
+          wire.EntryPage, problems=(*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.QUOTA_EXCEEDED, P.REDUCED_CAPACITY),
+          query=("window", "offset", "limit", "as_of")),
+    Route("POST", "/v1/boards/{board}/entries", server_operations.write_entry, Caller.SERVER,
+          "Write or correct a score as a trusted server", wire.ScoreAccepted, wire.NewEntry, 202,
+          (*_SERVER, *_SETTLED, P.BOUNDS_VIOLATION)),
+    Route("POST", "/v1/boards/{board}/entries/batch", server_operations.write_batch, Caller.SERVER,
+          "Do up to 500 operations as a trusted server, all or none", wire.BatchDone, wire.NewBatch, 200,
+          (*_SERVER, P.BATCH_REFUSED)),
+    Route("POST", "/v1/boards/{board}/removals", server_operations.remove_entries, Caller.SERVER,
+          "Take scores back as a trusted server", wire.Removed, wire.NewRemoval, 200, (*_SERVER, *_SETTLED)),
     Route("GET", "/v1/boards/{board}/entries/{player}", readers.show_entry, Caller.ANYONE, "Read one player's entry",
           wire.EntryShown, problems=_INDEXED, query=("window",)),
     Route("GET", "/v1/boards/{board}/entries/{player}/around", readers.list_around, Caller.ANYONE,
@@ -101,6 +109,10 @@ ROUTES: tuple[Route, ...] = (
           "Approve a held submission", wire.Decided, wire.NewDecision, problems=_DECIDE),
     Route("POST", "/v1/moderation/{submission}/reject", moderation.reject, Caller.MODERATOR,
           "Reject a held submission", wire.Decided, wire.NewDecision, problems=_DECIDE),
+    Route("POST", "/v1/moderation/{submission}/revoke", moderation.revoke, Caller.MODERATOR,
+          "Take a promoted submission off the board", wire.Decided, wire.NewDecision, problems=_DECIDE),
+    Route("POST", "/v1/moderation/{submission}/reinstate", moderation.reinstate, Caller.MODERATOR,
+          "Let a revoked submission count again", wire.Decided, wire.NewDecision, problems=_DECIDE),
     Route("GET", "/livez", health.livez, Caller.ANYONE, "Whether the process answers", wire.Liveness),
     Route("GET", "/readyz", health.readyz, Caller.ANYONE, "Whether submissions can be taken", wire.Readiness),
     Route("GET", "/metrics", health.metrics, Caller.ANYONE, "Metrics in Prometheus' text format"),

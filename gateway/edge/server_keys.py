@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.edge.signatures import load_server_public_key
 from gateway.ledger import queries
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.ledger import Ledger
 
 REFRESH_S: Final = 2.0
-"""A newly registered key works after at most this long."""
+"""A newly registered key works after at most this long, and a revoked one is unknown after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class TrustedServer:
 class ServerKeys:
     """Trusted servers by key id. Fails closed: without the ledger no key is known that was not known before."""
 
-    def __init__(self, ledger: SqliteLedger) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._servers: dict[str, TrustedServer] = {}
         self._read_at = -REFRESH_S
@@ -44,6 +44,7 @@ class ServerKeys:
             self._servers = {
                 key.key_id: TrustedServer(key.key_id, load_server_public_key(key.public_key), key.boards)
                 for key in stored.values()
+                if key.revoked_at_ms is None
             }
             self._read_at = time.monotonic()
         return self._servers.get(key_id)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 
 from policies.vocabulary import SCORE_LIMIT
+
+BATCH_LIMIT = 500
+"""Most operations in a batch."""
 
 ExactScore = Annotated[int, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT)]
 Count = Annotated[int, Field(ge=0, le=SCORE_LIMIT)]
 PlayerId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+SubmissionId = Annotated[str, Field(pattern=r"^[a-z0-9]{1,64}$")]
+Version = Annotated[int, Field(ge=1, le=SCORE_LIMIT)]
 OperationId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Secret = Annotated[str, Field(repr=False)]
 """Never part of a repr, so that no log can hold it."""
@@ -138,11 +143,72 @@ class EntryPage(Answer):
 
 
 class NewEntry(Body):
-    """A trusted server's write. Sending the same operation id again is safe."""
+    """A trusted server's write. Sending the same operation id again is safe.
+
+    With `replaces` it is a correction: that submission of the player counts no more, and this score does. With
+    `version` it is refused once the player was removed at that version or a later one.
+    """
 
     operation: OperationId
     player: PlayerId
     score: ExactScore
+    version: Version | None = None
+    replaces: SubmissionId | None = None
+
+
+class NewRemoval(Body):
+    """A trusted server takes back one submission of a player, or all that counts for the player on the board.
+
+    With `version`, what was written under a later version stays, and an earlier one that is still under way is refused.
+    """
+
+    operation: OperationId
+    player: PlayerId
+    submission: SubmissionId | None = None
+    version: Version | None = None
+    reason: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+
+    @model_validator(mode="after")
+    def _one_extent(self) -> Self:
+        if self.submission is not None and self.version is not None:
+            raise ValueError("a version is for all of a player's submissions, not for a single one")
+        return self
+
+
+class Removed(Answer):
+    """What counts no more; empty if nothing did."""
+
+    board: str
+    player: PlayerId
+    removed: list[str]
+
+
+class BatchedEntry(NewEntry):
+    """A write or a correction in a batch."""
+
+    action: Literal["write"]
+
+
+class BatchedRemoval(NewRemoval):
+    """A removal in a batch."""
+
+    action: Literal["remove"]
+
+
+BatchedOperation = Annotated[BatchedEntry | BatchedRemoval, Field(discriminator="action")]
+
+
+class NewBatch(RootModel[Annotated[list[BatchedOperation], Field(min_length=1, max_length=BATCH_LIMIT)]]):
+    """Up to 500 operations of a trusted server, in order; all are done, or none."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class BatchDone(Answer):
+    """What became of each operation, in the order of the batch."""
+
+    board: str
+    results: list[ScoreAccepted | Removed]
 
 
 class NewDecision(Body):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
 from sqlalchemy import bindparam, func, select
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.dialects.postgresql import (
+    insert,
+)  # its upsert compiles for SQLite too, not the other way round
 
-from gateway.ledger.records import StoredSubmission, baseline_from, sums_from
+from gateway.ledger.records import baseline_from, sums_from
 from gateway.ledger.schema import baselines, is_in, players, standings, submissions
 from gateway.ledger.transaction import Query, Transaction
 from gateway.records import Standing, StoredBaseline
@@ -23,12 +26,12 @@ POPULATION: Final = ""
 _s = submissions.c
 
 _NAME = Query(select(players.c.name).where(players.c.player == bindparam("player")))
-_BASELINES = Query(
+_BASELINE = Query(
     select(baselines).where(
-        baselines.c.board == bindparam("board"), baselines.c.player.in_([bindparam("player"), POPULATION])
+        baselines.c.board == bindparam("board"), baselines.c.player == bindparam("player")
     )
 )
-_put_standing = insert(standings)
+_put_standing = insert(standings)  # PostgreSQL's upsert compiles for SQLite too, and not the other way round
 _PUT_STANDING = Query(
     _put_standing.on_conflict_do_update(
         index_elements=["board", "window", "player"],
@@ -48,58 +51,70 @@ _PUT_BASELINE = Query(
 
 
 async def fold_standings(
-    tx: Transaction, policy: Policy, found: StoredSubmission, seq: int
+    tx: Transaction, policy: Policy, player: str, received_at_ms: Iterable[int], seq: int
 ) -> tuple[Standing, ...]:
-    """The player's standing in each window that `found` was achieved in, folded anew and stored under `seq`."""
-    names = await tx.rows(_NAME, player=found.player)
+    """The player's standing in each window that holds one of these moments, folded anew and stored under `seq`."""
+    names = await tx.rows(_NAME, player=player)
     name = names[0][0] if names else ""
-    windows = [window_at(kind, found.received_at_ms) for kind in policy.windows]
-    return tuple([await _fold_window(tx, policy, found, window, name, seq=seq) for window in windows])
+    moments = sorted(received_at_ms)
+    found = [window_at(kind, at_ms) for kind in policy.windows for at_ms in moments]
+    windows = {window.name: window for window in found}
+    return tuple([await _fold_window(tx, policy, player, each, name, seq=seq) for each in windows.values()])
 
 
-async def fold_baselines(
-    tx: Transaction, found: StoredSubmission, seq: int, *, is_added: bool
-) -> tuple[StoredBaseline, ...]:
-    """The baselines of the player and of the population with one promoted score more, or less."""
-    rows = await tx.rows(_BASELINES, board=found.board, player=found.player)
-    stored = {row[1]: sums_from(row) for row in rows}
-    learnt = []
-    for player in (found.player, POPULATION):
-        old = stored.get(player, Sums())
-        new = old.plus(found.claim.score) if is_added else old.minus(found.claim.score)
-        row = (found.board, player, new.count, str(new.total), str(new.total_of_squares), seq)
-        await tx.run(_PUT_BASELINE, **dict(zip(baselines.columns.keys(), row, strict=True)))
-        learnt.append(baseline_from(row))
-    return tuple(learnt)
+async def fold_baseline(
+    tx: Transaction, board: str, player: str, differences: Iterable[tuple[int, int]], seq: int
+) -> StoredBaseline:
+    """The baseline of a player, or of the population, with each score counted once more (1) or once less (-1)."""
+    rows = await tx.rows(_BASELINE, board=board, player=player)
+    sums = sums_from(rows[0]) if rows else Sums()
+    for score, difference in differences:
+        sums = sums.plus(score) if difference > 0 else sums.minus(score)
+    row = (board, player, sums.count, str(sums.total), str(sums.total_of_squares), seq)
+    await tx.run(_PUT_BASELINE, **dict(zip(baselines.columns.keys(), row, strict=True)))
+    return baseline_from(row)
 
 
 async def _fold_window(
-    tx: Transaction, policy: Policy, found: StoredSubmission, window: Window, name: str, *, seq: int
+    tx: Transaction, policy: Policy, player: str, window: Window, name: str, *, seq: int
 ) -> Standing:
+    standing = await standing_in(tx, policy, player, window, name, seq=seq)
+    await put_standing(tx, standing)
+    return standing
+
+
+async def standing_in(
+    tx: Transaction, policy: Policy, player: str, window: Window, name: str, *, seq: int
+) -> Standing:
+    """What a player's promoted submissions come to in a window, under `seq`; nothing is stored."""
     counting = await tx.rows(
         _counting(policy.operator, policy.order),
-        board=found.board,
-        player=found.player,
+        board=policy.board,
+        player=player,
         begin=window.begin_ms,
         end=window.end_ms,
     )
     score, at_ms, at_seq, submission_id = counting[0] if counting else (None, 0, 0, "")
     held_to = None if score is None else max(-SCORE_LIMIT, min(SCORE_LIMIT, score))
     expires = window.expires_at_ms or FOREVER_MS
+    return Standing(
+        policy.board, window.name, player, name, held_to, at_ms, at_seq, submission_id, expires, seq
+    )
+
+
+async def put_standing(tx: Transaction, standing: Standing) -> None:
+    """Stores a standing in the place of what the player had in its window."""
     await tx.run(
         _PUT_STANDING,
-        board=found.board,
-        window=window.name,
-        player=found.player,
-        score=held_to,
-        achieved_at_ms=at_ms,
-        achieved_seq=at_seq,
-        submission_id=submission_id,
-        expires_at_ms=expires,
-        seq=seq,
-    )
-    return Standing(
-        found.board, window.name, found.player, name, held_to, at_ms, at_seq, submission_id, expires, seq
+        board=standing.board,
+        window=standing.window,
+        player=standing.player,
+        score=standing.score,
+        achieved_at_ms=standing.achieved_at_ms,
+        achieved_seq=standing.achieved_seq,
+        submission_id=standing.submission_id,
+        expires_at_ms=standing.expires_at_ms,
+        seq=standing.seq,
     )
 
 

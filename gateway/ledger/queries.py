@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import bindparam, func, insert, or_, select, tuple_
+from sqlalchemy import bindparam, func, insert, or_, select, update
 
 from gateway.ledger.records import (
     Receipt,
@@ -100,21 +100,10 @@ _EVENTS = Query(
     .where(events.c.submission_id == bindparam("submission_id"))
     .order_by(events.c.seq)
 )
-_STATE = Query(select(_s.state).where(_s.submission_id == bindparam("submission_id")))
 _SLOT = Query(
     select(*_STANDING_COLUMNS)
     .select_from(_with_names)
     .where(standings.c.board == bindparam("board"), standings.c.player == bindparam("player"))
-)
-_STANDINGS_PAGE = Query(
-    select(*_STANDING_COLUMNS)
-    .select_from(_with_names)
-    .where(
-        standings.c.board == bindparam("board"),
-        tuple_(standings.c.window, standings.c.player) > tuple_(bindparam("window"), bindparam("player")),
-    )
-    .order_by(standings.c.window, standings.c.player)
-    .limit(bindparam("count"))
 )
 _BASELINE = Query(
     select(baselines).where(
@@ -132,7 +121,34 @@ _BASELINES_FIRST = Query(_board_baselines)
 _BASELINES_PAGE = Query(_board_baselines.where(baselines.c.player > bindparam("after")))
 _ADD_PLAYER = Query(insert(players))
 _ADD_KEY = Query(insert(server_keys))
-_KEYS = Query(select(server_keys.c.key_id, server_keys.c.public_key, server_keys.c.boards))
+_KEYS = Query(select(server_keys).order_by(server_keys.c.key_id))
+_REVOKE_KEY = Query(
+    update(server_keys)
+    .where(server_keys.c.key_id == bindparam("id"), server_keys.c.revoked_at_ms.is_(None))
+    .values(revoked_at_ms=bindparam("now_ms"))
+)
+_COUNTING_OF = Query(
+    select(*_SUBMISSION_COLUMNS)
+    .where(
+        is_in(State.PROMOTED),
+        _s.credential == bindparam("credential"),
+        _s.received_at_ms >= bindparam("since_ms"),
+        _s.seq > bindparam("after"),
+    )
+    .order_by(_s.seq)
+    .limit(bindparam("count"))
+)
+_REVOKED_BY = Query(
+    select(events.c.seq, events.c.submission_id)
+    .where(
+        events.c.actor == bindparam("actor"),
+        events.c.to_state == State.REVOKED.value,
+        events.c.at_ms >= bindparam("since_ms"),
+        events.c.seq > bindparam("after"),
+    )
+    .order_by(events.c.seq)
+    .limit(bindparam("count"))
+)
 _PROBE = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 _COUNTS = Query(select(_s.state, func.count()).where(_s.board == bindparam("board")).group_by(_s.state))
 
@@ -192,32 +208,12 @@ def history_of(submission_id: str) -> Operation[list[dict[str, Any]]]:
     return work
 
 
-def standings_page(board: str, *, after: tuple[str, str], count: int) -> Operation[list[Standing]]:
-    """Standings of a board in the order of (window, player), after such a pair."""
-
-    async def work(tx: Transaction) -> list[Standing]:
-        rows = await tx.rows(_STANDINGS_PAGE, board=board, window=after[0], player=after[1], count=count)
-        return [Standing(*row) for row in rows]
-
-    return work
-
-
 def slots(board: str, players: Sequence[str]) -> Operation[list[Standing]]:
     """Every standing of these players on a board."""
 
     async def work(tx: Transaction) -> list[Standing]:
         found = [await tx.rows(_SLOT, board=board, player=player) for player in players]
         return [Standing(*row) for rows in found for row in rows]
-
-    return work
-
-
-def not_pending(submission_ids: Sequence[str]) -> Operation[list[str]]:
-    """Those of the ids that the ledger does not have as pending."""
-
-    async def work(tx: Transaction) -> list[str]:
-        rows = [(each, await tx.rows(_STATE, submission_id=each)) for each in submission_ids]
-        return [each for each, found in rows if not found or found[0][0] != State.PENDING.value]
 
     return work
 
@@ -251,24 +247,56 @@ def add_player(player: str, name: str, *, now_ms: int) -> Operation[None]:
     return work
 
 
-def add_server_key(key: ServerKey, *, now_ms: int) -> Operation[None]:
+def add_server_key(key: ServerKey) -> Operation[None]:
     """Registers a trusted server. Raises IntegrityError if the id is taken."""
 
     async def work(tx: Transaction) -> None:
         boards = orjson.dumps(key.boards).decode()
-        await tx.run(
-            _ADD_KEY, key_id=key.key_id, public_key=key.public_key, boards=boards, created_at_ms=now_ms
-        )
+        row = (key.key_id, key.public_key, boards, key.created_at_ms, key.revoked_at_ms)
+        await tx.run(_ADD_KEY, **dict(zip(server_keys.columns.keys(), row, strict=True)))
 
     return work
 
 
 def server_keys_all() -> Operation[dict[str, ServerKey]]:
-    """Every registered trusted server by key id."""
+    """Every registered trusted server by key id, revoked ones too."""
 
     async def work(tx: Transaction) -> dict[str, ServerKey]:
         rows = await tx.rows(_KEYS)
-        return {row[0]: ServerKey(row[0], row[1], tuple(orjson.loads(row[2]))) for row in rows}
+        return {
+            key_id: ServerKey(key_id, public_key, tuple(orjson.loads(boards)), *times)
+            for key_id, public_key, boards, *times in rows
+        }
+
+    return work
+
+
+def revoke_server_key(key_id: str, *, now_ms: int) -> Operation[bool]:
+    """True if the key wrote until now; from the commit on the ledger takes nothing more of it."""
+
+    async def work(tx: Transaction) -> bool:
+        return bool(await tx.run(_REVOKE_KEY, id=key_id, now_ms=now_ms))
+
+    return work
+
+
+def counting_of(
+    credential: str, *, since_ms: int, after: int, count: int
+) -> Operation[list[StoredSubmission]]:
+    """What counts of a credential's submissions that came at `since_ms` or later, after sequence number `after`."""
+
+    async def work(tx: Transaction) -> list[StoredSubmission]:
+        rows = await tx.rows(_COUNTING_OF, credential=credential, since_ms=since_ms, after=after, count=count)
+        return [_stored(row) for row in rows]
+
+    return work
+
+
+def revoked_by(actor: str, *, since_ms: int, after: int, count: int) -> Operation[list[Row]]:
+    """(seq, submission id) of the events by which an actor revoked something at `since_ms` or later."""
+
+    async def work(tx: Transaction) -> list[Row]:
+        return await tx.rows(_REVOKED_BY, actor=actor, since_ms=since_ms, after=after, count=count)
 
     return work
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-import sqlite3
-import tempfile
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ledger import queries, work
-from gateway.ledger.append import append_group
-from gateway.ledger.group import SqliteTransaction, drive
-from gateway.ledger.sqlite import SqliteLedger, schema_statements
+from gateway.ledger.append_sqlite import append_group
+from gateway.ledger.group import drive
+from gateway.ledger.sqlite import SqliteLedger
 from gateway.records import Change
-from gateway.settlement import Decision, _decide_all, settle
+from gateway.settlement import Decision, settle
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.loader import Board
 from policies.model import Operator, Order
 from policies.vocabulary import SCORE_LIMIT, TRANSITIONS, Reason, State
 from tests.support import boards
+from tests.support.books import Books, board_of
 from tests.support.ledger import NOON_MS, new_submission, opened, rows
 from tests.support.oracle import Promoted, standings
 
@@ -200,34 +198,6 @@ class Step:
     number: int
 
 
-@lru_cache(maxsize=32)
-def board_of(operator: Operator, order: Order) -> Board:
-    limit = 2**40 if operator is Operator.SUM else SCORE_LIMIT
-    with tempfile.TemporaryDirectory() as folder:
-        score = {"minimum": -limit, "maximum": limit}
-        return boards.board(Path(folder), operator=operator.value, order=order.value, score=score)
-
-
-class Books:
-    """A ledger in memory, driven without threads: what an operation does, and what then stands in the tables."""
-
-    def __init__(self, board: Board) -> None:
-        self.board = board
-        self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        for statement in schema_statements():
-            self.connection.execute(statement)
-        self.tx = SqliteTransaction(self.connection)
-
-    def flip(self, number: int, *, is_promoted: bool) -> Change:
-        to_state = State.REVOKED if is_promoted else State.PROMOTED
-        [change] = drive(_decide_all(self.board, [decision(f"run-{number}", to_state)])(self.tx))
-        assert isinstance(change, Change)
-        return change
-
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        return self.connection.execute(statement).fetchall()
-
-
 def play_out(
     board: Board, runs: list[tuple[str, int, int]], steps: list[int]
 ) -> tuple[Books, list[Promoted]]:
@@ -241,7 +211,7 @@ def play_out(
     assert all(receipt.is_new for receipt in receipts)
     promoted: set[int] = set()
     for number in steps:
-        books.flip(number, is_promoted=number in promoted)
+        books.decide(f"run-{number}", State.REVOKED if number in promoted else State.PROMOTED)
         promoted ^= {number}
     facts = [Promoted(n + 1, f"run-{n}", run[0], run[1], NOON_MS + run[2]) for n, run in enumerate(runs)]
     return books, [facts[n] for n in sorted(promoted)]

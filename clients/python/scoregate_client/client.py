@@ -7,7 +7,7 @@ import json
 import secrets
 import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
@@ -68,7 +68,7 @@ class _Connection:
             await self._session.close()
             self._session = None
 
-    async def _post_signed(self, path: str, document: Mapping[str, Any], sign: Sign) -> dict[str, Any]:
+    async def _post_signed(self, path: str, document: Any, sign: Sign) -> dict[str, Any]:
         url, body = self._url(path), _json_bytes(document)
         target = Target("POST", _authority(url), url.raw_path, url.raw_query_string)
         try:
@@ -208,7 +208,10 @@ class ScoregateClient(_Connection):
 
 
 class ServerClient(_Connection):
-    """What a trusted server needs: writing entries, signed with its registered Ed25519 key."""
+    """What a trusted server needs: writing, correcting and removing, signed with its registered Ed25519 key.
+
+    Every call may be made again with the same arguments: what was done is not done twice, and the answer is the same.
+    """
 
     def __init__(
         self,
@@ -224,10 +227,53 @@ class ServerClient(_Connection):
         self._keyid = keyid
         self._private_key = private_key
 
-    async def write_entry(self, board: str, operation: str, player: str, score: int) -> dict[str, Any]:
-        """The gateway's answer to a write; `operation` is an id of yours, which is never written twice."""
-        document = {"operation": operation, "player": player, "score": score}
-        return await self._post_signed(f"{_board_path(board)}/entries", document, self._sign)
+    async def write_entry(
+        self,
+        board: str,
+        operation: str,
+        player: str,
+        score: int,
+        *,
+        version: int | None = None,
+        replaces: str | None = None,
+    ) -> dict[str, Any]:
+        """The gateway's answer to a write; `operation` is an id of yours, which is never written twice.
+
+        `replaces` names a submission of the player that this one corrects. `version` orders the write with removals of
+        the player; one that comes too late is a `ScoregateError` named `stale-version`.
+        """
+        entry = {"operation": operation, "player": player, "score": score}
+        return await self._operate(f"{_board_path(board)}/entries", entry, version=version, replaces=replaces)
+
+    async def remove(
+        self,
+        board: str,
+        operation: str,
+        player: str,
+        *,
+        submission: str | None = None,
+        version: int | None = None,
+        reason: str | None = None,
+    ) -> list[str]:
+        """The submissions that count no more: the one that is named, or all of the player's up to `version`."""
+        removal = {"operation": operation, "player": player}
+        options = {"submission": submission, "version": version, "reason": reason}
+        answer = await self._operate(f"{_board_path(board)}/removals", removal, **options)
+        return list(answer["removed"])
+
+    async def write_batch(self, board: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The answer to each of up to 500 operations, of which all are done or none.
+
+        Each has an `action`, `write` or `remove`, and the members that the methods of those names send. What is wrong
+        with which stands in `problem["errors"]` of the `ScoregateError` named `batch-refused`.
+        """
+        path = f"{_board_path(board)}/entries/batch"
+        answer = await self._post_signed(path, [dict(each) for each in operations], self._sign)
+        return list(answer["results"])
+
+    async def _operate(self, path: str, said: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        given = {name: value for name, value in options.items() if value is not None}
+        return await self._post_signed(path, {**said, **given}, self._sign)
 
     def _sign(self, target: Target, body: bytes, now_s: int) -> dict[str, str]:
         parameters = _parameters(now_s, self._keyid, "ed25519", "scoregate-server")
@@ -256,7 +302,7 @@ def _entry_path(board: str, player: str) -> str:
     return f"{_board_path(board)}/entries/{_segment(player)}"
 
 
-def _json_bytes(document: Mapping[str, Any]) -> bytes:
+def _json_bytes(document: Any) -> bytes:
     return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
 
 

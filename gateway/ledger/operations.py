@@ -1,0 +1,143 @@
+"""What trusted servers have asked for: every operation once, under which nonce, and how far each slot's versions are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import orjson
+from sqlalchemy import bindparam, insert, or_, select
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from gateway.ledger.schema import is_in, server_keys, server_operations, slot_versions, submissions
+from gateway.ledger.transaction import Query, Transaction
+from policies.errors import KeyRevoked, NonceReused
+from policies.vocabulary import SCORE_LIMIT, State
+
+VERSION_LIMIT: Final = SCORE_LIMIT
+"""Largest version of a slot: exact in every client's numbers."""
+
+_o, _s, _v = server_operations.c, submissions.c, slot_versions.c
+
+_KEY = Query(select(server_keys.c.revoked_at_ms).where(server_keys.c.key_id == bindparam("key_id")))
+_NONCE = Query(
+    select(_o.request_digest)
+    .where(_o.credential == bindparam("credential"), _o.nonce == bindparam("nonce"))
+    .limit(1)
+)
+_KNOWN = Query(select(_o.content_digest, _o.revoked).where(_o.operation_id == bindparam("operation_id")))
+_ADD = Query(insert(server_operations))
+_SLOT = Query(
+    select(_v.version, _v.removed_version).where(
+        _v.board == bindparam("board"), _v.player == bindparam("player")
+    )
+)
+_put_slot = upsert(slot_versions)
+_PUT_SLOT = Query(
+    _put_slot.on_conflict_do_update(
+        index_elements=["board", "player"],
+        set_={name: _put_slot.excluded[name] for name in ("version", "removed_version")},
+    )
+)
+_COUNTING = Query(
+    select(_s.submission_id)
+    .outerjoin_from(submissions, server_operations, _o.operation_id == _s.submission_id)
+    .where(
+        is_in(State.PROMOTED),
+        _s.board == bindparam("board"),
+        _s.player == bindparam("player"),
+        or_(_o.version.is_(None), _o.version <= bindparam("up_to")),
+    )
+    .order_by(_s.seq)
+)
+
+
+class ServerRequest(NamedTuple):
+    """A signed request of a trusted server: whose, its nonce, the SHA-256 of all it says, and when it came (ms)."""
+
+    key_id: str
+    credential: str
+    nonce: str
+    digest: bytes
+    at_ms: int
+
+
+class KnownOperation(NamedTuple):
+    """An operation that was done: the SHA-256 of what it asked for, and the submissions that it revoked."""
+
+    content_digest: bytes
+    revoked: tuple[str, ...]
+
+
+class SlotVersion(NamedTuple):
+    """The highest version that a slot has seen, and the highest that it was emptied at; 0 is before every version."""
+
+    version: int = 0
+    removed: int = 0
+
+
+async def check_request(tx: Transaction, request: ServerRequest) -> None:
+    """Raises KeyRevoked, or NonceReused if the nonce came before with another request of that key."""
+    key = await tx.rows(_KEY, key_id=request.key_id)
+    if not key or key[0][0] is not None:
+        raise KeyRevoked
+    used = await tx.rows(_NONCE, credential=request.credential, nonce=request.nonce)
+    if used and used[0][0] != request.digest:
+        raise NonceReused
+
+
+async def known_operation(tx: Transaction, operation_id: str) -> KnownOperation | None:
+    """The operation of this id, if it was done before."""
+    rows = await tx.rows(_KNOWN, operation_id=operation_id)
+    return KnownOperation(rows[0][0], tuple(orjson.loads(rows[0][1]))) if rows else None
+
+
+async def add_operation(
+    tx: Transaction,
+    request: ServerRequest,
+    board: str,
+    player: str,
+    *,
+    operation_id: str,
+    content_digest: bytes,
+    version: int | None,
+    revoked: Sequence[str],
+) -> None:
+    """Writes down an operation that is done in this transaction."""
+    await tx.run(
+        _ADD,
+        operation_id=operation_id,
+        credential=request.credential,
+        nonce=request.nonce,
+        request_digest=request.digest,
+        content_digest=content_digest,
+        board=board,
+        player=player,
+        version=version,
+        revoked=orjson.dumps(list(revoked)).decode(),
+        at_ms=request.at_ms,
+    )
+
+
+async def slot_version(tx: Transaction, board: str, player: str) -> SlotVersion:
+    """How far the versions of a player's slot on a board are."""
+    rows = await tx.rows(_SLOT, board=board, player=player)
+    return SlotVersion(*rows[0]) if rows else SlotVersion()
+
+
+async def raise_slot_version(
+    tx: Transaction, board: str, player: str, slot: SlotVersion, version: int, *, is_removal: bool
+) -> None:
+    """Notes that an operation of this version was done; versions never go down."""
+    removed = version if is_removal else slot.removed  # an older removal is stale
+    await tx.run(
+        _PUT_SLOT, board=board, player=player, version=max(slot.version, version), removed_version=removed
+    )
+
+
+async def counting_in_slot(
+    tx: Transaction, board: str, player: str, *, up_to: int = VERSION_LIMIT
+) -> list[str]:
+    """What counts for a player on a board, oldest first: of what has a version, those up to this one."""
+    rows = await tx.rows(_COUNTING, board=board, player=player, up_to=up_to)
+    return [row[0] for row in rows]

@@ -1,0 +1,90 @@
+"""The keys of trusted servers from the command line: registered, listed, and taken back for good."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typer.testing import CliRunner, Result
+
+from gateway.clock import wall_clock
+from gateway.settings import bundled_policies
+from policies.loader import load_boards
+from policies.vocabulary import State
+from scoregate.cli import app
+from tests.support.harness import free_port
+from tests.support.ledger import new_submission, opened, rows
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data directory, and an index that is down."""
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("SCOREGATE_REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, ["key", *words])
+
+
+def add(key_id: str, *more: str) -> Result:
+    public = Ed25519PrivateKey.generate().public_key().public_bytes_raw()
+    return run("add", key_id, "--public-key", base64.b64encode(public).decode(), *more)
+
+
+def refusal(result: Result) -> str:
+    """What a command that failed was told; none may fail for another reason than that."""
+    assert result.exit_code != 0
+    assert type(result.exception).__name__ in {"SettingsError", "SystemExit"}, result.exception
+    return str(result.exception)
+
+
+def test_T03_keys_are_listed_with_their_boards_and_whether_they_are_valid(data: Path):
+    """Two are added and one is revoked; its id stays taken, and revoking it again changes nothing."""
+    assert 0 == add("eu-1", "--board", "arcade").exit_code
+    assert 0 == add("eu-2").exit_code
+    for _ in range(2):
+        assert "revoked eu-1" in run("revoke", "eu-1").output
+    listed = [line.split("\t") for line in run("list").output.splitlines()]
+    assert [("eu-1", "arcade", "revoked"), ("eu-2", "*", "valid")] == [
+        (key_id, boards, until.split()[0]) for key_id, boards, _, until in listed
+    ]
+    assert "was revoked" in refusal(add("eu-1"))
+    assert "is not registered" in refusal(run("revoke", "eu-3"))
+    assert "with a zone" in refusal(run("revoke", "eu-2", "--compromised-since", "2026-11-20"))
+    assert "valid" in run("list").output
+
+
+def test_T02_a_quarantine_needs_no_index_and_says_what_it_could_not_reach(data: Path):
+    """Redis is down and one board has no policy: the rest is quarantined, and the status tells that something is left."""
+    add("eu-1")
+    [board, *_] = load_boards(bundled_policies())
+    now_ms = wall_clock()
+
+    async def write() -> None:
+        async with opened(data / "ledger.sqlite3") as ledger:
+            for name, where, at_ms in (
+                ("old", board, now_ms - 60_000),
+                ("new", board, now_ms),
+                ("far", "gone", now_ms),
+            ):
+                await ledger.append(
+                    new_submission(
+                        name, board=where, at_ms=at_ms, credential="server:eu-1", state=State.PROMOTED
+                    )
+                )
+
+    asyncio.run(write())
+    since = "2020-01-01T00:00:00Z"
+    first = run("revoke", "eu-1", "--compromised-since", since)
+    assert ["quarantined\tnew", "quarantined\told"] == sorted(first.output.splitlines()[1:3])
+    assert 2 == first.exit_code
+    assert [("far", "promoted"), ("new", "revoked"), ("old", "revoked")] == rows(
+        data / "ledger.sqlite3", "SELECT submission_id, state FROM submissions ORDER BY 1"
+    )
+    events = rows(data / "ledger.sqlite3", "SELECT actor, reason FROM events WHERE to_state = 'revoked'")
+    assert [("operator", "key-compromised")] * 2 == events
