@@ -22,11 +22,19 @@ from tests.support.ledger import is_intact, rows
 from tests.support.oracle import due_on_board, pending_in_ledger, shown_on_board
 from tests.support.valkey import ValkeyServer
 
-EDGE_STEPS = (Point.BEFORE_APPEND, Point.INSIDE_APPEND, Point.AFTER_APPEND, Point.BEFORE_PEND)
+EDGE_STEPS = (
+    Point.BEFORE_ADMIT,
+    Point.BEFORE_APPEND,
+    Point.INSIDE_APPEND,
+    Point.AFTER_APPEND,
+    Point.BEFORE_PEND,
+    Point.BEFORE_ANSWER,
+)
 WORKER_STEPS = (
     Point.AT_DEQUEUE,
     Point.AFTER_LEASE,
     Point.AFTER_VERDICT,
+    Point.INSIDE_SETTLE,
     Point.AFTER_SETTLE,
     Point.AFTER_PROJECT,
 )
@@ -63,6 +71,11 @@ async def test_I10_an_edge_that_dies_at_any_step_loses_nothing_it_acknowledged(
     house: Deployment, client: Client
 ):
     """The client sees a reset and sends the same bytes again: 202, stored once, verified once, on the board once."""
+    edge = house.start("serve", Point.AFTER_OPEN)
+    await house.is_answering()
+    with pytest.raises(aiohttp.ClientError):
+        await client.open_run()
+    assert KILLED == await ended(edge)
     sent = {}
     for step in EDGE_STEPS:
         edge = house.start("serve", step)
@@ -81,10 +94,12 @@ async def test_I10_an_edge_that_dies_at_any_step_loses_nothing_it_acknowledged(
         answer = await client.harness.send(request)
         seen[step] = (was_stored, answer.status, "Idempotency-Replayed" in answer.headers)
     assert {
+        Point.BEFORE_ADMIT: (False, 202, False),
         Point.BEFORE_APPEND: (False, 202, False),
         Point.INSIDE_APPEND: (False, 202, False),
         Point.AFTER_APPEND: (True, 202, True),
         Point.BEFORE_PEND: (True, 202, True),
+        Point.BEFORE_ANSWER: (True, 202, True),
     } == seen
     house.start("steward")
     house.start("worker")
@@ -100,7 +115,8 @@ async def test_I11_a_worker_or_steward_that_dies_at_any_step_leaves_one_verdict(
     house.start("serve")
     await house.is_answering()
     runs = [await client.submitted()]
-    assert KILLED == await ended(house.start("steward", Point.AFTER_DISPATCH))
+    for step in (Point.BEFORE_DISPATCH, Point.AFTER_DISPATCH):
+        assert KILLED == await ended(house.start("steward", step)), step
     house.start("steward")
     for step in WORKER_STEPS:
         runs.append(await client.submitted())

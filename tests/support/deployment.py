@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from redis import Redis
 
 from tests.support import boards
 from tests.support.clock import ShiftedClock
 from tests.support.harness import Answer, Harness, Run, free_port
 from tests.support.ledger import rows
+from tests.support.oracle import due_on_board, pending_in_ledger, shown_on_board
 from tests.support.valkey import ValkeyServer
 
 PATIENCE_S = 20.0
@@ -34,7 +36,7 @@ class Deployment:
         self.ledger = folder / "data" / "ledger.sqlite3"
         self.authority = f"127.0.0.1:{free_port()}"
         self.log = folder / "log.txt"
-        self._settings = {
+        self.settings = {
             "data_dir": str(folder / "data"),
             "policies_dir": str(self.policies),
             "redis_url": valkey.url,
@@ -46,11 +48,12 @@ class Deployment:
         } | settings
         self._running: list[subprocess.Popen[bytes]] = []
 
-    def start(self, part: str, failpoint: str | None = None) -> subprocess.Popen[bytes]:
-        """A new process of this part; with a fail-point, one that will die there."""
-        environment = {f"SCOREGATE_{name.upper()}": str(value) for name, value in self._settings.items()}
+    def start(self, part: str, failpoint: str | None = None, **settings: Any) -> subprocess.Popen[bytes]:
+        """A new process of this part; with a fail-point, one that dies there unless the point names another action."""
+        chosen = self.settings | settings
+        environment = {f"SCOREGATE_{name.upper()}": str(value) for name, value in chosen.items()}
         if failpoint:
-            environment["SCOREGATE_FAILPOINT"] = f"{failpoint}:kill"
+            environment["SCOREGATE_FAILPOINT"] = failpoint if ":" in failpoint else f"{failpoint}:kill"
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "scoregate", part],
@@ -98,6 +101,15 @@ class Deployment:
             self.ledger, "SELECT reason FROM submissions WHERE submission_id = ?", submission_id
         )
         return str(reason)
+
+    async def is_shown(self, redis: Redis) -> None:
+        """Returns once the tiny board is what the ledger says."""
+        policy = boards.board(self.policies).policy
+        await eventually(lambda: due_on_board(self.ledger, policy) == shown_on_board(redis, policy), self.log)
+        await eventually(
+            lambda: not redis.zcard("lb:{tiny}:pending") and not pending_in_ledger(self.ledger, "tiny"),
+            self.log,
+        )
 
     async def settled(self, *submission_ids: str) -> dict[str, str]:
         """The states of these submissions, once none is pending any more."""

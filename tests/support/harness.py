@@ -211,12 +211,14 @@ class Harness:
         """A steward for this deployment, to be driven round by round."""
         jobs = RqJobs(Redis.from_url(self.edge.settings.jobs_url))
         edge = self.edge
-        return Steward(edge.settings, edge.boards, edge.ledger, edge.index, jobs, clock=self.clock)
+        parts = {"recordings": edge.recordings, "clock": self.clock}
+        return Steward(edge.settings, edge.boards, edge.ledger, edge.index, jobs, **parts)
 
     async def verify(self, *submission_ids: str, sandbox: Sandbox) -> int:
         """Judges submissions as a worker would, in this process, with the real sandbox."""
         edge = self.edge
-        verifier = Verifier(edge.settings, edge.boards, edge.ledger, edge.index, sandbox, clock=self.clock)
+        parts = {"recordings": edge.recordings, "clock": self.clock}
+        verifier = Verifier(edge.settings, edge.boards, edge.ledger, edge.index, sandbox, **parts)
         await edge.index.drained()
         return await verifier.verify_all(submission_ids)
 

@@ -58,6 +58,10 @@ class ValkeyServer:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def client(self) -> Redis:
         return Redis.from_url(self.url, decode_responses=True)
 
