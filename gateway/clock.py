@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 Clock = Callable[[], int]
 """Gives Unix milliseconds."""
@@ -18,3 +20,17 @@ def wall_clock() -> int:
 def rfc3339(at_ms: int) -> str:
     """A moment as text, in UTC with milliseconds."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def parse_rfc3339(text: str) -> int | None:
+    """The moment, in Unix milliseconds, that a text names by RFC 3339, or None; a leap second is none that we know."""
+    if not _RFC3339.fullmatch(text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text.upper())
+    except ValueError:
+        return None
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

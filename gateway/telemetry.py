@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import orjson
 import structlog
@@ -30,6 +31,28 @@ PROBLEMS = Counter("scoregate_problems", "Refusals by problem type.", ["type"], 
 BACKLOG = Gauge("scoregate_verify_backlog", "Submissions that wait for a verdict.", registry=REGISTRY)
 BACKLOG_AGE = Gauge(
     "scoregate_verify_backlog_age_seconds", "How long the oldest of them has been due.", registry=REGISTRY
+)
+RECORDING_FAULTS = Counter(
+    "scoregate_recording_faults",
+    "What was wrong with the store of recordings: unavailable, missing, altered, healed.",
+    ["fault"],
+    registry=REGISTRY,
+)
+RECORDINGS_COLLECTED = Counter(
+    "scoregate_recordings_collected",
+    "What collecting did: condemned, reprieved, removed.",
+    ["action"],
+    registry=REGISTRY,
+)
+UNSEALED = Gauge("scoregate_unsealed_events", "Events that no seal speaks for yet.", registry=REGISTRY)
+UNSEALED_AGE = Gauge(
+    "scoregate_unsealed_age_seconds", "How long the oldest of them has been waiting.", registry=REGISTRY
+)
+INDEX_DIFFERENCES = Counter(
+    "scoregate_index_differences",
+    "What the steward found in the index that the ledger does not say, and repaired.",
+    ["board", "kind"],
+    registry=REGISTRY,
 )
 LISTENERS = Gauge("scoregate_live_listeners", "Open live feeds.", registry=REGISTRY)
 
@@ -63,9 +86,29 @@ class Event:
     VERDICT = "verdict"
     REBUILT = "index_rebuilt"
     REPAIRED = "index_repaired"
+    DIFFERENCE = "index_difference"
+    RECORDING_FAULT = "recording_fault"
+    COLLECTED = "recordings_collected"
+    SEALED = "sealed"
+    GAP = "gap"
     JOB_REFUSED = "job_refused"
     STARTED = "started"
     STOPPED = "stopped"
+
+
+class _LossyStream:
+    """A stream to log to. What cannot be written is lost, as on a full disk: whoever logs goes on with its work."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, line: bytes) -> None:
+        with suppress(OSError):
+            self._stream.write(line)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def configure_logging(level: str) -> None:
@@ -78,7 +121,7 @@ def configure_logging(level: str) -> None:
             structlog.processors.JSONRenderer(serializer=orjson.dumps),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", _LossyStream(sys.stderr.buffer))),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")

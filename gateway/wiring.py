@@ -22,7 +22,10 @@ from gateway.edge.server_keys import ServerKeys
 from gateway.edge.tickets import Tickets
 from gateway.edge.tokens import Tokens
 from gateway.edge.turnstile import Turnstile
+from gateway.ledger.ledger import Ledger
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.recordings.opening import recordings_of
+from gateway.recordings.recordings import Recordings
 from gateway.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
@@ -43,15 +46,34 @@ def keyring_of(settings: Settings) -> Keyring:
     return load_keyring(settings.data_dir, configured)
 
 
+def ledger_of(settings: Settings) -> Ledger:
+    """The ledger that the settings name, not opened yet."""
+    if settings.is_on_postgres and settings.ledger_url:
+        from gateway.ledger.postgres import PostgresLedger  # noqa: PLC0415 - its driver is loaded where it is used
+
+        return PostgresLedger(settings.ledger_url, queue_limit=settings.ledger_queue)
+    return SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue)
+
+
 @asynccontextmanager
-async def open_ledger(settings: Settings) -> AsyncIterator[SqliteLedger]:
+async def open_ledger(settings: Settings) -> AsyncIterator[Ledger]:
     """The ledger, open. Raises LedgerUnavailable."""
-    ledger = SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue)
+    ledger = ledger_of(settings)
     try:
         await ledger.open()
         yield ledger
     finally:
         await ledger.close()
+
+
+@asynccontextmanager
+async def open_recordings(settings: Settings) -> AsyncIterator[Recordings]:
+    """The recordings; whether their store is there shows when it is asked. Raises SettingsError."""
+    recordings = recordings_of(settings)
+    try:
+        yield recordings
+    finally:
+        recordings.close()
 
 
 @asynccontextmanager
@@ -72,10 +94,23 @@ async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIt
     """A running edge without its listener."""
     boards = load_policies(settings)
     keyring = keyring_of(settings)
-    async with open_ledger(settings) as ledger, open_index(settings, boards) as index:
+    async with (
+        open_ledger(settings) as ledger,
+        open_index(settings, boards) as index,
+        open_recordings(settings) as recordings,
+    ):
         blocking = connect_blocking(settings.redis_url)
         live = LiveFeed(blocking, _orders(boards))
-        edge = _edge(settings, boards, keyring, ledger=ledger, index=index, live=live, clock=clock)
+        edge = _edge(
+            settings,
+            boards,
+            keyring,
+            ledger=ledger,
+            recordings=recordings,
+            index=index,
+            live=live,
+            clock=clock,
+        )
         edge.live.start()
         try:
             yield edge
@@ -88,12 +123,17 @@ async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIt
 async def open_steward(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIterator[Steward]:
     """A steward that is ready to do its rounds."""
     boards = load_policies(settings)
-    async with open_ledger(settings) as ledger, open_index(settings, boards) as index:
+    async with (
+        open_ledger(settings) as ledger,
+        open_index(settings, boards) as index,
+        open_recordings(settings) as recordings,
+    ):
         queue = BlockingRedis.from_url(
             settings.jobs_url, socket_timeout=QUEUE_TIMEOUT_S, socket_connect_timeout=QUEUE_TIMEOUT_S
         )
         try:
-            yield Steward(settings, boards, ledger, index, RqJobs(queue), clock=clock)
+            jobs = RqJobs(queue)
+            yield Steward(settings, boards, ledger, index, jobs, recordings=recordings, clock=clock)
         finally:
             queue.close()
 
@@ -107,7 +147,8 @@ def _edge(
     boards: Mapping[str, Board],
     keyring: Keyring,
     *,
-    ledger: SqliteLedger,
+    ledger: Ledger,
+    recordings: Recordings,
     index: Index,
     live: LiveFeed,
     clock: Clock,
@@ -118,6 +159,7 @@ def _edge(
         boards=boards,
         clock=clock,
         ledger=ledger,
+        recordings=recordings,
         index=index,
         live=live,
         submission_limits={

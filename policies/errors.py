@@ -26,9 +26,45 @@ class LedgerOverloaded(LedgerUnavailable):
     """The ledger's queue is full; nothing was stored."""
 
 
+class HistoryTooLong(ScoregateError):
+    """Too many submissions counted on the board for it to be folded here."""
+
+
+class LedgerTampered(ScoregateError):
+    """The ledger is not what was sealed."""
+
+
+class ProofInvalid(ScoregateError):
+    """The proof does not hold."""
+
+
+class RecordingsUnavailable(LedgerUnavailable):
+    """The store of large recordings cannot be used now; nothing was acknowledged."""
+
+
+class RecordingLost(ScoregateError):
+    """A recording is missing from where we stored it, or is no longer what was stored."""
+
+
 class IndexUnavailable(ScoregateError):
     """Redis did not answer in time; the ledger is not affected."""
 
 
+class RebuildRefused(ScoregateError):
+    """The board is being rebuilt already."""
+
+
+class RebuildLost(IndexUnavailable):
+    """What a rebuild had built is gone: Redis was emptied, or did not hear of the rebuild for too long."""
+
+
 class StateConflict(ScoregateError):
     """The submission is no longer in the state this decision was made for."""
+
+
+class KeyRevoked(ScoregateError):
+    """The key no longer writes; nothing was stored."""
+
+
+class NonceReused(ScoregateError):
+    """The nonce came before with another request; nothing was stored."""

@@ -58,6 +58,11 @@ class Reason(StrEnum):
     TRUSTED = "trusted", "A registered game server wrote it.", "none"
     APPROVED = "approved", "A moderator approved it.", "none"
     REJECTED_BY_MODERATOR = "rejected-by-moderator", "A moderator rejected it.", "moderation"
+    REVOKED_BY_MODERATOR = "revoked-by-moderator", "A moderator took it back.", "moderation"
+    REINSTATED = "reinstated", "A moderator let it count again.", "none"
+    REMOVED_BY_SERVER = "removed-by-server", "A registered game server took it back.", "moderation"
+    CORRECTED = "corrected", "A registered game server put another score in its place.", "none"
+    KEY_COMPROMISED = "key-compromised", "The key of the game server that wrote it was in wrong hands."
     REVIEW_REQUIRED = "review-required", "The board takes runs without a replay only through a moderator."
 
     VELOCITY_POINTS = "velocity-points", "More points per second than the game can give.", "implausible"
@@ -82,6 +87,7 @@ class Reason(StrEnum):
     NOT_OVER = "not-over", "The recording stops before the run is over.", "replay"
     DIVERGED = "diverged", "A checkpoint of the recording differs from the replay.", "replay"
 
+    RECORDING_LOST = "recording-lost", "The recording that we stored is missing or damaged: a fault of ours."
     OUT_OF_FUEL = "out-of-fuel", "The simulator used up its fuel."
     TIMED_OUT = "timed-out", "The simulator was stopped at its wall-clock limit."
     OUT_OF_MEMORY = "out-of-memory", "The simulator asked for more memory than it may have."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from policies.model import WindowKind
 
@@ -45,6 +46,29 @@ def window_at(kind: WindowKind, at_ms: int) -> Window:
     first = day.replace(day=1)
     following = (first + timedelta(days=32)).replace(day=1)
     return _window(kind, f"monthly:{first:%Y%m}", first, following)
+
+
+_FORMS: Final = {
+    WindowKind.ALLTIME: "",
+    WindowKind.DAILY: "%Y%m%d",
+    WindowKind.WEEKLY: "%GW%V%u",
+    WindowKind.MONTHLY: "%Y%m",
+}
+"""How a window is named after its day, for `strptime`; a week after its Monday."""
+
+
+def window_named(name: str) -> Window:
+    """The window that bears a name, as `weekly:2026W47`. Raises ValueError for a name that no window has."""
+    kind, _, day = name.partition(":")
+    form = _FORMS[WindowKind(kind)]
+    try:
+        begin = datetime.strptime(f"{day}1" if kind == WindowKind.WEEKLY else day, form).replace(tzinfo=UTC)
+        found = window_at(WindowKind(kind), int(begin.timestamp() * 1000))
+    except OverflowError:
+        raise ValueError("no calendar goes that far") from None
+    if found.name != name:  # strptime takes more spellings than one
+        raise ValueError(f"no window is called {name!r}")
+    return found
 
 
 def _window(kind: WindowKind, name: str, begin: datetime, end: datetime) -> Window:

@@ -27,14 +27,15 @@ from gateway.boards.index import Index
 from gateway.clock import Clock, wall_clock
 from gateway.failpoints import Point, reach
 from gateway.ledger import work
+from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.recordings.recordings import Recordings
 from gateway.settings import Settings
 from gateway.settlement import Decision, settle, trusted
 from gateway.steward.dispatch import JOB_KEPT_S, JOB_TIMEOUT_S, QUEUE_NAME, VERIFY_JOB
 from gateway.telemetry import Event, logger
-from gateway.wiring import load_policies, open_index, open_ledger
-from policies.errors import ScoregateError
+from gateway.wiring import load_policies, open_index, open_ledger, open_recordings
+from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
 from policies.loader import Board, Simulator
 from policies.model import Order
 from policies.vocabulary import Finding, Reason, Severity, State, Verdict, VerdictKind
@@ -66,10 +67,11 @@ class Verifier:
         self,
         settings: Settings,
         boards: Mapping[str, Board],
-        ledger: SqliteLedger,
+        ledger: Ledger,
         index: Index,
         simulators: Simulators,
         *,
+        recordings: Recordings,
         clock: Clock = wall_clock,
     ) -> None:
         self._settings = settings
@@ -77,6 +79,7 @@ class Verifier:
         self._ledger = ledger
         self._index = index
         self._simulators = simulators
+        self._recordings = recordings
         self._clock = clock
 
     async def verify_all(self, submission_ids: Sequence[str]) -> int:
@@ -93,7 +96,9 @@ class Verifier:
         unsettled: list[tuple[str, Decision]] = []
         settled_at = time.monotonic()
         for lease in ours:
-            unsettled.append((lease.submission.board, self._decide(lease)))
+            decision = await self._decide(lease)
+            if decision:
+                unsettled.append((lease.submission.board, decision))
             reach(Point.AFTER_VERDICT)
             if time.monotonic() - settled_at > SETTLE_EVERY_S:
                 await self._settle(unsettled)
@@ -108,14 +113,19 @@ class Verifier:
         for board, group in by_board.items():
             await settle(self._ledger, self._index, self._boards[board], group)
 
-    def _decide(self, lease: Lease) -> Decision:
+    async def _decide(self, lease: Lease) -> Decision | None:
+        """What is decided; None where the recording cannot be had now: the submission comes again."""
         found = lease.submission
         if found.is_from_server:
             # Its own request did not live to settle it; the signature was checked before it was stored.
             return trusted(found.submission_id, found.credential, self._clock())
         if lease.attempt > self._settings.verify_attempts:
             return self._decision(lease, State.HELD, Reason.ATTEMPTS_EXHAUSTED, {})
-        verdict = self._verdict(lease)
+        try:
+            verdict = await self._verdict(lease)
+        except RecordingsUnavailable as error:
+            _log.warning(Event.DUTY_FAILED, duty="verify", submission=found.submission_id, error=str(error))
+            return None
         judgement = judge_verdict(verdict, (*found.findings, *self._reuse(lease)))
         _log.info(Event.VERDICT, submission=found.submission_id, verdict=verdict.kind, reason=verdict.reason)
         return self._decision(lease, judgement.state, judgement.reason, _evidence(verdict, lease))
@@ -132,14 +142,19 @@ class Verifier:
             detail,
         )
 
-    def _verdict(self, lease: Lease) -> Verdict:
+    async def _verdict(self, lease: Lease) -> Verdict:
         found = lease.submission
         board = self._boards[found.board]
         replay, simulator = board.policy.replay, _simulator_of(board, found.build, found.simulator)
         if replay is None or simulator is None:
             engine = self._simulators.engine
             return Verdict(VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_MISSING, found.simulator, engine)
-        return verify(found.claim, lease.recording, found.seed, replay, simulator, self._simulators)
+        try:
+            recording = await self._recordings.load(lease.recording) if lease.recording else None
+        except RecordingLost:
+            engine = self._simulators.engine
+            return Verdict(VerdictKind.INCONCLUSIVE, Reason.RECORDING_LOST, found.simulator, engine)
+        return verify(found.claim, recording, found.seed, replay, simulator, self._simulators)
 
     def _reuse(self, lease: Lease) -> tuple[Finding, ...]:
         """A flag for a recording that was sent before, unless it is worth nothing.
@@ -257,8 +272,9 @@ def run_worker(settings: Settings, *, burst: bool = False) -> None:
         stack = AsyncExitStack()
         ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
         index = runner.run(stack.enter_async_context(open_index(settings, boards)))
+        recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
         _Process.runner = runner
-        _Process.verifier = Verifier(settings, boards, ledger, index, sandbox)
+        _Process.verifier = Verifier(settings, boards, ledger, index, sandbox, recordings=recordings)
         _log.info(Event.STARTED, part="worker")
         try:
             _work(settings, burst=burst)

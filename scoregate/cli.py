@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Final, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -19,8 +19,10 @@ from gateway.edge.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
 from gateway.settings import Settings, load_settings
 from gateway.telemetry import configure_logging
 from gateway.wiring import keyring_of, open_edge, open_steward
-from policies.errors import ScoregateError
+from policies.errors import LedgerTampered, ProofInvalid, ScoregateError
 from policies.loader import load_board
+
+T = TypeVar("T")
 
 app = typer.Typer(
     help="An anti-cheat leaderboard gateway: signed submissions in, re-simulated scores on the board.",
@@ -29,11 +31,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 token_app = typer.Typer(help="Mint bearer tokens.", no_args_is_help=True)
-key_app = typer.Typer(help="Register trusted servers.", no_args_is_help=True)
+key_app = typer.Typer(help="Register trusted servers, list them, take their keys back.", no_args_is_help=True)
 policy_app = typer.Typer(help="Look at policy files.", no_args_is_help=True)
 app.add_typer(token_app, name="token")
 app.add_typer(key_app, name="key")
 app.add_typer(policy_app, name="policy")
+board_app = typer.Typer(help="Rebuild and check what readers see of the boards.", no_args_is_help=True)
+app.add_typer(board_app, name="board")
+ledger_app = typer.Typer(help="Look into the ledger.", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger")
 
 GARBAGE_THRESHOLD: Final = 50_000
 """Objects made between two looks for cycles. A request makes hundreds and no cycles; Python's 700 costs a tenth."""
@@ -149,12 +155,195 @@ def key_add(
     typer.echo(f"registered {key_id}; a running edge knows it within two seconds")
 
 
+@key_app.command("list")
+def key_list(data_dir: DataDir = None) -> None:
+    """List the registered keys."""
+    from gateway.clock import rfc3339
+    from scoregate.keys import all_keys
+
+    for key in asyncio.run(all_keys(_settings(data_dir))):
+        until = f"revoked {rfc3339(key.revoked_at_ms)}" if key.revoked_at_ms is not None else "valid"
+        typer.echo(f"{key.key_id}\t{','.join(key.boards)}\tsince {rfc3339(key.created_at_ms)}\t{until}")
+
+
+@key_app.command("revoke")
+def key_revoke(
+    key_id: str,
+    compromised_since: Annotated[
+        str | None, typer.Option(help="Also take back all that it wrote since then (RFC 3339).")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Take a trusted server's key back, for good."""
+    from scoregate.keys import moment_of, revoke
+
+    since_ms = None if compromised_since is None else moment_of(compromised_since)
+    found = asyncio.run(revoke(_settings(data_dir), key_id, compromised_since_ms=since_ms))
+    typer.echo(f"revoked {key_id}: nothing more is written with it")
+    for word, ids in (("quarantined", found.revoked), ("taken-back-by-the-key", found.taken_back)):
+        for submission_id in ids:
+            typer.echo(f"{word}\t{submission_id}")
+    if found.left:
+        _fail(f"these still count, their boards have no policy here: {', '.join(found.left)}")
+
+
 @policy_app.command("check")
 def policy_check(files: list[Path]) -> None:
     """Say whether policy files are right, and if not, where and why."""
     for file in files:
         board = load_board(file)
         typer.echo(f"{file}: board '{board.name}', {board.digest}")
+
+
+@app.command("backup")
+def backup(directory: Path, data_dir: DataDir = None) -> None:
+    """Write a backup of a deployment on SQLite into an empty directory, while it runs."""
+    from scoregate.backup import back_up
+
+    facts = back_up(_settings(data_dir), directory)
+    keys = ", ".join(facts.keys) or "no key"
+    typer.echo(f"{directory}: the ledger up to event {facts.head}, {facts.recordings} recordings, {keys}")
+    if facts.lost:
+        _fail(f"lost before this, and not in the backup: {', '.join(facts.lost)}")
+
+
+@app.command("restore")
+def restore_backup(directory: Path, data_dir: DataDir = None) -> None:
+    """Put a backup into an empty data directory."""
+    from scoregate.restore import restore
+
+    settings = _settings(data_dir)
+    restored = restore(settings, directory)
+    typer.echo(
+        f"{settings.data_dir}: the ledger up to event {restored.head}, {restored.recordings} recordings"
+    )
+    for board in restored.other_policies:
+        typer.echo(f"board '{board}' had another policy then")
+
+
+@ledger_app.command("migrate")
+def ledger_migrate(
+    url: Annotated[
+        str | None, typer.Option(help="The ledger, as its owner opens it. SCOREGATE_LEDGER_URL.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Bring the ledger's schema to this version of Scoregate, or make it."""
+    from scoregate.migration import migrate
+
+    typer.echo(migrate(_settings(data_dir, ledger_url=url)))
+
+
+@ledger_app.command("public-key")
+def ledger_public_key(data_dir: DataDir = None) -> None:
+    """Print the public key that seals are checked with."""
+    from scoregate.ledger import public_key
+
+    typer.echo(public_key(_settings(data_dir)), nl=False)
+
+
+@ledger_app.command("verify")
+def ledger_verify(
+    public_key: Annotated[
+        Path | None, typer.Option(help="A file with the public key; that of the data directory if none.")
+    ] = None,
+    heads: Annotated[Path | None, typer.Option(help="A file of exported heads.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Say whether the ledger is what was sealed: 0 if it is, 1 if not and since when, 2 if that cannot be told."""
+    from scoregate.ledger import verify
+
+    typer.echo(_judged(lambda: asyncio.run(verify(_settings(data_dir), public_key, heads))))
+
+
+@ledger_app.command("heads")
+def ledger_heads(
+    output: Annotated[Path, typer.Option(help="The file to append to.")], data_dir: DataDir = None
+) -> None:
+    """Append the signed heads that a file lacks, one a line."""
+    from scoregate.ledger import export
+
+    count = _judged(lambda: asyncio.run(export(_settings(data_dir), output)))
+    typer.echo(f"{output}: {count} heads appended")
+
+
+@ledger_app.command("prove")
+def ledger_prove(
+    submission: str,
+    output: Annotated[Path | None, typer.Option(help="Where to; standard output if none.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write a proof that the events of a submission were sealed."""
+    from scoregate.ledger import write_proof
+
+    proof, unsealed = _judged(lambda: asyncio.run(write_proof(_settings(data_dir), submission)))
+    if output is None:
+        typer.echo(proof, nl=False)
+    else:
+        output.write_bytes(proof)
+    if unsealed:
+        _err.print(f"newer events of {submission} that are not sealed yet: {unsealed}", markup=False)
+
+
+@ledger_app.command("verify-proof")
+def ledger_verify_proof(
+    file: Path, public_key: Annotated[Path, typer.Option(help="A file with the public key.")]
+) -> None:
+    """Say what a proof proves, with nothing but a public key: 0 if it holds, 1 if not."""
+    from scoregate.ledger import verify_proof
+
+    typer.echo(_judged(lambda: verify_proof(file, public_key)))
+
+
+@ledger_app.command("as-of")
+def ledger_as_of(
+    board: str,
+    instant: str,
+    window: Annotated[str, typer.Option(help="A kind of window, or one by name.")] = "alltime",
+    limit: Annotated[int, typer.Option(min=1, help="Most entries to print.")] = 25,
+    data_dir: DataDir = None,
+) -> None:
+    """Print a board as it stood at an instant, folded from the log alone."""
+    from scoregate.ledger import as_of, instant_ms
+
+    typer.echo(asyncio.run(as_of(_settings(data_dir), board, instant_ms(instant), window, limit)))
+
+
+@board_app.command("rebuild")
+def board_rebuild(
+    boards: Annotated[list[str] | None, typer.Argument(help="Boards by name.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Rebuild every board.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Build boards anew from the ledger, and put them in place while they are read and written."""
+    from scoregate.boards import rebuild
+
+    if bool(boards) == every:
+        _fail("name the boards to rebuild, or say --all")
+    asyncio.run(rebuild(_settings(data_dir), boards or [], Console()))
+
+
+@board_app.command("check")
+def board_check(
+    boards: Annotated[list[str] | None, typer.Argument(help="Boards by name.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Make the index what the ledger says.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each board.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Compare index and ledger, and name each difference; all boards if none is named. Status 1 if there is one."""
+    from scoregate.boards import check_all
+
+    checking = check_all(_settings(data_dir), boards or [], Console(), is_repaired=repair, is_json=as_json)
+    if not asyncio.run(checking):
+        raise typer.Exit(1)
+
+
+@board_app.command("refold")
+def board_refold(board: str, data_dir: DataDir = None) -> None:
+    """Fold a board's standings anew after its operator, order or windows changed, then rebuild it."""
+    from scoregate.boards import refold
+
+    asyncio.run(refold(_settings(data_dir), board, Console()))
 
 
 @app.command("health")
@@ -181,8 +370,10 @@ def main() -> None:
         _fail(str(error))
 
 
-def _settings(data_dir: Path | None = None, bind: str | None = None) -> Settings:
-    given = {"data_dir": data_dir, "bind": bind}
+def _settings(
+    data_dir: Path | None = None, bind: str | None = None, *, ledger_url: str | None = None
+) -> Settings:
+    given = {"data_dir": data_dir, "bind": bind, "ledger_url": ledger_url}
     return load_settings(**{name: value for name, value in given.items() if value is not None})
 
 
@@ -217,6 +408,14 @@ def _until_told(work: Callable[[], object]) -> None:
         work()
 
 
-def _fail(message: str) -> NoReturn:
+def _judged(work: Callable[[], T]) -> T:
+    """The result of `work`; the status is 1 if the ledger or a proof turns out to be false."""
+    try:
+        return work()
+    except (LedgerTampered, ProofInvalid) as error:
+        _fail(str(error), status=1)
+
+
+def _fail(message: str, status: int = 2) -> NoReturn:
     _err.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
-    raise SystemExit(2)
+    raise SystemExit(status)

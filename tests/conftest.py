@@ -10,6 +10,8 @@ import pytest
 from gateway.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.support.harness import Harness, free_port, running_harness
+from tests.support.postgres import PostgresServer, running_postgres
+from tests.support.stores import PostgresStore, SqliteStore, Store
 from tests.support.valkey import ValkeyServer, running_valkey
 
 
@@ -44,3 +46,26 @@ async def harness(settings: Settings) -> AsyncIterator[Harness]:
 def sandbox() -> Iterator[Sandbox]:
     with Sandbox() as warm:
         yield warm
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """The server that tests share; who kills it takes one of their own from `running_postgres`."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_server(request: pytest.FixtureRequest) -> PostgresServer | None:
+    """What carries the ledger: the PostgreSQL server, or None where that is an SQLite file."""
+    return request.getfixturevalue("postgres_server") if request.param == "postgres" else None
+
+
+@pytest.fixture
+async def store(database_server: PostgresServer | None, tmp_path: Path) -> AsyncIterator[Store]:
+    """A database of one's own for a ledger, on SQLite and on PostgreSQL."""
+    if database_server is None:
+        yield SqliteStore(tmp_path / "ledger.sqlite3")
+        return
+    async with database_server.database() as name:
+        yield PostgresStore(database_server, name)

@@ -321,7 +321,7 @@ def test_pages_name_only_what_exists(page: Path):
     """Settings, metrics and problem types that any page names are real."""
     text = read(page)
     settings = {f"SCOREGATE_{name.upper()}" for name in Settings.model_fields} | {failpoints.VARIABLE}
-    scraped = set(metrics()) | {"scoregate_client"}
+    scraped = set(metrics()) | {"scoregate_client", "scoregate_app", "scoregate_owner", "scoregate_login"}
     slugs = {kind.slug for kind in ProblemType}
 
     assert set() == set(re.findall(r"\bSCOREGATE_[A-Z_]*[A-Z]\b", text)) - settings

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from base64 import b64encode
 
+import pytest
+from pydantic import SecretStr
 from scoregate_client import encode_recording
 
+from gateway.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.support.harness import Harness
+from tests.support.stores import Store
 
 GIVE_UP = 32
 """An input word with a bit that the game has no button for: it ends the run on that tick."""
+
+
+@pytest.fixture
+def settings(settings: Settings, store: Store) -> Settings:
+    """The same way on each ledger."""
+    return settings.model_copy(update={"ledger_url": SecretStr(store.url)})
 
 
 async def test_an_honest_run_reaches_the_board(harness: Harness, sandbox: Sandbox):

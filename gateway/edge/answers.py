@@ -41,18 +41,27 @@ def score_accepted(
     receipt: Receipt, state: State, *, outcome: str, headers: Mapping[str, str] = NO_HEADERS
 ) -> web.Response:
     """The 202 of a durable submission, counted by its outcome; the same for a resend, which says that it is one."""
+    answer = counted(receipt, state, outcome=outcome)
+    return json_response(answer, status=202, headers={**headers, **replayed(is_replay=not receipt.is_new)})
+
+
+def counted(receipt: Receipt, state: State, *, outcome: str) -> wire.ScoreAccepted:
+    """What is told of a durable submission, which is counted here by its outcome."""
     outcome = outcome if receipt.is_new else "replayed"
     count_submission(receipt.board, outcome)
     _log.debug(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
-    answer = wire.ScoreAccepted(
+    return wire.ScoreAccepted(
         submission=receipt.submission_id,
         board=receipt.board,
         player=receipt.player,
         score=receipt.score,
         state=state.value,
     )
-    replayed = {} if receipt.is_new else {"Idempotency-Replayed": "true"}
-    return json_response(answer, status=202, headers={**headers, **replayed})
+
+
+def replayed(*, is_replay: bool) -> dict[str, str]:
+    """The field that tells a stored answer from a first one."""
+    return {"Idempotency-Replayed": "true"} if is_replay else {}
 
 
 def board_info(board: Board) -> wire.BoardInfo:

@@ -17,7 +17,8 @@ from gateway.edge.server_keys import ServerKeys
 from gateway.edge.tickets import Tickets
 from gateway.edge.tokens import Tokens
 from gateway.edge.turnstile import Turnstile
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.ledger import Ledger
+from gateway.recordings.recordings import Recordings
 from gateway.settings import Settings
 from policies.loader import Board
 
@@ -29,7 +30,8 @@ class Edge:
     settings: Settings
     boards: Mapping[str, Board]
     clock: Clock
-    ledger: SqliteLedger
+    ledger: Ledger
+    recordings: Recordings
     index: Index
     live: LiveFeed
     submission_limits: Mapping[str, SubmissionLimits]

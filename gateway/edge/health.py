@@ -12,8 +12,8 @@ from redis.exceptions import RedisError
 from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
-from gateway.ledger import queries, work
-from gateway.telemetry import BACKLOG, BACKLOG_AGE, REGISTRY
+from gateway.ledger import seals, work
+from gateway.telemetry import BACKLOG, BACKLOG_AGE, REGISTRY, UNSEALED, UNSEALED_AGE
 from policies.errors import LedgerUnavailable
 
 PROBE_TIMEOUT_S: Final = 2.0
@@ -38,11 +38,14 @@ async def metrics(request: web.Request) -> web.Response:
     edge = request.app[EDGE]
     try:
         waiting, oldest_ms = await edge.ledger.read(work.backlog())
+        tail = await edge.ledger.read(seals.tail())
     except LedgerUnavailable:
         pass  # the gauges keep their last value; readiness tells of the ledger
     else:
         BACKLOG.set(waiting)
         BACKLOG_AGE.set(max(0, edge.clock() - oldest_ms) / 1000 if oldest_ms else 0)
+        UNSEALED.set(tail.events)
+        UNSEALED_AGE.set(max(0, edge.clock() - tail.since_ms) / 1000 if tail.since_ms else 0)
     body = generate_latest(REGISTRY)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
@@ -50,7 +53,7 @@ async def metrics(request: web.Request) -> web.Response:
 async def _has_ledger(edge: Edge) -> bool:
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
-            await edge.ledger.write(queries.head())
+            await edge.ledger.write(work.probe())
     except (LedgerUnavailable, TimeoutError):
         return False
     return True

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import RootModel
 from pydantic.json_schema import models_json_schema
 
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
@@ -31,6 +32,7 @@ _PARAMETERS: Final = {
     "submission": "A submission id; for a client's submission it is the id of its run.",
     "window": "`alltime`, `daily`, `weekly`, `monthly` for the current one, or its name, as `daily:20261120`.",
     "offset": "How many entries to leave out.",
+    "as_of": "An instant (RFC 3339): the board as it stood then, for its moderators.",
     "limit": "Most entries to give, up to 100.",
     "radius": "Neighbours on each side, up to 25.",
     "after": "The last cursor of the page before.",
@@ -93,8 +95,15 @@ def _operation(route: Route) -> dict[str, Any]:
         operation["security"] = _SECURITY[route.caller]
     if route.body:
         schema = {"$ref": _REF.format(model=route.body.__name__)}
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        operation["requestBody"] = {"required": True, "content": _content(route, schema)}
     return operation
+
+
+def _content(route: Route, schema: dict[str, str]) -> dict[str, Any]:
+    """The media types of a body: JSON, and for a list also JSON by the line, of which a schema can say nothing."""
+    assert route.body is not None
+    content: dict[str, Any] = {"application/json": {"schema": schema}}
+    return content | ({"application/x-ndjson": {}} if issubclass(route.body, RootModel) else {})
 
 
 def _success(route: Route) -> dict[str, Any]:

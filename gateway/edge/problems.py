@@ -46,6 +46,8 @@ class ProblemType(Enum):
         422,
         "The operation id was already used with other content",
     )
+    STALE_VERSION = ("stale-version", 409, "A later version has settled it")
+    BATCH_REFUSED = ("batch-refused", 422, "Operations of the batch cannot be done")
     STATE_CONFLICT = ("state-conflict", 409, "The state no longer allows this")
     SCOPE_FORBIDDEN = ("scope-forbidden", 403, "The credential does not reach this")
     NOT_FOUND = ("not-found", 404, "There is no such thing")

@@ -11,6 +11,7 @@ from gateway.boards.index import Page
 from gateway.edge import wire
 from gateway.edge.answers import board_info, entry_page, entry_shown, json_response, submission_status
 from gateway.edge.context import EDGE, Edge
+from gateway.edge.history import instant_of, past_page
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import bearer_of, board_of, whole_number
 from gateway.ledger import queries
@@ -42,9 +43,12 @@ async def show_board(request: web.Request) -> web.Response:
 async def list_entries(request: web.Request) -> web.Response:
     """A page of a window by rank."""
     edge, board = request.app[EDGE], board_of(request)
-    window = _window(edge, board, request)
+    as_of_ms = instant_of(edge, request.query["as_of"]) if "as_of" in request.query else None
+    window = _window(edge, board, request, as_of_ms)
     first = whole_number(request, "offset", 0, 0, DEPTH_LIMIT)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
+    if as_of_ms is not None:
+        return await past_page(request, board, window, as_of_ms, offset=first, limit=count)
     page = await edge.index.boards[board.name].page(window, first, count)
     return json_response(entry_page(board.name, window, page))
 
@@ -90,12 +94,12 @@ async def _rank(edge: Edge, found: StoredSubmission) -> int | None:
     return page.entries[0].rank if page else None
 
 
-def _window(edge: Edge, board: Board, request: web.Request) -> str:
-    """The name of the window that the query asks for: a kind means the current one."""
+def _window(edge: Edge, board: Board, request: web.Request, as_of_ms: int | None = None) -> str:
+    """The name of the window that the query asks for: a kind means the one of that instant, or the current one."""
     asked = request.query.get("window", WindowKind.ALLTIME.value)
     kinds = {kind.value: kind for kind in board.policy.windows}
     if asked in kinds:
-        return window_at(kinds[asked], edge.clock()).name
+        return window_at(kinds[asked], edge.clock() if as_of_ms is None else as_of_ms).name
     named = _WINDOW.fullmatch(asked)
     if named and named[named.lastindex or 0] in kinds:
         return asked

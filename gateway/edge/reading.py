@@ -28,13 +28,15 @@ _attempts: Final = LocalLimiter()
 _log = logger()
 
 _JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
+NDJSON: Final = re.compile(r'application/x-ndjson(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
 
 
-async def read_body(request: web.Request, limit: int) -> bytes:
-    """The raw body, JSON by its media type, of at most `limit` bytes, within the deadline."""
+async def read_body(request: web.Request, limit: int, *others: re.Pattern[str]) -> bytes:
+    """The raw body, JSON or one of `others` by its media type, of at most `limit` bytes, within the deadline."""
     if "Content-Encoding" in request.headers:
         raise Problem(ProblemType.CONTENT_ENCODING_NOT_ALLOWED)
-    if not _JSON.fullmatch(request.headers.get("Content-Type", "")):
+    media = request.headers.get("Content-Type", "")
+    if not any(pattern.fullmatch(media) for pattern in (_JSON, *others)):
         raise Problem(ProblemType.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
     if (request.content_length or 0) > limit:
         raise _too_large(limit)
@@ -72,9 +74,14 @@ def parse_body(body: bytes, model: type[Model]) -> Model:
     try:
         return model.model_validate(strict_json.parse(body))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "body"
-        raise Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {first['msg']}") from None
+        raise schema_violation(error) from None
+
+
+def schema_violation(error: ValidationError, *, skip: int = 0) -> Problem:
+    """The refusal of a value, naming the first field that is wrong, without the `skip` outermost parts of its place."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"][skip:]) or "body"
+    return Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {first['msg']}")
 
 
 def board_of(request: web.Request) -> Board:

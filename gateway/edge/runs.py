@@ -17,6 +17,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, client_name, parse_body, player_of, read_body
 from gateway.edge.tickets import SEED_BITS, Ticket, new_run_id
 from gateway.edge.tokens import PLAYER_TOKEN_S, Bearer, Role
+from gateway.failpoints import Point, reach
 from gateway.ledger import queries
 from policies.loader import Board
 from policies.model import Rate, Writes
@@ -58,6 +59,7 @@ async def open_run(request: web.Request) -> web.Response:
         raise quota_exceeded("player", board.policy.limits.player, wait_ms)
     ticket = _ticket(board, bearer.subject, body.build, simulator, edge.clock())
     await _note_open(edge, board, ticket)
+    reach(Point.AFTER_OPEN)
     text, key = edge.tickets.issue(ticket)
     return _secret(_opened(board, ticket, text, key))
 

@@ -20,15 +20,15 @@ KEY_CHARS: Final = 64
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def parse(body: bytes) -> Any:
+def parse(body: bytes, *, containers: int = CONTAINER_LIMIT) -> Any:
     """The value of a JSON text in UTF-8.
 
     Refused as `malformed-request`: byte order marks and other encodings, duplicate keys, NaN and infinities, lone
-    surrogates, NUL, control characters in strings, more than CONTAINER_LIMIT containers or KEY_LIMIT keys, and keys
+    surrogates, NUL, control characters in strings, more than `containers` objects and arrays or KEY_LIMIT keys, and keys
     of more than KEY_CHARS characters.
     `-0` is read as 0.
     """
-    if body.count(b"{") + body.count(b"[") > CONTAINER_LIMIT:
+    if body.count(b"{") + body.count(b"[") > containers:
         _refuse("the body has too many objects or arrays")
     try:
         text = body.decode("utf-8")

@@ -17,7 +17,10 @@ SERVER_CREDENTIAL = "server:"
 
 
 class NewSubmission(NamedTuple):
-    """A judged submission on its way into the ledger, all in one commit with its event and its outbox row."""
+    """A judged submission on its way into the ledger, all in one commit with its event and its outbox row.
+
+    `recording` is None where there is none, and where it was put into the store of recordings before.
+    """
 
     submission: Submission
     judgement: Judgement
@@ -26,6 +29,7 @@ class NewSubmission(NamedTuple):
     content_digest: bytes
     recording: bytes | None
     recording_digest: bytes | None
+    recording_bytes: int
     simulator: str
     policy_digest: str
 
@@ -70,12 +74,20 @@ class StoredSubmission:
         return self.credential.startswith(SERVER_CREDENTIAL)
 
 
+class StoredRecording(NamedTuple):
+    """What the ledger has of a recording. `body` None: it is in the store of recordings."""
+
+    digest: bytes
+    size_bytes: int
+    body: bytes | None
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """The right to verify a submission, until it times out. `attempt` is what settlement compares."""
 
     submission: StoredSubmission
-    recording: bytes | None
+    recording: StoredRecording | None
     attempt: int
     is_recording_reused: bool
 
@@ -95,11 +107,16 @@ class OutboxRow:
 
 @dataclass(frozen=True, slots=True)
 class ServerKey:
-    """A registered trusted server: its Ed25519 public key (32 bytes) and the boards it may write to."""
+    """A registered trusted server: its Ed25519 public key (32 bytes), the boards it may write to, and its times (ms).
+
+    Once it is revoked it writes nothing more, and its id is never another key's.
+    """
 
     key_id: str
     public_key: bytes
     boards: tuple[str, ...]
+    created_at_ms: int
+    revoked_at_ms: int | None = None
 
 
 def receipt_from(row: Sequence[Any]) -> Receipt:

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from gateway.boards.index import Index
-from gateway.boards.inspection import Inspection
 from gateway.clock import Clock, wall_clock
 from gateway.failpoints import Point, reach
-from gateway.ledger import queries, work
+from gateway.ledger import index_pages, queries, work
+from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
-from gateway.ledger.sqlite import SqliteLedger
-from gateway.records import Change, Standing
+from gateway.recordings.recordings import Recordings
+from gateway.records import Change
 from gateway.settings import Settings
 from gateway.settlement import project
+from gateway.steward.collecting import Collector
 from gateway.steward.dispatch import JobQueue, jobs_of
 from gateway.steward.reconcile import Reconciler
+from gateway.steward.sealing import Sealer
 from gateway.telemetry import Event, logger
 from policies.loader import Board
 from policies.vocabulary import State
 
 POLL_S: Final = 0.05
 """How often the outbox is asked for due work: the latency that a verdict pays for not being lost."""
+
+COLLECT_S: Final = 30.0
+"""Pause between two slices of the store of recordings, in which there is all but always nothing to collect."""
+
+SEAL_POLL_S: Final = 1.0
+"""How often it is looked whether a seal is due."""
 
 SLICE: Final = 256
 
@@ -40,10 +48,11 @@ class Steward:
         self,
         settings: Settings,
         boards: Mapping[str, Board],
-        ledger: SqliteLedger,
+        ledger: Ledger,
         index: Index,
         jobs: JobQueue,
         *,
+        recordings: Recordings,
         clock: Clock = wall_clock,
     ) -> None:
         self._settings = settings
@@ -51,14 +60,10 @@ class Steward:
         self._index = index
         self._jobs = jobs
         self._clock = clock
+        self._collector = Collector(ledger, recordings, grace_ms=settings.recordings_grace_h * 3_600_000)
+        self._sealer = Sealer(settings, ledger, clock=clock)
         self._reconcilers = [
-            Reconciler(
-                ledger,
-                index.boards[board.name],
-                Inspection(index.client, board.name, board.policy.order),
-                board.policy,
-                clock=clock,
-            )
+            Reconciler(ledger, index.boards[board.name], board.policy, clock=clock)
             for board in boards.values()
         ]
 
@@ -68,6 +73,8 @@ class Steward:
             group.create_task(self._for_ever(self.dispatch, POLL_S))
             group.create_task(self._for_ever(self.project, POLL_S * 10))
             group.create_task(self._for_ever(self.reconcile, self._settings.reconcile_s))
+            group.create_task(self._for_ever(self.seal, SEAL_POLL_S))
+            group.create_task(self._for_ever(self.collect, COLLECT_S))
 
     async def dispatch(self) -> int:
         """How many waiting submissions were handed to the queue; each comes back until it is settled."""
@@ -75,7 +82,10 @@ class Steward:
         if not room:
             return 0
         jobs = jobs_of(await self._due("verify"), self._settings.verify_batch)[:room]
-        if not jobs or not await self._jobs.put(jobs):
+        if not jobs:
+            return 0
+        reach(Point.BEFORE_DISPATCH)
+        if not await self._jobs.put(jobs):
             return 0
         reach(Point.AFTER_DISPATCH)
         handed = [row for job in jobs for row in job]
@@ -92,6 +102,14 @@ class Steward:
         """How much of the index was repaired in one slice of every board."""
         return sum([await reconciler.step() for reconciler in self._reconcilers])
 
+    async def collect(self) -> int:
+        """How much of one slice of the store of recordings was collected."""
+        return await self._collector.step()
+
+    async def seal(self) -> int:
+        """How many events were put under a seal."""
+        return await self._sealer.step()
+
     async def _due(self, kind: str) -> list[OutboxRow]:
         """Work whose time has come, a slice of it. What belongs to no board of ours is put off."""
         now_ms = self._clock()
@@ -106,17 +124,20 @@ class Steward:
 
     async def _change_of(self, row: OutboxRow) -> Change:
         found = await self._ledger.read(queries.submission(row.submission_id))
-        stands: Sequence[Standing] = await self._ledger.read(queries.slots(row.board, [row.player]))
+        now_ms = self._clock()
+        live = await self._ledger.read(index_pages.live_standings(row.board, row.player, now_ms=now_ms))
         learnt = await self._ledger.read(queries.baselines_of(row.board, row.player))
         state = found.state if found else State.REJECTED
-        live = tuple(each for each in stands if each.expires_at_ms > self._clock())
-        return Change(row.seq, row.submission_id, row.board, row.player, state, live, tuple(learnt))
+        return Change(row.seq, row.submission_id, row.board, row.player, state, tuple(live), tuple(learnt))
 
     async def _for_ever(self, duty: Callable[[], Awaitable[int]], pause_s: float) -> None:
+        task = asyncio.current_task()
         while True:
             try:
                 done = await duty()
             except Exception as error:  # noqa: BLE001 - no failure ends a duty
                 _log.warning(Event.DUTY_FAILED, duty=duty.__name__, error=f"{type(error).__name__}: {error}")
                 done = 0
+            if task and task.cancelling():
+                return  # redis-py swallows a cancellation while it connects
             await asyncio.sleep(POLL_S if done else pause_s)

@@ -135,3 +135,52 @@ async def test_held_submissions_are_paged_by_cursor(harness: Harness):
         seen += [each["submission"] for each in page]
         after = page[-1]["cursor"]
     assert [run.id for run in runs] == seen
+
+
+async def standing(harness: Harness) -> list[int]:
+    page = (await harness.get("/v1/boards/sprint/entries")).body
+    return [entry["score"] for entry in page["entries"]]
+
+
+async def test_a_revoked_submission_leaves_the_board_until_it_is_reinstated(harness: Harness):
+    """Each is an event with the moderator's name and reason; twice in a row finds the state changed."""
+    run, token = await a_held_run(harness), harness.moderator()
+    expected = []
+    for verb, wrong, score in (
+        ("approve", "reinstate", [120]),
+        ("revoke", "approve", []),
+        ("reinstate", "reject", [120]),
+        ("revoke", "reject", []),
+    ):
+        assert 200 == (await decide(harness, run, verb, token)).status
+        assert score == await standing(harness)
+        for late in (verb, wrong):
+            answer = await decide(harness, run, late, token)
+            assert (409, "state-conflict") == (answer.status, answer.problem)
+        expected.append(("moderator:mara", "revoked" if verb == "revoke" else "promoted"))
+    assert expected == await decisions(harness, run)
+    history = await harness.edge.ledger.read(queries.history_of(run.id))
+    reasons = [event["reason"] for event in history[1:]]
+    assert ["approved", "revoked-by-moderator", "reinstated", "revoked-by-moderator"] == reasons
+    assert {"seen"} == {event["detail"]["why"] for event in history[1:]}
+    told = (await harness.get(f"/v1/submissions/{run.id}", run.token)).body
+    assert ("revoked", "moderation", None) == (told["state"], told["reason"], told["rank"])
+
+
+@pytest.mark.parametrize("verb", ["revoke", "reinstate"])
+async def test_M01_only_moderators_revoke_and_reinstate(harness: Harness, verb: str):
+    """Not players, not moderators of other boards, and nobody their own submission."""
+    run, token = await a_held_run(harness), harness.moderator()
+    for way in ("approve", "revoke")[: 1 if verb == "revoke" else 2]:
+        assert 200 == (await decide(harness, run, way, token)).status
+    state = await harness.state_of(run.id)
+    for stranger, refusal in (
+        (run.token, (403, "scope-forbidden")),
+        (None, (401, "token-invalid")),
+        (harness.moderator("other"), (404, "not-found")),
+        (harness.moderator(name=run.player), (403, "self-approval")),
+    ):
+        answer = await decide(harness, run, verb, stranger)
+        assert refusal == (answer.status, answer.problem)
+    assert state == await harness.state_of(run.id)
+    assert 200 == (await decide(harness, run, verb, token)).status

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import WindowKind
-from policies.windows import window_at
+from policies.windows import window_at, window_named
 
 MOMENTS = st.integers(0, int(datetime(2100, 1, 1, tzinfo=UTC).timestamp() * 1000))
 
@@ -44,3 +44,21 @@ def test_windows_tile_time(kind, moment):
         assert window == window_at(kind, window.end_ms - 1)
         assert window.end_ms == window_at(kind, window.end_ms).begin_ms
         assert window.expires_at_ms == window.end_ms + (window.end_ms - window.begin_ms)
+
+
+@given(st.sampled_from(WindowKind), MOMENTS)
+def test_a_window_is_found_by_its_name(kind, moment):
+    """Every window has one name, and the name has one window."""
+    window = window_at(kind, moment)
+    assert window == window_named(window.name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "hourly", "alltime:", "daily", "daily:2026112", "daily:20261340", "weekly:2026W54", "weekly:2026-47",
+     "monthly:202613", "monthly:2026011", "monthly:999912", "daily:00000101"],
+)  # fmt: skip
+def test_a_name_of_no_window_is_refused(name):
+    """Neither another spelling nor a day that no calendar has."""
+    with pytest.raises(ValueError, match=r"."):
+        window_named(name)
