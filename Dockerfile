@@ -2,7 +2,7 @@
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY . .
-RUN python -m venv /opt/scoregate && /opt/scoregate/bin/pip install --no-cache-dir .
+RUN python -m venv /opt/scoregate && /opt/scoregate/bin/pip install --no-cache-dir ".[s3]"
 
 FROM python:3.13-slim
 RUN useradd --system --uid 10001 --home-dir /var/lib/scoregate --create-home scoregate
