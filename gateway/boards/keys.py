@@ -122,3 +122,8 @@ def baseline_field(stored: StoredBaseline) -> str:
 def baseline_value(stored: StoredBaseline) -> str:
     """The value of a stored baseline; `repr` of a float reads back as the same float."""
     return f"{stored.seq} {stored.count} {stored.mean!r} {stored.squares!r}"
+
+
+def probe() -> str:
+    """STRING: nothing; the readiness check writes it to see whether Redis takes writes."""
+    return "scoregate:probe"

@@ -9,6 +9,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from redis.exceptions import RedisError
 
+from gateway.boards import keys
 from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
@@ -17,6 +18,9 @@ from gateway.telemetry import BACKLOG, BACKLOG_AGE, REGISTRY, UNSEALED, UNSEALED
 from policies.errors import LedgerUnavailable
 
 PROBE_TIMEOUT_S: Final = 2.0
+
+PROBE_KEPT_MS: Final = 1_000
+"""A Redis that answers and takes no writes (full, a replica, unable to save) is no index: the probe is a write."""
 
 
 async def livez(_request: web.Request) -> web.Response:
@@ -62,7 +66,7 @@ async def _has_ledger(edge: Edge) -> bool:
 async def _has_index(edge: Edge) -> bool:
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
-            await edge.index.client.ping()
+            await edge.index.client.set(keys.probe(), "1", px=PROBE_KEPT_MS)
     except (RedisError, OSError, TimeoutError):
         return False
     return True

@@ -152,6 +152,35 @@ async def test_I21_what_is_not_http_is_answered_in_problem_details(harness: Harn
     assert 200 == (await harness.get("/livez")).status
 
 
+SMUGGLED = "GET /livez HTTP/1.1\r\nHost: {host}\r\n\r\n"
+TWO_READINGS = {
+    "length, then chunks": "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks, then length": "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+    "two lengths": "Content-Length: 0\r\nContent-Length: 44\r\n\r\n",
+    "a length with a sign": "Content-Length: +0\r\n\r\n",
+    "a length in two parts": "Content-Length: 0, 44\r\n\r\n",
+    "chunks, and another coding after them": "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "a coding with a tail": "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "a folded length": "Content-Length:\r\n 44\r\n\r\n",
+    "a bare line feed": "X: a\nContent-Length: 44\r\n\r\n",
+    "a chunk with a bare line feed": "Transfer-Encoding: chunked\r\n\r\n0\n\n",
+}
+
+
+@pytest.mark.parametrize("name", TWO_READINGS)
+async def test_I20_what_two_servers_could_read_differently_is_refused(harness: Harness, name: str):
+    """One 400 and the end of the connection: what stands behind the doubtful request is never read as another one."""
+    text = (
+        "POST /v1/players HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n" + TWO_READINGS[name]
+    )
+    raw = (text + SMUGGLED).replace("{host}", harness.authority).encode()
+    async with RawConnection(harness.authority) as connection:
+        await connection.send(raw)
+        answer = await connection.answer()
+        assert (400, "malformed-request") == (answer.status, answer.problem)
+        assert await connection.is_closed()
+
+
 async def test_I24_who_leaves_after_sending_is_still_heard(harness: Harness):
     """The client is gone before the commit: the row is there all the same, and the retry replays it."""
     request = honest(harness, await a_run(harness))

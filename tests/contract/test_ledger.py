@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import LargeBinary, Text, bindparam, func, insert, literal, select, text
 
-from gateway.ledger import queries
+from gateway.ledger import queries, work
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import NewSubmission
 from gateway.ledger.schema import events, players
@@ -378,3 +378,25 @@ async def test_a_caller_that_went_away_takes_nothing_with_it(ledger: Ledger, sto
 
     assert (await stays).is_new
     assert [("gone",), ("stays",)] == await store.sql("SELECT submission_id FROM submissions ORDER BY seq")
+
+
+async def test_I23_a_ledger_that_the_next_version_has_widened_still_serves_this_one(
+    ledger: Ledger, store: Store
+):
+    """In a rolling upgrade the tables get their new columns first; what already runs goes on writing and reading."""
+    before = await ledger.append(new_submission("before"))
+    for table in ("submissions", "events", "outbox", "players", "recordings", "standings", "baselines"):
+        await store.sql(f"ALTER TABLE {table} ADD COLUMN of_the_next_version integer")
+
+    after = await ledger.append(new_submission("after"))
+    [lease] = await ledger.write(work.lease_all(["before"], now_ms=1, lease_ms=1000))
+
+    assert (True, True) == (before.is_new, after.is_new)
+    assert "before" == lease.submission.submission_id
+    assert 2 == await ledger.read(queries.head())
+    assert ["after"] == [
+        row.submission_id
+        for row in await ledger.read(work.due("verify", now_ms=2**50, count=9))
+        if row.submission_id != "before"
+    ]
+    assert None is not await ledger.read(queries.receipt("after"))
