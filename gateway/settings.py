@@ -23,6 +23,7 @@ LEDGER_URL = re.compile(
 )
 """Strict where a password with a character that should have been escaped would be read as a host, a port or a name."""
 
+Bind = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$")]
 Csv = Annotated[tuple[str, ...], NoDecode]
 
 
@@ -50,7 +51,8 @@ class Settings(BaseSettings):
     queue_url: str | None = None
     ledger_url: SecretStr | None = None
     recordings_url: str | None = None
-    bind: Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$")] = "127.0.0.1:8080"
+    bind: Bind = "127.0.0.1:8080"
+    metrics_bind: Bind | None = None
     hosts: Csv = ()
     trusted_proxies: Csv = ()
     master_key: SecretStr | None = None
@@ -76,10 +78,10 @@ class Settings(BaseSettings):
     seal_events: Annotated[int, Field(ge=1, le=65_536)] = 4096
     seal_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
 
-    @field_validator("bind")
+    @field_validator("bind", "metrics_bind")
     @classmethod
-    def _has_a_port(cls, value: str) -> str:
-        if int(value.rpartition(":")[2]) > MAXIMUM_PORT:
+    def _has_a_port(cls, value: str | None) -> str | None:
+        if value is not None and int(value.rpartition(":")[2]) > MAXIMUM_PORT:
             raise ValueError(f"expected a port up to {MAXIMUM_PORT}")
         return value
 
@@ -124,8 +126,12 @@ class Settings(BaseSettings):
     @property
     def bind_address(self) -> tuple[str, int]:
         """Host and port to listen on."""
-        host, _, port = self.bind.rpartition(":")
-        return host.strip("[]"), int(port)
+        return _host_and_port(self.bind)
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Host and port where a steward or worker serves its metrics; None for nowhere."""
+        return _host_and_port(self.metrics_bind) if self.metrics_bind else None
 
     @cached_property
     def allowed_hosts(self) -> frozenset[str]:
@@ -134,6 +140,11 @@ class Settings(BaseSettings):
             return frozenset(host.lower() for host in self.hosts)
         port = self.bind_address[1]
         return frozenset({self.bind.lower(), f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"})
+
+
+def _host_and_port(bind: str) -> tuple[str, int]:
+    host, _, port = bind.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def load_settings(**overrides: object) -> Settings:

@@ -21,6 +21,7 @@ from gateway.telemetry import configure_logging
 from gateway.wiring import keyring_of, open_edge, open_steward
 from policies.errors import LedgerTampered, ProofInvalid, ScoregateError
 from policies.loader import load_board
+from scoregate.metrics import serving_metrics
 
 T = TypeVar("T")
 
@@ -102,6 +103,10 @@ def steward() -> None:
     settings = _settings()
 
     async def run(stop: asyncio.Event) -> None:
+        with serving_metrics(settings):
+            await do_rounds(stop)
+
+    async def do_rounds(stop: asyncio.Event) -> None:
         async with open_steward(settings) as duties:
             rounds = asyncio.create_task(duties.run())
             told = asyncio.create_task(stop.wait())
@@ -120,7 +125,8 @@ def worker() -> None:
 
     settings = _settings()
     configure_logging(settings.log_level)
-    run_worker(settings)
+    with serving_metrics(settings):
+        run_worker(settings)
 
 
 @token_app.command("moderator")

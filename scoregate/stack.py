@@ -73,8 +73,10 @@ def _start_ours(settings: Settings, parts: Parts, workers: int) -> None:
     parts.start("edge", python("serve"), environment)
     parts.await_ready(lambda: _is_up(settings), START_S, "the edge")
     parts.start("steward", python("steward"), environment)
+    # One address is one process's: here it is the steward's.
+    without = {name: value for name, value in environment.items() if name != "SCOREGATE_METRICS_BIND"}
     for number in range(1, workers + 1):
-        parts.start(f"worker-{number}", python("worker"), environment)
+        parts.start(f"worker-{number}", python("worker"), without)
 
 
 def _redis(settings: Settings, data_dir: Path, parts: Parts) -> str:
