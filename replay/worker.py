@@ -31,7 +31,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
 from gateway.recordings.recordings import Recordings
 from gateway.settings import Settings
-from gateway.settlement import Decision, settle, trusted
+from gateway.settlement import Decision, settle
 from gateway.steward.dispatch import JOB_KEPT_S, JOB_TIMEOUT_S, QUEUE_NAME, VERIFY_JOB
 from gateway.telemetry import Event, logger
 from gateway.wiring import load_policies, open_index, open_ledger, open_recordings
@@ -116,9 +116,6 @@ class Verifier:
     async def _decide(self, lease: Lease) -> Decision | None:
         """What is decided; None where the recording cannot be had now: the submission comes again."""
         found = lease.submission
-        if found.is_from_server:
-            # Its own request did not live to settle it; the signature was checked before it was stored.
-            return trusted(found.submission_id, found.credential, self._clock())
         if lease.attempt > self._settings.verify_attempts:
             return self._decision(lease, State.HELD, Reason.ATTEMPTS_EXHAUSTED, {})
         try:

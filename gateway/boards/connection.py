@@ -20,10 +20,11 @@ def connect(url: str, *, timeout_ms: int) -> Redis:
 
 def connect_blocking(url: str) -> Redis:
     """A client for blocking reads of up to BLOCK_MS."""
-    return _client(url, timeout_s=2 * BLOCK_MS / 1000, connections=4)
+    # Bytes that we never wrote must not end the one reader of the feed.
+    return _client(url, timeout_s=2 * BLOCK_MS / 1000, connections=4, encoding_errors="replace")
 
 
-def _client(url: str, *, timeout_s: float, connections: int) -> Redis:
+def _client(url: str, *, timeout_s: float, connections: int, encoding_errors: str = "strict") -> Redis:
     pool = BlockingConnectionPool.from_url(
         url,
         max_connections=connections,
@@ -32,6 +33,7 @@ def _client(url: str, *, timeout_s: float, connections: int) -> Redis:
         socket_connect_timeout=timeout_s,
         retry=Retry(NoBackoff(), 0),
         decode_responses=True,
+        encoding_errors=encoding_errors,
         protocol=2,
     )
     return Redis(connection_pool=pool)

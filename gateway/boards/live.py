@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -104,8 +104,8 @@ class LiveFeed:
         """What happened after `after`, up to now, a page at a time."""
         while after:
             rows: Any = await self._client.xrange(keys.changes(board), min=f"({after}", count=RESUME_PAGE)
-            for row in rows:
-                yield self._change(board, *row)
+            for change in self._changes_in(board, rows):
+                yield change
             after = rows[-1][0] if len(rows) == RESUME_PAGE else None
 
     async def _read_for_ever(self) -> None:
@@ -121,7 +121,7 @@ class LiveFeed:
                 continue
             for key, rows in answer or []:
                 positions[key] = rows[-1][0]
-                self._publish(boards[key], (self._change(boards[key], *row) for row in rows))
+                self._publish(boards[key], self._changes_in(boards[key], rows))
 
     async def _newest(self, key: str) -> str:
         """The id of the last change; reading from `$` instead would miss what comes between two reads."""
@@ -136,6 +136,12 @@ class LiveFeed:
                 except asyncio.QueueFull:
                     self._listeners[board].discard(listener)
                     _end(listener)
+
+    def _changes_in(self, board: str, rows: Iterable[tuple[str, dict[str, str]]]) -> Iterator[StandingChange]:
+        """The changes among entries of the stream; what we never wrote so is no change."""
+        for stream_id, fields in rows:
+            with suppress(KeyError, ValueError):
+                yield self._change(board, stream_id, fields)
 
     def _change(self, board: str, stream_id: str, fields: dict[str, str]) -> StandingChange:
         stands = fields["order"] != ""

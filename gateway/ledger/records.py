@@ -68,11 +68,6 @@ class StoredSubmission:
     reason: Reason
     attempt: int
 
-    @property
-    def is_from_server(self) -> bool:
-        """True for a trusted server's write."""
-        return self.credential.startswith(SERVER_CREDENTIAL)
-
 
 class StoredRecording(NamedTuple):
     """What the ledger has of a recording. `body` None: it is in the store of recordings."""

@@ -159,21 +159,6 @@ async def test_P04_a_run_of_a_module_that_is_not_installed_is_held(
     assert "simulator-missing" == house.reason_of(submission_id)
 
 
-async def test_T09_a_servers_write_that_nobody_settled_is_settled_by_the_worker(
-    house: Deployment, client: Client
-):
-    """Its request died between the ledger and the verdict; the signature was checked before."""
-    del client
-    async with opened(house.ledger) as ledger:
-        await ledger.append(new_submission("op1", credential="server:arena-1", recording=None, simulator=""))
-    assert {"op1": "promoted"} == await house.settled("op1")
-    found = rows(
-        house.ledger,
-        "SELECT actor, reason FROM events WHERE submission_id = 'op1' AND from_state = 'pending'",
-    )
-    assert [("server:arena-1", "trusted")] == found
-
-
 @pytest.fixture
 def queue(house: Deployment) -> Iterator[Queue]:
     redis = Redis.from_url(house.valkey.url)

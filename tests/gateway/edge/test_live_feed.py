@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.boards import live
+from gateway.boards import keys, live
 from gateway.boards.live import LiveFeed, StandingChange
 from gateway.settings import Settings
 from policies.model import Order
@@ -67,6 +67,35 @@ async def test_a_change_is_pushed_to_those_who_follow_its_board(harness: Harness
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await other.event()
+
+
+FORGED = [
+    {"player": "eve"},
+    {"window": "alltime", "player": "eve", "name": "eve", "order": "much", "rank": "1", "submission": "x"},
+    {"\xff": "eve"},
+    {
+        b"window": b"daily:\xff",
+        b"player": b"\xff",
+        b"name": b"",
+        b"order": b"",
+        b"rank": b"",
+        b"submission": b"",
+    },
+]
+
+
+@pytest.mark.parametrize("fields", FORGED)
+async def test_a_forged_entry_of_the_stream_does_not_end_the_feed(harness: Harness, fields: dict[Any, Any]):
+    """What somebody wrote into Redis is passed over, live and by who resumes; the changes after it arrive."""
+    private = await registered(harness)
+    async with Listening(harness) as listener:
+        await write(harness, private, 1)
+        first, _ = await listener.event()
+        await harness.edge.index.client.xadd(keys.changes("vault"), fields)
+        await write(harness, private, 2)
+        assert [2] == await listener.scores(1)
+    async with Listening(harness, after=first) as resumed:
+        assert [2] == await resumed.scores(1)
 
 
 async def test_a_listener_that_comes_back_misses_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch):
