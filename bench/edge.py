@@ -37,8 +37,8 @@ from ruamel.yaml import YAML
 from scoregate_client import encode_recording
 
 from examples.arcade.players import Arcade, Played, play
-from gateway.edge.signatures import Draft, sign_hmac_sha256
-from gateway.edge.tickets import Ticket, Tickets, new_run_id
+from gateway.edge.credentials.signatures import Draft, sign_hmac_sha256
+from gateway.edge.credentials.tickets import Ticket, Tickets, new_run_id
 from gateway.settings import Settings, bundled_policies
 from gateway.wiring import keyring_of, load_policies
 from policies.loader import Simulator

@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.clock import wall_clock
-from gateway.ledger import seals
-from gateway.ledger.audit import audit
-from gateway.ledger.leaves import entry_of
 from gateway.ledger.records import NewSubmission
-from gateway.ledger.seal_keys import PublicKeys
+from gateway.ledger.seals import chain
+from gateway.ledger.seals.audit import audit
+from gateway.ledger.seals.keys import PublicKeys
+from gateway.ledger.seals.leaves import entry_of
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.records import Change
 from gateway.settings import Settings, bundled_policies
@@ -85,14 +85,14 @@ async def fill(ledger: SqliteLedger, board: Board, count: int) -> int:
             for new in news[::2]
         ]
         await settle(ledger, Nowhere(), board, decisions)
-    return (await ledger.read(seals.tail())).events
+    return (await ledger.read(chain.tail())).events
 
 
 async def entries_of(ledger: SqliteLedger, board: Board, count: int) -> list[bytes]:
     """The entries of all events, as bytes."""
     found = []
     for number in range(max(1, count * 2 // 3)):
-        rows = await ledger.read(seals.rows_of(a_run(number, board).submission.submission_id))
+        rows = await ledger.read(chain.rows_of(a_run(number, board).submission.submission_id))
         found += [entry_of(event, facts) for event, facts in rows]
     return found
 

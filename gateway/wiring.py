@@ -16,11 +16,11 @@ from gateway.boards.runs import OpenRuns
 from gateway.clock import Clock, wall_clock
 from gateway.edge.address import ClientAddresses
 from gateway.edge.context import Edge
-from gateway.edge.keyring import Keyring, load_keyring
+from gateway.edge.credentials.keyring import Keyring, load_keyring
+from gateway.edge.credentials.server_keys import ServerKeys
+from gateway.edge.credentials.tickets import Tickets
+from gateway.edge.credentials.tokens import Tokens
 from gateway.edge.runs import PLAYER_RATE
-from gateway.edge.server_keys import ServerKeys
-from gateway.edge.tickets import Tickets
-from gateway.edge.tokens import Tokens
 from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.sqlite import SqliteLedger

@@ -15,7 +15,7 @@ from typing import Annotated, Final, NoReturn, TypeVar
 import typer
 from rich.console import Console
 
-from gateway.edge.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
+from gateway.edge.credentials.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
 from gateway.settings import Settings, load_settings
 from gateway.telemetry import configure_logging
 from gateway.wiring import keyring_of, open_edge, open_steward

@@ -12,7 +12,7 @@ from typing import Final
 
 from gateway.boards.index import Index
 from gateway.clock import Clock, wall_clock
-from gateway.edge.signatures import load_server_public_key
+from gateway.edge.credentials.signatures import load_server_public_key
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import SERVER_CREDENTIAL, ServerKey, StoredSubmission

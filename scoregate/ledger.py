@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gateway.clock import parse_rfc3339, rfc3339, wall_clock
-from gateway.ledger.audit import Audit, audit, check_heads
-from gateway.ledger.heads import export_heads
 from gateway.ledger.history import board_as_of
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.proofs import Proof, check_proof, prove
-from gateway.ledger.seal_keys import PublicKeys, read_public_keys
+from gateway.ledger.seals.audit import Audit, audit, check_heads
+from gateway.ledger.seals.heads import export_heads
+from gateway.ledger.seals.keys import PublicKeys, read_public_keys
+from gateway.ledger.seals.proofs import Proof, check_proof, prove
 from gateway.settings import Settings
 from gateway.steward.sealing import seal_key_of
 from gateway.wiring import load_policies, open_ledger

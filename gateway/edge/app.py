@@ -11,9 +11,9 @@ from aiohttp.typedefs import Handler
 
 from gateway.edge import pages
 from gateway.edge.context import EDGE, Edge
+from gateway.edge.credentials.signed import CHALLENGE
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response
 from gateway.edge.routes import ROUTES
-from gateway.edge.signed import CHALLENGE
 from gateway.telemetry import Event, count_submission, logger, request_seconds
 from policies.errors import IndexUnavailable, LedgerUnavailable
 

@@ -13,9 +13,9 @@ from gateway.boards.live import LiveFeed
 from gateway.boards.runs import OpenRuns
 from gateway.clock import Clock
 from gateway.edge.address import ClientAddresses
-from gateway.edge.server_keys import ServerKeys
-from gateway.edge.tickets import Tickets
-from gateway.edge.tokens import Tokens
+from gateway.edge.credentials.server_keys import ServerKeys
+from gateway.edge.credentials.tickets import Tickets
+from gateway.edge.credentials.tokens import Tokens
 from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings

@@ -13,7 +13,8 @@ from gateway.boards import keys
 from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
-from gateway.ledger import seals, work
+from gateway.ledger import work
+from gateway.ledger.seals import chain
 from gateway.telemetry import BACKLOG, BACKLOG_AGE, REGISTRY, UNSEALED, UNSEALED_AGE
 from policies.errors import LedgerUnavailable
 
@@ -42,7 +43,7 @@ async def metrics(request: web.Request) -> web.Response:
     edge = request.app[EDGE]
     try:
         waiting, oldest_ms = await edge.ledger.read(work.backlog())
-        tail = await edge.ledger.read(seals.tail())
+        tail = await edge.ledger.read(chain.tail())
     except LedgerUnavailable:
         pass  # the gauges keep their last value; readiness tells of the ledger
     else:

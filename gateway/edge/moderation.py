@@ -10,10 +10,10 @@ from gateway.clock import rfc3339
 from gateway.edge import wire
 from gateway.edge.answers import held_submission, json_response
 from gateway.edge.context import EDGE, Edge
+from gateway.edge.credentials.tokens import Bearer
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, moderator_of, parse_body, read_body, whole_number
 from gateway.edge.runs import SMALL_BODY
-from gateway.edge.tokens import Bearer
 from gateway.ledger import queries
 from gateway.ledger.records import StoredSubmission
 from gateway.settlement import Decision, settle

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 from gateway.boards.admission import LocalLimiter
 from gateway.edge import strict_json
 from gateway.edge.context import EDGE, Edge
+from gateway.edge.credentials.tokens import Bearer, Role
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.tokens import Bearer, Role
 from gateway.telemetry import Event, logger
 from policies.loader import Board
 from policies.model import Rate

@@ -12,11 +12,11 @@ from gateway.clock import rfc3339
 from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
+from gateway.edge.credentials.tickets import SEED_BITS, Ticket, new_run_id
+from gateway.edge.credentials.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.limits import quota_exceeded
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, client_name, parse_body, player_of, read_body
-from gateway.edge.tickets import SEED_BITS, Ticket, new_run_id
-from gateway.edge.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries
 from policies.loader import Board

@@ -14,11 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 from gateway.edge import strict_json, wire
 from gateway.edge.answers import counted, json_response, replayed, score_accepted
 from gateway.edge.context import EDGE
+from gateway.edge.credentials.signed import invalid
 from gateway.edge.problems import PROBLEM_BASE, Problem, ProblemType
 from gateway.edge.reading import NDJSON, board_of, parse_body, read_body, schema_violation
 from gateway.edge.runs import SMALL_BODY
 from gateway.edge.servers import authenticate
-from gateway.edge.signed import invalid
 from gateway.ledger.operations import ServerRequest
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.operations import Done, OperationsRefused, Refusal, Refused, ServerOperation, perform

@@ -7,11 +7,11 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.edge import signatures
 from gateway.edge.context import EDGE, Edge
+from gateway.edge.credentials import signatures
+from gateway.edge.credentials.server_keys import TrustedServer
+from gateway.edge.credentials.signed import SignedRequest, invalid, read_signature
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.server_keys import TrustedServer
-from gateway.edge.signed import SignedRequest, invalid, read_signature
 from gateway.ledger.operations import ServerRequest
 from gateway.ledger.records import SERVER_CREDENTIAL
 from policies.loader import Board

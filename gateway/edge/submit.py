@@ -11,15 +11,16 @@ from aiohttp import web
 
 from gateway.boards.admission import Admission, Admitted, Asking
 from gateway.boards.index import Pend
-from gateway.edge import signatures, wire
+from gateway.edge import wire
 from gateway.edge.answers import score_accepted
 from gateway.edge.context import EDGE, Edge
+from gateway.edge.credentials import signatures
+from gateway.edge.credentials.signed import SignedRequest, invalid, read_signature
+from gateway.edge.credentials.tickets import Ticket
 from gateway.edge.limits import rate_limit_headers, refuse_limited
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import bearer_of, board_of, client_name, parse_body, read_body
 from gateway.edge.servers import signing_server
-from gateway.edge.signed import SignedRequest, invalid, read_signature
-from gateway.edge.tickets import Ticket
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries
 from gateway.ledger.records import NewSubmission, Receipt

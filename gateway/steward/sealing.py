@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gateway.clock import Clock
-from gateway.ledger import seals
-from gateway.ledger.heads import export_heads
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.seal_keys import SealKey, load_seal_key
+from gateway.ledger.seals import chain
+from gateway.ledger.seals.heads import export_heads
+from gateway.ledger.seals.keys import SealKey, load_seal_key
 from gateway.settings import Settings
 from gateway.telemetry import Event, logger
 
@@ -37,12 +37,12 @@ class Sealer:
 
         Raises SettingsError if that file cannot be written, LedgerTampered if it knows of a seal that the ledger lacks.
         """
-        sealed = await self._seal() if self._is_due(await self._ledger.read(seals.tail())) else 0
+        sealed = await self._seal() if self._is_due(await self._ledger.read(chain.tail())) else 0
         if self._settings.seal_heads is not None:
             await export_heads(self._ledger, self._settings.seal_heads)
         return sealed
 
-    def _is_due(self, tail: seals.Tail) -> bool:
+    def _is_due(self, tail: chain.Tail) -> bool:
         if tail.since_ms is None:
             return False
         waited_ms = self._clock() - tail.since_ms
@@ -50,12 +50,12 @@ class Sealer:
 
     async def _seal(self) -> int:
         # Read first, written after: events never change, and hashing them must not hold up who writes.
-        after = await self._ledger.read(seals.last())
+        after = await self._ledger.read(chain.last())
         leaves = await self._unsealed(after.last_seq + 1 if after else 1)
         if not leaves:
             return 0
-        seal = seals.seal_of(self._key, after, leaves, at_ms=self._clock())
-        if not await self._ledger.write(seals.add(seal, leaves)):
+        seal = chain.seal_of(self._key, after, leaves, at_ms=self._clock())
+        if not await self._ledger.write(chain.add(seal, leaves)):
             return 0
         _log.info(Event.SEALED, first=seal.first_seq, last=seal.last_seq)
         return len(leaves)
@@ -63,7 +63,7 @@ class Sealer:
     async def _unsealed(self, begin: int) -> list[bytes]:
         """The leaves of the next events, as many as go under one seal, up to a gap if there is one."""
         found: list[bytes] = []
-        async for leaf in seals.each_leaf(self._ledger, begin):
+        async for leaf in chain.each_leaf(self._ledger, begin):
             if leaf.seq != begin + len(found):
                 self._tell_of_gap(begin + len(found), leaf.seq)
                 break

@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 from scoregate_client import ScoregateError
 
-from gateway.edge.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
+from gateway.edge.credentials.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
 from gateway.settings import Settings
 from gateway.wiring import keyring_of
 from scoregate.demo.cheats import CHEATS, Cheat

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.edge.tokens import Bearer, Role
+from gateway.edge.credentials.tokens import Bearer, Role
 from gateway.ledger import queries
 from tests.support.attack import a_run, accept, honest
 from tests.support.harness import Answer, Harness, Run

@@ -376,7 +376,7 @@ async def test_T02_a_stolen_key_is_taken_back_with_all_that_it_wrote_since(harne
 
 async def test_T03_keys_are_exchanged_without_a_gap(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """Old and new write side by side; the old one is refused once it is taken back, and nothing is lost."""
-    monkeypatch.setattr("gateway.edge.server_keys.REFRESH_S", 0.2)
+    monkeypatch.setattr("gateway.edge.credentials.server_keys.REFRESH_S", 0.2)
     old = await registered(harness, "eu-1")
     await accept(harness, harness.server_signed(old, "eu-1", ENTRY, board="vault"))
     new = await registered(harness, "eu-2")

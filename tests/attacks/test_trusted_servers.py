@@ -14,8 +14,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.edge.answers import json_response
-from gateway.edge.keyring import Keyring, load_keyring
-from gateway.edge.signatures import Draft, sign_hmac_sha256
+from gateway.edge.credentials.keyring import Keyring, load_keyring
+from gateway.edge.credentials.signatures import Draft, sign_hmac_sha256
 from gateway.settings import Settings
 from policies.errors import SettingsError
 from tests.support.attack import (

@@ -31,8 +31,7 @@ from scoregate_client import (
 from scoregate_client.client import _authority
 from scoregate_client.models import Player
 
-from gateway.edge.problems import Problem, ProblemType, problem_response
-from gateway.edge.signatures import (
+from gateway.edge.credentials.signatures import (
     ED25519,
     HMAC_SHA256,
     ParsedSignature,
@@ -46,6 +45,7 @@ from gateway.edge.signatures import (
     verify_ed25519,
     verify_hmac_sha256,
 )
+from gateway.edge.problems import Problem, ProblemType, problem_response
 
 ROOT = Path(__file__).parents[2]
 VECTORS = json.loads((ROOT / "clients" / "vectors" / "signing.json").read_text("utf-8"))["vectors"]

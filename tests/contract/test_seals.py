@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from gateway.ledger import seals
-from gateway.ledger.audit import Audit, audit, check_heads
-from gateway.ledger.heads import export_heads
 from gateway.ledger.history import board_as_of
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.proofs import check_proof, prove
-from gateway.ledger.seal_keys import PublicKeys
+from gateway.ledger.seals import chain
+from gateway.ledger.seals.audit import Audit, audit, check_heads
+from gateway.ledger.seals.heads import export_heads
+from gateway.ledger.seals.keys import PublicKeys
+from gateway.ledger.seals.proofs import check_proof, prove
 from gateway.settings import Settings
 from gateway.steward.sealing import Sealer, seal_key_of
 from policies.errors import LedgerTampered
@@ -97,7 +97,7 @@ async def test_M09_a_number_that_is_there_twice_is_found(
         return
     await tamper(store, twice(at_ms))
     for size in (1, 7, 8, 1000):
-        monkeypatch.setattr(seals, "PAGE", size)
+        monkeypatch.setattr(chain, "PAGE", size)
         with pytest.raises(LedgerTampered, match=r"event 7 was (inserted|changed)"):
             await audit(ledger, keys)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.clock import rfc3339
-from gateway.ledger.seal_keys import SealKey
+from gateway.ledger.seals.keys import SealKey
 from scoregate.cli import main
 from tests.support import boards
 from tests.support.ledger import NOON_MS

@@ -11,7 +11,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from gateway.edge.tickets import Ticket, new_run_id
+from gateway.edge.credentials.tickets import Ticket, new_run_id
 from gateway.ledger import queries
 from scoregate.keys import register
 from tests.support.harness import Answer, Harness, Request, Run

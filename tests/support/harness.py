@@ -16,9 +16,9 @@ import aiohttp
 from redis import Redis
 
 from gateway.edge.context import Edge
+from gateway.edge.credentials.signatures import Draft, sign_ed25519, sign_hmac_sha256
+from gateway.edge.credentials.tokens import Bearer, Role
 from gateway.edge.listener import listening
-from gateway.edge.signatures import Draft, sign_ed25519, sign_hmac_sha256
-from gateway.edge.tokens import Bearer, Role
 from gateway.ledger import queries
 from gateway.settings import Settings
 from gateway.steward.dispatch import RqJobs

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.seal_keys import PublicKeys
+from gateway.ledger.seals.keys import PublicKeys
 from gateway.records import Change
 from gateway.settings import Settings
 from gateway.settlement import Decision, settle

@@ -18,7 +18,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from gateway import failpoints
-from gateway.edge.tickets import SEED_BITS, Ticket, new_run_id
+from gateway.edge.credentials.tickets import SEED_BITS, Ticket, new_run_id
 from gateway.failpoints import Point, arm, disarm
 from gateway.settings import Settings
 from gateway.steward.dispatch import QUEUE_NAME, RqJobs

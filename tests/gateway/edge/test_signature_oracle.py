@@ -22,8 +22,7 @@ from http_message_signatures.algorithms import HMAC_SHA256 as ORACLE_HMAC_SHA256
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.edge.problems import Problem
-from gateway.edge.signatures import (
+from gateway.edge.credentials.signatures import (
     COMPONENTS,
     ED25519,
     HMAC_SHA256,
@@ -39,6 +38,7 @@ from gateway.edge.signatures import (
     verify_ed25519,
     verify_hmac_sha256,
 )
+from gateway.edge.problems import Problem
 
 KEY = bytes(range(32))
 PRIVATE_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32, 64)))

@@ -17,9 +17,8 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.edge import signatures
-from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.signatures import (
+from gateway.edge.credentials import signatures
+from gateway.edge.credentials.signatures import (
     COMPONENTS,
     ED25519,
     HMAC_SHA256,
@@ -40,6 +39,7 @@ from gateway.edge.signatures import (
     verify_ed25519,
     verify_hmac_sha256,
 )
+from gateway.edge.problems import Problem, ProblemType
 
 DOCS = Path(__file__).parents[3] / "docs" / "reference" / "signatures.md"
 KEY = bytes(range(32))

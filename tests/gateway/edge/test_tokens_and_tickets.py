@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from gateway.edge.keyring import Keyring
-from gateway.edge.tickets import SEED_BITS, Ticket, Tickets, new_run_id
-from gateway.edge.tokens import Bearer, Role, Tokens
+from gateway.edge.credentials.keyring import Keyring
+from gateway.edge.credentials.tickets import SEED_BITS, Ticket, Tickets, new_run_id
+from gateway.edge.credentials.tokens import Bearer, Role, Tokens
 
 KEYRING = Keyring(b"a master key of thirty-two bytes")
 TICKETS = Tickets(KEYRING)

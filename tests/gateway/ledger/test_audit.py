@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger import audit as auditing
-from gateway.ledger import seals
-from gateway.ledger.audit import Audit, audit, check_heads
-from gateway.ledger.heads import export_heads
-from gateway.ledger.leaves import CHANGING, EVENT_COLUMNS, FACT_COLUMNS
-from gateway.ledger.merkle import root_of
-from gateway.ledger.seal_keys import PublicKeys, SealKey
-from gateway.ledger.seals import Seal
+from gateway.ledger.seals import audit as auditing
+from gateway.ledger.seals import chain
+from gateway.ledger.seals.audit import Audit, audit, check_heads
+from gateway.ledger.seals.chain import Seal
+from gateway.ledger.seals.heads import export_heads
+from gateway.ledger.seals.keys import PublicKeys, SealKey
+from gateway.ledger.seals.leaves import CHANGING, EVENT_COLUMNS, FACT_COLUMNS
+from gateway.ledger.seals.merkle import root_of
 from gateway.steward.sealing import seal_key_of
 from policies.errors import LedgerTampered, SettingsError
 from tests.support.ledger import opened, rows
@@ -181,23 +181,23 @@ def resealed(ledger: SealedLedger, first_seq: int, key: SealKey) -> None:
     """Signs a seal, and those after it, anew: over what the events are now."""
     with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
         columns = ", ".join(Seal.model_fields)
-        chain = [Seal(**dict(zip(Seal.model_fields, row, strict=True))) for row in connection.execute(
+        standing = [Seal(**dict(zip(Seal.model_fields, row, strict=True))) for row in connection.execute(
             f"SELECT {columns} FROM seals ORDER BY first_seq"
         )]  # fmt: skip
         connection.row_factory = None
         events = ", ".join(f"e.{name}" for name in EVENT_COLUMNS)
         facts = ", ".join(f"s.{name}" for name in FACT_COLUMNS)
-        previous = next((each for each in reversed(chain) if each.first_seq < first_seq), None)
-        for old in [each for each in chain if each.first_seq >= first_seq]:
+        previous = next((each for each in reversed(standing) if each.first_seq < first_seq), None)
+        for old in [each for each in standing if each.first_seq >= first_seq]:
             leaves = [
-                seals.row_leaf(row)
+                chain.row_leaf(row)
                 for row in connection.execute(
                     f"SELECT {events}, {facts} FROM events e LEFT JOIN submissions s ON s.seq = e.seq "
                     "WHERE e.seq BETWEEN ? AND ? ORDER BY e.seq",
                     (old.first_seq, old.last_seq),
                 )
             ]
-            previous = seals.seal_of(key, previous, leaves, at_ms=old.created_at_ms)
+            previous = chain.seal_of(key, previous, leaves, at_ms=old.created_at_ms)
             connection.execute(
                 "UPDATE seals SET root = ?, previous = ?, key_id = ?, signature = ?, leaves = ? WHERE first_seq = ?",
                 (
@@ -287,10 +287,10 @@ async def test_M09_heads_that_are_none_prove_nothing(sealed: SealedLedger, tmp_p
 async def test_the_audit_reads_page_by_page(sealed: SealedLedger, monkeypatch: pytest.MonkeyPatch):
     """Whatever the size of a page, the outcome is the same: nothing hides where two of them meet."""
     for size in (1, 2, 3, 16, 17, 18):
-        monkeypatch.setattr(seals, "PAGE", size)
+        monkeypatch.setattr(chain, "PAGE", size)
         monkeypatch.setattr(auditing, "PAGE", size)
         assert 17 == (await audited(sealed)).events
     sealed.tamper("DELETE FROM events WHERE seq = 9")
     for size in (1, 2, 3, 16):
-        monkeypatch.setattr(seals, "PAGE", size)
+        monkeypatch.setattr(chain, "PAGE", size)
         assert "event 9 was removed" == await fault_of(sealed)

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.ledger.leaves import (
+from gateway.ledger.schema import events, submissions
+from gateway.ledger.seals.leaves import (
     CHANGING,
     EVENT_COLUMNS,
     FACT_COLUMNS,
@@ -21,7 +22,6 @@ from gateway.ledger.leaves import (
     record,
     row_entry,
 )
-from gateway.ledger.schema import events, submissions
 
 VALUES = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.text(max_size=5), st.binary(max_size=5))
 FIELDS = st.dictionaries(st.text("abc", min_size=1, max_size=3), VALUES, max_size=5)

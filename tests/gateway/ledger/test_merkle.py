@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.ledger.merkle import Fold, inclusion_path, leaf_hash, node_hash, root_by_path, root_of
+from gateway.ledger.seals.merkle import Fold, inclusion_path, leaf_hash, node_hash, root_by_path, root_of
 
 ENTRIES = [bytes.fromhex(each) for each in (
     "", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f",

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.ledger import seals
-from gateway.ledger.audit import audit
-from gateway.ledger.heads import export_heads
-from gateway.ledger.seal_keys import PublicKeys
-from gateway.ledger.seals import Seal
+from gateway.ledger.seals import chain
+from gateway.ledger.seals.audit import audit
+from gateway.ledger.seals.chain import Seal
+from gateway.ledger.seals.heads import export_heads
+from gateway.ledger.seals.keys import PublicKeys
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings import Settings
 from gateway.steward.sealing import Sealer, seal_key_of
@@ -47,7 +47,7 @@ class Hands:
         return rows(self.settings.ledger_path, "SELECT first_seq, last_seq FROM seals ORDER BY first_seq")
 
     async def seal(self) -> list[Seal]:
-        return [each async for each in seals.each_seal(self.ledger)]
+        return [each async for each in chain.each_seal(self.ledger)]
 
 
 @pytest.fixture
@@ -78,10 +78,10 @@ async def test_seals_are_chained_and_signed(hands: Hands):
     assert [4, 4] == [await hands.sealer.step() for _ in range(2)]
     one, two = await hands.seal()
     keys = PublicKeys(seal_key_of(hands.settings, is_made=False).public_key)
-    assert (seals.NOTHING, one.digest) == (one.previous, two.previous)
+    assert (chain.NOTHING, one.digest) == (one.previous, two.previous)
     assert one.is_signed_by_any(keys)
     assert two.is_signed_by_any(keys)
-    assert not two.model_copy(update={"previous": seals.NOTHING}).is_signed_by_any(keys)
+    assert not two.model_copy(update={"previous": chain.NOTHING}).is_signed_by_any(keys)
 
 
 async def test_several_stewards_seal_each_event_once(hands: Hands, monkeypatch: pytest.MonkeyPatch):
@@ -113,7 +113,7 @@ async def test_a_seal_that_is_there_already_is_not_added(hands: Hands):
     [one] = await hands.seal()
     for first_seq, last_seq in ((1, 4), (1, 9), (4, 8), (6, 8)):
         other = one.model_copy(update={"first_seq": first_seq, "last_seq": last_seq})
-        assert not await hands.ledger.write(seals.add(other, []))
+        assert not await hands.ledger.write(chain.add(other, []))
     assert [(1, 4)] == hands.ranges()
 
 
@@ -130,7 +130,7 @@ async def test_M09_nothing_is_sealed_over_a_gap(hands: Hands):
     assert [(1, 2)] == hands.ranges()
     gaps = [log for log in logs if log["event"] == "gap"]
     assert [{"event": "gap", "log_level": "error", "due": 3, "found": 4}] == gaps
-    assert (4, NOON_MS) == (await hands.ledger.read(seals.tail()))[::2]
+    assert (4, NOON_MS) == (await hands.ledger.read(chain.tail()))[::2]
 
 
 async def test_M09_seals_cannot_be_rewritten(hands: Hands):
@@ -179,7 +179,7 @@ async def test_M09_heads_of_another_past_stop_the_export(hands: Hands, tmp_path:
     await hands.append(1, 4)
     await hands.sealer.step()
     [one] = await hands.seal()
-    foreign = one.model_copy(update={"root": seals.NOTHING}).model_dump_json().encode() + b"\n"
+    foreign = one.model_copy(update={"root": chain.NOTHING}).model_dump_json().encode() + b"\n"
     for text, error in (
         (foreign, LedgerTampered),
         (b"notes\n", SettingsError),
@@ -249,7 +249,7 @@ async def test_the_steward_seals_and_the_edge_tells_of_the_tail(harness: Harness
     assert float(scraped.split("\nscoregate_unsealed_age_seconds ")[1].split()[0]) >= 61
 
     rounds = asyncio.create_task(harness.steward().run())
-    await until(lambda: harness.edge.ledger.read(seals.last()), within_s=30)
+    await until(lambda: harness.edge.ledger.read(chain.last()), within_s=30)
     rounds.cancel()
     await asyncio.wait([rounds])
     scraped = (await harness.get("/metrics")).raw.decode()

@@ -23,13 +23,13 @@ from typing import NamedTuple
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.structured_fields import (
+from gateway.edge.credentials.structured_fields import (
     InnerList,
     StructuredFieldError,
     parse_byte_sequences,
     parse_inner_lists,
 )
+from gateway.edge.problems import Problem, ProblemType
 from policies.errors import ScoregateError
 
 HMAC_SHA256 = "hmac-sha256"

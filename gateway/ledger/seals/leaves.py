@@ -19,8 +19,8 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from gateway.ledger.merkle import leaf_hash
 from gateway.ledger.schema import events, submissions
+from gateway.ledger.seals.merkle import leaf_hash
 
 EVENT: Final = "scoregate.event.1"
 SUBMISSION: Final = "scoregate.submission.1"

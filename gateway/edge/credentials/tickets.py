@@ -7,7 +7,7 @@ import secrets
 import struct
 from typing import Final, NamedTuple
 
-from gateway.edge.keyring import Keyring
+from gateway.edge.credentials.keyring import Keyring
 
 _HEAD: Final = struct.Struct(">B26sQQQBBB32s")
 _VERSION: Final = 1

@@ -8,7 +8,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gateway.edge.signatures import load_server_public_key
+from gateway.edge.credentials.signatures import load_server_public_key
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 

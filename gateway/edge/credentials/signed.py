@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from gateway.edge import signatures
+from gateway.edge.credentials import signatures
+from gateway.edge.credentials.signatures import ParsedSignature
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.signatures import ParsedSignature
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Signature realm="scoregate"'}
 """What a 401 for a signature carries; RFC 9110 (§15.5.2) asks for a challenge."""

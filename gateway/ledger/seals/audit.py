@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 from sqlalchemy import bindparam, func, select
 
-from gateway.ledger import seals
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import events, submissions
-from gateway.ledger.seal_keys import PublicKeys
-from gateway.ledger.seals import LOWEST, NOTHING, PAGE, Leaf, Seal
+from gateway.ledger.seals import chain
+from gateway.ledger.seals.chain import LOWEST, NOTHING, PAGE, Leaf, Seal
+from gateway.ledger.seals.keys import PublicKeys
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import LedgerTampered, SettingsError
 
@@ -71,9 +71,9 @@ async def audit(ledger: Ledger, keys: PublicKeys) -> Audit:
 
 
 async def _audit(ledger: Ledger, keys: PublicKeys) -> Audit:
-    leaves = seals.each_leaf(ledger, LOWEST)
+    leaves = chain.each_leaf(ledger, LOWEST)
     count, sealed_to, previous = 0, 0, NOTHING
-    async for seal in seals.each_seal(ledger):
+    async for seal in chain.each_seal(ledger):
         _check_seal(seal, sealed_to, previous, keys)
         await _check_events(ledger, seal, leaves)
         count, sealed_to, previous = count + 1, seal.last_seq, seal.digest
@@ -89,7 +89,7 @@ async def check_heads(ledger: Ledger, keys: PublicKeys, lines: Iterable[bytes]) 
     count = 0
     for count, line in enumerate(lines, start=1):
         head = read_head(line, keys, f"line {count} of the heads")
-        if await ledger.read(seals.seal_at(head.first_seq)) != head:
+        if await ledger.read(chain.seal_at(head.first_seq)) != head:
             raise LedgerTampered(f"{head}, which was exported, is not in the ledger")
     return count
 
@@ -124,7 +124,7 @@ def _is_signed(seal: Seal, keys: PublicKeys) -> bool:
 
 async def _check_events(ledger: Ledger, seal: Seal, leaves: AsyncIterator[Leaf]) -> None:
     """Raises LedgerTampered naming the first event of the range that is not what was sealed."""
-    kept = await ledger.read(seals.kept_leaves(seal))
+    kept = await ledger.read(chain.kept_leaves(seal))
     if kept is None:
         raise LedgerTampered(f"the leaves kept with {seal} were changed")
     for seq, digest in enumerate(kept, start=seal.first_seq):

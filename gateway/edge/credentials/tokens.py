@@ -12,7 +12,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
-from gateway.edge.keyring import Keyring
+from gateway.edge.credentials.keyring import Keyring
 
 PLAYER_TOKEN_S: Final = 365 * 24 * 3600
 MODERATOR_TOKEN_S: Final = 12 * 3600

@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import bindparam, func, or_, select
 from sqlalchemy.dialects.postgresql import insert  # its ON CONFLICT compiles for SQLite too
 
-from gateway.ledger.leaves import EVENT_COLUMNS, FACT_COLUMNS, record, row_leaf
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.merkle import DIGEST_BYTES, root_of
 from gateway.ledger.schema import events, seals, submissions
-from gateway.ledger.seal_keys import PublicKeys, SealKey
+from gateway.ledger.seals.keys import PublicKeys, SealKey
+from gateway.ledger.seals.leaves import EVENT_COLUMNS, FACT_COLUMNS, record, row_leaf
+from gateway.ledger.seals.merkle import DIGEST_BYTES, root_of
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import State
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gateway.ledger import seals
-from gateway.ledger.leaves import entry_of
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.merkle import inclusion_path, leaf_hash, root_by_path
-from gateway.ledger.seal_keys import PublicKeys
-from gateway.ledger.seals import Digest, Seal
+from gateway.ledger.seals import chain
+from gateway.ledger.seals.chain import Digest, Seal
+from gateway.ledger.seals.keys import PublicKeys
+from gateway.ledger.seals.leaves import entry_of
+from gateway.ledger.seals.merkle import inclusion_path, leaf_hash, root_by_path
 from policies.errors import LedgerTampered, ProofInvalid
 
 PATH_LIMIT: Final = 63
@@ -64,7 +64,7 @@ async def prove(ledger: Ledger, submission_id: str) -> tuple[Proof | None, int]:
 
     Raises LedgerTampered if an event is not what was sealed.
     """
-    rows = await ledger.read(seals.rows_of(submission_id))
+    rows = await ledger.read(chain.rows_of(submission_id))
     proven = [await _prove(ledger, event, facts) for event, facts in rows]
     sealed = [each for each in proven if each is not None]
     proof = Proof(submission=submission_id, events=sealed) if sealed else None
@@ -112,10 +112,10 @@ async def _prove(
     ledger: Ledger, event: Mapping[str, Any], facts: Mapping[str, Any] | None
 ) -> ProvenEvent | None:
     seq = event["seq"]
-    seal = await ledger.read(seals.seal_at(seq))
+    seal = await ledger.read(chain.seal_at(seq))
     if seal is None:
         return None
-    kept = await ledger.read(seals.kept_leaves(seal))
+    kept = await ledger.read(chain.kept_leaves(seal))
     if kept is None or kept[seq - seal.first_seq] != leaf_hash(entry_of(event, facts)):
         raise LedgerTampered(f"event {seq} is not what was sealed; `scoregate ledger verify` says more")
     return ProvenEvent(

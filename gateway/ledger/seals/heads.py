@@ -8,9 +8,9 @@ from typing import BinaryIO, Final
 
 from pydantic import ValidationError
 
-from gateway.ledger import seals
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.seals import LOWEST, Seal
+from gateway.ledger.seals import chain
+from gateway.ledger.seals.chain import LOWEST, Seal
 from policies.errors import LedgerTampered, SettingsError
 
 LINE_BYTES: Final = 1024
@@ -29,10 +29,10 @@ async def export_heads(ledger: Ledger, path: Path) -> int:
     try:
         with open(path, "a+b") as file:  # noqa: ASYNC230, PTH123 - a handful of lines; and it must be one handle
             last = _last_head(file, path)
-            if last is not None and await ledger.read(seals.seal_at(last.first_seq)) != last:
+            if last is not None and await ledger.read(chain.seal_at(last.first_seq)) != last:
                 raise LedgerTampered(f"{last}, which stands in {path}, is not in the ledger")
             count = 0
-            async for seal in seals.each_seal(ledger, last.first_seq if last else LOWEST):
+            async for seal in chain.each_seal(ledger, last.first_seq if last else LOWEST):
                 file.write(seal.model_dump_json().encode() + b"\n")
                 count += 1
             if count:

@@ -1,0 +1,1 @@
+"""Who is asking: signatures, tickets and tokens, and the keys they rest on."""
