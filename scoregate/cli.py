@@ -21,6 +21,7 @@ from gateway.telemetry import configure_logging
 from gateway.wiring import keyring_of, open_edge, open_steward
 from policies.errors import LedgerTampered, ProofInvalid, ScoregateError
 from policies.loader import load_board
+from scoregate.embedded import with_embedded
 from scoregate.metrics import serving_metrics
 
 T = TypeVar("T")
@@ -184,7 +185,7 @@ def key_revoke(
     from scoregate.keys import moment_of, revoke
 
     since_ms = None if compromised_since is None else moment_of(compromised_since)
-    found = asyncio.run(revoke(_settings(data_dir), key_id, compromised_since_ms=since_ms))
+    found = asyncio.run(revoke(_settings_beside(data_dir), key_id, compromised_since_ms=since_ms))
     typer.echo(f"revoked {key_id}: nothing more is written with it")
     for word, ids in (("quarantined", found.revoked), ("taken-back-by-the-key", found.taken_back)):
         for submission_id in ids:
@@ -326,7 +327,7 @@ def board_rebuild(
 
     if bool(boards) == every:
         _fail("name the boards to rebuild, or say --all")
-    asyncio.run(rebuild(_settings(data_dir), boards or [], Console()))
+    asyncio.run(rebuild(_settings_beside(data_dir), boards or [], Console()))
 
 
 @board_app.command("check")
@@ -339,7 +340,9 @@ def board_check(
     """Compare index and ledger, and name each difference; all boards if none is named. Status 1 if there is one."""
     from scoregate.boards import check_all
 
-    checking = check_all(_settings(data_dir), boards or [], Console(), is_repaired=repair, is_json=as_json)
+    checking = check_all(
+        _settings_beside(data_dir), boards or [], Console(), is_repaired=repair, is_json=as_json
+    )
     if not asyncio.run(checking):
         raise typer.Exit(1)
 
@@ -349,7 +352,7 @@ def board_refold(board: str, data_dir: DataDir = None) -> None:
     """Fold a board's standings anew after its operator, order or windows changed, then rebuild it."""
     from scoregate.boards import refold
 
-    asyncio.run(refold(_settings(data_dir), board, Console()))
+    asyncio.run(refold(_settings_beside(data_dir), board, Console()))
 
 
 @app.command("health")
@@ -381,6 +384,11 @@ def _settings(
 ) -> Settings:
     given = {"data_dir": data_dir, "bind": bind, "ledger_url": ledger_url}
     return load_settings(**{name: value for name, value in given.items() if value is not None})
+
+
+def _settings_beside(data_dir: Path | None) -> Settings:
+    """The settings of a command that needs the index, which may be the one of a running `scoregate up`."""
+    return with_embedded(_settings(data_dir))
 
 
 def _run_part(settings: Settings, run: Callable[[asyncio.Event], Awaitable[None]]) -> None:

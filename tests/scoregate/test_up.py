@@ -109,6 +109,10 @@ async def test_the_other_writers_and_commands_work_beside_it(tmp_path):
             written = await server.write_entry("arcade", "op-1", "bot-1", 1_230)
             assert "promoted" == written["state"]
         assert {"bot-1": 1_230} == await board(stack.url)
+        for command in (("check",), ("rebuild", "arcade")):
+            done = scoregate("board", *command, "--data-dir", str(tmp_path))
+            assert 0 == done.returncode, done.stderr
+        assert {"bot-1": 1_230} == await board(stack.url)
 
         token = scoregate("token", "moderator", "mara", "--data-dir", str(tmp_path)).stdout.strip()
         assert [] == held(stack.url, token)
