@@ -22,6 +22,11 @@ RESUME_PAGE: Final = 500
 """Changes read at once for a listener that comes back."""
 
 RETRY_S: Final = 1.0
+
+POSITION_S: Final = 2.0
+"""How long a listener waits, when the process has just begun, for the reader to know where the streams are: what came
+before that is told to nobody. Without Redis there is nothing to wait for."""
+
 CANCEL_AGAIN_S: Final = 0.05
 
 
@@ -48,6 +53,7 @@ class LiveFeed:
         self._client = blocking
         self._orders = orders
         self._listeners: dict[str, set[Listener]] = {board: set() for board in orders}
+        self._has_position = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -79,6 +85,9 @@ class LiveFeed:
         They end, without an error, for a listener that fell too far behind or could not be told what it missed: it
         comes back with the id of the last one it had.
         """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POSITION_S):
+                await self._has_position.wait()
         listener: Listener = asyncio.Queue(maxsize=LISTENER_LIMIT)
         self._listeners[board].add(listener)
         try:
@@ -115,6 +124,7 @@ class LiveFeed:
             try:
                 if not positions:
                     positions = {key: await self._newest(key) for key in boards}
+                    self._has_position.set()
                 answer: Any = await self._client.xread(positions, block=BLOCK_MS, count=500)  # type: ignore[arg-type]
             except (RedisError, OSError):
                 await asyncio.sleep(RETRY_S)

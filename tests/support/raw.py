@@ -13,7 +13,7 @@ from multidict import CIMultiDict
 
 from tests.support.harness import Answer, Request
 
-PATIENCE_S = 5.0
+PATIENCE_S = 10.0
 
 
 def as_bytes(

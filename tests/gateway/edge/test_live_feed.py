@@ -187,6 +187,7 @@ async def test_a_listener_that_falls_behind_is_let_go_without_a_hole(monkeypatch
     """What it was given before the end is without a gap, so it can resume from the last id; others are not disturbed."""
     monkeypatch.setattr(live, "LISTENER_LIMIT", 4)
     feed = LiveFeed(None, {"b": Order.DESCENDING})  # type: ignore[arg-type] - nothing is read here
+    feed._has_position.set()
     async with feed.listen("b") as slow, feed.listen("b") as quick:
         seen: list[str] = []
         feed._publish("b", [a_change(1)])
