@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, insert, update
 
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries, work
@@ -29,9 +29,6 @@ PROJECT_AFTER_MS = 2_000
 """How long the projection after a commit may take before the steward does it again."""
 
 _INSERTS = {table: Query(insert(table)) for table in (submissions, events, outbox)}
-_LAST_SEQ = Query(select(func.coalesce(func.max(events.c.seq), 0)))
-_ADD_EVENT = Query(insert(events))
-_ADD_WORK = Query(insert(outbox))
 _FORGET_WORK = Query(delete(outbox).where(outbox.c.seq == bindparam("received"), outbox.c.kind == "verify"))
 """A submission and its work are written under one sequence number, so the work needs no index to be found."""
 _SET_STATE = Query(
@@ -131,7 +128,7 @@ def _decide_all(board: Board, decisions: Sequence[Decision]) -> Operation[list[C
 
 async def receive(tx: Transaction, new: NewSubmission) -> None:
     """Writes down a submission without a recording, for a decision that follows in the same transaction."""
-    [[last]] = await tx.rows(_LAST_SEQ)
+    last = await queries.head()(tx)
     for table, rows in rows_of(last + 1, [new]):
         for row in rows:
             await tx.run(_INSERTS[table], **dict(zip(table.columns.keys(), row, strict=True)))
@@ -143,7 +140,7 @@ async def decide(tx: Transaction, board: Board, decision: Decision) -> Decided |
     conflict = _conflict(found, board, decision)
     if found is None or conflict:
         return conflict or StateConflict()
-    [[last]] = await tx.rows(_LAST_SEQ)
+    last = await queries.head()(tx)
     await _record(tx, board, decision, found, last + 1)
     reach(Point.INSIDE_SETTLE)
     return Decided(found, last + 1, decision.to_state)
@@ -193,7 +190,7 @@ async def _record(
     """Writes the event, the state, and the outbox rows of a decision."""
     whose = {"submission_id": found.submission_id, "board": found.board, "player": found.player}
     await tx.run(
-        _ADD_EVENT,
+        _INSERTS[events],
         seq=seq,
         **whose,
         from_state=found.state.value,
@@ -209,4 +206,4 @@ async def _record(
     await tx.run(_SET_STATE, id=found.submission_id, **state)
     await tx.run(_FORGET_WORK, received=found.seq)
     due_at_ms = decision.at_ms + PROJECT_AFTER_MS
-    await tx.run(_ADD_WORK, seq=seq, kind="project", **whose, due_at_ms=due_at_ms, tries=0)
+    await tx.run(_INSERTS[outbox], seq=seq, kind="project", **whose, due_at_ms=due_at_ms, tries=0)

@@ -7,9 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from sqlalchemy import bindparam, func, select
-from sqlalchemy.dialects.postgresql import (
-    insert,
-)  # its upsert compiles for SQLite too, not the other way round
+from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.records import baseline_from, sums_from
 from gateway.ledger.schema import baselines, is_in, players, standings, submissions

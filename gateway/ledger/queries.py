@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -22,11 +21,10 @@ from gateway.ledger.schema import (
     is_in,
     players,
     server_keys,
-    standings,
     submissions,
 )
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from gateway.records import Standing, StoredBaseline
+from gateway.records import StoredBaseline
 from policies.vocabulary import Claim, Reason, State
 
 _s = submissions.c
@@ -51,21 +49,6 @@ _SUBMISSION_COLUMNS = (
     _s.reason,
     _s.attempt,
 )
-
-_STANDING_COLUMNS = (
-    standings.c.board,
-    standings.c.window,
-    standings.c.player,
-    func.coalesce(players.c.name, ""),
-    standings.c.score,
-    standings.c.achieved_at_ms,
-    standings.c.achieved_seq,
-    standings.c.submission_id,
-    standings.c.expires_at_ms,
-    standings.c.seq,
-)
-
-_with_names = standings.outerjoin(players, players.c.player == standings.c.player)
 
 _SUBMISSION = Query(select(*_SUBMISSION_COLUMNS).where(_s.submission_id == bindparam("submission_id")))
 _RECEIPT = Query(
@@ -99,11 +82,6 @@ _EVENTS = Query(
     )
     .where(events.c.submission_id == bindparam("submission_id"))
     .order_by(events.c.seq)
-)
-_SLOT = Query(
-    select(*_STANDING_COLUMNS)
-    .select_from(_with_names)
-    .where(standings.c.board == bindparam("board"), standings.c.player == bindparam("player"))
 )
 _BASELINE = Query(
     select(baselines).where(
@@ -204,16 +182,6 @@ def history_of(submission_id: str) -> Operation[list[dict[str, Any]]]:
         rows = await tx.rows(_EVENTS, submission_id=submission_id)
         found = [dict(zip(names, row, strict=True)) for row in rows]
         return [event | {"detail": orjson.loads(event["detail"])} for event in found]
-
-    return work
-
-
-def slots(board: str, players: Sequence[str]) -> Operation[list[Standing]]:
-    """Every standing of these players on a board."""
-
-    async def work(tx: Transaction) -> list[Standing]:
-        found = [await tx.rows(_SLOT, board=board, player=player) for player in players]
-        return [Standing(*row) for rows in found for row in rows]
 
     return work
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, select
 
 from gateway.ledger.folds import put_standing, standing_in
 from gateway.ledger.index_pages import names_of, standings_of
-from gateway.ledger.schema import events, is_in, submissions
+from gateway.ledger.queries import head
+from gateway.ledger.schema import is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.model import Policy
 from policies.vocabulary import State
@@ -24,7 +25,6 @@ _PLAYERS = Query(
     .order_by(_s.player)
     .limit(bindparam("count"))
 )
-_HEAD = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 
 
 def promoted_players(board: str, *, after: str, count: int) -> Operation[list[str]]:
@@ -47,15 +47,15 @@ def refold(policy: Policy, players: Sequence[str], windows: Sequence[Window]) ->
         wanted = {window.name: players for window in windows}
         stored = {(each.window, each.player): each for each in await standings_of(policy.board, wanted)(tx)}
         names = await names_of(players)(tx)
-        [[head]] = await tx.rows(_HEAD)
+        newest = await head()(tx)
         changed = 0
         for player in players:
             for window in windows:
-                due = await standing_in(tx, policy, player, window, names.get(player, ""), seq=head)
+                due = await standing_in(tx, policy, player, window, names.get(player, ""), seq=newest)
                 held = stored.get((window.name, player))
                 if held is None and due.score is None:
                     continue
-                if held is None or replace(held, seq=head) != due:
+                if held is None or replace(held, seq=newest) != due:
                     await put_standing(tx, due)
                     changed += 1
         return changed

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from gateway.ledger import queries
+from gateway.ledger import index_pages, queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.operations import ServerRequest
 from gateway.ledger.records import ServerKey
@@ -41,7 +41,9 @@ async def request(ledger: Ledger, nonce: str, *operations: ServerOperation) -> l
 
 
 async def standing(ledger: Ledger, player: str = "ada") -> set[int | None]:
-    return {each.score for each in await ledger.read(queries.slots("tiny", [player]))}
+    return {
+        each.score for each in await ledger.read(index_pages.live_standings("tiny", player, now_ms=NOON_MS))
+    }
 
 
 async def test_T05_versions_and_removals_hold(ledger: Ledger, store: Store):
