@@ -54,12 +54,12 @@ class Inspection:
             if not cursor:
                 return
 
-    async def fields(self, key: str, count: int) -> AsyncGenerator[dict[bytes, bytes], None]:
+    async def fields(self, key: str, count: int) -> AsyncGenerator[list[bytes], None]:
         """The fields of a hash, about `count` at once; all at once if Redis holds them in one piece."""
         cursor = 0
         while True:
             cursor, found = await self._raw("HSCAN", key, cursor, "COUNT", count, nothing=(0, {}))
-            yield found
+            yield list(found)
             if not cursor:
                 return
 

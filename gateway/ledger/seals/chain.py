@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy import bindparam, or_, select
 from sqlalchemy.dialects.postgresql import insert  # its ON CONFLICT compiles for SQLite too
 
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.queries import head
 from gateway.ledger.schema import events, seals, submissions
 from gateway.ledger.seals.keys import PublicKeys, SealKey
 from gateway.ledger.seals.leaves import EVENT_COLUMNS, FACT_COLUMNS, record, row_leaf
@@ -136,7 +137,6 @@ _SEAL_AT = Query(
 )
 _LEAVES = Query(select(seals.c.leaves).where(seals.c.first_seq == bindparam("first")))
 _ADD = Query(insert(seals).on_conflict_do_nothing())
-_HEAD = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 _SEALED_TO = Query(select(seals.c.last_seq).order_by(seals.c.first_seq.desc()).limit(1))
 _SINCE = Query(
     select(events.c.at_ms).where(events.c.seq > bindparam("after")).order_by(events.c.seq).limit(1)
@@ -193,10 +193,10 @@ def tail() -> Operation[Tail]:
     """What is not sealed yet."""
 
     async def work(tx: Transaction) -> Tail:
-        [[head]] = await tx.rows(_HEAD)
+        newest = await head()(tx)
         sealed_to = await _sealed_to(tx)
         rows = await tx.rows(_SINCE, after=sealed_to)
-        return Tail(max(0, head - sealed_to), sealed_to + 1, rows[0][0] if rows else None)
+        return Tail(max(0, newest - sealed_to), sealed_to + 1, rows[0][0] if rows else None)
 
     return work
 

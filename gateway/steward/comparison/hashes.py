@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import aclosing
 
 from gateway.boards import keys
 from gateway.ledger import index_pages, queries
@@ -40,10 +39,8 @@ class Names:
                 yield [each.player.encode() for each in page]
                 after = page[-1].player
 
-    async def _from_index(self, count: int) -> Subjects:
-        async with aclosing(self._view.inspection.fields(self._key, count)) as slices:
-            async for fields in slices:
-                yield list(fields)
+    def _from_index(self, count: int) -> Subjects:
+        return self._view.inspection.fields(self._key, count)
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
         """Names that are missing, of another text, or of nobody."""
@@ -97,10 +94,8 @@ class Baselines:
             yield [keys.baseline_field(each).encode() for each in page]
             after = page[-1].player
 
-    async def _from_index(self, count: int) -> Subjects:
-        async with aclosing(self._view.inspection.fields(self._key, count)) as slices:
-            async for fields in slices:
-                yield list(fields)
+    def _from_index(self, count: int) -> Subjects:
+        return self._view.inspection.fields(self._key, count)
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
         """Baselines that are missing, stale or forged."""

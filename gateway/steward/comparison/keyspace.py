@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Final
 
 from gateway.boards import keys
@@ -37,10 +36,8 @@ class Keyspace:
     async def _from_board(self, _count: int) -> Subjects:
         yield [key.encode() for key in await self._expected()]
 
-    async def _from_index(self, count: int) -> Subjects:
-        async with aclosing(self._view.inspection.scan(max(SCAN, count))) as slices:
-            async for found in slices:
-                yield found
+    def _from_index(self, count: int) -> Subjects:
+        return self._view.inspection.scan(max(SCAN, count))
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
         """Keys that are none of ours, of another type, or with another life."""

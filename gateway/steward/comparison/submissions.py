@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import aclosing
 
 from gateway.boards import keys
 from gateway.boards.index import Pend
@@ -41,10 +40,8 @@ class Pending:
             yield [submission_id.encode() for _, submission_id, *_ in page]
             after = page[-1][0]
 
-    async def _from_index(self, count: int) -> Subjects:
-        async with aclosing(self._view.inspection.members(self._key, count)) as slices:
-            async for members in slices:
-                yield members
+    def _from_index(self, count: int) -> Subjects:
+        return self._view.inspection.members(self._key, count)
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
         """Submissions that are missing from the set, were decided, or are unknown."""
@@ -97,10 +94,8 @@ class Settled:
         """Through the settled set."""
         return (self._from_index,)
 
-    async def _from_index(self, count: int) -> Subjects:
-        async with aclosing(self._view.inspection.members(self._key, count)) as slices:
-            async for members in slices:
-                yield members
+    def _from_index(self, count: int) -> Subjects:
+        return self._view.inspection.members(self._key, count)
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
         """Submissions that are unknown or not decided, and those whose time has not come."""
