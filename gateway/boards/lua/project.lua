@@ -41,7 +41,10 @@ while at <= #ARGV do
   local stored = redis.call('HGET', members, player)
   if is_newer(stored, seq) then
     local old = stored and string.match(stored, '^%d+ (%S*)') or ''
+    local was_order, was_rank = '', 0
     if old ~= '' then
+      was_order = redis.call('ZSCORE', zset, old) or ''
+      was_rank = (redis.call('ZRANK', zset, old) or -1) + 1
       redis.call('ZREM', zset, old)
     end
     if order ~= '' then
@@ -52,8 +55,9 @@ while at <= #ARGV do
       redis.call('HSET', KEYS[3], player, name)
     end
     local rank = order ~= '' and redis.call('ZRANK', zset, member) + 1 or 0
-    redis.call('XADD', KEYS[5], 'MAXLEN', '~', 10000, '*', 'window', window, 'player', player, 'name', name,
-      'order', order, 'submission', submission, 'rank', rank)
+    redis.call('XADD', KEYS[5], 'MAXLEN', '~', 10000, '*', 'seq', seq, 'window', window, 'player', player, 'name', name,
+      'submission', submission, 'order', order, 'member', member, 'rank', rank,
+      'was_order', was_order, 'was_member', old, 'was_rank', was_rank)
     if expires ~= '' then
       redis.call('PEXPIREAT', zset, expires)
       redis.call('PEXPIREAT', members, expires)
