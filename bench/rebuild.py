@@ -26,14 +26,11 @@ from pathlib import Path
 from redis import Redis
 from sqlalchemy import text
 
-from gateway.boards import keys
 from gateway.clock import wall_clock
 from gateway.ledger.transaction import Operation, Query, Transaction
-from gateway.records import Standing
 from gateway.settings import Settings
 from gateway.steward.rebuild import PAGE, Rebuilder
 from gateway.wiring import load_policies, open_index, open_ledger
-from policies.model import Order
 from policies.windows import FOREVER_MS
 from tests.support.boards import write_board
 from tests.support.valkey import running_valkey
@@ -116,19 +113,7 @@ def _bare(client: Redis, count: int) -> float:
 def _entries(first: int, end: int) -> Iterator[tuple[int, str]]:
     for number in range(first, end):
         score = number * 7_919 % PRIME
-        standing = Standing(
-            BOARD,
-            "alltime",
-            f"p{number}",
-            "",
-            score,
-            EPOCH_MS + number,
-            number,
-            f"s{number}",
-            FOREVER_MS,
-            number,
-        )
-        yield keys.order_value(score, Order.DESCENDING), keys.member_of(standing)
+        yield -score, f"{EPOCH_MS + number:012x}{number:010x}:p{number}"
 
 
 class _Memory:
@@ -156,13 +141,16 @@ def _filled(first: int, end: int) -> Operation[None]:
     """Writes rows `first` to `end`, made by the database itself: text that both databases read."""
     numbers = f"WITH RECURSIVE numbers (n) AS (SELECT CAST({first} AS BIGINT) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < {end})"  # noqa: S608 - numbers of ours
     score, player = f"n * 7919 % {PRIME}", "'p' || CAST(n AS TEXT)"
+    # Fixed width in decimal digits is as good here as in hex, which no function makes on both databases.
+    member = f"CAST({10**11} + n AS TEXT) || CAST({10**9} + n AS TEXT) || ':' || {player}"
     standing = (
-        f"'{BOARD}', 'alltime', {player}, {score}, {EPOCH_MS} + n, n, 's' || CAST(n AS TEXT), {FOREVER_MS}, n"
+        f"'{BOARD}', 'alltime', {player}, {score}, {EPOCH_MS} + n, n, 's' || CAST(n AS TEXT), {FOREVER_MS}, n, "
+        f"-({score}), {member}, 'rule'"
     )
     baseline = f"'{BOARD}', {player}, 1, CAST({score} AS TEXT), CAST(({score}) * ({score}) AS TEXT), n"
     columns = {
         "players (player, name, created_at_ms)": f"{player}, 'Player ' || CAST(n AS TEXT), {EPOCH_MS}",
-        'standings (board, "window", player, score, achieved_at_ms, achieved_seq, submission_id, expires_at_ms, seq)': standing,
+        'standings (board, "window", player, score, achieved_at_ms, achieved_seq, submission_id, expires_at_ms, seq, order_value, member, rule)': standing,
         "baselines (board, player, count, total, total_of_squares, seq)": baseline,
     }
     statements = [

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from policies.vocabulary import State
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What counts for a player in a window. `score` None: nothing does any more. `seq` orders its versions."""
+    """What counts for a player in a window. `score` None: nothing does any more. `seq` orders its versions.
+
+    `order` and `member` are its place by the ranking of `rule` (`policies.ranking`); 0 and empty while nothing counts.
+    """
 
     board: str
     window: str
@@ -21,6 +26,9 @@ class Standing:
     submission_id: str
     expires_at_ms: int
     seq: int
+    order: int
+    member: str
+    rule: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +54,49 @@ class Change:
     state: State
     standings: tuple[Standing, ...] = ()
     baselines: tuple[StoredBaseline, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FriendList:
+    """Whom a player follows, in order of their ids. `version` grows by one with each change; 0 is before the first."""
+
+    player: str
+    version: int = 0
+    friends: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The groups of a board that a player is in: value by segment. `version` grows by one with each change."""
+
+    player: str
+    version: int = 0
+    segments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How the scores of a window are spread, of one moment.
+
+    `better` says of each score that was asked for how many entries have a better one; `at` gives the score at each
+    share that was asked for, none where there are no entries; `best` and `worst` are None then.
+    """
+
+    total: int
+    better: tuple[int, ...]
+    at: tuple[int, ...]
+    best: int | None
+    worst: int | None
+
+
+WHOLE_SHARE: Final = 10_000
+"""Shares are whole numbers of hundredths of a percent, so that no entry is lost to a rounding."""
+
+
+def position_at(total: int, share: int) -> int:
+    """The position, from 0 for the first, of the last entry that is ahead of a share of all, or tied at its end.
+
+    SQL's PERCENTILE_DISC in the order of merit: of the entries from the last one up, the first with which the share is
+    reached. `total` is one or more.
+    """
+    return total - max(1, -(-share * total // WHOLE_SHARE))

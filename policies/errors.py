@@ -50,6 +50,14 @@ class IndexUnavailable(ScoregateError):
     """Redis did not answer in time; the ledger is not affected."""
 
 
+class IndexNotWhole(IndexUnavailable):
+    """The board is not in Redis, or not all of it; the ledger has it."""
+
+
+class SketchUnreadable(IndexUnavailable):
+    """The index holds a sketch that we never wrote."""
+
+
 class RebuildRefused(ScoregateError):
     """The board is being rebuilt already."""
 
@@ -58,12 +66,24 @@ class RebuildLost(IndexUnavailable):
     """What a rebuild had built is gone: Redis was emptied, or did not hear of the rebuild for too long."""
 
 
+class ArchiveRefused(ScoregateError):
+    """The window cannot be archived now."""
+
+
 class StateConflict(ScoregateError):
     """The submission is no longer in the state this decision was made for."""
 
 
+class FriendsFull(ScoregateError):
+    """The player follows as many players as one may; nothing was stored."""
+
+
 class KeyRevoked(ScoregateError):
     """The key no longer writes; nothing was stored."""
+
+
+class OperationReused(ScoregateError):
+    """The operation id was used before, for something else; nothing was stored."""
 
 
 class NonceReused(ScoregateError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +16,7 @@ from ruamel.yaml.error import MarkedYAMLError
 
 from policies.errors import PolicyError
 from policies.model import Policy
+from policies.ranking import Ranking
 
 _PLAIN = {"missing": "this setting is missing", "extra_forbidden": "there is no such setting"}
 """Our words for pydantic's, where a game developer would not know what an input is."""
@@ -36,6 +37,11 @@ class Board:
     policy: Policy
     digest: str
     simulators: Mapping[str, Simulator]
+    ranking: Ranking = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Works out the board's order once."""
+        object.__setattr__(self, "ranking", Ranking(self.policy))
 
     @property
     def name(self) -> str:

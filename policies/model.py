@@ -6,10 +6,17 @@ that it led to.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import cached_property
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Annotated, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from cronsim import CronSim, CronSimError
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from policies.vocabulary import SCORE_LIMIT
 
@@ -17,7 +24,14 @@ Score = Annotated[int, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT)]
 SUM_LIMIT = 2**40
 """Largest score on a summing board: eight million of them still fit the 63 bits that SQL sums in."""
 
+RANKS_TO_LOSE = 100
+"""Entries that a board with `exact_ranks` keeps beyond those, at least, so that it is not looked for more at each loss."""
+
+SEASONS_LOOKED_AT = 24
+"""Seasons that are looked at to see that each is long enough."""
+
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,47}$")]
+SegmentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
 StatName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 BuildName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$")]
 
@@ -30,20 +44,67 @@ class Order(StrEnum):
 
 
 class Operator(StrEnum):
-    """How a player's promoted submissions make one standing."""
+    """How a player's promoted submissions make one standing. `count` counts them, whatever their scores."""
 
     BEST = "best"
     LATEST = "latest"
     SUM = "sum"
+    COUNT = "count"
+
+
+class TieBreak(StrEnum):
+    """What decides between equal scores: who was first, exactly or in slots of time, or fields of the run's stats."""
+
+    FIRST = "first"
+    COMPOSITE = "composite"
+    FIELDS = "fields"
+
+
+class RankKind(StrEnum):
+    """How equal entries are ranked: one after the other (1 2 3 4), as in sports (1 2 2 4), or without gaps (1 2 2 3).
+
+    SQL calls these ROW_NUMBER, RANK and DENSE_RANK.
+    """
+
+    UNIQUE = "unique"
+    SPARSE = "sparse"
+    DENSE = "dense"
 
 
 class WindowKind(StrEnum):
-    """The spans of time a board is kept for. Days, ISO weeks and months begin at 00:00 UTC."""
+    """The spans of time a board is kept for. Days, ISO weeks and months begin at 00:00 in the board's time zone."""
 
     ALLTIME = "alltime"
     DAILY = "daily"
     WEEKLY = "weekly"
     MONTHLY = "monthly"
+    SEASON = "season"
+
+
+COMPOSITE_BEGIN_MS = 1_577_836_800_000
+"""2020-01-01: where the slots of time begin on an all-time board."""
+
+_HOUR_MS = 3_600_000
+COMPOSITE_SPANS_MS: Mapping[WindowKind, int] = MappingProxyType(
+    {
+        WindowKind.ALLTIME: 4_102_444_800_000 - COMPOSITE_BEGIN_MS,  # to 2100-01-01
+        WindowKind.DAILY: 25 * _HOUR_MS,
+        WindowKind.WEEKLY: (7 * 24 + 1) * _HOUR_MS,
+        WindowKind.MONTHLY: (31 * 24 + 1) * _HOUR_MS,
+        WindowKind.SEASON: (366 * 24 + 1) * _HOUR_MS,
+    }
+)
+"""How much time (ms) the slots of a window cover: the longest of its kind, with an hour for a change of clocks."""
+
+COMPOSITE_BITS = 53
+"""Bits of an integer that a ZSET score, an IEEE double, holds exactly."""
+
+
+class Joins(StrEnum):
+    """Whether a player has to join the board before anything of theirs stands there."""
+
+    OPEN = "open"
+    REQUIRED = "required"
 
 
 class Writes(StrEnum):
@@ -142,6 +203,20 @@ class Replay(Part):
     budget: Budget = Budget()
 
 
+class TieField(Part):
+    """A statistic of the run that decides between equal scores, and which values of it are ahead."""
+
+    stat: StatName
+    order: Annotated[Order, Field(strict=False)] = Order.DESCENDING
+
+
+class Details(Part):
+    """What a submission may carry for readers besides its score: up to so many integers, an object of so many bytes."""
+
+    integers: Annotated[int, Field(ge=0, le=64)] = 0
+    object_bytes: Annotated[int, Field(ge=0, le=1024)] = 0
+
+
 class Policy(Part):
     """One board: its meaning, its rules, and what happens to what breaks them."""
 
@@ -150,10 +225,27 @@ class Policy(Part):
     writes: Annotated[Writes, Field(strict=False)] = Writes.VERIFIED
     order: Annotated[Order, Field(strict=False)] = Order.DESCENDING
     operator: Annotated[Operator, Field(strict=False)] = Operator.BEST
-    tie_break: Literal["first"] = "first"
+    decimals: Annotated[int, Field(ge=0, le=9)] = 0
+    ranks: Annotated[
+        tuple[Annotated[RankKind, Field(strict=False)], ...], Field(min_length=1, max_length=3, strict=False)
+    ] = (RankKind.UNIQUE, RankKind.SPARSE)
+    tie_break: Annotated[TieBreak, Field(strict=False)] = TieBreak.FIRST
+    tie_fields: Annotated[tuple[TieField, ...], Field(max_length=4, strict=False)] = ()
+    tie_resolution_ms: Annotated[int, Field(ge=1, le=86_400_000)] | None = None
+    details: Details = Details()
+    time_zone: Annotated[str, Field(max_length=64)] = "UTC"
+    season: Annotated[str, Field(max_length=100)] | None = None
     windows: Annotated[
         tuple[Annotated[WindowKind, Field(strict=False)], ...], Field(min_length=1, strict=False)
     ] = (WindowKind.ALLTIME,)
+    joins: Annotated[Joins, Field(strict=False)] = Joins.OPEN
+    segments: Annotated[tuple[SegmentName, ...], Field(max_length=8, strict=False)] = ()
+    self_declared: Annotated[tuple[SegmentName, ...], Field(max_length=8, strict=False)] = ()
+    cold_after_h: Annotated[int, Field(ge=1, le=87_600)] | None = None
+    staleness_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 0.0
+    shards: Annotated[int, Field(ge=1, le=64)] = 1
+    exact_ranks: Annotated[int, Field(ge=10, le=10_000_000)] | None = None
+    ranges: Annotated[tuple[Score, ...], Field(max_length=64, strict=False)] = ()
     score: Bounds
     velocity: Velocity
     limits: Limits = Limits()
@@ -172,7 +264,121 @@ class Policy(Part):
             and max(abs(self.score.minimum), abs(self.score.maximum)) > SUM_LIMIT
         ):
             raise ValueError(f"a board with `operator: sum` needs score bounds within ±{SUM_LIMIT}")
+        if len(set(self.ranks)) != len(self.ranks):
+            raise ValueError("each kind of rank may be named once; the first is the board's own")
+        if self.shards > 1 and RankKind.DENSE in self.ranks:
+            raise ValueError(
+                "a board with `shards` keeps no dense ranks: distinct scores do not add up over shards"
+            )
+        if self.shards > 1 and self.cold_after_h:
+            raise ValueError("a board with `shards` stays in Redis, so it takes no `cold_after_h`")
+        if self.shards > 1 and self.segments:
+            raise ValueError("a board with `shards` keeps no `segments`: their boards would be in one place")
+        if self.exact_ranks and (self.shards > 1 or self.ranges or self.segments):
+            raise ValueError(
+                "a board with `exact_ranks` has no `shards`, `ranges` or `segments`: they are of all entries"
+            )
+        if (WindowKind.SEASON in self.windows) != (self.season is not None):
+            raise ValueError(
+                "a board with the window `season` needs `season: <cron expression>`, and no other does"
+            )
         return self
+
+    @model_validator(mode="after")
+    def _ranges_that_part_scores(self) -> Self:
+        if not self.ranges:
+            return self
+        if self.shards > 1:
+            raise ValueError("a board is in `shards` or in `ranges`, not in both")
+        if any(lower >= upper for lower, upper in pairwise(self.ranges)):
+            raise ValueError("`ranges` are scores that rise: each above the one before it")
+        is_bounded = self.operator in {Operator.BEST, Operator.LATEST}
+        lowest, highest = self.score.minimum, self.score.maximum
+        if is_bounded and not lowest < self.ranges[0] <= self.ranges[-1] <= highest:
+            raise ValueError(
+                f"`ranges` begin above {lowest} and not above {highest}, or one would stay empty"
+            )
+        return self
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known_zone(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("expected a time zone as `Europe/Berlin`") from None
+        return name
+
+    @field_validator("season")
+    @classmethod
+    def _whole_seasons(cls, cron: str | None) -> str | None:
+        if cron is None:
+            return None
+        try:
+            turns = CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC))
+            begins = [next(turns) for _ in range(SEASONS_LOOKED_AT)]
+        except (CronSimError, StopIteration):
+            raise ValueError("expected a cron expression of five fields, as `0 10 1 */3 *`") from None
+        if any(later - earlier < timedelta(days=1) for earlier, later in pairwise(begins)):
+            raise ValueError("a season lasts a day or longer")
+        return cron
+
+    @model_validator(mode="after")
+    def _ties_that_can_be_kept(self) -> Self:
+        if bool(self.tie_fields) != (self.tie_break is TieBreak.FIELDS):
+            raise ValueError("`tie_fields` belong to `tie_break: fields`, which needs at least one")
+        if (self.tie_resolution_ms is not None) != (self.tie_break is TieBreak.COMPOSITE):
+            raise ValueError("`tie_resolution_ms` belongs to `tie_break: composite`, which needs it")
+        if self.tie_break is TieBreak.COMPOSITE:
+            self._refuse_coarse_slots(self.tie_resolution_ms or 0)
+        return self
+
+    def _refuse_coarse_slots(self, asked_ms: int) -> None:
+        if self.operator in {Operator.SUM, Operator.COUNT}:
+            raise ValueError(
+                "`tie_break: composite` needs scores within bounds, which sums and counts are not"
+            )
+        if not self._slots_left:
+            raise ValueError(
+                "`tie_break: composite` needs bounds that leave room for the time: below 2^53 apart"
+            )
+        coarse = {kind: given for kind, given in self.tie_resolutions_ms.items() if given > asked_ms}
+        if coarse:
+            told = ", ".join(f"{given} ms in {kind.value}" for kind, given in coarse.items())
+            raise ValueError(
+                f"scores from {self.score.minimum} to {self.score.maximum} leave {self._slots_left} slots of "
+                f"{COMPOSITE_BITS} bits for the time: {told}, where `tie_resolution_ms` asks for {asked_ms}"
+            )
+
+    @property
+    def _slots_left(self) -> int:
+        return int(2**COMPOSITE_BITS // (self.score.maximum - self.score.minimum + 1))
+
+    @cached_property
+    def tie_resolutions_ms(self) -> Mapping[WindowKind, int]:
+        """Which times (ms) apart a composite board can tell equal scores by, in each window; empty for other boards."""
+        if self.tie_break is not TieBreak.COMPOSITE or not self._slots_left:
+            return MappingProxyType({})
+        return MappingProxyType(
+            {kind: -(-COMPOSITE_SPANS_MS[kind] // self._slots_left) for kind in self.windows}
+        )
+
+    @model_validator(mode="after")
+    def _of_groups(self) -> Self:
+        if len(set(self.segments)) != len(self.segments):
+            raise ValueError("each segment may be named once")
+        if undeclared := set(self.self_declared) - set(self.segments):
+            raise ValueError(f"self_declared: {', '.join(sorted(undeclared))} is not among the segments")
+        if self.staleness_s and self.operator is not Operator.SUM:
+            raise ValueError(
+                "`staleness_s` is about increments, which only a board with `operator: sum` takes"
+            )
+        return self
+
+    @property
+    def most_entries(self) -> int | None:
+        """How many entries of a window the index keeps at most: `exact_ranks` and some to lose; None: all of them."""
+        return self.exact_ranks and self.exact_ranks + max(RANKS_TO_LOSE, self.exact_ranks // 10)
 
     @property
     def ticks_per_second(self) -> int:

@@ -81,7 +81,11 @@ async def as_of(settings: Settings, board_name: str, instant_ms: int, window: st
         raise SettingsError(f"there is no board {board_name!r}")
     kinds = {kind.value: kind for kind in board.policy.windows}
     try:
-        span = window_at(kinds[window], instant_ms) if window in kinds else window_named(window)
+        span = (
+            window_at(board.policy, kinds[window], instant_ms)
+            if window in kinds
+            else window_named(board.policy, window)
+        )
     except ValueError:
         raise SettingsError(f"the board keeps the windows {', '.join(kinds)}") from None
     async with _existing_ledger(settings) as ledger:

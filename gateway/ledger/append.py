@@ -85,9 +85,11 @@ def _submission_row(seq: int, new: NewSubmission) -> Cells:
         run.seed,
         run.issued_at_ms,
         run.received_at_ms,
+        run.received_at_ms if new.achieved_at_ms is None else new.achieved_at_ms,
         run.claim.score,
         run.claim.ticks,
         orjson.dumps(run.claim.stats).decode(),
+        new.details,
         new.recording_digest,
         new.simulator,
         orjson.dumps([finding.as_dict() for finding in judgement.findings]).decode(),
@@ -119,4 +121,4 @@ def _event_row(seq: int, new: NewSubmission) -> Cells:
 
 def _outbox_row(seq: int, new: NewSubmission) -> Cells:
     run = new.submission
-    return (seq, "verify", run.submission_id, run.board, run.player, run.received_at_ms, 0)
+    return (seq, "verify", run.submission_id, run.board, run.player, run.received_at_ms)

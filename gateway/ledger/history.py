@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import orjson
 from sqlalchemy import bindparam, or_, select
 
 from gateway.ledger import queries
@@ -14,7 +15,8 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import events, players, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import HistoryTooLong
-from policies.model import Operator, Order, Policy
+from policies.model import Operator, Policy
+from policies.ranking import Ranking, Reached
 from policies.vocabulary import SCORE_LIMIT, State
 from policies.windows import Window
 
@@ -30,13 +32,19 @@ class Counting(NamedTuple):
     achieved_at_ms: int
     achieved_seq: int
     submission_id: str
+    ties: str
+
+    @property
+    def reached(self) -> Reached:
+        """What the ranking compares."""
+        return Reached(*self[1:])
 
 
 _e, _s = events.c, submissions.c
 _PROMOTED: Final = State.PROMOTED.value
 
 _TURNS = Query(
-    select(_e.to_state, _s.player, _s.score, _s.received_at_ms, _s.seq, _s.submission_id)
+    select(_e.to_state, _s.player, _s.score, _s.achieved_at_ms, _s.seq, _s.submission_id, _s.stats)
     .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
     .where(
         _e.seq > bindparam("after"),
@@ -44,8 +52,8 @@ _TURNS = Query(
         _e.board == bindparam("board"),
         _e.at_ms <= bindparam("at_ms"),
         or_(_e.to_state == _PROMOTED, _e.from_state == _PROMOTED),
-        _s.received_at_ms >= bindparam("begin_ms"),
-        _s.received_at_ms < bindparam("end_ms"),
+        _s.achieved_at_ms >= bindparam("begin_ms"),
+        _s.achieved_at_ms < bindparam("end_ms"),
     )
     .order_by(_e.seq)
 )
@@ -62,27 +70,31 @@ async def board_as_of(
     count at once on the way there.
     """
     counting: dict[str, Counting] = {}
+    ranking = Ranking(policy)
     head = await ledger.read(queries.head())
     for after in range(0, head, SLICE):
-        for to_state, *facts in await ledger.read(_turns(policy.board, window, at_ms, after)):
-            found = Counting(*facts)
+        for to_state, *facts, stats in await ledger.read(_turns(policy.board, window, at_ms, after)):
+            found = _counting(ranking, facts, stats)
             if to_state == _PROMOTED:
                 counting[found.submission_id] = found
             else:
                 counting.pop(found.submission_id, None)
         if most is not None and len(counting) > most:
             raise HistoryTooLong
-    return await asyncio.to_thread(ranked, list(counting.values()), policy)
+    return await asyncio.to_thread(ranked, list(counting.values()), ranking, window)
 
 
-def ranked(counting: Iterable[Counting], policy: Policy) -> list[Counting]:
-    """The standing of each player by rank: by score, then by who was first."""
+def ranked(counting: Iterable[Counting], ranking: Ranking, window: Window) -> list[Counting]:
+    """The standing of each player by rank."""
     of_player: dict[str, list[Counting]] = defaultdict(list)
     for each in counting:
         of_player[each.player].append(each)
-    standings = [_standing(each, policy) for each in of_player.values()]
-    sign = 1 if policy.order is Order.ASCENDING else -1
-    return sorted(standings, key=lambda each: (sign * each.score, each.achieved_at_ms, each.achieved_seq))
+    return by_place([_standing(each, ranking) for each in of_player.values()], ranking, window)
+
+
+def by_place(standings: Iterable[Counting], ranking: Ranking, window: Window) -> list[Counting]:
+    """Standings by rank."""
+    return sorted(standings, key=lambda each: ranking.place(window, each.player, each.reached))
 
 
 def names_of(players: Sequence[str]) -> Operation[list[str]]:
@@ -95,14 +107,22 @@ def names_of(players: Sequence[str]) -> Operation[list[str]]:
     return work
 
 
-def _standing(counting: Sequence[Counting], policy: Policy) -> Counting:
-    """What counts for a player. A sum is reached with its last submission."""
-    if policy.operator is Operator.BEST:
-        sign = 1 if policy.order is Order.ASCENDING else -1
-        return min(counting, key=lambda each: (sign * each.score, each.achieved_at_ms, each.achieved_seq))
+def _counting(ranking: Ranking, facts: Sequence[Any], stats: str) -> Counting:
+    player, score, at_ms, seq, submission_id = facts
+    ties = ranking.ties(orjson.loads(stats)) if ranking.tie_digits else ""
+    return Counting(player, score, at_ms, seq, submission_id, ties)
+
+
+def _standing(counting: Sequence[Counting], ranking: Ranking) -> Counting:
+    """What counts for a player. A sum, or a count, is reached with its last submission."""
+    operator = ranking.policy.operator
+    if operator is Operator.BEST:
+        return min(counting, key=lambda each: ranking.merit(each.reached))
     latest = max(counting, key=lambda each: (each.achieved_at_ms, each.achieved_seq))
-    if policy.operator is Operator.LATEST:
+    if operator is Operator.LATEST:
         return latest
+    if operator is Operator.COUNT:
+        return latest._replace(score=len(counting))
     total = sum(each.score for each in counting)
     return latest._replace(score=max(-SCORE_LIMIT, min(SCORE_LIMIT, total)))
 

@@ -39,6 +39,7 @@ _SUBMISSION_COLUMNS = (
     _s.seed,
     _s.issued_at_ms,
     _s.received_at_ms,
+    _s.achieved_at_ms,
     _s.score,
     _s.ticks,
     _s.stats,

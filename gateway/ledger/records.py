@@ -19,7 +19,8 @@ SERVER_CREDENTIAL = "server:"
 class NewSubmission(NamedTuple):
     """A judged submission on its way into the ledger, all in one commit with its event and its outbox row.
 
-    `recording` is None where there is none, and where it was put into the store of recordings before.
+    `recording` is None where there is none, and where it was put into the store of recordings before. `achieved_at_ms`
+    None: when it was received. `details` is JSON.
     """
 
     submission: Submission
@@ -32,6 +33,8 @@ class NewSubmission(NamedTuple):
     recording_bytes: int
     simulator: str
     policy_digest: str
+    achieved_at_ms: int | None = None
+    details: str | None = None
 
 
 class Receipt(NamedTuple):
@@ -60,6 +63,7 @@ class StoredSubmission:
     seed: int
     issued_at_ms: int
     received_at_ms: int
+    achieved_at_ms: int
     claim: Claim
     recording_digest: bytes | None
     simulator: str
@@ -89,7 +93,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """Work that the ledger says is still to be done."""
+    """Work that the ledger says is still to be done. `attempt`: how often its submission was leased for it."""
 
     seq: int
     kind: str
@@ -97,7 +101,7 @@ class OutboxRow:
     board: str
     player: str
     due_at_ms: int
-    tries: int
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from sqlalchemy import bindparam, select
 
-from gateway.ledger.folds import put_standing, standing_in
+from gateway.ledger.folds import held_in, put_standing, standing_in
 from gateway.ledger.index_pages import names_of, standings_of
 from gateway.ledger.queries import head
 from gateway.ledger.schema import is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
-from policies.model import Policy
+from policies.ranking import Ranking
 from policies.vocabulary import State
 from policies.windows import Window
 
@@ -36,7 +36,7 @@ def promoted_players(board: str, *, after: str, count: int) -> Operation[list[st
     return work
 
 
-def refold(policy: Policy, players: Sequence[str], windows: Sequence[Window]) -> Operation[int]:
+def refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window]) -> Operation[int]:
     """How many standings of these players in these windows were not what their submissions come to; now they are.
 
     A standing that changes takes the number of the newest event: no event is its cause, and none that is under way to
@@ -45,18 +45,21 @@ def refold(policy: Policy, players: Sequence[str], windows: Sequence[Window]) ->
 
     async def work(tx: Transaction) -> int:
         wanted = {window.name: players for window in windows}
-        stored = {(each.window, each.player): each for each in await standings_of(policy.board, wanted)(tx)}
+        stored = {
+            (each.window, each.player): each for each in await standings_of(ranking.policy.board, wanted)(tx)
+        }
         names = await names_of(players)(tx)
         newest = await head()(tx)
         changed = 0
         for player in players:
             for window in windows:
-                due = await standing_in(tx, policy, player, window, names.get(player, ""), seq=newest)
+                due = await standing_in(tx, ranking, player, window, names.get(player, ""), seq=newest)
                 held = stored.get((window.name, player))
                 if held is None and due.score is None:
                     continue
                 if held is None or replace(held, seq=newest) != due:
-                    await put_standing(tx, due)
+                    stored_in = await held_in(tx, ranking, window.name, player)
+                    await put_standing(tx, ranking, due, stored_in)
                     changed += 1
         return changed
 

@@ -36,15 +36,14 @@ _ELSEWHERE = Query(
     .limit(bindparam("count"))
 )
 _DUE = Query(
-    select(outbox)
+    select(outbox, func.coalesce(_s.attempt, 0))
+    .outerjoin_from(outbox, submissions, _s.seq == outbox.c.seq)
     .where(outbox.c.kind == bindparam("kind"), outbox.c.due_at_ms <= bindparam("now_ms"))
     .order_by(outbox.c.due_at_ms)
     .limit(bindparam("count"))
 )
 _POSTPONE = Query(
-    update(outbox)
-    .where(outbox.c.seq == bindparam("row_seq"))
-    .values(due_at_ms=bindparam("due"), tries=outbox.c.tries + 1)
+    update(outbox).where(outbox.c.seq == bindparam("row_seq")).values(due_at_ms=bindparam("due"))
 )
 _DONE = Query(delete(outbox).where(and_(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == "project")))
 _BACKLOG = Query(select(func.count(), func.min(outbox.c.seq)).where(outbox.c.kind == "verify"))
@@ -144,7 +143,7 @@ def probe() -> Operation[None]:
 
     async def work(tx: Transaction) -> None:
         whose = {"submission_id": "", "board": "", "player": ""}
-        await tx.run(_PUT_PROBE, seq=0, kind="probe", **whose, due_at_ms=0, tries=0)
+        await tx.run(_PUT_PROBE, seq=0, kind="probe", **whose, due_at_ms=0)
         await tx.run(_TAKE_PROBE, row_seq=0)
 
     return work

@@ -73,7 +73,7 @@ class RqJobs:
 
 
 def jobs_of(rows: Sequence[OutboxRow], batch: int) -> list[list[OutboxRow]]:
-    """The rows as jobs of up to `batch` submissions. One that comes again goes alone: it may be what kills workers."""
-    fresh = [row for row in rows if not row.tries]
+    """The rows as jobs of up to `batch` submissions. One that was leased before goes alone: it may be what kills workers."""
+    fresh = [row for row in rows if not row.attempt]
     batches = [fresh[at : at + batch] for at in range(0, len(fresh), batch)]
-    return [[row] for row in rows if row.tries] + batches
+    return [[row] for row in rows if row.attempt] + batches

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from policies.model import Policy
-from policies.windows import Window, window_at
+from policies.windows import Window, calendar_of
 
 
 def readable(policy: Policy, now_ms: int) -> list[Window]:
     """The current window of every kind and, since that is still read, the one before it."""
-    current = [window_at(kind, now_ms) for kind in policy.windows]
-    before = [window_at(each.kind, each.begin_ms - 1) for each in current if each.expires_at_ms]
+    calendar = calendar_of(policy)
+    current = [calendar.at(kind, now_ms) for kind in policy.windows]
+    before = [calendar.at(each.kind, each.begin_ms - 1) for each in current if each.expires_at_ms]
     return [*current, *before]
 
 

@@ -34,6 +34,8 @@ FACTS = [
     "seed",
     "issued_at_ms",
     "received_at_ms",
+    "achieved_at_ms",
+    "details",
     "score",
     "ticks",
     "stats",

@@ -58,9 +58,9 @@ async def test_M09_what_was_sealed_is_audited_proven_and_exported(
 
 async def test_the_past_is_folded_from_the_log(ledger: Ledger, board: Board):
     """Before and after the revocation, which has an instant of its own."""
-    found = await board_as_of(ledger, board.policy, window_named("alltime"), NOON_MS + 1)
+    found = await board_as_of(ledger, board.policy, window_named(board.policy, "alltime"), NOON_MS + 1)
     assert ["run-4", "run-3", "run-2"] == [each.submission_id for each in found]
-    assert [] == await board_as_of(ledger, board.policy, window_named("alltime"), NOON_MS)
+    assert [] == await board_as_of(ledger, board.policy, window_named(board.policy, "alltime"), NOON_MS)
 
 
 @pytest.mark.parametrize(

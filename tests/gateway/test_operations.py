@@ -96,6 +96,7 @@ def due(given_operations: Sequence[Said], operator: Operator, order: Order) -> d
         folds: dict[Operator, Any] = {
             Operator.BEST: best,
             Operator.SUM: sum,
+            Operator.COUNT: len,
             Operator.LATEST: lambda all_: all_[-1],
         }
         if scores:

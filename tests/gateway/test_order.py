@@ -47,7 +47,7 @@ async def deliver(
     try:
         await client.flushall()
         policy = books.board.policy
-        index = BoardIndex(client, policy.board, policy.order)
+        index = BoardIndex(client, books.board.ranking)
         for change in changes:
             await index.project(change)
         if is_reconciled:

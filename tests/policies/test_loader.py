@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,48 @@ def test_a_summing_board_has_bounds_that_sums_survive(write):
     path = write(("operator: best", "operator: sum"), ("maximum: 115400", "maximum: 9007199254740990"))
     with pytest.raises(PolicyError, match="operator: sum"):
         load_board(path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("ranges: [500, 500]", "each above the one before"),
+        ("ranges: [500, 100]", "each above the one before"),
+        ("ranges: [0, 500]", "begin above 0 and not above 115400"),
+        ("ranges: [500, 115401]", "begin above 0 and not above 115400"),
+        (f"ranges: {list(range(1, 66))}", "at most 64 items"),
+        ("ranges: [1.5]", "valid integer"),
+        ("ranges: [500]\nshards: 2", "in `shards` or in `ranges`, not in both"),
+        ("shards: 2\ncold_after_h: 5", "stays in Redis"),
+    ],
+)
+def test_ranges_rise_within_the_bounds_of_the_scores(write, settings, expected):
+    """No range can be empty for ever, and a board is spread in one way."""
+    with pytest.raises(PolicyError, match=re.escape(expected)):
+        load_board(write(("order: descending", f"order: descending\n{settings}")))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("shards: 2\nranks: [unique, dense]", "keeps no dense ranks"),
+        ("shards: 2\ncold_after_h: 1", "takes no `cold_after_h`"),
+        ("shards: 2\nsegments: [club]", "keeps no `segments`"),
+        ("exact_ranks: 100\nshards: 2", "has no `shards`, `ranges` or `segments`"),
+        ("exact_ranks: 100\nranges: [500]", "has no `shards`, `ranges` or `segments`"),
+        ("shards: 65", "less than or equal to 64"),
+    ],
+)
+def test_ways_to_keep_a_board_that_do_not_go_together_are_refused(write, settings, expected):
+    """Which two is said when the policy is loaded, not found out on the board."""
+    with pytest.raises(PolicyError, match=re.escape(expected)):
+        load_board(write(("order: descending", f"order: descending\n{settings}")))
+
+
+def test_the_ends_of_the_bounds_may_be_ranges_of_their_own(write):
+    """From just above the lowest score to the highest one itself."""
+    board = load_board(write(("order: descending", "order: descending\nranges: [1, 115400]")))
+    assert (-115_399, 0) == board.ranking.borders("alltime")
 
 
 def test_two_files_cannot_describe_one_board(write):

@@ -45,6 +45,8 @@ def standing(counting: Sequence[Promoted], policy: Policy) -> tuple[int, Promote
         return latest.score, latest
     if policy.operator is Operator.SUM:
         return sum(each.score for each in counting), latest
+    if policy.operator is Operator.COUNT:
+        return len(counting), latest
     sign = 1 if policy.order is Order.ASCENDING else -1
     best = min(counting, key=lambda each: (sign * each.score, each.received_at_ms, each.seq))
     return best.score, best
@@ -55,7 +57,7 @@ def standings(promoted: Iterable[Promoted], policy: Policy) -> dict[tuple[str, s
     slots: Mapping[tuple[str, str], list[Promoted]] = defaultdict(list)
     for each in promoted:
         for kind in policy.windows:
-            slots[window_at(kind, each.received_at_ms).name, each.player].append(each)
+            slots[window_at(policy, kind, each.received_at_ms).name, each.player].append(each)
     return {slot: found for slot, counting in slots.items() if (found := standing(counting, policy))}
 
 
@@ -91,7 +93,7 @@ def due(promoted: Sequence[Promoted], policy: Policy, now_ms: int) -> Shown:
 
 def _kept_windows(promoted: Sequence[Promoted], policy: Policy, now_ms: int) -> set[str]:
     """The windows that are over for less than one span of theirs."""
-    windows = [window_at(kind, each.received_at_ms) for kind in policy.windows for each in promoted]
+    windows = [window_at(policy, kind, each.received_at_ms) for kind in policy.windows for each in promoted]
     return {window.name for window in windows if (window.expires_at_ms or FOREVER_MS) > now_ms}
 
 
@@ -102,7 +104,7 @@ def shown_on_board(client: Redis, policy: Policy) -> Shown:
     for kind in policy.windows:
         for key in client.scan_iter(f"{prefix}{kind.value}*"):
             name = (key if isinstance(key, str) else key.decode()).removeprefix(prefix)
-            if not name.endswith(":members"):
+            if not name.endswith((":members", ":groups")):
                 found[name] = client.zrange(prefix + name, 0, -1, withscores=True)
     return found
 
@@ -242,7 +244,7 @@ def _differences(client: Redis, history: History, policy: Policy, now_ms: int) -
     over = {
         window.name
         for each in history.submissions
-        for window in (window_at(kind, each.received_at_ms) for kind in policy.windows)
+        for window in (window_at(policy, kind, each.received_at_ms) for kind in policy.windows)
         if (window.expires_at_ms or FOREVER_MS) <= now_ms
     }
     shown = {name: found for name, found in shown_on_board(client, policy).items() if name not in over}

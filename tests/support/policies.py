@@ -8,6 +8,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from policies.model import Policy
+from policies.ranking import Ranking
 from tests.support.game import BUILD, MODULE, ROOT
 
 EXACT_LIMIT = 2**53 - 1
@@ -30,6 +32,12 @@ def a_policy(board: str = "sprint", **changes: Any) -> dict[str, Any]:
         "limits": GENEROUS,
         "anomaly": {"threshold": 4.0, "spread_floor": 10, "prior": {"mean": 100, "spread": 50}},
     } | changes
+
+
+def a_ranking(board: str = "b", **changes: Any) -> Ranking:
+    """The ranking of such a board; scores may be as large as there are unless `score` says otherwise."""
+    changes = {"score": {"minimum": -EXACT_LIMIT, "maximum": EXACT_LIMIT}} | changes
+    return Ranking(Policy.model_validate(a_policy(board, **changes)))
 
 
 def arcade_policy(**changes: Any) -> dict[str, Any]:

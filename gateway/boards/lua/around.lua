@@ -1,15 +1,21 @@
--- A player's entry in a window, with its neighbours.
+-- The entries of some players in a window, each with its neighbours.
 -- include: _entries
--- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] names hash
--- ARGV[1] player id   ARGV[2] neighbours on each side (count)
--- Returns {total, first rank from 0, entries}, or false for a player without a standing; entries as in page.lua.
+-- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] names hash   KEYS[4] its groups zset
+-- KEYS[5] sentinel of the board, if it has to be whole
+-- ARGV[1] kind of rank (unique, sparse, dense)   ARGV[2] orders of one score (count)   ARGV[3] digits of tie fields (count)
+-- ARGV[4] neighbours on each side (count)   ARGV[5..] player ids
+-- Returns what page.lua does for each player, or false for one without a standing; 0 as page.lua does.
 -- Clock: none. Read-only.
 
-local slot = redis.call('HGET', KEYS[2], ARGV[1])
-local member = slot and string.match(slot, '^%d+ (%S*)') or ''
-local rank = member ~= '' and redis.call('ZRANK', KEYS[1], member)
-if not rank then
-  return false
+if KEYS[5] and redis.call('EXISTS', KEYS[5]) == 0 then
+  return 0
 end
-local first = math.max(0, rank - tonumber(ARGV[2]))
-return { redis.call('ZCARD', KEYS[1]), first, entries(KEYS[1], KEYS[2], KEYS[3], first, rank + tonumber(ARGV[2])) }
+local radius, slots, digits = tonumber(ARGV[4]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local answer = {}
+for at = 5, #ARGV do
+  local member = member_in(redis.call('HGET', KEYS[2], ARGV[at]), ARGV[at])
+  local rank = member ~= '' and redis.call('ZRANK', KEYS[1], member)
+  answer[#answer + 1] = rank and ranked_entries(ARGV[1], KEYS[1], KEYS[2], KEYS[3], KEYS[4],
+    math.max(0, rank - radius), rank + radius, slots, digits) or false
+end
+return answer

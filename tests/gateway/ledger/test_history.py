@@ -51,8 +51,10 @@ def folded(books: Books, windows: set[str], at_ms: int) -> Ranked:
 
     async def work() -> Ranked:
         policy, ledger = books.board.policy, FromBooks(books)
-        found = {name: await board_as_of(ledger, policy, window_named(name), at_ms) for name in windows}
-        return {name: [tuple(each) for each in entries] for name, entries in found.items() if entries}
+        found = {
+            name: await board_as_of(ledger, policy, window_named(policy, name), at_ms) for name in windows
+        }
+        return {name: [tuple(each[:5]) for each in entries] for name, entries in found.items() if entries}
 
     return asyncio.run(work())
 
@@ -125,19 +127,24 @@ async def test_a_board_without_a_past_is_empty():
     """Before the first promotion there is nobody; a window's entries are those received in it."""
     books = three_promoted()
     board, ledger = books.board, FromBooks(books)
-    alltime = window_named("alltime")
+    alltime = window_named(books.board.policy, "alltime")
     assert [] == await board_as_of(ledger, board.policy, alltime, DECIDED_MS - 1)
     assert ["ada"] == [
         each.player for each in await board_as_of(ledger, board.policy, alltime, DECIDED_MS + 1)
     ]
-    tomorrow = window_named("daily:20251121")
+    tomorrow = window_named(board.policy, "daily:20251121")
     assert [] == await board_as_of(ledger, board.policy, tomorrow, FOREVER_MS)
 
 
 async def test_a_log_that_is_too_long_is_refused():
     """The memory that a look may take is bounded by what counts at once."""
     books = three_promoted()
-    arguments = (FromBooks(books), books.board.policy, window_named("alltime"), FOREVER_MS)
+    arguments = (
+        FromBooks(books),
+        books.board.policy,
+        window_named(books.board.policy, "alltime"),
+        FOREVER_MS,
+    )
     assert 2 == len(await board_as_of(*arguments, most=3))
     with pytest.raises(HistoryTooLong):
         await board_as_of(*arguments, most=2)
@@ -150,5 +157,7 @@ async def test_a_sum_stays_within_what_a_score_can_be():
     )
     for number in range(2):
         flip(books, number, State.PROMOTED, DECIDED_MS)
-    [entry] = await board_as_of(FromBooks(books), books.board.policy, window_named("alltime"), FOREVER_MS)
+    [entry] = await board_as_of(
+        FromBooks(books), books.board.policy, window_named(books.board.policy, "alltime"), FOREVER_MS
+    )
     assert SCORE_LIMIT == entry.score

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from gateway.ledger import queries
+from gateway.ledger import queries, work
 from gateway.recordings.opening import recordings_of
 from gateway.settings import Settings
 from gateway.steward import reconcile
@@ -47,15 +47,17 @@ async def test_I15_losing_every_rq_key_loses_nothing(duty: Duty):
     assert {"run-1", "run-3"} == {each for job in duty.queued() for each in job}
 
 
-async def test_I14_what_comes_again_goes_alone(duty: Duty):
-    """A submission that may be what kills workers is not batched with others, which would fall with it."""
-    await duty.append("run-1", "run-2", "run-3")
+async def test_I14_what_a_worker_took_up_in_vain_goes_alone(duty: Duty):
+    """A submission that may be what kills workers is not batched with others; one that only waited long is."""
+    await duty.append("run-1", "run-2", "run-3", "run-4")
     await duty.steward.dispatch()
+    now_ms = duty.clock()
+    await duty.ledger.write(work.lease_all(["run-1", "run-3"], now_ms=now_ms, lease_ms=1))
     duty.redis.delete(*duty.redis.keys("rq:*"))
     duty.clock.shift(31)
     await duty.append("fresh-1", "fresh-2")
     await duty.steward.dispatch()
-    assert [["run-1"], ["run-2"], ["run-3"], ["fresh-1", "fresh-2"]] == duty.queued()
+    assert [["run-1"], ["run-3"], ["run-2", "run-4", "fresh-1", "fresh-2"]] == duty.queued()
 
 
 async def test_I15_a_full_queue_takes_no_more(duty: Duty):

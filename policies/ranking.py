@@ -1,0 +1,182 @@
+"""Where a standing is placed among the others: the order of a board, exact to the last tie, as two sortable values.
+
+A place is an integer and a text. The index sorts a ZSET by them (score, then the bytes of the member), the ledger an
+SQL index, and both give the same ranks: the lower place is ahead.
+
+| `tie_break` | integer | text |
+|---|---|---|
+| `first` | ±score | time and sequence of the event, in fixed width, then the player |
+| `fields` | ±score | the tie fields, then as `first` |
+| `composite` | (±score - lowest) x slots + slot of time | the player |
+
+A ZSET score is an IEEE double, exact for integers to 2**53, so `composite` has 53 bits for both. Its slots are as short
+as that lets them be (`Ranking.resolutions_ms`). `score << 32 | seconds` is not among these: it needs 32 bits beside
+those of the score, and above 2,097,151 points two different times give the same double.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import orjson
+
+from policies.model import (
+    COMPOSITE_BEGIN_MS,
+    COMPOSITE_SPANS_MS,
+    Order,
+    Policy,
+    RankKind,
+    TieBreak,
+    TieField,
+)
+from policies.vocabulary import SCORE_LIMIT
+from policies.windows import Window, window_named
+
+_TIME_DIGITS: Final = 12
+_SEQ_DIGITS: Final = 10
+_FIELD_DIGITS: Final = 14
+_FIELD_OFFSET: Final = SCORE_LIMIT + 1
+_FIELD_WORST: Final = 2**54 - 1
+"""A tie field is an exact integer, moved up by 2**53 so that none is negative: 54 bits, 14 hex digits."""
+
+
+class Reached(NamedTuple):
+    """A score with the submission it was reached with: when (Unix ms), under which event, and its tie fields, packed."""
+
+    score: int
+    at_ms: int
+    seq: int
+    submission_id: str
+    ties: str = ""
+
+
+class Place(NamedTuple):
+    """Where a standing is on its board. Places compare as their ranks do."""
+
+    order: int
+    member: str
+
+
+class Ranking:
+    """The order of one board. `rule` names it: places of different rules do not compare."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._sign = 1 if policy.order is Order.ASCENDING else -1
+        self._is_composite = policy.tie_break is TieBreak.COMPOSITE
+        self._lowest = min(self._sign * policy.score.minimum, self._sign * policy.score.maximum)
+        self._highest = max(self._sign * policy.score.minimum, self._sign * policy.score.maximum)
+        self.resolutions_ms = policy.tie_resolutions_ms
+        self.tie_digits = _FIELD_DIGITS * len(policy.tie_fields)
+        self.rule = _rule(policy)
+
+    @property
+    def keeps_groups(self) -> bool:
+        """True if the distinct groups are kept, as dense ranks ask for."""
+        return RankKind.DENSE in self.policy.ranks
+
+    def merit(self, reached: Reached) -> tuple[int, str, int, int]:
+        """What `best` compares: the lower is better."""
+        return (self._sign * reached.score, reached.ties, reached.at_ms, reached.seq)
+
+    def ties(self, stats: Mapping[str, int]) -> str:
+        """A run's tie fields, packed in fixed width so that texts sort as they do; a missing one is the worst."""
+        return "".join(_packed(field, stats.get(field.stat)) for field in self.policy.tie_fields)
+
+    def place(self, window: Window, player: str, reached: Reached) -> Place:
+        """Where a player with this score is in a window."""
+        if not self._is_composite:
+            at = f"{reached.at_ms:0{_TIME_DIGITS}x}{reached.seq:0{_SEQ_DIGITS}x}"
+            return Place(self._sign * reached.score, f"{reached.ties}{at}:{player}")
+        slots = self.slots(window.name)
+        ahead = min(max(self._sign * reached.score, self._lowest), self._highest) - self._lowest
+        elapsed = max(0, reached.at_ms - _begin_ms(window)) // self.resolutions_ms[window.kind]
+        return Place(ahead * slots + min(elapsed, slots - 1), player)
+
+    def slots(self, window: str) -> int:
+        """How many integers of a window belong to one score: 1 unless the time is packed beside it."""
+        if not self._is_composite:
+            return 1
+        kind = window_named(self.policy, window).kind
+        return -(-COMPOSITE_SPANS_MS[kind] // self.resolutions_ms[kind])
+
+    def score_at(self, window: str, order: int) -> int:
+        """The score behind a place."""
+        if not self._is_composite:
+            return self._sign * order
+        return self._sign * (self._lowest + order // self.slots(window))
+
+    def order_from(self, window: str, score: int) -> int:
+        """The least order that a standing with this score has, or could have: lower orders are of better scores."""
+        order = self._sign * score
+        if self._is_composite:
+            order = (order - self._lowest) * self.slots(window)
+        return min(max(order, -SCORE_LIMIT), SCORE_LIMIT + 1)
+
+    def borders(self, window: str) -> tuple[int, ...]:
+        """The least order of each of the policy's ranges but the first, in the order of the board; none without ranges.
+
+        A score that `ranges` names is in the upper one of the two that it parts, whichever is ahead.
+        """
+        least = 0 if self._sign > 0 else -1
+        return tuple(sorted(self.order_from(window, score + least) for score in self.policy.ranges))
+
+    def achieved_at_ms(self, window: str, place: Place) -> int:
+        """When the score behind a place was reached (Unix ms); of a composite one the beginning of its slot.
+
+        Raises ValueError for a member that no standing has.
+        """
+        if not self._is_composite:
+            at = place.member.find(":") - _SEQ_DIGITS
+            return int(place.member[at - _TIME_DIGITS : at], 16)
+        found = window_named(self.policy, window)
+        elapsed = place.order % self.slots(window)
+        return _begin_ms(found) + elapsed * self.resolutions_ms[found.kind]
+
+    def group(self, window: str, place: Place) -> tuple[int, str]:
+        """What entries that are tied have in common: the score, and the tie fields; not the time."""
+        return (place.order // self.slots(window), place.member[: self.tie_digits])
+
+    def group_begin(self, window: str, place: Place) -> Place:
+        """The least place that an entry tied with this one can have: by it groups sort as their entries do."""
+        slots = self.slots(window)
+        return Place(place.order // slots * slots, place.member[: self.tie_digits])
+
+    def group_end(self, window: str, place: Place) -> Place:
+        """A place that is behind every entry tied with this one, and not behind any other."""
+        begin = self.group_begin(window, place)
+        if self.tie_digits:
+            return Place(begin.order, f"{begin.member}~")  # behind hex digits and the colon
+        return Place(begin.order + self.slots(window), "")
+
+
+def player_at(member: str) -> str:
+    """The player behind a member."""
+    return member.rpartition(":")[2]
+
+
+def _begin_ms(window: Window) -> int:
+    return max(window.begin_ms, COMPOSITE_BEGIN_MS)
+
+
+def _packed(field: TieField, value: int | None) -> str:
+    raised = _FIELD_WORST if value is None else min(max(value, -SCORE_LIMIT), SCORE_LIMIT) + _FIELD_OFFSET
+    if field.order is Order.DESCENDING and value is not None:
+        raised = _FIELD_WORST - 1 - raised
+    return f"{raised:0{_FIELD_DIGITS}x}"
+
+
+def _rule(policy: Policy) -> str:
+    """Twelve hex digits of the SHA-256 of all that decides a standing and its place."""
+    parts = [
+        policy.operator.value,
+        policy.order.value,
+        policy.tie_break.value,
+        [(field.stat, field.order.value) for field in policy.tie_fields],
+        [policy.score.minimum, policy.score.maximum, policy.tie_resolution_ms]
+        if policy.tie_break is TieBreak.COMPOSITE
+        else [],
+    ]
+    return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:12]

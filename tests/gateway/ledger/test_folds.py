@@ -1,0 +1,152 @@
+"""Standings as they are folded: what is added to what stands comes to the same as everything folded anew."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.ledger import folds
+from gateway.ledger.folds import standing_in
+from gateway.ledger.group import drive
+from gateway.settlement import receive
+from policies.loader import Board
+from policies.model import Operator, Order, TieBreak, WindowKind
+from policies.vocabulary import SCORE_LIMIT, Claim, State
+from policies.windows import window_at
+from tests.support import boards
+from tests.support.books import Books
+from tests.support.ledger import NOON_MS, new_submission
+
+TIES = {
+    TieBreak.FIRST: {},
+    TieBreak.FIELDS: {"tie_fields": [{"stat": "moves"}, {"stat": "falls", "order": "ascending"}]},
+    TieBreak.COMPOSITE: {"tie_resolution_ms": 60_000, "score": {"minimum": -1000, "maximum": 1000}},
+}
+
+
+@lru_cache(maxsize=32)
+def board_of(operator: Operator, order: Order, tie_break: TieBreak) -> Board:
+    with tempfile.TemporaryDirectory() as folder:
+        policy = {
+            "operator": operator,
+            "order": order,
+            "tie_break": tie_break,
+            "score": {"minimum": -4, "maximum": 4},
+        }
+        return boards.board(Path(folder), **(policy | TIES[tie_break]))
+
+
+def received(books: Books, number: int, score: int, day: int = 0, **stats: int) -> None:
+    new = new_submission(f"run-{number}", at_ms=NOON_MS + day * 86_400_000, score=score, recording=None)
+    run = new.submission._replace(claim=Claim(score, 1, stats))
+    books.do(lambda tx: receive(tx, new._replace(submission=run)))
+
+
+def stored(books: Books) -> dict[str, tuple[Any, ...]]:
+    """What stands for the one player, by window, but for the sequence number."""
+    columns = "score, achieved_at_ms, achieved_seq, submission_id, order_value, member, rule"
+    return {row[0]: row[1:] for row in books.rows(f'SELECT "window", {columns} FROM standings')}
+
+
+def folded(books: Books, day: int) -> dict[str, tuple[Any, ...]]:
+    """The same, folded anew from the submissions of a day."""
+    found = {}
+    ranking = books.board.ranking
+    for kind in books.board.policy.windows:
+        window = window_at(books.board.policy, kind, NOON_MS + day * 86_400_000)
+        each = drive(standing_in(books.tx, ranking, "ada", window, "", seq=0))
+        reached = (each.score, each.achieved_at_ms, each.achieved_seq, each.submission_id)
+        found[window.name] = (*reached, each.order, each.member, each.rule)
+    return found
+
+
+turns = st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=16)
+runs = st.lists(
+    st.tuples(st.integers(-4, 4), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2)),
+    min_size=8,
+    max_size=8,
+)
+BOARDS = [
+    (operator, tie_break)
+    for operator in Operator
+    for tie_break in TieBreak
+    if tie_break is not TieBreak.COMPOSITE or operator in {Operator.BEST, Operator.LATEST}
+]
+
+
+@pytest.mark.parametrize(("operator", "tie_break"), BOARDS)
+@settings(max_examples=20, deadline=None)
+@given(order=st.sampled_from(Order), made=runs, changes=turns)
+def test_what_is_added_comes_to_what_is_folded_anew(
+    operator: Operator, tie_break: TieBreak, order: Order, made: Any, changes: Any
+):
+    """After every promotion and revocation, in any order of the runs' own times, in every window."""
+    books = Books(board_of(operator, order, tie_break))
+    for number, (score, day, moves, falls) in enumerate(made):
+        received(books, number, score, day, moves=moves, **({"falls": falls} if falls < 2 else {}))
+    promoted = set()
+    for number, is_promoted in changes:
+        if is_promoted == (number in promoted):
+            continue
+        books.decide(f"run-{number}", State.PROMOTED if is_promoted else State.REVOKED)
+        promoted ^= {number}
+        day = made[number][1]
+        expected = folded(books, day)
+        assert expected == {window: found for window, found in stored(books).items() if window in expected}
+
+
+def test_a_promotion_does_not_read_the_history(monkeypatch: pytest.MonkeyPatch):
+    """The cost of a verdict does not grow with what its player has promoted before; a revocation may ask for it."""
+    books = Books(board_of(Operator.BEST, Order.DESCENDING, TieBreak.FIRST))
+    for number in range(4):
+        received(books, number, number % 2)
+    books.decide("run-0", State.PROMOTED)
+    asked: list[Any] = []
+    fold_anew = folds._reached
+
+    async def told(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return await fold_anew(*arguments)
+
+    monkeypatch.setattr(folds, "_reached", told)
+    for number in (1, 2, 3):
+        books.decide(f"run-{number}", State.PROMOTED)
+    assert [] == asked
+    books.decide("run-3", State.REVOKED)
+    assert len(books.board.policy.windows) == len(asked)
+
+
+def test_another_rule_folds_anew():
+    """After a change of the policy what stands is of another rule, and nothing is added to it."""
+    books = Books(board_of(Operator.BEST, Order.DESCENDING, TieBreak.FIRST))
+    for number, score in enumerate((3, 1, 2)):
+        received(books, number, score)
+    books.decide("run-0", State.PROMOTED)
+    books.decide("run-1", State.PROMOTED)
+    books.board = board_of(Operator.BEST, Order.ASCENDING, TieBreak.FIRST)
+    books.decide("run-2", State.PROMOTED)
+    assert (1, "run-1") == (found := stored(books)["alltime"])[:1] + found[3:4]
+
+
+def test_a_sum_that_was_held_to_the_limit_is_folded_anew():
+    """A sum at the limit says nothing of what was cut off, so it is no ground to add to."""
+    with tempfile.TemporaryDirectory() as folder:
+        limit = 2**40
+        score = {"minimum": -limit, "maximum": limit}
+        books = Books(boards.board(Path(folder), operator="sum", score=score))
+    count = SCORE_LIMIT // limit + 2
+    for number in range(count):
+        received(books, number, limit)
+        books.decide(f"run-{number}", State.PROMOTED)
+    assert SCORE_LIMIT == stored(books)["alltime"][0]
+    for number in range(count, count + 3):
+        received(books, number, -limit)
+        books.decide(f"run-{number}", State.PROMOTED)
+    assert (count - 3) * limit == stored(books)["alltime"][0]
+    assert books.board.policy.windows[0] is WindowKind.ALLTIME
