@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from gateway.edge import streaming
 from gateway.edge.listener import ConnectionGate
+from gateway.edge.live import pacing, sse
 from gateway.settings import Settings
 from tests.support.attack import a_run, accept, honest, until
 from tests.support.harness import Harness, running_harness
@@ -123,9 +123,9 @@ def test_R12_a_listener_that_takes_nothing_is_cut_off(
     settings: Settings, loop: str, monkeypatch: pytest.MonkeyPatch
 ):
     """A live feed whose client does not read ends; it holds neither memory nor its place among the connections."""
-    monkeypatch.setattr(streaming, "STALLED_S", 0.3)
-    monkeypatch.setattr(streaming, "HEARTBEAT_S", 0.001)
-    monkeypatch.setattr(streaming, "HEARTBEAT", b": " + b"x" * 500_000 + b"\n\n")
+    monkeypatch.setattr(sse, "STALLED_S", 0.3)
+    monkeypatch.setattr(pacing, "HEARTBEAT_S", 0.001)
+    monkeypatch.setattr(sse, "sse_heartbeat", lambda _position: b": " + b"x" * 500_000 + b"\n\n")
 
     async def scenario(harness: Harness) -> None:
         async with RawConnection(harness.authority) as deaf:

@@ -7,7 +7,8 @@ import json
 import secrets
 import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from datetime import datetime
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from yarl import URL
 
 from scoregate_client.errors import ScoregateError
+from scoregate_client.feed import FEED_TIMEOUT, FeedEvent, follow
 from scoregate_client.models import Entry, EntryPage, Player, Run, Submission
 from scoregate_client.signing import Parameters, Target, sign_for_run, sign_for_server
 
@@ -113,11 +115,14 @@ class _Connection:
     async def _exchange(
         self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, str | None, dict[str, Any]]:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=TIMEOUT)
-        request = self._session.request(method, url, headers=headers, data=body, allow_redirects=False)
+        request = self._opened().request(method, url, headers=headers, data=body, allow_redirects=False)
         async with request as response:
             return response.status, response.headers.get("Retry-After"), _document_of(await response.read())
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=TIMEOUT)
+        return self._session
 
     def _url(self, path: str, **query: str | int) -> URL:
         # encoded=True: what is signed is what is sent, so nothing may be quoted again on the way.
@@ -194,6 +199,34 @@ class ScoregateClient(_Connection):
         document = await self._get(f"{_entry_path(board, player)}/around", radius=radius)
         return tuple(Entry.from_json(item) for item in document["entries"])
 
+    def watch(
+        self,
+        board: str,
+        *,
+        window: str | None = None,
+        players: Sequence[str] = (),
+        friends: bool = False,
+        events: Sequence[str] = (),
+        mode: str = "all",
+        after: str | None = None,
+    ) -> AsyncGenerator[FeedEvent, None]:
+        """The events of a board's live feed for ever, or from those after an id; lost connections are made anew.
+
+        Read the board at each `begin` and `reset`. `friends` takes the player's token.
+        """
+        query: dict[str, str | int] = {"mode": mode}
+        lists = {"window": [window] if window else [], "players": players, "events": events}
+        query |= {name: ",".join(values) for name, values in lists.items() if values}
+        query |= {"friends": "true"} if friends else {}
+        url = self._url(f"{_board_path(board)}/live", **query)
+        headers = self._bearer() if friends else {}
+
+        async def connect(last: str | None) -> aiohttp.ClientResponse:
+            resumed = headers | ({"Last-Event-ID": last} if last else {})
+            return await self._opened().get(url, headers=resumed, timeout=FEED_TIMEOUT, allow_redirects=False)
+
+        return follow(connect, after, self._attempts)
+
     async def _post(
         self, path: str, document: Mapping[str, Any], headers: Mapping[str, str]
     ) -> dict[str, Any]:
@@ -236,14 +269,25 @@ class ServerClient(_Connection):
         *,
         version: int | None = None,
         replaces: str | None = None,
+        stats: Mapping[str, int] | None = None,
+        details: Mapping[str, Any] | None = None,
+        achieved_at: datetime | None = None,
     ) -> dict[str, Any]:
         """The gateway's answer to a write; `operation` is an id of yours, which is never written twice.
 
         `replaces` names a submission of the player that this one corrects. `version` orders the write with removals of
-        the player; one that comes too late is a `ScoregateError` named `stale-version`.
+        the player; one that comes too late is a `ScoregateError` named `stale-version`. `achieved_at` (aware of its time
+        zone) is when the score was reached, if not just now; `details` has `integers` and `object`.
         """
         entry = {"operation": operation, "player": player, "score": score}
-        return await self._operate(f"{_board_path(board)}/entries", entry, version=version, replaces=replaces)
+        options = {
+            "version": version,
+            "replaces": replaces,
+            "stats": None if stats is None else dict(stats),
+            "details": None if details is None else dict(details),
+            "achieved_at": None if achieved_at is None else achieved_at.isoformat(),
+        }
+        return await self._operate(f"{_board_path(board)}/entries", entry, **options)
 
     async def remove(
         self,

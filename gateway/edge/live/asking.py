@@ -1,0 +1,171 @@
+"""What a listener asks for in its query: windows, players or friends, kinds of event, mode, and where to resume."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+from pydantic import TypeAdapter, ValidationError
+
+from gateway.boards.feed.changes import STREAM_ID
+from gateway.boards.feed.events import TOLD, EventKind, Interest, Mode
+from gateway.boards.live import Following
+from gateway.edge import wire
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.credentials.tokens import Bearer
+from gateway.edge.filters import PLAYERS_LIMIT
+from gateway.edge.friends import friends_of
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reading import board_of
+from gateway.telemetry import LISTENERS
+from policies.loader import Board
+
+WINDOWS_LIMIT: Final = 16
+"""Most windows that a listener names."""
+
+QUERY: Final = ("window", "players", "friends", "events", "mode", "after")
+"""What the query of a feed may hold."""
+
+LATER_S: Final = 5
+"""When a listener that found no seat should try again."""
+
+_PLAYER: Final[TypeAdapter[str]] = TypeAdapter(wire.PlayerId)
+_SCHEMES: Final = ("http", "https")
+_NAMED_WINDOW: Final = re.compile(r"([a-z]{1,16}):[0-9A-Za-z_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a listener wants of which board, and after which id; None: from now on."""
+
+    board: Board
+    interest: Interest
+    after: str | None
+
+
+async def asked_of(request: web.Request, bearer: Bearer | None) -> Asked:
+    """What the request asks for. Raises `schema-violation`, `malformed-request`, `not-found` and `token-invalid`."""
+    edge, board = request.app[EDGE], board_of(request)
+    windows, kinds, mode = _windows(request, board), _kinds(request), _mode(request)
+    players = watched = _players(request)
+    if wants_friends(request):
+        if players is not None:
+            raise _violation("friends and players do not go together")
+        players, watched = await _friends(edge, bearer)
+    if "events" in request.query and watched is None and kinds != {EventKind.STANDING}:
+        raise _violation("events: rank and overtaken are about players: name them, or ask for friends")
+    interest = Interest(windows, players, watched or frozenset(), kinds, mode)
+    return Asked(board, interest, _after(request))
+
+
+def wants_friends(request: web.Request) -> bool:
+    """True if the feed is that of the bearer's friends."""
+    text = request.query.get("friends", "false")
+    if text not in ("true", "false"):
+        raise _violation("friends: expected true or false")
+    return text == "true"
+
+
+@contextmanager
+def seated(edge: Edge) -> Iterator[None]:
+    """Keeps a seat. Raises `temporary-reduced-capacity` if this process has as many listeners as it may."""
+    with edge.live.seat() as has_seat:
+        if not has_seat:
+            headers = {"Retry-After": str(LATER_S)}
+            raise Problem(ProblemType.REDUCED_CAPACITY, "there are too many listeners", headers=headers)
+        yield
+
+
+@asynccontextmanager
+async def following(edge: Edge, asked: Asked, transport: str) -> AsyncIterator[Following]:
+    """The feed, counted while it is open."""
+    with LISTENERS.labels(transport).track_inprogress():
+        async with edge.live.listen(asked.board.name, asked.interest, asked.after) as feed:
+            yield feed
+
+
+def refuse_other_sites(request: web.Request) -> None:
+    """Raises `csrf` for a page of another site: browsers let any page open a WebSocket, and name it in `Origin`."""
+    origin = request.headers.get("Origin")
+    own = request.app[EDGE].settings.allowed_hosts
+    if origin is not None and origin.lower() not in {f"{each}://{host}" for each in _SCHEMES for host in own}:
+        raise Problem(ProblemType.CSRF, "Origin: expected a page of this deployment")
+
+
+async def _friends(edge: Edge, bearer: Bearer | None) -> tuple[frozenset[str], frozenset[str]]:
+    """Whose standings a feed of friends tells of, and whose ranks: the bearer's alone."""
+    assert bearer is not None, "who asks for friends was asked for a token"
+    found = await friends_of(edge, bearer.subject)
+    own = frozenset({bearer.subject})
+    return own | frozenset(found.friends), own
+
+
+def _windows(request: web.Request, board: Board) -> frozenset[str]:
+    """Kinds and names of windows; none of them: all."""
+    names = _list(request, "window") or []
+    if len(names) > WINDOWS_LIMIT:
+        raise _violation(f"window: expected at most {WINDOWS_LIMIT}")
+    kinds = [kind.value for kind in board.policy.windows]
+    for name in names:
+        named = _NAMED_WINDOW.fullmatch(name)
+        if name not in kinds and not (named and named[1] in kinds):
+            raise Problem(ProblemType.NOT_FOUND, f"the board keeps the windows {', '.join(kinds)}")
+    return frozenset(names)
+
+
+def _players(request: web.Request) -> frozenset[str] | None:
+    found = _list(request, "players")
+    if found is None:
+        return None
+    try:
+        players = frozenset(_PLAYER.validate_python(each) for each in found)
+    except ValidationError:
+        raise _violation("players: expected player ids with commas between them") from None
+    if len(players) > PLAYERS_LIMIT:
+        raise _violation(f"players: expected at most {PLAYERS_LIMIT}")
+    return players
+
+
+def _kinds(request: web.Request) -> frozenset[EventKind]:
+    found = _list(request, "events")
+    if found is None:
+        return TOLD
+    if not set(found) <= TOLD:
+        raise _violation(f"events: expected some of {', '.join(sorted(TOLD))}")
+    return frozenset(EventKind(each) for each in found)
+
+
+def _mode(request: web.Request) -> Mode:
+    text = request.query.get("mode", Mode.ALL.value)
+    if text not in set(Mode):
+        raise _violation(f"mode: expected {' or '.join(Mode)}")
+    return Mode(text)
+
+
+def _after(request: web.Request) -> str | None:
+    """The id to resume from. A browser that reconnects sends the header, with the query it began with."""
+    for where, text in (
+        ("Last-Event-ID", request.headers.get("Last-Event-ID")),
+        ("after", request.query.get("after")),
+    ):
+        if text is not None:
+            if not STREAM_ID.fullmatch(text):
+                raise Problem(
+                    ProblemType.MALFORMED_REQUEST, f"{where}: expected the id of an event of this feed"
+                )
+            return text
+    return None
+
+
+def _list(request: web.Request, name: str) -> list[str] | None:
+    """What stands between the commas of a parameter; None if it is absent."""
+    text = request.query.get(name)
+    return None if text is None else text.split(",")
+
+
+def _violation(detail: str) -> Problem:
+    return Problem(ProblemType.SCHEMA_VIOLATION, detail)

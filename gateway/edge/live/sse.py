@@ -1,0 +1,62 @@
+"""A board's changes over Server-Sent Events, resumable by `Last-Event-ID`."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final, cast
+
+from aiohttp import web
+
+from gateway.boards.live import Following
+from gateway.edge.context import EDGE
+from gateway.edge.live.asking import asked_of, following, seated, wants_friends
+from gateway.edge.live.messages import as_sse, sse_heartbeat
+from gateway.edge.live.pacing import STALLED_S, paced
+from gateway.edge.problems import COMMON_HEADERS
+from gateway.edge.reading import player_of
+
+if TYPE_CHECKING:
+    from gateway.edge.listener import Connection
+
+RETRY: Final = b"retry: 2000\n\n"
+"""Tells a browser to come back after two seconds (milliseconds on the wire)."""
+
+
+async def follow_board(request: web.Request) -> web.StreamResponse:
+    """The board's events, until the listener leaves or falls too far behind."""
+    edge = request.app[EDGE]
+    asked = await asked_of(request, player_of(request) if wants_friends(request) else None)
+    with seated(edge):
+        response = web.StreamResponse(
+            headers={
+                **COMMON_HEADERS,
+                "Content-Type": "text/event-stream",
+                "Cache-Control": "no-store",
+                "X-Accel-Buffering": "no",
+            }
+        )
+        await response.prepare(request)
+        async with following(edge, asked, "sse") as feed:
+            await _send(request, response, RETRY)
+            await _copy(request, response, feed)
+    return response
+
+
+async def _copy(request: web.Request, response: web.StreamResponse, feed: Following) -> None:
+    connection = cast("Connection", request.protocol)
+    async with aclosing(paced(feed, connection.gone())) as batches:
+        async for events in batches:
+            data = b"".join(map(as_sse, events)) if events else sse_heartbeat(feed.position)
+            await _send(request, response, data)
+
+
+async def _send(request: web.Request, response: web.StreamResponse, data: bytes) -> None:
+    """Writes to a listener. Raises ConnectionResetError if it has left, or takes nothing for STALLED_S."""
+    try:
+        async with asyncio.timeout(STALLED_S):
+            await response.write(data)
+    except TimeoutError:
+        if request.transport:
+            request.transport.abort()
+        raise ConnectionResetError("the listener takes nothing") from None

@@ -1,0 +1,130 @@
+"""A board's changes by WebSocket, for who cannot read an event stream, or has to show a token in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import aclosing
+from typing import Final
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from gateway.boards.feed.listener import End
+from gateway.boards.live import Following
+from gateway.edge.context import EDGE
+from gateway.edge.credentials.tokens import Bearer
+from gateway.edge.live.asking import asked_of, following, refuse_other_sites, seated, wants_friends
+from gateway.edge.live.messages import as_message, position_message
+from gateway.edge.live.pacing import HEARTBEAT_S, STALLED_S, paced
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reading import player_by_token, player_of
+
+PROTOCOL: Final = "scoregate.v1"
+"""The subprotocol that is spoken."""
+
+OFFERED_BEHIND: Final = "bearer."
+"""What a token is offered behind, as one more subprotocol: browsers let a page set no other field of a handshake."""
+
+MESSAGE_BYTES: Final = 1024
+"""Longest message that is read of a client; none is expected."""
+
+CLOSE_S: Final = 2.0
+"""How long a client may take to answer a close, so that a shutdown does not wait for it."""
+
+_KEY: Final = re.compile(r"[A-Za-z0-9+/]{22}==")
+_CODES: Final = {
+    End.BEHIND: WSCloseCode.TRY_AGAIN_LATER,
+    End.RELEASED: WSCloseCode.GOING_AWAY,
+    End.UNKNOWN_PAST: WSCloseCode.TRY_AGAIN_LATER,
+}
+
+
+async def follow_board_by_websocket(request: web.Request) -> web.StreamResponse:
+    """The board's events as WebSocket messages, until the listener leaves, falls too far behind, or says anything."""
+    edge = request.app[EDGE]
+    refuse_other_sites(request)
+    socket = _handshake(request)
+    asked = await asked_of(request, _player(request) if wants_friends(request) else None)
+    with seated(edge):
+        await socket.prepare(request)
+        async with following(edge, asked, "websocket") as feed:
+            code, reason = await _converse(request, socket, feed)
+    await socket.close(code=code, message=reason.encode())
+    return socket
+
+
+def _handshake(request: web.Request) -> web.WebSocketResponse:
+    """The answer to a handshake. Raises `malformed-request` for what is none, or speaks only what we do not."""
+    socket = web.WebSocketResponse(
+        protocols=(PROTOCOL,),
+        heartbeat=HEARTBEAT_S,
+        max_msg_size=MESSAGE_BYTES,
+        compress=False,
+        timeout=CLOSE_S,
+    )
+    # Before aiohttp looks: it logs what was offered when none of it is ours, which may be a token.
+    if (offered := _offered(request)) and PROTOCOL not in offered:
+        raise Problem(ProblemType.MALFORMED_REQUEST, f"Sec-WebSocket-Protocol: expected {PROTOCOL}")
+    has_key = _KEY.fullmatch(request.headers.get("Sec-WebSocket-Key", ""))
+    if not has_key or not socket.can_prepare(request):
+        raise Problem(ProblemType.MALFORMED_REQUEST, "expected the handshake of a WebSocket (RFC 6455)")
+    return socket
+
+
+def _offered(request: web.Request) -> list[str]:
+    line = request.headers.get("Sec-WebSocket-Protocol")
+    return [part.strip() for part in line.split(",")] if line is not None else []
+
+
+def _player(request: web.Request) -> Bearer:
+    """The player whose token was offered as a subprotocol, or stands in `Authorization`."""
+    tokens = [
+        each.removeprefix(OFFERED_BEHIND) for each in _offered(request) if each.startswith(OFFERED_BEHIND)
+    ]
+    return player_by_token(request, tokens[0]) if tokens else player_of(request)
+
+
+async def _converse(request: web.Request, socket: web.WebSocketResponse, feed: Following) -> tuple[int, str]:
+    """Tells the client what there is and listens for its leaving; gives the code and reason to close with."""
+    telling = asyncio.create_task(_tell(request, socket, feed))
+    listening = asyncio.create_task(_listen(socket))
+    try:
+        await asyncio.wait([telling, listening], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (telling, listening):
+            task.cancel()
+        await asyncio.wait([telling, listening])
+    for task in (listening, telling):
+        if not task.cancelled():
+            return task.result()
+    raise AssertionError("one of them has ended")
+
+
+async def _tell(request: web.Request, socket: web.WebSocketResponse, feed: Following) -> tuple[int, str]:
+    """Sends the events until the feed ends. Raises ConnectionResetError if the client takes nothing for STALLED_S."""
+    async with aclosing(paced(feed)) as batches:
+        async for events in batches:
+            for event in events:
+                await _send(request, socket, as_message(event))
+            if not events and feed.position:
+                await _send(request, socket, position_message(feed.position))
+    end = feed.end or End.RELEASED
+    return _CODES[end], end.value
+
+
+async def _listen(socket: web.WebSocketResponse) -> tuple[int, str]:
+    """Waits for the client to leave, or to say something, for which it is closed."""
+    message = await socket.receive()
+    if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+        return WSCloseCode.POLICY_VIOLATION, "a listener says nothing"
+    return WSCloseCode.OK, ""
+
+
+async def _send(request: web.Request, socket: web.WebSocketResponse, text: str) -> None:
+    try:
+        async with asyncio.timeout(STALLED_S):
+            await socket.send_str(text)
+    except TimeoutError:
+        if request.transport:
+            request.transport.abort()
+        raise ConnectionResetError("the listener takes nothing") from None

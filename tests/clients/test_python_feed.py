@@ -1,0 +1,115 @@
+"""The Python client's `watch`: the events of a real gateway, over lost connections, a full house and refusals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from scoregate_client import FeedEvent, ScoregateClient, ScoregateError
+from scoregate_client import feed as client_feed
+
+from gateway.boards import keys
+from gateway.boards.feed.listener import End
+from gateway.settings import Settings
+from tests.support.feeds import add, caught_up, entry
+from tests.support.harness import Harness, free_port, running_harness
+from tests.support.policies import a_policy, arcade_policy, write_policies
+from tests.support.valkey import ValkeyServer
+
+
+@pytest.fixture
+def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
+    folder = write_policies(tmp_path / "policies", arcade_policy(), a_policy("vault", writes="trusted"))
+    bind = f"127.0.0.1:{free_port()}"
+    return Settings(data_dir=tmp_path / "data", policies_dir=folder, redis_url=valkey.url, bind=bind)
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_feed, "FIRST_PAUSE_S", 0.01)
+
+
+async def take(events: AsyncIterator[FeedEvent], count: int) -> list[tuple[str, Any]]:
+    """Kind and score of the next events."""
+    async with asyncio.timeout(20):
+        found = [await anext(events) for _ in range(count)]
+    return [(each.kind, each.data.get("score")) for each in found]
+
+
+async def test_watching_goes_on_where_a_connection_ended(harness: Harness):
+    """Whatever the feed was cut off for, and whatever came meanwhile, the next event is the next change."""
+    client = harness.edge.index.client
+    await add(client, entry("ada", 1))
+    await caught_up(harness)
+    async with (
+        ScoregateClient(harness.url) as player,
+        aclosing(player.watch("vault", window="alltime")) as events,
+    ):
+        assert [("begin", None)] == await take(events, 1)
+        await add(client, entry("ada", 2))
+        assert [("standing", 2)] == await take(events, 1)
+        for number in (3, 5):
+            for listener in tuple(harness.edge.live._listeners["vault"]):
+                listener.let_go(End.BEHIND)
+            await add(client, entry("ada", number), entry("bob", number + 1))
+            assert [("standing", number), ("standing", number + 1)] == await take(events, 2)
+        await client.delete(keys.changes("vault"))
+        await add(client, entry("ada", 9))
+        assert [("reset", None)] == await take(events, 1)
+
+
+async def test_watching_players_and_resuming_by_hand(harness: Harness):
+    """The query says what is followed, and `after` from where; the id of an event is what to keep."""
+    client = harness.edge.index.client
+    first, *_ = await add(client, entry("ada", 1), entry("ada", 2), entry("bob", 3))
+    await caught_up(harness)
+    async with ScoregateClient(harness.url) as player:
+        watching = player.watch("vault", players=["bob"], events=["standing"], mode="newest", after=first)
+        async with aclosing(watching) as events:
+            assert [("standing", 3)] == await take(events, 1)
+
+
+async def test_watching_friends_takes_a_token(harness: Harness):
+    """With the player's token it begins; without one it is the caller's mistake."""
+    async with ScoregateClient(harness.url, token=await harness.new_player()) as player:
+        async with aclosing(player.watch("vault", friends=True)) as events:
+            assert [("begin", None)] == await take(events, 1)
+        player.token = None
+        with pytest.raises(ValueError, match="token"):
+            player.watch("vault", friends=True)
+
+
+async def test_what_cannot_be_watched_is_raised(harness: Harness):
+    """A refusal is an error at once; no seat, or no gateway, only after as many attempts as there are."""
+    async with ScoregateClient(harness.url, attempts=3) as player:
+        for board, name in (("nowhere", "not-found"), ("vault", "schema-violation")):
+            with pytest.raises(ScoregateError) as refusal:
+                await take(player.watch(board, events=["joy"]), 1)
+            assert name == refusal.value.name
+        harness.edge.live._free = 0
+        with pytest.raises(ScoregateError) as refusal:
+            await take(player.watch("vault"), 1)
+        assert "temporary-reduced-capacity" == refusal.value.name
+    async with ScoregateClient(f"http://127.0.0.1:{free_port()}", attempts=2) as player:
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await take(player.watch("vault"), 1)
+
+
+async def test_watching_waits_for_a_gateway_that_starts_again(settings: Settings):
+    """An edge that ends lets its listeners go, and the next one on the same address goes on."""
+    async with ScoregateClient(f"http://{settings.bind}", attempts=1000) as player:
+        async with running_harness(settings) as harness:
+            client = harness.edge.index.client
+            await add(client, entry("ada", 1))
+            await caught_up(harness)
+            events = player.watch("vault")
+            assert [("begin", None)] == await take(events, 1)
+        async with running_harness(settings) as harness:
+            await add(harness.edge.index.client, entry("ada", 2))
+            assert [("standing", 2)] == await take(events, 1)
+            await events.aclose()

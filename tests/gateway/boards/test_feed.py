@@ -1,0 +1,226 @@
+"""Inside the live feed: bounds for who is slow, what coalescing keeps, and ranks that are those of the board."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from gateway.boards import keys
+from gateway.boards.connection import connect_blocking
+from gateway.boards.feed import listener, newest
+from gateway.boards.feed.changes import ChangeStream, StandingChange
+from gateway.boards.feed.events import EventKind, FeedEvent, Interest, Mode
+from gateway.boards.feed.listener import End
+from gateway.boards.feed.newest import Newest
+from gateway.boards.live import Following, LiveFeed
+from gateway.telemetry import REGISTRY
+from tests.support.attack import until
+from tests.support.feeds import entry
+from tests.support.policies import a_ranking
+from tests.support.valkey import ValkeyServer
+
+PLAYERS = ("ada", "bob", "cyd", "dee")
+
+
+def change(number: int, player: str = "ada", **other: Any) -> StandingChange:
+    fields = {name: str(value) for name, value in entry(player, number, **other).items()}
+    stream = ChangeStream(None, a_ranking())  # type: ignore[arg-type] - nothing is read here
+    [made] = stream.page([(f"{number}-0", fields)]).changes
+    return made
+
+
+@pytest.fixture
+async def feed() -> LiveFeed:
+    """A feed that is given its changes by the test."""
+    made = LiveFeed(None, {"b": a_ranking()})  # type: ignore[arg-type] - nothing is read here
+    for each in made._readers:
+        each._has_positions.set()
+    return made
+
+
+def counted(fate: str) -> float:
+    return REGISTRY.get_sample_value("scoregate_live_changes_total", {"fate": fate}) or 0
+
+
+async def ids(following: Following) -> list[str | None]:
+    return [event.stream_id for event in await anext(following.events)]
+
+
+async def test_a_listener_that_falls_behind_is_let_go_without_a_hole(
+    feed: LiveFeed, monkeypatch: pytest.MonkeyPatch
+):
+    """What it was given before the end is without a gap, so it can resume from the last id; others are not disturbed."""
+    monkeypatch.setattr(listener, "LISTENER_LIMIT", 4)
+    dropped = counted("dropped")
+    async with feed.listen("b") as slow, feed.listen("b") as quick:
+        assert [[None], [None]] == [await ids(slow), await ids(quick)]  # begin, of a stream without entries
+        feed._hear("b", [change(1)])
+        assert ["1-0"] == await ids(slow)
+        seen = await ids(quick)
+        for number in range(2, 10):
+            feed._hear("b", [change(number)])
+            seen += await ids(quick)
+        assert [f"{number}-0" for number in range(1, 10)] == seen
+        assert [] == [events async for events in slow.events]
+        assert End.BEHIND == slow.end
+        assert None is quick.end
+    assert dropped + 4 == counted("dropped")
+    assert 0 == feed.listeners("b")
+
+
+async def test_coalescing_keeps_the_newest_of_each_window_and_player(feed: LiveFeed):
+    """Who takes nothing while a hundred thousand changes pass is handed one of each player, in the order of the ids."""
+    coalesced, dropped = counted("coalesced"), counted("dropped")
+    async with feed.listen("b", Interest(mode=Mode.NEWEST)) as slow:
+        assert [None] == await ids(slow)
+        for page in range(100):
+            numbers = range(page * 100 + 1, page * 100 + 101)
+            feed._hear("b", [change(number, PLAYERS[number % 4]) for number in numbers])
+            await taken_in(slow)
+        assert None is slow.position
+        assert ["9997-0", "9998-0", "9999-0", "10000-0"] == await ids(slow)
+        assert "10000-0" == slow.position
+    assert (coalesced + 10_000 - 4, dropped) == (counted("coalesced"), counted("dropped"))
+
+
+async def taken_in(following: Following) -> None:
+    """Returns once the changes given to a coalescing listener wait in their coalesced form."""
+
+    async def is_idle() -> bool:
+        return following._listener.is_idle
+
+    await until(is_idle, within_s=20)
+
+
+def told(number: int, player: str = "ada", kind: EventKind = EventKind.STANDING) -> FeedEvent:
+    return FeedEvent(kind, f"{number}-0", change(number, player))
+
+
+async def test_what_waits_for_a_slow_listener_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    """Past the bound what waits is dropped, and the listener told to read the board again, from an id that holds."""
+    monkeypatch.setattr(newest, "NEWEST_LIMIT", 3)
+    dropped, waiting = counted("dropped"), Newest()
+    for number in range(1, 10):
+        waiting.put(told(number, f"p{number}"))
+        assert len(waiting) <= 3
+    taken = await waiting.take()
+    assert [(EventKind.RESET, "7-0"), (EventKind.STANDING, "8-0"), (EventKind.STANDING, "9-0")] == [
+        (each.kind, each.stream_id) for each in taken
+    ]
+    assert dropped + 8 == counted("dropped")
+    waiting.close()
+    assert [] == await waiting.take()
+
+
+async def test_kinds_and_windows_are_coalesced_apart():
+    """A rank does not hide a standing, nor one window another; a reset hides all before it."""
+    waiting = Newest()
+    daily = FeedEvent(EventKind.STANDING, "3-0", change(3, window="daily:20261120"))
+    for event in (told(1), told(2, kind=EventKind.RANK), daily, told(4)):
+        waiting.put(event)
+    assert ["2-0", "3-0", "4-0"] == [each.stream_id for each in await waiting.take()]
+    waiting.put(told(5))
+    waiting.put(FeedEvent(EventKind.RESET, "6-0"))
+    assert ["6-0"] == [each.stream_id for each in await waiting.take()]
+
+
+@pytest.fixture
+async def running(valkey: ValkeyServer, client: Redis) -> AsyncIterator[LiveFeed]:
+    """A feed on a real Redis, with what is written of the board `b` in it."""
+    blocking = connect_blocking(valkey.url)
+    made = LiveFeed(blocking, {"b": a_ranking()})
+    made.start()
+    yield made
+    await made.stop()
+    await blocking.aclose()
+
+
+class Board:
+    """A board that writes its changes as `project.lua` does, and remembers who stood where after each."""
+
+    def __init__(self, client: Redis, window: str) -> None:
+        self._client = client
+        self._window = window
+        self._members: dict[str, tuple[int, str]] = {}
+        self.ranks: list[dict[str, int]] = [{}]
+        self.changed: list[str] = []
+        self.last_id = ""
+
+    async def put(self, player: str, score: int | None, number: int) -> None:
+        zset, slots = keys.window("b", self._window), keys.members("b", self._window)
+        was = self._members.pop(player, None)
+        was_rank = self.ranks[-1].get(player, 0)
+        if score is not None:
+            self._members[player] = (-score, f"{number:022x}:{player}")
+        order, member = self._members.get(player, ("", ""))
+        standing = sorted((place, each) for each, place in self._members.items())
+        self.ranks.append({each: rank for rank, (_, each) in enumerate(standing, start=1)})
+        self.changed.append(player)
+        places = {"order": order, "member": member, "rank": self.ranks[-1].get(player, 0)}
+        before = {
+            "was_order": was[0] if was else "",
+            "was_member": was[1] if was else "",
+            "was_rank": was_rank,
+        }
+        async with self._client.pipeline(transaction=True) as pipe:
+            if was:
+                pipe.zrem(zset, was[1])
+            if member:
+                pipe.zadd(zset, {member: int(order)})
+            pipe.hset(slots, player, f"{number} {member} s{number}")
+            pipe.xadd(keys.changes("b"), entry(player, number, window=self._window) | places | before)
+            [*_, self.last_id] = await pipe.execute()
+
+    def expected(self, first: int, watched: tuple[str, ...]) -> list[tuple[str, str, Any, Any]]:
+        """What the watched players hear of the changes from the `first` on, by the ranks before and after each."""
+        heard = []
+        for before, after, mover in list(zip(self.ranks, self.ranks[1:], self.changed, strict=False))[first:]:
+            for player in watched:
+                was, now = before.get(player), after.get(player)
+                if was != now:
+                    is_passed = player != mover and (now or 0) > (was or 0)
+                    heard.append(("overtaken" if is_passed else "rank", player, now, was))
+        return heard
+
+
+async def heard_of(following: Following, count: int) -> list[tuple[str, str, Any, Any]]:
+    found: list[Any] = []
+    async with asyncio.timeout(20):
+        while len(found) < count:
+            found += [event for event in await anext(following.events) if event.kind in ("rank", "overtaken")]
+    return [(str(each.kind), each.player, each.rank, each.was_rank) for each in found]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_ranks_and_overtakings_are_those_of_the_board(running: LiveFeed, client: Redis, seed: int):
+    """Every change of a watched player's rank is told, once, as it was: from the start, and by who resumes anywhere."""
+    luck = random.Random(seed)
+    windows = [Board(client, name) for name in ("alltime", "daily:20261120")]
+
+    async def play(numbers: range) -> None:
+        for number in numbers:
+            score = None if luck.random() < 0.2 else luck.randint(-2, 2)
+            await luck.choice(windows).put(luck.choice(PLAYERS), score, number)
+
+    await play(range(1, 20))
+    watched = ("bob", "cyd")
+    firsts, resumed_from = [len(each.changed) for each in windows], max(each.last_id for each in windows)
+    interests = [
+        Interest(frozenset({name}), frozenset(watched), frozenset(watched)) for name in ("alltime", "daily")
+    ]
+    await play(range(20, 60))
+    for board, known, interest in zip(windows, firsts, interests, strict=True):
+        expected = board.expected(known, watched)
+        assert {"rank", "overtaken"} == {kind for kind, *_ in expected}
+        async with running.listen("b", interest, resumed_from) as following:
+            assert expected == await heard_of(following, len(expected))
+            before = len(board.changed)
+            await board.put("ada", 100, 60)
+            await board.put("bob", 101, 61)
+            expected = board.expected(before, watched)
+            assert expected == await heard_of(following, len(expected))

@@ -1,0 +1,170 @@
+"""Listeners of the live feed for tests: by Server-Sent Events and by WebSocket, event by event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from redis.asyncio import Redis
+
+from gateway.boards import keys
+from tests.support.harness import Harness
+
+PATIENCE_S = 20.0
+
+
+@dataclass
+class Told:
+    """One event as a client has it."""
+
+    kind: str
+    id: str | None
+    data: dict[str, Any]
+
+
+class SseFeed:
+    """An open event stream. `last_id` is what a browser would send when it comes back."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.last_id = ""
+
+    async def line(self) -> str:
+        """The next line without its end; empty between events. Fails at the end of the feed."""
+        async with asyncio.timeout(PATIENCE_S):
+            line = await self._response.content.readline()
+        assert line, "the feed has ended"
+        return line.decode().removesuffix("\n")
+
+    async def event(self) -> Told:
+        """The next event that has data."""
+        kind, stream_id = "", None
+        while True:
+            field, _, value = (await self.line()).partition(": ")
+            if field == "event":
+                kind = value
+            elif field in ("id", "id:"):
+                stream_id = self.last_id = value
+            elif field == "data":
+                return Told(kind, stream_id, json.loads(value))
+
+    async def standing(self) -> dict[str, Any]:
+        """The next change of a standing."""
+        while (told := await self.event()).kind != "standing":
+            pass
+        return told.data
+
+    async def scores(self, count: int) -> list[int]:
+        return [(await self.standing())["score"] for _ in range(count)]
+
+    async def has_ended(self) -> bool:
+        """True once nothing more comes."""
+        async with asyncio.timeout(PATIENCE_S):
+            while await self._response.content.readline():
+                pass
+        return True
+
+
+@asynccontextmanager
+async def sse(
+    harness: Harness,
+    query: str = "window=alltime",
+    board: str = "vault",
+    *,
+    after: str | None = None,
+    token: str | None = None,
+) -> AsyncIterator[SseFeed]:
+    """An event stream; it listens once this is entered, and has been told `begin` unless it resumes."""
+    await caught_up(harness, board)
+    headers = {"Last-Event-ID": after} if after else {}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    url = f"{harness.url}/v1/boards/{board}/live?{query}"
+    async with harness.session.get(url, headers=headers) as response:
+        assert response.status == 200, await response.text()
+        feed = SseFeed(response)
+        while await feed.line() != "retry: 2000":
+            pass
+        if after is None and "after=" not in query:
+            assert (await feed.event()).kind == "begin"
+        yield feed
+
+
+class SocketFeed:
+    """An open WebSocket."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self.socket = socket
+
+    async def event(self) -> Told:
+        """The next message."""
+        told = json.loads((await self.socket.receive(PATIENCE_S)).data)
+        return Told(told["event"], told["id"], told["data"])
+
+    async def scores(self, count: int) -> list[int]:
+        found: list[int] = []
+        while len(found) < count:
+            told = await self.event()
+            found += [told.data["score"]] if told.kind == "standing" else []
+        return found
+
+    async def close_code(self) -> int | None:
+        """The code that the gateway closes with."""
+        while not self.socket.closed:
+            await self.socket.receive(PATIENCE_S)
+        return self.socket.close_code
+
+
+@asynccontextmanager
+async def websocket(
+    harness: Harness, query: str = "window=alltime", board: str = "vault", **how: Any
+) -> AsyncIterator[SocketFeed]:
+    """A WebSocket that listens."""
+    await caught_up(harness, board)
+    url = f"{harness.url}/v1/boards/{board}/live/websocket?{query}"
+    async with harness.session.ws_connect(url, **how) as socket:
+        feed = SocketFeed(socket)
+        if "after=" not in query:
+            assert (await feed.event()).kind == "begin"
+        yield feed
+
+
+async def caught_up(harness: Harness, board: str = "vault") -> None:
+    """Returns once the edge has read all that is in a board's stream now, so that a new listener hears what comes after."""
+    live, client = harness.edge.live, harness.edge.index.client
+    newest = [each for each, _ in await client.xrevrange(keys.changes(board), count=1)]
+    deadline = time.monotonic() + PATIENCE_S
+    while newest and (live._reader_of[board].position(board) or "") < newest[0]:
+        assert time.monotonic() < deadline, "the reader does not get there"
+        await asyncio.sleep(0.002)
+
+
+def entry(player: str, number: int, **other: Any) -> dict[str, Any]:
+    """What `project.lua` writes of a player that comes to the top of an empty window with a score of `number`."""
+    facts: dict[str, Any] = {
+        "seq": number,
+        "window": "alltime",
+        "player": player,
+        "name": "",
+        "submission": f"s{number}",
+        "order": -number,
+        "member": f"{number:022x}:{player}",
+        "rank": 1,
+        "was_order": "",
+        "was_member": "",
+        "was_rank": 0,
+    }
+    return facts | other
+
+
+async def add(
+    client: Redis, *entries: dict[str, Any], board: str = "vault", stream_id: str = "*"
+) -> list[str]:
+    """The ids of entries that were put on the stream of a board."""
+    return [str(await client.xadd(keys.changes(board), each, id=stream_id)) for each in entries]
