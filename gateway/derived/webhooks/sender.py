@@ -1,0 +1,215 @@
+"""Delivering webhooks: at least once, again after longer and longer pauses, and at last not any more.
+
+A delivery is leased before it is tried, so that of several stewards one tries it, and another does if that one dies.
+No redirect is followed, nothing of an answer but its status and Retry-After is looked at, and nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+from typing import Any, Final
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp.abc import AbstractResolver
+
+from gateway.clock import Clock
+from gateway.derived.webhooks.guard import GuardedResolver, check_url
+from gateway.derived.webhooks.signing import signed_headers
+from gateway.ledger import webhooks
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.webhooks import Attempt, Delivery, DeliveryState, Webhook
+from gateway.settings import Settings
+from gateway.telemetry import WEBHOOK_DELIVERIES, Event, logger
+from policies.errors import SettingsError
+
+FIRST_PAUSE_MS: Final = 5_000
+PAUSE_FACTOR: Final = 4
+LONGEST_PAUSE_MS: Final = 86_400_000
+"""Pauses grow from five seconds to a day: 5 s, 20 s, 80 s, 5 min, 21 min, 85 min, 5.7 h, 23 h, 24 h, ..."""
+
+LEASE_SPARE_MS: Final = 30_000
+"""How much longer than its time-out an attempt is nobody else's."""
+
+DELIVERED_KEPT_MS: Final = 3 * 86_400_000
+"""How long a delivery that arrived is known: so long an event that comes again is not delivered again."""
+
+DEAD_KEPT_MS: Final = 30 * 86_400_000
+
+PRUNE_MS: Final = 600_000
+"""How often old deliveries are forgotten."""
+
+GONE: Final = 410
+_SLOW_DOWN: Final = frozenset({429, 502, 503, 504})
+
+_log = logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What an endpoint answered, or why it did not: `status` 0."""
+
+    status: int
+    outcome: str
+    retry_after_ms: int = 0
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the delivery arrived."""
+        return 200 <= self.status < 300  # noqa: PLR2004 - what RFC 9110 calls successful
+
+
+class Sender:
+    """Delivers what is due, to each endpoint beside the others. `resolver` finds addresses; the system's unless given."""
+
+    def __init__(
+        self, settings: Settings, ledger: Ledger, *, clock: Clock, resolver: AbstractResolver | None = None
+    ) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._clock = clock
+        self._resolver = resolver
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._pruned_at_ms = 0
+
+    async def step(self) -> int:
+        """For how many endpoints delivering has begun; it goes on after this returns. Raises LedgerUnavailable."""
+        await self._prune()
+        begun = 0
+        for webhook in await self._ledger.read(webhooks.all_webhooks):
+            if webhook.disabled_at_ms is not None or webhook.webhook_id in self._tasks:
+                continue
+            if await self._ledger.read(webhooks.has_due(webhook.webhook_id, now_ms=self._clock())):
+                self._begin(webhook)
+                begun += 1
+        return begun
+
+    async def idle(self) -> None:
+        """Returns once nothing is being delivered."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+    async def close(self) -> None:
+        """Ends what is being delivered; it is due again when its lease ends."""
+        for task in list(self._tasks.values()):
+            task.cancel()
+        await self.idle()
+
+    async def send(self, webhook: Webhook, event_id: str, body: bytes) -> Response:
+        """What an endpoint answers to one attempt."""
+        async with self._session() as session:
+            return await self._post(session, webhook, event_id, body)
+
+    def _begin(self, webhook: Webhook) -> None:
+        def forget(_: asyncio.Task[None]) -> None:
+            del self._tasks[webhook.webhook_id]
+
+        task = asyncio.create_task(self._drain(webhook), name=f"webhook-{webhook.webhook_id}")
+        self._tasks[webhook.webhook_id] = task
+        task.add_done_callback(forget)
+
+    async def _drain(self, webhook: Webhook) -> None:
+        """Delivers what is due for one endpoint, so many at once as the settings allow."""
+        try:
+            async with self._session() as session:
+                while leased := await self._lease(webhook):
+                    attempts = await asyncio.gather(
+                        *(self._attempt(session, webhook, each) for each in leased)
+                    )
+                    if not await self._note(attempts):
+                        return
+        except Exception as error:  # noqa: BLE001 - no failure of one endpoint ends the others
+            _log.warning(
+                Event.DUTY_FAILED, duty="deliver", webhook=webhook.webhook_id, error=type(error).__name__
+            )
+
+    def _session(self) -> ClientSession:
+        resolver = GuardedResolver(self._settings.webhook_hosts, self._resolver)
+        connector = TCPConnector(resolver=resolver, use_dns_cache=False, limit=0)
+        timeout = ClientTimeout(total=self._settings.webhook_timeout_s)
+        agent = {"User-Agent": f"Scoregate/{version('scoregate')}", "Content-Type": "application/json"}
+        return ClientSession(connector=connector, timeout=timeout, headers=agent, cookie_jar=DummyCookieJar())
+
+    async def _lease(self, webhook: Webhook) -> list[Delivery]:
+        now_ms = self._clock()
+        until_ms = now_ms + int(self._settings.webhook_timeout_s * 1000) + LEASE_SPARE_MS
+        count = self._settings.webhook_concurrency
+        return await self._ledger.write(
+            webhooks.lease_due(webhook.webhook_id, now_ms=now_ms, until_ms=until_ms, count=count)
+        )
+
+    async def _attempt(self, session: ClientSession, webhook: Webhook, delivery: Delivery) -> Attempt:
+        response = await self._post(session, webhook, delivery.event_id, delivery.body)
+        now_ms = self._clock()
+        state, at_ms = DeliveryState.DELIVERED, now_ms
+        if not response.is_success:
+            is_last = delivery.tries >= self._settings.webhook_attempts
+            state = DeliveryState.DEAD if is_last else DeliveryState.PENDING
+            chance = random.random()  # noqa: S311 - it keeps a secret from nobody
+            pause = max(response.retry_after_ms, pause_ms(delivery.tries, chance))
+            at_ms = now_ms if is_last else now_ms + pause
+        counted = "failed" if state is DeliveryState.PENDING else state.value
+        WEBHOOK_DELIVERIES.labels(counted).inc()
+        return Attempt(delivery, state, at_ms, response.outcome, response.is_success, response.status == GONE)
+
+    async def _note(self, attempts: Sequence[Attempt]) -> bool:
+        """Writes down what came of attempts; False if the endpoint is told nothing more."""
+        limit = self._settings.webhook_disable_after
+        noting = webhooks.note_attempts(attempts, now_ms=self._clock(), disable_after=limit)
+        disabled = await self._ledger.write(noting)
+        for webhook_id in disabled:
+            _log.error(Event.WEBHOOK_DISABLED, webhook=webhook_id, outcome=attempts[-1].outcome)
+        return not disabled
+
+    async def _post(self, session: ClientSession, webhook: Webhook, event_id: str, body: bytes) -> Response:
+        headers = signed_headers(webhook.secret, event_id, body, at_s=self._clock() // 1000)
+        try:
+            url = check_url(webhook.url, self._settings.webhook_hosts)  # the settings may have changed since
+            async with session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
+                after_ms = (
+                    self._retry_after_ms(answer.headers.get("Retry-After"))
+                    if answer.status in _SLOW_DOWN
+                    else 0
+                )
+                return Response(answer.status, str(answer.status), after_ms)
+        except TimeoutError:
+            return Response(0, "timeout")
+        except SettingsError:
+            return Response(0, "forbidden")
+        except (ClientError, OSError, ValueError) as error:
+            return Response(0, type(error).__name__)
+
+    def _retry_after_ms(self, value: str | None) -> int:
+        """How long an endpoint asks to be left alone (RFC 9110, §10.2.3), at most a day."""
+        if not value:
+            return 0
+        if value.isascii() and value.isdigit():
+            return min(int(value[:9]) * 1000, LONGEST_PAUSE_MS)
+        try:
+            asked_ms = int(parsedate_to_datetime(value).timestamp() * 1000) - self._clock()
+        except (ValueError, OverflowError, TypeError):
+            return 0
+        return max(0, min(asked_ms, LONGEST_PAUSE_MS))
+
+    async def _prune(self) -> None:
+        now_ms = self._clock()
+        if now_ms - self._pruned_at_ms < PRUNE_MS:
+            return
+        self._pruned_at_ms = now_ms
+        kept = {DeliveryState.DELIVERED: DELIVERED_KEPT_MS, DeliveryState.DEAD: DEAD_KEPT_MS}
+        for webhook in await self._ledger.read(webhooks.all_webhooks):
+            for state, kept_ms in kept.items():
+                pruning: Any = webhooks.prune_deliveries(
+                    webhook.webhook_id, state, before_ms=now_ms - kept_ms
+                )
+                await self._ledger.write(pruning)
+
+
+def pause_ms(tries: int, chance: float) -> int:
+    """How long to wait after so many attempts. `chance`, from 0 to 1, takes off up to half of it: no two come together."""
+    whole = min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * PAUSE_FACTOR ** min(tries - 1, 20))
+    return int(whole * (1 - chance / 2))

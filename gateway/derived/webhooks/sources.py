@@ -1,0 +1,63 @@
+"""What queues deliveries: changes of standings from the streams, decisions from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.boards.change_groups import Mutation
+from gateway.clock import Clock
+from gateway.derived.follow import standings_since
+from gateway.derived.webhooks.events import DECIDED, rank_changed, standing_changed, submission_decided
+from gateway.ledger import webhooks
+from gateway.ledger.derived.log import LoggedEvent
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.transaction import Transaction
+from policies.loader import Board
+
+
+class StandingEvents:
+    """Changes of standings and ranks. An event that comes twice is queued once."""
+
+    name = "webhooks"
+
+    def __init__(self, ledger: Ledger, *, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+
+    async def take(self, board: Board, mutations: Sequence[Mutation]) -> None:
+        """Queues what the webhooks want to know."""
+        if not mutations or not await self._ledger.read(webhooks.all_webhooks):
+            return
+        told = [standing_changed(board.name, each) for each in mutations]
+        told += [rank_changed(board.name, each) for each in mutations if each.rank != each.was_rank]
+        now_ms = self._clock()
+
+        async def work(tx: Transaction) -> int:
+            return await webhooks.queue(tx, told, now_ms=now_ms)
+
+        await self._ledger.write(work)
+
+    async def recover(self, board: Board, since: int) -> None:
+        """Queues the standings that changed after event `since`, without ranks."""
+        await self.take(board, await standings_since(self._ledger, board.name, since, now_ms=self._clock()))
+
+
+class DecisionEvents:
+    """Decisions on submissions, from the log."""
+
+    name = "decisions"
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+
+    async def begin(self, _tx: Transaction, head: int) -> int:
+        """From now on: nobody is told of what was before."""
+        return head
+
+    async def prepare(self, events: Sequence[LoggedEvent]) -> None:
+        """Nothing: all of it is in the ledger."""
+
+    async def apply(self, tx: Transaction, events: Sequence[LoggedEvent]) -> None:
+        """Queues what the webhooks want to know."""
+        told = [submission_decided(each) for each in events if each.to_state in DECIDED]
+        await webhooks.queue(tx, told, now_ms=self._clock())

@@ -1,0 +1,71 @@
+"""Achievements: that a player first stood among the first ten of a window. Kept for ever, one for each player and window."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import and_, bindparam, or_, select
+from sqlalchemy.dialects.postgresql import insert
+
+from gateway.ledger.schema import achievements, events
+from gateway.ledger.transaction import Operation, Query, Transaction
+
+_a = achievements.c
+
+_ADD = Query(insert(achievements).on_conflict_do_nothing(index_elements=["board", "window", "player"]))
+_AT = Query(select(events.c.at_ms).where(events.c.seq == bindparam("number")))
+_IS_THERE = Query(
+    select(_a.rank).where(
+        _a.board == bindparam("board"), _a.window == bindparam("window"), _a.player == bindparam("player")
+    )
+)
+_OF_PLAYER = Query(
+    select(_a.board, _a.window, _a.player, _a.rank, _a.submission_id, _a.seq, _a.at_ms)
+    .where(
+        _a.player == bindparam("player"),
+        or_(
+            _a.seq < bindparam("before"),
+            and_(_a.seq == bindparam("before"), _a.window > bindparam("after")),
+        ),
+    )
+    .order_by(_a.seq.desc(), _a.window)
+    .limit(bindparam("count"))
+)
+
+
+class Achievement(NamedTuple):
+    """That a player came into the first ten of a window: with which rank, by which submission and event, when (ms)."""
+
+    board: str
+    window: str
+    player: str
+    rank: int
+    submission_id: str
+    seq: int
+    at_ms: int
+
+
+async def add_achievement(tx: Transaction, reached: Achievement) -> bool:
+    """True if it is new; the first one of a player in a window stays."""
+    return bool(await tx.run(_ADD, **reached._asdict()))
+
+
+async def when(tx: Transaction, seq: int) -> int | None:
+    """When an event happened (ms), None for one that there is not."""
+    rows = await tx.rows(_AT, number=seq)
+    return int(rows[0][0]) if rows else None
+
+
+async def is_reached(tx: Transaction, board: str, window: str, player: str) -> bool:
+    """Whether a player has the achievement of a window."""
+    return bool(await tx.rows(_IS_THERE, board=board, window=window, player=player))
+
+
+def achievements_of(player: str, *, before: int, after: str, count: int) -> Operation[list[Achievement]]:
+    """A player's achievements, newest first: those of events before `before`, and of that event those of windows after `after`."""
+
+    async def work(tx: Transaction) -> list[Achievement]:
+        rows = await tx.rows(_OF_PLAYER, player=player, before=before, after=after, count=count)
+        return [Achievement(*row) for row in rows]
+
+    return work

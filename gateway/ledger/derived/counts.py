@@ -1,0 +1,50 @@
+"""What each board has seen: submissions received, and how many count."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, delete, select
+from sqlalchemy.dialects.postgresql import insert
+
+from gateway.ledger.schema import board_counts
+from gateway.ledger.transaction import Operation, Query, Transaction
+
+_c = board_counts.c
+
+_COUNTS = Query(select(_c.attempts, _c.promoted).where(_c.board == bindparam("board")))
+_put = insert(board_counts)
+_ADD = Query(
+    _put.on_conflict_do_update(
+        index_elements=["board"],
+        set_={name: _c[name] + _put.excluded[name] for name in ("attempts", "promoted")},
+    )
+)
+_FORGET = Query(delete(board_counts))
+
+
+class BoardCounts(NamedTuple):
+    """Submissions that a board received since it began, and how many of them count now."""
+
+    attempts: int = 0
+    promoted: int = 0
+
+
+def counts_of(board: str) -> Operation[BoardCounts]:
+    """The counts of a board."""
+
+    async def work(tx: Transaction) -> BoardCounts:
+        rows = await tx.rows(_COUNTS, board=board)
+        return BoardCounts(*rows[0]) if rows else BoardCounts()
+
+    return work
+
+
+async def add_counts(tx: Transaction, board: str, more: BoardCounts) -> None:
+    """Adds to the counts of a board."""
+    await tx.run(_ADD, board=board, attempts=more.attempts, promoted=more.promoted)
+
+
+async def forget_counts(tx: Transaction) -> None:
+    """Takes the counts of all boards away."""
+    await tx.run(_FORGET)

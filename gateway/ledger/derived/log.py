@@ -1,0 +1,136 @@
+"""The log of events as consumers read it, in order, and how far each of them is.
+
+A sequence number is the order of commits on either database, so what comes after a position is never older than it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+from sqlalchemy import bindparam, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from gateway.ledger.queries import head
+from gateway.ledger.schema import events, outbox, progress, submissions
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.vocabulary import Reason, State
+
+ALL_BOARDS: Final = ""
+"""The board under which the position of a consumer is kept that reads the log of all boards."""
+
+_e, _s, _p = events.c, submissions.c, progress.c
+
+_AFTER = Query(
+    select(
+        _e.seq,
+        _e.submission_id,
+        _e.board,
+        _e.player,
+        _e.from_state,
+        _e.to_state,
+        _e.reason,
+        _e.at_ms,
+        _s.score,
+        _s.achieved_at_ms,
+        _s.seq,
+        _s.stats,
+    )
+    .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
+    .where(_e.seq > bindparam("after"))
+    .order_by(_e.seq)
+    .limit(bindparam("count"))
+)
+_PLAYERS = Query(
+    select(_s.seq, _s.board, _s.player)
+    .where(_s.seq > bindparam("after"))
+    .order_by(_s.seq)
+    .limit(bindparam("count"))
+)
+_POSITION = Query(select(_p.seq).where(_p.consumer == bindparam("consumer"), _p.board == bindparam("board")))
+_put = insert(progress)
+_PUT_POSITION = Query(
+    _put.on_conflict_do_update(index_elements=["consumer", "board"], set_={"seq": _put.excluded.seq})
+)
+_UNSHOWN = Query(select(func.min(outbox.c.seq)).where(outbox.c.kind == "project"))
+
+
+class LoggedEvent(NamedTuple):
+    """An event of the log with what it was about; times are Unix milliseconds."""
+
+    seq: int
+    submission_id: str
+    board: str
+    player: str
+    from_state: State
+    to_state: State
+    reason: Reason
+    at_ms: int
+    score: int
+    achieved_at_ms: int
+    received_seq: int
+    stats: Mapping[str, int]
+
+    @property
+    def difference(self) -> int:
+        """1 if the submission counts from now on, -1 if it does no more, 0 if that is as it was."""
+        return (self.to_state is State.PROMOTED) - (self.from_state is State.PROMOTED)
+
+
+def events_after(seq: int, *, count: int) -> Operation[list[LoggedEvent]]:
+    """Events of all boards after a sequence number, oldest first."""
+
+    async def work(tx: Transaction) -> list[LoggedEvent]:
+        return [_event(row) for row in await tx.rows(_AFTER, after=seq, count=count)]
+
+    return work
+
+
+def players_after(seq: int, *, count: int) -> Operation[list[tuple[int, str, str]]]:
+    """(sequence number, board, player) of the submissions of all boards after a sequence number."""
+
+    async def work(tx: Transaction) -> list[tuple[int, str, str]]:
+        return [(row[0], row[1], row[2]) for row in await tx.rows(_PLAYERS, after=seq, count=count)]
+
+    return work
+
+
+def position(consumer: str, board: str = ALL_BOARDS) -> Operation[int | None]:
+    """Up to which event a consumer has done everything; None for one that never began."""
+
+    async def work(tx: Transaction) -> int | None:
+        rows = await tx.rows(_POSITION, consumer=consumer, board=board)
+        return int(rows[0][0]) if rows else None
+
+    return work
+
+
+def move(consumer: str, seq: int, board: str = ALL_BOARDS) -> Operation[None]:
+    """Writes down how far a consumer is."""
+
+    async def work(tx: Transaction) -> None:
+        await tx.run(_PUT_POSITION, consumer=consumer, board=board, seq=seq)
+
+    return work
+
+
+def shown() -> Operation[int]:
+    """Up to which event the index was told of everything."""
+
+    async def work(tx: Transaction) -> int:
+        [[unshown]] = await tx.rows(_UNSHOWN)
+        newest = await head()(tx)
+        return newest if unshown is None else min(newest, int(unshown) - 1)
+
+    return work
+
+
+def _event(row: Row) -> LoggedEvent:
+    seq, submission_id, board, player, was, now, why, *facts, stats = row
+    found: Any = (
+        *(seq, submission_id, board, player, State(was), State(now), Reason(why)),
+        *facts,
+        orjson.loads(stats),
+    )
+    return LoggedEvent(*found)

@@ -1,0 +1,139 @@
+"""Top-ten achievements: recorded from what the boards show, and the same when folded from the log alone."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from gateway.boards import keys
+from gateway.derived.achievements import FIRST, reached_by_log
+from gateway.ledger.derived.achievements import achievements_of
+from policies.vocabulary import State
+from tests.support.derived import catch_up
+
+STEPS = 45
+
+
+def recorded(stage) -> set[tuple[Any, ...]]:
+    columns = '"window", player, rank, submission_id, seq, at_ms'
+    return set(stage.rows(f"SELECT {columns} FROM achievements"))
+
+
+async def by_log(stage) -> set[tuple[Any, ...]]:
+    return {tuple(each[1:]) async for each in reached_by_log(stage.ledger, stage.board.policy)}
+
+
+async def test_the_first_ten_of_each_window_are_recorded_once(stage):
+    """The eleventh is not; who comes in later is, with the rank they came in with, behind their equals; who falls out stays recorded."""
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    for number in range(11):
+        await stage.score(f"p{number}", 100 - number)
+    await stage.score("late", 95)
+    await stage.score("late", 1000)
+    await catch_up(derivations)
+    ranks = {player: rank for window, player, rank, *_ in recorded(stage) if window == "alltime"}
+    assert {f"p{number}": number + 1 for number in range(FIRST)} | {"late": 7} == ranks
+    assert 22 == len(recorded(stage))
+
+
+async def test_an_achievement_bears_the_event_it_was_reached_with(stage):
+    """Its time is that of the decision, not of whoever looked."""
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    submission = await stage.score("ada", 5)
+    stage.clock.shift(500)
+    await catch_up(derivations)
+    [event] = stage.rows("SELECT seq, at_ms FROM events WHERE to_state = 'promoted'")
+    [found, _] = await stage.ledger.read(achievements_of("ada", before=2**53, after="", count=9))
+    assert (submission, *event) == (found.submission_id, found.seq, found.at_ms)
+
+
+async def test_who_falls_makes_room_for_the_eleventh_and_no_other(stage):
+    """A standing among the first that gets worse brings in who was behind them; the next one is eleventh."""
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("p0", 1)
+    high = await stage.score("p0", 100)
+    for number in range(1, FIRST + 1):
+        await stage.score(f"p{number}", 100 - number)
+    await stage.decide(high, State.REVOKED)
+    await stage.score("new", 50)
+    await catch_up(derivations)
+    assert {f"p{number}" for number in range(FIRST)} == {player for _, player, *_ in recorded(stage)}
+    assert await by_log(stage) == recorded(stage)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"windows": ["alltime", "daily"]},
+        {"windows": ["alltime"], "order": "ascending"},
+        {"windows": ["alltime", "daily"], "operator": "latest"},
+        {"windows": ["alltime"], "operator": "sum"},
+        {"windows": ["alltime"], "operator": "count"},
+        {"windows": ["alltime", "daily"], "tie_break": "composite", "tie_resolution_ms": 60_000},
+    ],
+    ids=["best", "ascending", "latest", "sum", "count", "composite"],
+)
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_what_the_stream_gives_is_what_the_log_gives(stage, policy, seed):
+    """Scores, bans and pardons in any order, ties, stewards that die with entries, a stream that is lost in between."""
+    rng = random.Random(seed)
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    known: dict[str, str] = {}
+    for _ in range(STEPS):
+        chance = rng.random()
+        if chance < 0.75 or not known:
+            submission = await stage.score(f"p{rng.randrange(16)}", rng.randrange(20))
+            known[submission] = "promoted"
+        else:
+            submission = rng.choice(sorted(known))
+            state = State.REVOKED if known[submission] == "promoted" else State.PROMOTED
+            await stage.decide(submission, state)
+            known[submission] = state.value
+        if rng.random() < 0.15:
+            await _die_with_entries(stage)
+        if rng.random() < 0.3:
+            await catch_up(derivations)
+        if rng.random() < 0.03:
+            stage.redis.delete(keys.changes("tiny"))
+    await catch_up(derivations)
+    assert await by_log(stage) == recorded(stage)
+    assert len(recorded(stage)) >= FIRST
+
+
+async def _die_with_entries(stage) -> None:
+    """A steward is given some entries, and is never heard of again."""
+    dying = stage.derivations().of_changes["achievements"]._groups["tiny"]
+    await dying.take(3, left_ms=600_000)
+
+
+async def test_a_rebuild_adds_what_is_missing_and_changes_nothing(stage):
+    """What was recorded stays as it is, and nobody is told of it again."""
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    for number in range(5):
+        await stage.score(f"p{number}", number)
+    await catch_up(derivations)
+    before = recorded(stage)
+    await derivations.rebuild("achievements")
+    assert await catch_up(derivations)
+    assert before == recorded(stage) == await by_log(stage)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE achievements SET rank = 1", "DELETE FROM achievements"])
+async def test_an_achievement_is_kept_for_ever(stage, statement):
+    """Not even our own code can take one back."""
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    await catch_up(derivations)
+    with closing(sqlite3.connect(stage.settings.ledger_path)) as connection:
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            connection.execute(statement)

@@ -1,0 +1,245 @@
+"""Consumer groups on the stream of changes: every change has its effect once, whoever dies and whatever is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from gateway.boards import keys
+from gateway.boards.change_groups import Mutation
+from gateway.derived.follow import ChangeFollower
+from gateway.ledger.derived import log
+from gateway.settlement import Decision, _decide_all
+from policies.loader import Board
+from policies.vocabulary import Reason, State
+from tests.support.derived import catch_up
+
+STREAM = keys.changes("tiny")
+
+
+class Heard:
+    """A consumer that remembers what it was told."""
+
+    name = "heard"
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int | None, int | None]] = []
+        self.recovered: list[int] = []
+        self.is_dead = False
+
+    async def take(self, board: Board, mutations: Sequence[Mutation]) -> None:
+        if self.is_dead:
+            raise ConnectionError("died before its effect")
+        self.told += [(each.player, each.score, each.rank) for each in mutations if each.window == "alltime"]
+
+    async def recover(self, board: Board, since: int) -> None:
+        self.recovered.append(since)
+
+
+def follower(stage, consumer: Heard, *, steward: str = "one", left_ms: int = 0) -> ChangeFollower:
+    boards = {"tiny": stage.board}
+    options = {"steward": steward, "clock": stage.clock, "left_ms": left_ms}
+    return ChangeFollower(stage.ledger, stage.index.client, boards, consumer, **options)
+
+
+def pending(stage, group: str = "heard") -> int:
+    return stage.redis.xpending(STREAM, group)["pending"]
+
+
+async def test_a_group_begins_from_the_ledger_and_then_hears_every_change_once(stage):
+    """The first step catches up, those after it take entries and acknowledge them."""
+    await stage.score("before", 1)
+    heard = Heard()
+    one = follower(stage, heard)
+    head = await stage.ledger.read(log.shown())
+    assert 1 == await one.step()
+    assert [head] == heard.recovered
+
+    await stage.score("ada", 5)
+    await stage.score("bob", 7)
+    assert 4 == await one.step()
+    assert [("ada", 5, 1), ("bob", 7, 1)] == heard.told
+    assert (0, 0) == (await one.step(), pending(stage))
+
+
+async def test_two_stewards_share_the_changes(stage):
+    """Each entry goes to one of them."""
+    one, two = Heard(), Heard()
+    ours = [follower(stage, one, left_ms=60_000), follower(stage, two, steward="two", left_ms=60_000)]
+    for each in ours:
+        await each.step()
+    for number in range(20):
+        await stage.score(f"p{number}", number)
+    while sum(await asyncio.gather(*(each.step() for each in ours))):
+        pass
+    assert sorted((f"p{n}", n) for n in range(20)) == sorted(each[:2] for each in one.told + two.told)
+
+
+async def test_what_a_consumer_that_died_left_is_taken_over(stage):
+    """It read an entry and had no effect: another has it, after the time that it may lie."""
+    dead, alive = Heard(), Heard()
+    left, taking = follower(stage, dead), follower(stage, alive, steward="two")
+    await left.step()
+    await stage.score("ada", 5)
+    dead.is_dead = True
+    with pytest.raises(ConnectionError):
+        await left.step()
+    assert 2 == pending(stage)
+
+    await taking.step()
+    assert [("ada", 5, 1)] == alive.told
+    assert 0 == pending(stage)
+
+
+async def test_what_is_not_left_long_enough_stays_with_its_consumer(stage):
+    """A slow consumer keeps its entries while their time lasts."""
+    dead, alive = Heard(), Heard()
+    left, waiting = follower(stage, dead), follower(stage, alive, steward="two", left_ms=600_000)
+    await left.step()
+    await stage.score("ada", 5)
+    dead.is_dead = True
+    with pytest.raises(ConnectionError):
+        await left.step()
+    await waiting.step()
+    assert [] == alive.told
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        pytest.param(lambda redis: redis.flushall(), id="emptied"),
+        pytest.param(lambda redis: redis.delete(STREAM), id="stream-deleted"),
+        pytest.param(lambda redis: redis.xgroup_destroy(STREAM, "heard"), id="group-destroyed"),
+        pytest.param(lambda redis: redis.xtrim(STREAM, maxlen=1, approximate=False), id="trimmed"),
+    ],
+)
+async def test_a_loss_is_noticed_and_caught_up_from_the_ledger(stage, lose):
+    """From the event up to which everything had its effect; afterwards the group goes on as before."""
+    heard = Heard()
+    one = follower(stage, heard)
+    await one.step()
+    await stage.score("ada", 5)
+    await one.step()
+    await one.step()  # finds nothing more, and notes it
+    known = await stage.ledger.read(log.position("heard", "tiny"))
+    assert await stage.ledger.read(log.shown()) == known
+
+    await stage.score("bob", 7)
+    await stage.score("cy", 8)
+    lose(stage.redis)
+    heard.recovered.clear()
+    heard.told.clear()
+    await one.step()
+    assert ([known], []) == (heard.recovered, heard.told)
+
+    await stage.score("dee", 9)
+    await one.step()
+    assert ["dee"] == [each[0] for each in heard.told]
+    assert [known] == heard.recovered
+
+
+async def test_entries_that_were_trimmed_before_they_were_acknowledged_are_a_loss(stage):
+    """The group was given them, their consumer died, and there is nothing left to give to another."""
+    heard = Heard()
+    one = follower(stage, heard)
+    await one.step()
+    await stage.score("ada", 5)
+    heard.is_dead = True
+    with pytest.raises(ConnectionError):
+        await one.step()
+    heard.is_dead = False
+    heard.recovered.clear()
+    stage.redis.xtrim(STREAM, maxlen=0, approximate=False)
+    while await one.step():
+        pass
+    assert 1 == len(heard.recovered)
+
+
+async def test_trimming_what_everybody_had_is_no_loss(stage):
+    """The stream is bounded: what is trimmed in the course of things was read long before."""
+    heard = Heard()
+    one = follower(stage, heard)
+    await one.step()
+    heard.recovered.clear()
+    for number in range(5):
+        await stage.score(f"p{number}", number)
+        await one.step()
+        stage.redis.xtrim(STREAM, maxlen=1, approximate=False)
+    assert 5 == len(heard.told)
+    assert [] == heard.recovered
+
+
+async def test_a_loss_stays_noticed_until_it_is_made_good(stage):
+    """Who notices and dies over the catching up leaves it to the next."""
+    heard = Heard()
+    one = follower(stage, heard)
+
+    async def dies(_board: Board, _since: int) -> None:
+        raise ConnectionError
+
+    heard.recover = dies  # type: ignore[method-assign]
+    with pytest.raises(ConnectionError):
+        await one.step()
+    again = Heard()
+    await follower(stage, again, steward="two").step()
+    assert 1 == len(again.recovered)
+
+
+async def test_entries_that_nobody_of_ours_wrote_are_passed_over(stage):
+    """They say nothing, and are acknowledged, or they would come for ever."""
+    heard = Heard()
+    one = follower(stage, heard)
+    await one.step()
+    stage.redis.xadd(STREAM, {"seq": "none", "window": "alltime"})
+    await one.step()
+    assert ([], 0) == (heard.told, pending(stage))
+
+
+async def test_a_position_is_not_noted_past_what_the_index_does_not_show_yet(stage):
+    """A decision whose projection is still to come is behind no position: a loss in between would lose it."""
+    heard = Heard()
+    one = follower(stage, heard)
+    await one.step()
+    await stage.score("ada", 5)
+    waits = await stage.receive("bob", 7)
+    await stage.ledger.write(_decided_only(stage, waits))
+    while await one.step():
+        pass
+    unshown = stage.rows("SELECT min(seq) FROM outbox WHERE kind = 'project'")[0][0]
+    assert unshown - 1 == await stage.ledger.read(log.position("heard", "tiny"))
+
+
+def _decided_only(stage, submission_id: str):
+    """The decision without what follows its commit."""
+    decision = Decision(
+        submission_id, State.PROMOTED, "replay", Reason.VERIFIED, stage.clock(), frozenset(State)
+    )
+    return _decide_all(stage.board, [decision])
+
+
+async def test_consumers_that_left_nothing_are_forgotten_and_no_others(stage):
+    """Every steward that starts is a new consumer; one that holds entries stays until they were taken over."""
+    empty, holding = follower(stage, Heard(), steward="empty"), Heard()
+    await empty.step()
+    await empty.step()
+    await stage.score("ada", 5)
+    holding.is_dead = True
+    with pytest.raises(ConnectionError):
+        await follower(stage, holding, steward="holding").step()
+    await asyncio.sleep(0.01)  # so long they are silent
+    newest = follower(stage, Heard(), steward="new")._groups["tiny"]
+    assert () == (await newest.take(9, left_ms=600_000, gone_ms=5)).ids
+    assert {"holding", "new"} == {each["name"] for each in stage.redis.xinfo_consumers(STREAM, "heard")}
+
+
+async def test_the_log_has_its_effect_once_whoever_follows_it(stage):
+    """Several stewards at once, and again after a crash between reading and writing: every event counts once."""
+    for number in range(12):
+        await stage.score(f"p{number % 3}", number)
+    several = [stage.derivations() for _ in range(3)]
+    await asyncio.gather(*(catch_up(each) for each in several))
+    await stage.score("late", 1)
+    await asyncio.gather(*(catch_up(each) for each in several))
+    assert [("tiny", 13, 13)] == stage.rows("SELECT board, attempts, promoted FROM board_counts")

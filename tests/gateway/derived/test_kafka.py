@@ -1,0 +1,80 @@
+"""The export to Kafka, against the library's own mock brokers: every change arrives, and in order for each player."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from gateway.boards.change_groups import Mutation
+from gateway.derived.follow import ChangeFollower
+from gateway.derived.kafka import ExportFailed, KafkaExport
+from gateway.settings import Settings
+from policies.errors import SettingsError
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def brokers() -> Any:
+    """Two mock brokers, which live as long as the client that made them."""
+    owner = Producer({"test.mock.num.brokers": 2, "bootstrap.servers": "ignored"})
+    found = owner.list_topics(timeout=PATIENCE_S).brokers.values()
+    yield ",".join(f"{each.host}:{each.port}" for each in found)
+    owner.flush(0)
+
+
+def arrived(brokers: str, count: int) -> list[tuple[str, dict[str, Any]]]:
+    consumer = Consumer(
+        {"bootstrap.servers": brokers, "group.id": "reader", "auto.offset.reset": "earliest"}
+        | {"isolation.level": "read_uncommitted", "enable.auto.commit": False}
+    )
+    consumer.subscribe(["scoregate.standings"])
+    found = []
+    while len(found) < count:
+        some = [each for each in consumer.consume(count, timeout=PATIENCE_S) if each.error() is None]
+        found += [(each.key().decode(), json.loads(each.value())) for each in some]
+    consumer.close()
+    return found
+
+
+def export(stage, brokers: str, **options: Any) -> KafkaExport:
+    settings = Settings(**stage.settings.model_dump() | {"kafka_servers": brokers})
+    return KafkaExport(settings, stage.ledger, clock=stage.clock, **options)
+
+
+async def test_changes_arrive_with_what_tells_them_apart(stage, brokers):
+    """Keyed by board and player; a steward that died before it acknowledged sends the same again, and `seq` tells."""
+    consumer = export(stage, brokers)
+    boards = {"tiny": stage.board}
+    options = {"steward": "one", "clock": stage.clock, "left_ms": 0}
+    follower = ChangeFollower(stage.ledger, stage.index.client, boards, consumer, **options)
+    await follower.step()
+    for score in (1, 2, 3):
+        await stage.score("ada", score)
+    taken = await follower._groups["tiny"].take(100, left_ms=0)
+    await consumer.take(stage.board, taken.mutations)  # and dies
+    assert 6 == await follower.step()
+
+    found = arrived(brokers, 12)
+    assert {"tiny/ada"} == {key for key, _ in found}
+    scores = [(each["window"], each["seq"], each["score"]) for _, each in found]
+    assert [1, 2, 3] == [score for _, _, score in sorted({each for each in scores if each[0] == "alltime"})]
+    alltime = [each["score"] for _, each in found if each["window"] == "alltime"]
+    assert [1, 2, 3, 1, 2, 3] == alltime
+
+
+async def test_what_the_brokers_do_not_take_is_not_acknowledged(stage):
+    """It fails in the time that it has, and comes again."""
+    consumer = export(stage, "127.0.0.1:1", **{"delivery.timeout.ms": 300, "log_level": 0})
+    change = Mutation(1, 1, "alltime", "ada", "Ada", "run-1", 5, 1, None, None)
+    with pytest.raises(ExportFailed, match="1 of 1 records"):
+        await consumer.take(stage.board, [change])
+
+
+def test_what_cannot_be_meant_is_said_at_the_start(stage):
+    """An option that the library refuses is an error of the settings."""
+    with pytest.raises(SettingsError, match="SCOREGATE_KAFKA_SERVERS"):
+        export(stage, "127.0.0.1:1", **{"no.such.option": 1})

@@ -1,0 +1,75 @@
+"""Statistics of a board: exact counts, and an estimate of its players that survives the loss of Redis."""
+
+from __future__ import annotations
+
+from gateway.boards.distinct import STANDARD_ERROR, DistinctPlayers
+from gateway.ledger.derived.counts import counts_of
+from policies.vocabulary import State
+from tests.support.derived import catch_up
+
+
+async def test_counts_are_those_of_the_ledger(stage):
+    """Attempts never go down; what counts goes up and down with every decision."""
+    kept = await stage.score("ada", 5)
+    taken = await stage.score("bob", 6)
+    await stage.decide(await stage.receive("cy", 7), State.REJECTED)
+    await stage.receive("dee", 8)
+    await stage.decide(taken, State.REVOKED)
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    assert (4, 1) == await stage.ledger.read(counts_of("tiny"))
+
+    await stage.decide(taken)
+    await stage.decide(kept, State.REVOKED)
+    await catch_up(derivations)
+    counted = await stage.ledger.read(counts_of("tiny"))
+    assert (4, 1) == counted
+
+    await derivations.rebuild("statistics")
+    await catch_up(derivations)
+    assert counted == await stage.ledger.read(counts_of("tiny"))
+    assert (0, 0) == await stage.ledger.read(counts_of("nothing"))
+
+
+async def test_players_are_counted_anew_when_redis_was_emptied(stage):
+    """By the steward's look, and by the next event if that is first: no count ever begins in the middle."""
+    derivations = stage.derivations()
+    players = DistinctPlayers(stage.index.client, "tiny")
+    for number in range(8):
+        await stage.receive(f"p{number % 5}", number)
+    await catch_up(derivations)
+    assert 5 == await players.count()
+
+    stage.redis.flushall()
+    assert None is await players.count()
+    assert 1 == await derivations.repair()
+    assert (5, 0) == (await players.count(), await derivations.repair())
+
+    stage.redis.flushall()
+    await stage.receive("new", 1)
+    await catch_up(derivations)
+    assert 6 == await players.count()
+
+
+async def test_the_estimate_is_within_its_error(stage):
+    """Twenty thousand players, each seen twice: within four standard errors."""
+    players = DistinctPlayers(stage.index.client, "tiny")
+    await players.anew().put()
+    names = [f"player-{number}" for number in range(20_000)]
+    for _ in range(2):
+        for at in range(0, len(names), 2_000):
+            assert await players.add(names[at : at + 2_000])
+    assert abs(await players.count() - len(names)) < 4 * STANDARD_ERROR * len(names)
+
+
+async def test_two_recounts_at_once_lose_nobody(stage):
+    """What one has counted stays when the other puts its own."""
+    players = DistinctPlayers(stage.index.client, "tiny")
+    slow, fast = players.anew(), players.anew()
+    await slow.add(["ada"])
+    await fast.add(["ada", "bob"])
+    await fast.put()
+    await players.add(["cy"])
+    await slow.put()
+    assert 3 == await players.count()
+    assert [] == stage.redis.keys("*built*")

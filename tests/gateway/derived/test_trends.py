@@ -1,0 +1,97 @@
+"""Trending now: who played and who improved most, within a stated error, of a sliding time."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from gateway.derived.sketch import Sketch
+from gateway.derived.trends import Span, TrendKind, trend_of
+from policies.vocabulary import State
+from tests.support.derived import catch_up
+
+
+async def leaders(stage, kind: TrendKind, span: Span = Span.HOUR) -> list[tuple[str, int]]:
+    """Players with their weights, where those are exact."""
+    found = await trend_of(stage.ledger, "tiny", kind, span, now_ms=stage.clock(), count=10)
+    assert all(each.at_least == each.at_most for each in found.leaders)
+    return [(each.item, each.at_most) for each in found.leaders]
+
+
+async def test_most_played_counts_every_submission(stage):
+    """Whatever became of it."""
+    for player, times in (("ada", 3), ("bob", 5), ("cy", 1)):
+        for _ in range(times):
+            await stage.receive(player)
+    await catch_up(stage.derivations())
+    assert [("bob", 5), ("ada", 3), ("cy", 1)] == await leaders(stage, TrendKind.PLAYED)
+
+
+@pytest.mark.parametrize(
+    ("policy", "sign"), [({}, 1), ({"order": "ascending"}, -1)], ids=["descending", "ascending"]
+)
+async def test_most_improved_is_what_was_gained_on_ones_best(stage, policy, sign):
+    """Not what a first score is worth, nor a worse one, nor one that is let count again."""
+    base = 500_000
+    for player, scores in (("bob", (400_000, 400_001)), ("cy", (7,)), ("ada", (0, 10, 5, 30))):
+        for score in scores:
+            last = await stage.score(player, base + sign * score)
+    await stage.decide(last, State.REVOKED)
+    await stage.decide(last)
+    await catch_up(stage.derivations())
+    assert [("ada", 30), ("bob", 1)] == await leaders(stage, TrendKind.IMPROVED)
+
+
+async def test_what_is_longer_ago_than_the_span_counts_no_more(stage):
+    """An hour by slots of five minutes, a day by those of an hour; what is older than both is forgotten."""
+    derivations = stage.derivations()
+    await stage.receive("ada")
+    await catch_up(derivations)
+    stage.clock.shift(3900)
+    await stage.receive("bob")
+    await catch_up(derivations)
+    assert [("bob", 1)] == await leaders(stage, TrendKind.PLAYED)
+    assert [("ada", 1), ("bob", 1)] == await leaders(stage, TrendKind.PLAYED, Span.DAY)
+
+    stage.clock.shift(3 * 86_400)
+    await stage.receive("cy")
+    await catch_up(derivations)
+    assert [("cy", 1)] == await leaders(stage, TrendKind.PLAYED, Span.DAY)
+    assert [(2,)] == stage.rows("SELECT count(*) FROM trend_slots")
+
+
+async def test_a_rebuild_gives_the_same(stage):
+    """Folded again from the log, with the slices cut otherwise."""
+    rng = random.Random(7)
+    derivations = stage.derivations()
+    for _ in range(40):
+        await stage.score(f"p{rng.randrange(6)}", rng.randrange(1000))
+        if rng.random() < 0.3:
+            await catch_up(derivations)
+    await catch_up(derivations)
+    before = {(kind, span): await leaders(stage, kind, span) for kind in TrendKind for span in Span}
+    await derivations.rebuild("trends")
+    assert [] == await leaders(stage, TrendKind.PLAYED)
+    await catch_up(derivations)
+    assert before == {(kind, span): await leaders(stage, kind, span) for kind in TrendKind for span in Span}
+
+
+def test_a_sketch_states_its_error_and_keeps_to_it():
+    """A heavy-tailed stream over many more players than it has room for, in slots that are merged."""
+    rng = random.Random(3)
+    truth: Counter[str] = Counter()
+    slots = []
+    for _ in range(4):
+        slot = Sketch()
+        part = Counter(f"p{int(rng.paretovariate(0.9))}" for _ in range(20_000))
+        slot.add_all(part)
+        truth += part
+        slots.append(slot.stored())
+    merged = Sketch.merged(slots)
+    assert (truth.total(), True) == (merged.total, 0 < merged.error < merged.total / 250)
+    found = {each.item: each for each in merged.first(10_000)}
+    for each in found.values():
+        assert each.at_least <= truth[each.item] <= each.at_most <= each.at_least + merged.error
+    assert {each for each, weight in truth.items() if weight > merged.error} <= found.keys()

@@ -1,0 +1,320 @@
+"""Webhooks: what is told, signed by the standard, at least once, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gateway.derived.webhooks.sender import (
+    DEAD_KEPT_MS,
+    DELIVERED_KEPT_MS,
+    LONGEST_PAUSE_MS,
+    PRUNE_MS,
+    pause_ms,
+)
+from gateway.ledger import webhooks
+from gateway.ledger.webhooks import DeliveryState
+from gateway.settings import Settings
+from policies.vocabulary import State
+from tests.gateway.derived.conftest import SECRET
+from tests.support.derived import catch_up
+from tests.support.receiver import Receiver, receiving
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving(SECRET) as running:
+        yield running
+
+
+def changed(settings: Settings, **changes: object) -> Settings:
+    return Settings(**settings.model_dump() | changes)
+
+
+async def deliver(derivations) -> None:
+    """Derives what there is, and delivers what is due."""
+    await catch_up(derivations)
+    await derivations.sender.step()
+    await derivations.sender.idle()
+
+
+async def hook(stage, webhook_id: str):
+    [found] = [
+        each for each in await stage.ledger.read(webhooks.all_webhooks) if each.webhook_id == webhook_id
+    ]
+    return found
+
+
+async def test_a_promotion_is_told_signed_and_once(stage, receiver):
+    """Decision, standings, ranks and achievements of every window, each verified by the standard's own library."""
+    await stage.webhook(receiver.url)
+    derivations = stage.derivations()
+    await deliver(derivations)
+    submission = await stage.score("ada", 5)
+    await deliver(derivations)
+    await deliver(stage.derivations())
+
+    assert {"submission.decided": 1} | dict.fromkeys(
+        ("standing.changed", "rank.changed", "achievement.reached"), 2
+    ) == {each: receiver.types().count(each) for each in receiver.types()}
+    assert all(each.is_signed for each in receiver.received)
+    assert len(receiver.received) == len({each.id for each in receiver.received})
+    [standing] = [
+        each.data
+        for each in receiver.received
+        if each.type == "standing.changed" and each.data["window"] == "alltime"
+    ]
+    assert standing | {"seq": 0} == {
+        "board": "tiny",
+        "window": "alltime",
+        "player": "ada",
+        "name": "ada",
+        "score": 5,
+        "rank": 1,
+        "was_score": None,
+        "was_rank": None,
+        "submission": submission,
+        "seq": 0,
+    }
+
+
+async def test_an_endpoint_is_told_what_it_asked_for(stage):
+    """By type and by board."""
+    decided = await stage.webhook(types=("submission.decided",))
+    elsewhere = await stage.webhook(boards=("other",))
+    ranks = await stage.webhook(boards=("tiny", "other"), types=("rank.changed",))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    await stage.score("ada", 6)
+    await stage.decide(await stage.receive("bob", 1), State.REJECTED)
+    await catch_up(derivations)
+    assert ["submission.decided"] * 3 == [each.type for each in await stage.queued(decided)]
+    assert [] == await stage.queued(elsewhere)
+    assert ["rank.changed"] * 2 == [each.type for each in await stage.queued(ranks)]  # of two windows, once
+
+
+async def test_a_player_is_told_no_more_of_a_reason_than_the_player_is(stage):
+    """The evidence stays with the moderators; the class of the reason is what the player's own client gets."""
+    endpoint = await stage.webhook(types=("submission.decided",))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    await catch_up(derivations)
+    [told] = await stage.queued(endpoint)
+    assert b'"reason":"none"' in told.body
+
+
+async def test_a_failure_is_tried_again_later_with_the_same_id(stage, receiver):
+    """With pauses that grow, and a fresh timestamp, so that the signature is good each time."""
+    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    receiver.status = 500
+    for tries in (1, 2, 3):
+        await deliver(derivations)
+        await deliver(derivations)  # not due yet
+        [waiting] = await stage.queued(endpoint)
+        assert (tries, "500") == (waiting.tries, waiting.outcome)
+        pause = waiting.due_at_ms - stage.clock()
+        assert 4 ** (tries - 1) * 1_500 < pause <= 4 ** (tries - 1) * 5_000
+        stage.clock.shift(pause / 1000 + 1)
+    assert 3 == (await hook(stage, endpoint.webhook_id)).failures
+    assert 1 == len({each.id for each in receiver.received})
+
+    receiver.status = 204
+    await deliver(derivations)
+    [done] = await stage.queued(endpoint, DeliveryState.DELIVERED)
+    assert (4, "204", 0) == (done.tries, done.outcome, (await hook(stage, endpoint.webhook_id)).failures)
+
+
+async def test_what_was_tried_often_enough_is_dead_and_can_be_tried_again(stage, receiver):
+    """It stays to be seen, with what was answered last."""
+    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations(changed(stage.settings, webhook_attempts=2))
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    receiver.status = 404
+    for _ in range(3):
+        await deliver(derivations)
+        stage.clock.shift(30)
+    [dead] = await stage.queued(endpoint, DeliveryState.DEAD)
+    assert (2, 2, "404") == (len(receiver.received), dead.tries, dead.outcome)
+
+    receiver.status = 200
+    assert 1 == await stage.ledger.write(webhooks.retry_dead(endpoint.webhook_id, now_ms=stage.clock()))
+    await deliver(derivations)
+    assert 1 == len(await stage.queued(endpoint, DeliveryState.DELIVERED))
+
+
+@pytest.mark.parametrize(
+    ("status", "settings_of"), [(410, {}), (500, {"webhook_disable_after": 1})], ids=["gone", "failing"]
+)
+async def test_an_endpoint_that_is_gone_or_fails_on_and_on_is_disabled(stage, receiver, status, settings_of):
+    """Nothing is queued for it any more, until it is enabled again; then what was left is delivered."""
+    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations(changed(stage.settings, **settings_of))
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    receiver.status = status
+    await deliver(derivations)
+    assert (await hook(stage, endpoint.webhook_id)).disabled_at_ms is not None
+
+    await stage.score("bob", 6)
+    stage.clock.shift(3600)
+    await deliver(derivations)
+    assert 1 == len(receiver.received)
+
+    receiver.status = 200
+    assert await stage.ledger.write(webhooks.enable_webhook(endpoint.webhook_id))
+    await deliver(derivations)
+    assert ["ada"] * 2 == [each.data["player"] for each in receiver.received]
+
+
+@pytest.mark.parametrize(
+    ("status", "header", "least_s", "most_s"),
+    [(429, "600", 600, 600), (503, "99999999", 86_400, 86_400), (503, "soon", 2, 5), (404, "600", 2, 5)],
+)
+async def test_an_endpoint_that_asks_to_be_left_alone_is(stage, receiver, status, header, least_s, most_s):
+    """Retry-After is honoured where it means something, up to a day."""
+    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    receiver.status, receiver.headers = status, {"Retry-After": header}
+    before_ms = stage.clock()
+    await deliver(derivations)
+    [waiting] = await stage.queued(endpoint)
+    assert least_s * 1000 <= waiting.due_at_ms - before_ms <= most_s * 1000 + (stage.clock() - before_ms)
+
+
+async def test_no_redirect_is_followed(stage, receiver):
+    """It would lead past every check of where webhooks may go."""
+    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    receiver.status, receiver.headers = 307, {"Location": receiver.url}
+    await deliver(derivations)
+    [waiting] = await stage.queued(endpoint)
+    assert (1, "307") == (len(receiver.received), waiting.outcome)
+
+
+async def test_an_endpoint_that_does_not_answer_holds_up_no_other(stage, receiver):
+    """Each has its own task, and its attempts end by the time-out."""
+    stuck = await stage.webhook(receiver.url, types=("submission.decided",))
+    async with receiving(SECRET) as other:
+        await stage.webhook(other.url, types=("submission.decided",))
+        derivations = stage.derivations(changed(stage.settings, webhook_timeout_s=0.3))
+        await catch_up(derivations)
+        await stage.score("ada", 5)
+        receiver.held.clear()
+        await deliver(derivations)
+        assert 1 == len(other.received)
+    [waiting] = await stage.queued(stuck)
+    assert "timeout" == waiting.outcome
+
+
+async def test_no_more_go_at_once_than_are_allowed(stage, receiver):
+    """Of many deliveries that are due for one endpoint; in the end all of them arrive."""
+    await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations(changed(stage.settings, webhook_concurrency=3))
+    await catch_up(derivations)
+    for number in range(10):
+        await stage.score(f"p{number}", number)
+    await catch_up(derivations)
+    receiver.held.clear()
+    await derivations.sender.step()
+    await receiver.arrived(3)
+    receiver.held.set()
+    await derivations.sender.idle()
+    assert (10, 3) == (len(receiver.received), receiver.most_at_once)
+
+
+async def test_what_a_steward_that_died_had_in_hand_is_delivered_by_another(stage, receiver):
+    """Once the lease is over; the receiver knows the repetition by its id."""
+    await stage.webhook(receiver.url, types=("submission.decided",))
+    dies, lives = stage.derivations(), stage.derivations()
+    await catch_up(dies)
+    await stage.score("ada", 5)
+    await catch_up(dies)
+    receiver.held.clear()
+    await dies.sender.step()
+    await receiver.arrived(1)
+    await dies.aclose()
+    receiver.held.set()
+
+    await deliver(lives)
+    assert 1 == len(receiver.received)
+    stage.clock.shift(46)
+    await deliver(lives)
+    assert [True, True] == [each.is_signed for each in receiver.received]
+    assert 1 == len({each.id for each in receiver.received})
+
+
+async def test_two_stewards_deliver_each_once(stage, receiver):
+    """What one has leased the other leaves."""
+    await stage.webhook(receiver.url, types=("submission.decided",))
+    several = [stage.derivations(), stage.derivations()]
+    await catch_up(several[0])
+    for number in range(12):
+        await stage.score(f"p{number}", number)
+    await asyncio.gather(*(deliver(each) for each in several))
+    assert 12 == len(receiver.received) == len({each.id for each in receiver.received})
+
+
+async def test_nothing_is_lost_with_redis_and_nothing_told_twice(stage, receiver):
+    """The stream is gone with what was in it: the standings come from the ledger, without their ranks."""
+    await stage.webhook(receiver.url, types=("standing.changed",))
+    derivations = stage.derivations()
+    await deliver(derivations)
+    await stage.score("ada", 5)
+    await deliver(derivations)
+    await stage.score("bob", 7)
+    stage.redis.flushall()
+    await deliver(derivations)
+    await deliver(derivations)
+    told = [(each.data["player"], each.data["window"], each.data["rank"]) for each in receiver.received]
+    assert [("ada", 1), ("bob", None)] == sorted((p, r) for p, w, r in told if w == "alltime")
+    assert 4 == len(told)
+
+
+async def test_what_was_delivered_is_forgotten_in_time(stage, receiver):
+    """Delivered ones after three days, dead ones after thirty."""
+    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations(changed(stage.settings, webhook_attempts=1))
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    await deliver(derivations)
+    receiver.status = 500
+    await stage.score("bob", 5)
+    await deliver(derivations)
+    left = []
+    for shift_ms in (DELIVERED_KEPT_MS + PRUNE_MS, DEAD_KEPT_MS):
+        stage.clock.shift(shift_ms / 1000)
+        await deliver(derivations)
+        states = (DeliveryState.DELIVERED, DeliveryState.DEAD)
+        left.append([len(await stage.queued(endpoint, each)) for each in states])
+    assert [[0, 1], [0, 0]] == left
+
+
+async def test_removing_an_endpoint_takes_what_it_was_to_be_told(stage):
+    """And removing it again finds nothing."""
+    endpoint = await stage.webhook()
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    await catch_up(derivations)
+    removals = [await stage.ledger.write(webhooks.remove_webhook(endpoint.webhook_id)) for _ in range(2)]
+    assert [True, False] == removals
+    assert [(0,)] == stage.rows("SELECT count(*) FROM deliveries")
+
+
+def test_pauses_grow_to_a_day_and_no_two_are_alike():
+    """By four each time, and chance takes off up to half."""
+    assert [5_000, 20_000, 80_000] == [pause_ms(tries, 0) for tries in (1, 2, 3)]
+    assert [2_500, 10_000] == [pause_ms(tries, 1) for tries in (1, 2)]
+    assert LONGEST_PAUSE_MS == pause_ms(9, 0) == pause_ms(100, 0)
