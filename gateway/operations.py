@@ -1,4 +1,4 @@
-"""What trusted servers ask for, done in one transaction: all of a request's operations, or none.
+"""What trusted servers ask for: all of a request's operations in one transaction or none, or each by itself.
 
 A slot (board, player) converges whatever way its operations arrive. Of what has a version, that counts which is above
 the highest version the slot was emptied at; on a `latest` board the highest alone. Whatever another order would have
@@ -7,10 +7,10 @@ undone is refused as stale. What has no version counts in the order in which it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gateway.failpoints import Point, reach
 from gateway.ledger import operations as stored
@@ -23,10 +23,8 @@ from gateway.settlement import (
     Decided,
     Decision,
     LedgerWrites,
-    Projection,
     decide,
     fold,
-    project,
     receive,
     trusted,
 )
@@ -34,6 +32,12 @@ from policies.errors import ScoregateError, StateConflict
 from policies.loader import Board
 from policies.model import Operator
 from policies.vocabulary import Reason, State
+
+SLICE: Final = 250
+"""Operations that are committed together where each is done by itself: a few hundredths of a second of the ledger."""
+
+Show = Callable[[Sequence[Change]], Awaitable[Any]]
+"""Brings changes that are durable to the index, now or within what the board's policy allows; may fail without harm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +95,72 @@ class _Impossible(Exception):
 
 async def perform(
     ledger: LedgerWrites,
-    index: Projection,
     board: Board,
     request: ServerRequest,
     operations: Sequence[ServerOperation],
+    show: Show,
 ) -> list[Done]:
-    """What became of each operation of a request; durable on return, and in the index unless that is down.
+    """What became of each operation of a request; durable on return. `show` is told the changes.
 
     Raises OperationsRefused, KeyRevoked, NonceReused or LedgerUnavailable, after each of which nothing has changed.
     """
     done, changes = await ledger.write(perform_all(board, request, operations))
     reach(Point.AFTER_SETTLE)
-    if changes:
-        await project(ledger, index, changes)
+    await show(changes)
     return done
+
+
+async def perform_each(
+    ledger: LedgerWrites,
+    board: Board,
+    request: ServerRequest,
+    operations: Sequence[ServerOperation],
+    show: Show,
+) -> list[Done | Refusal]:
+    """What became of each operation, done or refused by itself; durable on return.
+
+    They are committed a slice at a time, so that nobody else's write waits for all of them. `show` is told the changes
+    of each slice. Raises KeyRevoked, NonceReused or LedgerUnavailable: what came before that is done, and is found so
+    when the request is sent again.
+    """
+    outcomes: list[Done | Refusal] = []
+    for first in range(0, len(operations), SLICE):
+        some = operations[first : first + SLICE]
+        told, changes = await ledger.write(_each(board, request, some, first))
+        reach(Point.AFTER_SETTLE)
+        await show(changes)
+        outcomes += told
+    return outcomes
+
+
+def _each(
+    board: Board, request: ServerRequest, operations: Sequence[ServerOperation], first: int
+) -> Operation[tuple[list[Done | Refusal], list[Change]]]:
+    async def work(tx: Transaction) -> tuple[list[Done | Refusal], list[Change]]:
+        await stored.check_request(tx, request)
+        decided: list[Decided] = []
+        outcomes = [
+            await _try(tx, board, request, operation, decided, at=at)
+            for at, operation in enumerate(operations, start=first)
+        ]
+        return outcomes, await fold(tx, board, decided)
+
+    return work
+
+
+async def _try(
+    tx: Transaction,
+    board: Board,
+    request: ServerRequest,
+    operation: ServerOperation,
+    decided: list[Decided],
+    *,
+    at: int,
+) -> Done | Refusal:
+    try:
+        return await _perform(tx, board, request, operation, decided)
+    except _Impossible as impossible:
+        return Refusal(at, impossible.kind, impossible.detail)
 
 
 def perform_all(
@@ -118,10 +174,11 @@ def perform_all(
         decided: list[Decided] = []
         refusals: list[Refusal] = []
         for at, operation in enumerate(operations):
-            try:
-                done.append(await _perform(tx, board, request, operation, decided))
-            except _Impossible as impossible:
-                refusals.append(Refusal(at, impossible.kind, impossible.detail))
+            outcome = await _try(tx, board, request, operation, decided, at=at)
+            if isinstance(outcome, Done):
+                done.append(outcome)
+            else:
+                refusals.append(outcome)
         if refusals:
             raise OperationsRefused(refusals)
         return done, await fold(tx, board, decided)
@@ -138,8 +195,11 @@ async def _perform(
         raise _Impossible(Refused.OTHER_CONTENT, "the operation id was used before, for something else")
     if known:
         return Done(operation, known.revoked, is_new=False)
-    await _take_version(tx, board, operation)
+    slot = await _slot(tx, board, operation)
     revoked = await _targets(tx, board, operation)
+    # Nothing was written until here, and nothing from here on is impossible: a refusal leaves no trace in a transaction
+    # that others share.
+    await _take_version(tx, board, operation, slot)
     decisions = [_revocation(request, operation, each) for each in revoked]
     if operation.new:
         await receive(tx, operation.new)
@@ -158,17 +218,24 @@ async def _perform(
     return Done(operation, tuple(revoked), is_new=True)
 
 
-async def _take_version(tx: Transaction, board: Board, operation: ServerOperation) -> None:
-    """Notes the operation's version, if it has one. Raises _Impossible if a later one has settled the matter."""
-    version = operation.version
-    if version is None:
-        return
+async def _slot(tx: Transaction, board: Board, operation: ServerOperation) -> SlotVersion:
+    """How far the slot is. Raises _Impossible if a later version than the operation's has settled the matter."""
+    if operation.version is None:
+        return SlotVersion()
     slot = await stored.slot_version(tx, board.name, operation.player)
     latest = _settled_at(board, operation, slot)
-    if version <= latest:
+    if operation.version <= latest:
         raise _Impossible(Refused.STALE, f"the slot is at version {latest}")
-    is_removal = operation.new is None
-    await stored.raise_slot_version(tx, board.name, operation.player, slot, version, is_removal=is_removal)
+    return slot
+
+
+async def _take_version(tx: Transaction, board: Board, operation: ServerOperation, slot: SlotVersion) -> None:
+    """Notes the operation's version, if it has one."""
+    version, is_removal = operation.version, operation.new is None
+    if version is not None:
+        await stored.raise_slot_version(
+            tx, board.name, operation.player, slot, version, is_removal=is_removal
+        )
 
 
 def _settled_at(board: Board, operation: ServerOperation, slot: SlotVersion) -> int:
@@ -184,6 +251,8 @@ async def _targets(tx: Transaction, board: Board, operation: ServerOperation) ->
         found = await queries.load_submission(tx, operation.target)
         if found is None or found.player != operation.player:
             raise _Impossible(Refused.CONFLICT, "the player has no such submission on the board")
+        if found.board != board.name or found.state is not State.PROMOTED:
+            raise _Impossible(Refused.CONFLICT, "the submission does not count, so it cannot be taken back")
         return [operation.target]
     if operation.new:
         return []
@@ -203,5 +272,5 @@ def _revocation(request: ServerRequest, operation: ServerOperation, submission_i
 async def _settled(tx: Transaction, board: Board, decision: Decision) -> Decided:
     settled = await decide(tx, board, decision)
     if isinstance(settled, StateConflict):
-        raise _Impossible(Refused.CONFLICT, "the submission does not count, so it cannot be taken back")
+        raise settled  # it was looked at in this very transaction
     return settled

@@ -22,10 +22,8 @@ from tests.support.stores import Store, open_in
 BOARD = board_of(Operator.BEST, Order.DESCENDING)
 
 
-class Nowhere:
-    """An index that shows nothing."""
-
-    async def project(self, changes: Sequence[Change]) -> None: ...
+async def nowhere(changes: Sequence[Change]) -> None:
+    """Shows the changes to nobody."""
 
 
 @pytest.fixture
@@ -37,7 +35,7 @@ async def ledger(store: Store) -> AsyncIterator[Ledger]:
 
 async def request(ledger: Ledger, nonce: str, *operations: ServerOperation) -> list[Done]:
     of_key = ServerRequest(KEY_ID, CREDENTIAL, nonce, digest_of(operations), NOON_MS)
-    return await perform(ledger, Nowhere(), BOARD, of_key, operations)
+    return await perform(ledger, BOARD, of_key, operations, nowhere)
 
 
 async def standing(ledger: Ledger, player: str = "ada") -> set[int | None]:

@@ -1,0 +1,96 @@
+"""A board as a player's friends see it: whom a player follows, and where they and the player stand among each other.
+
+The circle of a player, themself and whom they follow, is a ZSET beside the window, made by one Lua call and kept for
+`CIRCLE_MS`. Its key bears the version of the list, so another list is another circle. The board's stream of changes
+tells what has moved since the circle was last looked at, so each page shows the board of its moment.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from redis.asyncio import Redis
+
+from gateway.boards import keys
+from gateway.boards.index import BoardIndex
+from gateway.boards.scripts import Script, answering
+from gateway.boards.subsets import ListedPlayers, SubsetPage, around_in, read_page
+from gateway.records import FriendList
+from policies.errors import IndexUnavailable
+
+CIRCLE_MS: Final = 10_000
+"""How long a circle is kept, from when it was made: a repair of the board that no stream tells of shows after it."""
+
+KEPT_MS: Final = 60_000
+"""How long a copy of a list is kept: a change whose process died before it could replace the copy shows after it."""
+
+_UNMADE: Final = 0
+
+
+class FriendLists:
+    """Copies of whom players follow. Every method raises IndexUnavailable."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self._keep = Script(client, "keep_friends")
+
+    async def kept(self, player: str) -> FriendList | None:
+        """The copy of a player's list, or None if there is none."""
+        with answering():
+            held: str | None = await self._client.get(keys.friends(player))  # type: ignore[assignment]
+        if not held:
+            return None
+        version, *friends = held.split(" ")
+        if not version.isdecimal():
+            raise IndexUnavailable("the index holds a list of friends that we never wrote")
+        return FriendList(player, int(version), tuple(friends))
+
+    async def keep(self, friends: FriendList) -> None:
+        """Keeps a copy of a list, unless a newer one is kept."""
+        value = " ".join((str(friends.version), *friends.friends))
+        await self._keep([keys.friends(friends.player)], [friends.version, value, KEPT_MS])
+
+
+class Circles:
+    """One board among friends. Every method raises IndexUnavailable."""
+
+    def __init__(self, index: BoardIndex) -> None:
+        self._index = index
+        client = index.client
+        self._circle = Script(client, "circle")
+
+    async def page(self, window: str, friends: FriendList, first: int, count: int) -> SubsetPage:
+        """`count` entries of a window from 0-based rank `first` among the player and whom they follow."""
+        if len(self._index.shards) > 1:
+            found = await self._listed(window, friends)
+            return SubsetPage(found.total, found.entries[first : first + count])
+        answer = await self._read(window, friends, ["", first, first + count - 1])
+        return read_page(self._index, window, answer)
+
+    async def around(self, window: str, friends: FriendList, player: str, radius: int) -> SubsetPage | None:
+        """One of them with `radius` neighbours among them on each side; None for who is no friend, or does not stand."""
+        if len(self._index.shards) > 1:
+            return around_in(await self._listed(window, friends), player, radius)
+        answer = await self._read(window, friends, [player, 0, radius])
+        return read_page(self._index, window, answer) if answer else None
+
+    async def _listed(self, window: str, friends: FriendList) -> SubsetPage:
+        """All of them, from the shards that they are in: a circle is kept beside one window, and here are several."""
+        players = dict.fromkeys((friends.player, *friends.friends))
+        return await ListedPlayers(self._index).entries(window, list(players))
+
+    async def _read(self, window: str, friends: FriendList, which: list[Any]) -> Any:
+        board, whose = self._index.board, (friends.player, friends.version, window)
+        asked = [
+            keys.circle(board, *whose),
+            keys.circle_members(board, *whose),
+            self._index.window_key(window),
+            keys.members(board, window),
+            keys.names(board),
+            keys.changes(board),
+        ]
+        arguments = [*which, window, CIRCLE_MS]
+        answer = await self._circle(asked, arguments)
+        if answer == _UNMADE:
+            answer = await self._circle(asked, [*arguments, friends.player, *friends.friends])
+        return answer

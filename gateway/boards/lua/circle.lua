@@ -1,0 +1,88 @@
+-- A page of a player and whom they follow, by rank among them; the circle is kept for a while, and kept up to date.
+-- include: _subset
+-- KEYS[1] circle zset   KEYS[2] circle members hash   KEYS[3] window zset   KEYS[4] its members hash   KEYS[5] names hash
+-- KEYS[6] changes stream
+-- ARGV[1] player id around whom to read, empty for a page   ARGV[2] first rank among them, from 0 (of a page)
+-- ARGV[3] last rank from 0, or neighbours on each side (count)   ARGV[4] name of the window
+-- ARGV[5] how long a circle is kept (ms)   ARGV[6..] player ids of the circle, all or none
+-- Returns 0 if the circle is not there and no ids came, else what subset.lua returns.
+-- Clock: none but what keys expire by. Idempotent: what it writes follows from the window.
+
+local around, first, last, window, life_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local replayed_limit = 100 -- with more changes than this since the last look, everybody is looked up anew
+
+local function place(player, old)
+  if old and old ~= '' then
+    redis.call('ZREM', KEYS[1], old)
+  end
+  local member = member_in(redis.call('HGET', KEYS[4], player), player)
+  local order = member ~= '' and redis.call('ZSCORE', KEYS[3], member)
+  if order then
+    redis.call('ZADD', KEYS[1], order, member)
+  end
+  redis.call('HSET', KEYS[2], player, order and member or '')
+end
+
+local function make(players)
+  local newest = redis.call('XREVRANGE', KEYS[6], '+', '-', 'COUNT', 1)
+  redis.call('DEL', KEYS[1], KEYS[2])
+  for _, player in ipairs(players) do
+    place(player)
+  end
+  redis.call('HSET', KEYS[2], '*', newest[1] and newest[1][1] or '0-0')
+  redis.call('PEXPIRE', KEYS[1], life_ms)
+  redis.call('PEXPIRE', KEYS[2], life_ms)
+end
+
+local function make_again()
+  local players = {}
+  for _, player in ipairs(redis.call('HKEYS', KEYS[2])) do
+    if player ~= '*' then
+      players[#players + 1] = player
+    end
+  end
+  make(players)
+end
+
+-- Whose standing in this window changed, by the stream, since the circle was last looked at.
+local function catch_up(seen)
+  local rows = redis.call('XRANGE', KEYS[6], seen, '+', 'COUNT', replayed_limit + 1)
+  if #rows > replayed_limit then
+    return make_again()
+  end
+  for _, row in ipairs(rows) do
+    local change = {}
+    for at = 1, #row[2], 2 do
+      change[row[2][at]] = row[2][at + 1]
+    end
+    local old = change.window == window and change.player and redis.call('HGET', KEYS[2], change.player)
+    if old then
+      place(change.player, old)
+    end
+    redis.call('HSET', KEYS[2], '*', row[1])
+  end
+  -- A zset that was empty has lost its expiry; an expiry of 0 would delete what is about to be read.
+  redis.call('PEXPIRE', KEYS[1], math.max(1, redis.call('PTTL', KEYS[2])))
+end
+
+local seen = redis.call('HGET', KEYS[2], '*')
+if #ARGV >= 6 then
+  local players = {}
+  for at = 6, #ARGV do
+    players[#players + 1] = ARGV[at]
+  end
+  make(players)
+elseif seen then
+  catch_up(seen)
+else
+  return 0
+end
+
+local page = subset_page(KEYS[1], KEYS[3], KEYS[4], KEYS[5], around, first, last)
+for _, row in ipairs(page and page[3] or {}) do
+  if row[6] < 0 then -- a repair took its member away without a word in the stream
+    make_again()
+    return subset_page(KEYS[1], KEYS[3], KEYS[4], KEYS[5], around, first, last)
+  end
+end
+return page

@@ -1,0 +1,81 @@
+"""What is gathered for a board that may be stale: the newest of each player, at once when there is too much of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from gateway import coalescing
+from gateway.coalescing import Coalescer, newest
+from gateway.records import Change, StoredBaseline
+from policies.errors import IndexUnavailable
+from policies.vocabulary import State
+
+
+def change(seq: int, player: str = "ada") -> Change:
+    own = StoredBaseline("clicks", player, seq, 0.0, 0.0, seq)
+    return Change(seq, f"s{seq}", "clicks", player, State.PROMOTED, (), (own, replace(own, player="")))
+
+
+class Recorder:
+    """An index and a ledger that remember, and fail when they are told to."""
+
+    def __init__(self, *, is_down: bool = False) -> None:
+        self.is_down = is_down
+        self.shown: list[int] = []
+        self.struck_off = 0
+        self.has_shown = asyncio.Event()
+
+    async def project(self, changes):
+        if self.is_down:
+            raise IndexUnavailable
+        self.shown += [each.seq for each in changes]
+        self.has_shown.set()
+
+    async def write(self, work):
+        self.struck_off += 1
+
+
+def test_the_newest_of_each_player_is_left_whatever_the_order():
+    """One change each, with the newest baselines, that of the population with whoever brought it last."""
+    found = newest([change(4), change(9, "bob"), change(7), change(8), change(2, "bob")])
+    assert [("ada", 8, ["ada"]), ("bob", 9, ["bob", ""])] == sorted(
+        (each.player, each.seq, [learnt.player for learnt in each.baselines]) for each in found
+    )
+    assert {8, 9} == {learnt.seq for each in found for learnt in each.baselines}
+
+
+async def test_too_much_is_shown_before_its_time(monkeypatch):
+    """With an hour to wait, the change that is one too many has all of them shown."""
+    monkeypatch.setattr(coalescing, "GATHERED_LIMIT", 3)
+    recorder = Recorder()
+    coalescer = Coalescer(recorder, recorder, staleness_s=3600)
+    for seq in (1, 2, 3):
+        await coalescer.show([change(seq)])
+    await asyncio.wait_for(recorder.has_shown.wait(), 10)
+    assert [3] == recorder.shown
+
+
+async def test_they_are_shown_when_their_time_has_come():
+    """Without anything else happening; and nothing gathered is nothing to wait for."""
+    recorder = Recorder()
+    coalescer = Coalescer(recorder, recorder, staleness_s=0.01)
+    await coalescer.show([])
+    await coalescer.drained()
+    await coalescer.show([change(1)])
+    await asyncio.wait_for(recorder.has_shown.wait(), 10)
+    await coalescer.drained()
+    assert ([1], 1) == (recorder.shown, recorder.struck_off)
+
+
+async def test_without_an_index_they_stay_in_the_outbox():
+    """Nothing is struck off, nobody is told, and the next ones are gathered as before."""
+    recorder = Recorder(is_down=True)
+    coalescer = Coalescer(recorder, recorder, staleness_s=3600)
+    await coalescer.show([change(1)])
+    await coalescer.drained()
+    assert ([], 0) == (recorder.shown, recorder.struck_off)
+    recorder.is_down = False
+    await coalescer.show([change(2)])
+    await coalescer.drained()
+    assert ([2], 1) == (recorder.shown, recorder.struck_off)
