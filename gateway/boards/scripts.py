@@ -6,17 +6,20 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
+from gateway.boards.ranges import RangedWindow
 from policies.errors import IndexUnavailable
 
 _INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
 
 
+@cache
 def script_source(name: str) -> str:
     """The text of `lua/<name>.lua`, with the file it includes before it."""
     source = (files("gateway.boards") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
@@ -24,24 +27,41 @@ def script_source(name: str) -> str:
     return "\n".join([*included, source])
 
 
+class _Source:
+    """A text for Redis to run, which knows it by its digest once it has it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+    async def run(self, client: Redis, keys: Sequence[str | bytes], arguments: Sequence[Any]) -> Any:
+        try:
+            return await client.evalsha(self._digest, len(keys), *keys, *arguments)
+        except NoScriptError:
+            return await client.eval(self._text, len(keys), *keys, *arguments)
+
+
 class Script:
-    """One script on one client, by the digest of its source. Raises IndexUnavailable, and never sends twice."""
+    """One script on one client, by the digest of its source. Raises IndexUnavailable, and never sends twice.
+
+    Where its keys have windows in ranges, it runs behind `_ranges.lua`, and sees each as one ZSET.
+    """
 
     def __init__(self, client: Redis, name: str) -> None:
         self._client = client
-        self._source = script_source(name)
-        self._digest = hashlib.sha1(self._source.encode(), usedforsecurity=False).hexdigest()
+        self._plain = _Source(script_source(name))
+        self._on_ranges = _Source(f"{script_source('_ranges')}\n{script_source(name)}")
 
     async def __call__(self, keys: Sequence[str | bytes], arguments: Sequence[Any]) -> Any:
         """What the script returns."""
+        windows = {at: key for at, key in enumerate(keys, start=1) if isinstance(key, RangedWindow)}
         with answering():
-            return await self._evaluate(keys, arguments)
-
-    async def _evaluate(self, keys: Sequence[str | bytes], arguments: Sequence[Any]) -> Any:
-        try:
-            return await self._client.evalsha(self._digest, len(keys), *keys, *arguments)
-        except NoScriptError:
-            return await self._client.eval(self._source, len(keys), *keys, *arguments)
+            if not windows:
+                return await self._plain.run(self._client, keys, arguments)
+            zsets = [zset for window in windows.values() for zset in window.zsets]
+            borders = [part for at, window in windows.items() for part in (at, *window.borders)]
+            told = [*arguments, *borders, len(zsets) // len(windows), len(windows)]
+            return await self._on_ranges.run(self._client, [*keys, *zsets], told)
 
 
 @contextmanager
@@ -52,4 +72,4 @@ def answering() -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise IndexUnavailable("the index holds bytes that we never wrote") from error
     except (RedisError, OSError, TimeoutError) as error:
-        raise IndexUnavailable(f"Redis: {error or type(error).__name__}") from error
+        raise IndexUnavailable(f"Redis: {str(error) or type(error).__name__}") from error

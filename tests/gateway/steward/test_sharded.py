@@ -1,0 +1,160 @@
+"""A board in shards on a cluster: written by settlement, rebuilt, compared and told of like any other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from gateway.boards import keys
+from gateway.boards.shards import ShardedIndex, shard_of
+from gateway.recordings.opening import recordings_of
+from gateway.settings import Settings
+from gateway.steward.check import check
+from gateway.steward.dispatch import RqJobs
+from gateway.steward.duties import Steward
+from gateway.wiring import load_policies, open_index, open_ledger
+from policies.model import WindowKind
+from policies.vocabulary import State
+from policies.windows import window_at
+from tests.support import boards
+from tests.support.clock import ShiftedClock
+from tests.support.cluster import ValkeyCluster
+from tests.support.duty import Duty
+from tests.support.valkey import ValkeyServer
+
+SHARDS = 4
+
+
+@pytest.fixture
+async def duty(tmp_path: Path, cluster: ValkeyCluster, valkey: ValkeyServer) -> AsyncIterator[Duty]:
+    boards.write_board(tmp_path / "policies", shards=SHARDS, windows=["alltime", "daily"])
+    settings = Settings(
+        data_dir=tmp_path / "data",
+        policies_dir=tmp_path / "policies",
+        redis_url=cluster.url,
+        queue_url=valkey.url,
+        redis_timeout_ms=5_000,
+    )
+    known, queue = load_policies(settings), Redis.from_url(valkey.url)
+    async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+        parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
+        steward = Steward(settings, known, ledger, index, RqJobs(queue), **parts)
+        with cluster.client() as shown:
+            yield Duty(settings, known["tiny"], ledger, steward, shown)
+    queue.close()
+
+
+async def crowd(duty: Duty, count: int = 30) -> None:
+    ids = [f"crowd-{at}" for at in range(count)]
+    await asyncio.gather(*(duty.append(each, player=f"p{at}", score=at % 7) for at, each in enumerate(ids)))
+    await duty.promote(*ids)
+    await duty.promote("crowd-3", to_state=State.REVOKED)
+    await duty.append("waits")
+    await duty.settle_down()
+
+
+async def shown(duty: Duty) -> list[tuple[int, str, int]]:
+    page = await index_of(duty).page("alltime", 0, 100)
+    return [(entry.rank, entry.player, entry.score) for entry in page.entries]
+
+
+def index_of(duty: Duty) -> ShardedIndex:
+    index = duty.index.boards["tiny"]
+    assert isinstance(index, ShardedIndex)
+    return index
+
+
+def due(count: int = 30) -> list[tuple[int, str, int]]:
+    stood = sorted((-(at % 7), at) for at in range(count) if at != 3)
+    return [(rank, f"p{at}", at % 7) for rank, (_, at) in enumerate(stood, start=1)]
+
+
+async def differences(duty: Duty) -> list[Any]:
+    return list((await check(duty.view(), is_repaired=False, in_flight_s=0)).differences)
+
+
+def found(cluster: ValkeyCluster, pattern: str) -> set[bytes]:
+    masters = [node.redis for node in cluster.nodes if node.role() == "master"]
+    return {key for master in masters for key in master.keys(pattern)}
+
+
+def window_at_now(duty: Duty) -> bytes:
+    return window_at(duty.board.policy, WindowKind.DAILY, duty.clock()).name.encode()
+
+
+WINDOWS = {f"lb:{{tiny/{at}}}:alltime".encode() for at in range(SHARDS)}
+
+
+async def test_settled_runs_stand_in_shards_and_read_as_one_board(duty: Duty, cluster: ValkeyCluster):
+    """The windows are in the shards alone; pages and neighbours are those of the whole; nothing differs."""
+    await crowd(duty)
+    assert due() == await shown(duty)
+    assert WINDOWS == found(cluster, "lb:{tiny*alltime")
+    around = await index_of(duty).around("alltime", "p20", 2)
+    assert around is not None
+    place = next(at for at, (_, player, _) in enumerate(due()) if player == "p20")
+    assert [player for _, player, _ in due()[place - 2 : place + 3]] == [e.player for e in around.entries]
+    assert [] == await differences(duty)
+
+
+async def test_a_rebuild_makes_the_same_shards(duty: Duty, cluster: ValkeyCluster):
+    """What stood there before is gone, and what the ledger says is there; no lease and no built key is left."""
+    await crowd(duty)
+    duty.redis.zadd("lb:{tiny/1}:alltime", {"0" * 22 + ":eve": -999})
+    duty.redis.zadd("lb:{tiny}:alltime", {"0" * 22 + ":eve": -999})
+    duty.redis.delete("lb:{tiny/2}:alltime:members")
+    done = await duty.rebuilder().rebuild()
+    assert due() == await shown(duty)
+    assert WINDOWS == found(cluster, "lb:{tiny*alltime")
+    assert 2 * 30 == done.standings
+    assert not found(cluster, "lb:{tiny*built:*") | found(cluster, "lb:{tiny*building")
+    assert [] == await differences(duty)
+
+
+async def test_I04_an_emptied_node_has_its_shards_rebuilt(duty: Duty, cluster: ValkeyCluster):
+    """The steward sees that a shard's sentinel is gone, whichever node had it."""
+    await crowd(duty)
+    for shard in range(SHARDS):
+        cluster.master_of(f"tiny/{shard}").redis.flushall()
+        assert 0 < await duty.steward.reconcile()
+        assert due() == await shown(duty)
+
+
+async def test_I26_what_is_forged_in_a_shard_is_taken_out(duty: Duty):
+    """An entry of nobody, one in the shard of another, a wrong score, and a window under the board's own tag."""
+    await crowd(duty)
+    strange = (shard_of("p5", SHARDS) + 1) % SHARDS
+    [member] = [
+        e.place.member for e in (await index_of(duty).page("alltime", 0, 99)).entries if e.player == "p5"
+    ]
+    duty.redis.zadd(f"lb:{{tiny/{strange}}}:alltime", {member: -6, "0" * 22 + ":eve": -7})
+    duty.redis.zadd(f"lb:{{tiny/{shard_of('p6', SHARDS)}}}:alltime", {"x": 1})
+    duty.redis.hdel(f"lb:{{tiny/{shard_of('p7', SHARDS)}}}:alltime:members", "p7")
+    duty.redis.zadd("lb:{tiny}:alltime", {"0" * 22 + ":eve": -999})
+    assert 4 < len(await differences(duty))
+    await duty.settle_down()
+    assert due() == await shown(duty)
+    assert [] == await differences(duty)
+
+
+async def test_the_board_s_stream_tells_every_change_with_ranks_of_the_whole(duty: Duty):
+    """One stream, in which ranks are the board's; what a crash left in a shard's stream is told by the steward."""
+    await crowd(duty, 8)
+    stream, relayed, shard = keys.changes("tiny"), keys.relayed("tiny"), shard_of("p0", SHARDS)
+    [(seen, _)], cursor = duty.redis.xrevrange(stream, count=1), duty.redis.hget(relayed, shard)
+    await duty.append("better", player="p0", score=9)
+    await duty.promote("better")
+    told = [fields for _, fields in duty.redis.xrange(stream, min=b"(" + seen)]
+    assert [b"alltime", window_at_now(duty)] == [each[b"window"] for each in told]
+    assert [(b"p0", b"1", b"6")] * 2 == [(e[b"player"], e[b"rank"], e[b"was_rank"]) for e in told]
+
+    before = duty.redis.xlen(stream)
+    duty.redis.hset(relayed, shard, cursor)  # as if the edge had died before it told
+    for _ in range(2):
+        await duty.steward.reconcile()
+        assert before + 2 == duty.redis.xlen(stream)
