@@ -1,0 +1,323 @@
+"""Boards that nobody uses leave Redis and come back, and no change is lost whenever it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from redis import Redis
+
+from gateway.boards import keys
+from gateway.boards import rebuild as building
+from gateway.boards.feed.changes import ChangeStream
+from gateway.boards.feed.watch import PlaceWatch
+from gateway.boards.index import Page
+from gateway.boards.scripts import Script
+from gateway.edge.board_reader import BoardReader, LedgerReads
+from gateway.ledger import queries, ranks
+from gateway.ledger.records import OutboxRow
+from gateway.recordings.opening import recordings_of
+from gateway.records import Change
+from gateway.settings import Settings
+from gateway.settlement import Decision, _decide_all, project
+from gateway.steward.check import check
+from gateway.steward.cold import ColdBoards
+from gateway.steward.dispatch import RqJobs
+from gateway.steward.duties import Steward
+from gateway.wiring import load_policies, open_index, open_ledger
+from policies.errors import IndexNotWhole
+from policies.model import RankKind
+from policies.vocabulary import Reason, State
+from tests.support import boards
+from tests.support.clock import ShiftedClock
+from tests.support.duty import Duty
+from tests.support.valkey import ValkeyServer
+
+BOARD = "tiny"
+COLD, USED, WHOLE = keys.cold(BOARD), keys.used(BOARD), keys.sentinel(BOARD)
+
+
+def settings_of(folder: Path, valkey: ValkeyServer, **policy: Any) -> Settings:
+    boards.write_board(
+        folder / "policies",
+        **{"cold_after_h": 1, "windows": ["alltime", "daily"], "ranks": [*RankKind]} | policy,
+    )
+    return Settings(
+        data_dir=folder / "data",
+        policies_dir=folder / "policies",
+        redis_url=valkey.url,
+        redis_timeout_ms=5_000,
+    )
+
+
+@asynccontextmanager
+async def open_duty(settings: Settings) -> AsyncIterator[Duty]:
+    known, redis = load_policies(settings), Redis.from_url(settings.redis_url)
+    async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+        parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
+        steward = Steward(settings, known, ledger, index, RqJobs(redis), **parts)
+        yield Duty(settings, known[BOARD], ledger, steward, redis)
+    redis.close()
+
+
+@pytest.fixture
+async def duty(tmp_path: Path, valkey: ValkeyServer) -> AsyncIterator[Duty]:
+    async with open_duty(settings_of(tmp_path, valkey)) as each:
+        await each.fill()
+        await each.settle_down()
+        yield each
+
+
+async def idle(duty: Duty) -> None:
+    """The board is cold, since nobody used it for its hour."""
+    assert 0 == await duty.steward.see_to_cold()  # how long it is idle is known from here on
+    duty.redis.delete(USED)  # as its expiry does
+    assert 1 == await duty.steward.see_to_cold()
+
+
+def reader_of(duty: Duty) -> BoardReader:
+    index = duty.index.boards[BOARD]
+    index.guard()
+    return BoardReader(index, duty.ledger, LedgerReads(8))
+
+
+async def by_ledger(duty: Duty, kind: RankKind = RankKind.UNIQUE) -> Page:
+    index = duty.index.boards[BOARD]
+    answer = await duty.ledger.read(ranks.page_of(index.ranking, "alltime", 0, 100, kind))
+    return index.page_of("alltime", kind, answer)
+
+
+async def test_an_idle_board_leaves_redis_and_is_no_difference(duty: Duty):
+    """Its windows and what follows from them go in one step; what is no window's stays, and a check has nothing to say."""
+    before = set(duty.redis.keys("lb:{tiny}:*"))
+    await idle(duty)
+    kept = {b"pending", b"settled", b"baselines", b"changes", b"cold"}
+    assert kept == {key.rpartition(b":")[2] for key in duty.redis.keys("lb:{tiny}:*")}
+    assert len(before) > len(kept)
+    assert 0 == await duty.steward.reconcile()
+    assert () == (await check(duty.view(), is_repaired=False, in_flight_s=0)).differences
+    assert 0 == await duty.steward.see_to_cold()
+
+
+async def test_a_key_of_a_window_is_a_difference_while_the_board_is_cold(duty: Duty):
+    """A part of a window would pass for all of it: it is named, and goes."""
+    await idle(duty)
+    duty.redis.zadd(keys.window(BOARD, "alltime"), {"forged": 1})
+    found = await check(duty.view(), is_repaired=True, in_flight_s=0)
+    assert [("forged-key", keys.window(BOARD, "alltime"))] == [
+        (str(each.kind), each.key) for each in found.differences
+    ]
+    assert 0 == found.left
+    assert not duty.redis.exists(keys.window(BOARD, "alltime"))
+
+
+@pytest.mark.parametrize("why", ["used", "lease"])
+async def test_a_board_in_use_stays(duty: Duty, why: str):
+    """Somebody came between the look and the step, or is rebuilding it: then nothing is taken away."""
+    key = USED if why == "used" else keys.lease(BOARD)
+    duty.redis.delete(USED)
+    duty.redis.set(key, "1")
+    held = set(duty.redis.keys("lb:{tiny}:*"))
+    assert not await duty.index.boards[BOARD].residency.evict([keys.window(BOARD, "alltime")], now_ms=1)
+    assert held == set(duty.redis.keys("lb:{tiny}:*"))
+
+
+async def test_a_reader_is_answered_at_once_and_brings_the_board_back(duty: Duty):
+    """From the ledger while it is cold, with the ranks that the index gave; from the index when it is there again."""
+    reader = reader_of(duty)
+    shown = [(await reader.page("alltime", 0, 100, kind)).page for kind in RankKind]
+    await idle(duty)
+    cold = [await reader.page("alltime", 0, 100, kind) for kind in RankKind]
+    assert [(page, False) for page in shown] == [(each.page, each.is_of_index) for each in cold]
+    assert 1 == await duty.steward.see_to_cold()
+    warm = [await reader.page("alltime", 0, 100, kind) for kind in RankKind]
+    assert [(page, True) for page in shown] == [(each.page, each.is_of_index) for each in warm]
+    assert not duty.redis.exists(COLD)
+    duty.assert_index_is_the_ledgers()
+    assert 0 == await duty.steward.see_to_cold()
+
+
+async def test_two_stewards_warm_a_board_once(duty: Duty):
+    """The second finds the first at it, and does nothing."""
+    await idle(duty)
+    await reader_of(duty).page("alltime", 0, 1, RankKind.UNIQUE)
+    stewards = [ColdBoards(duty.ledger, duty.index.boards, clock=duty.clock) for _ in range(3)]
+    assert [0, 0, 1] == sorted(await asyncio.gather(*(each.step() for each in stewards)))
+
+
+async def test_a_write_to_a_cold_board_makes_no_part_of_a_window(duty: Duty):
+    """The ledger has it, the pending set and the feed hear of it once, and the board comes back with it."""
+    await idle(duty)
+    before = duty.redis.xlen(keys.changes(BOARD))
+    await duty.append("late", player="dot", score=9)
+    await duty.promote("late")
+    row = OutboxRow(await duty.ledger.read(queries.head()), "project", "late", BOARD, "dot", 0, 0)
+    change = await duty.steward._change_of(row)
+    await duty.index.project([change])
+    assert before + 2 == duty.redis.xlen(keys.changes(BOARD))  # one for each window
+    assert not duty.redis.keys("lb:{tiny}:alltime*")
+    duty.index.boards[BOARD].residency._noted_s = float("-inf")
+    await duty.index.project([change])
+    assert 1 == await duty.steward.see_to_cold()
+    duty.assert_index_is_the_ledgers()
+
+
+async def test_who_needs_the_windows_themselves_comes_again(duty: Duty):
+    """Friends, groups and lists of players are made in Redis: for a cold board they are refused, and it is asked for."""
+    await idle(duty)
+    with pytest.raises(IndexNotWhole):
+        await duty.index.boards[BOARD].residency.hold()
+    assert 1 == await duty.steward.see_to_cold()
+    await duty.index.boards[BOARD].residency.hold()
+
+
+async def test_a_board_that_may_no_longer_go_cold_comes_back(
+    duty: Duty, tmp_path: Path, valkey: ValkeyServer
+):
+    """Taking `cold_after_h` out of the policy is enough."""
+    await idle(duty)
+    async with open_duty(settings_of(tmp_path, valkey, cold_after_h=None)) as other:
+        assert 1 == await other.steward.see_to_cold()
+        other.assert_index_is_the_ledgers()
+
+
+async def test_a_cold_board_that_is_emptied_with_redis_is_rebuilt(duty: Duty):
+    """The mark goes with the rest: then the reconciler does what it does for every board."""
+    await idle(duty)
+    duty.redis.flushall()
+    assert 0 < await duty.steward.reconcile()
+    duty.assert_index_is_the_ledgers()
+
+
+class Interleaved:
+    """Lets writers and readers in between any two things that the steward asks of Redis or of the ledger."""
+
+    def __init__(self, meanwhile: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+        self._meanwhile = meanwhile
+        self._is_inside = False
+        self.steps = 0
+
+    def around(self, asked: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+        async def ask(*given: Any, **named: Any) -> Any:
+            if not self._is_inside:
+                self._is_inside = True
+                await self._meanwhile(self.steps)
+                self.steps += 1
+                self._is_inside = False
+            return await asked(*given, **named)
+
+        return ask
+
+
+WRITES = st.lists(
+    st.tuples(
+        st.integers(0, 45),
+        st.integers(0, 25),
+        st.sampled_from(["ada", "dot"]),
+        st.one_of(st.none(), st.integers(0, 5)),
+    ),
+    min_size=1,
+    max_size=4,
+)
+"""When a write is committed, how much later it is shown, whose, and its score; None takes the player's last one back."""
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(writes=WRITES)
+def test_no_update_is_lost_whenever_it_comes(tmp_path_factory: Any, valkey: ValkeyServer, writes: Any):
+    """At every moment of eviction and warming: the index ends as the ledger, and readers in between see what is shown."""
+    folder = tmp_path_factory.mktemp("cold")
+    with valkey.client() as client:
+        client.flushall()
+    asyncio.run(_play(settings_of(folder, valkey), writes))
+
+
+async def _play(settings_: Settings, writes: Any) -> None:
+    async with open_duty(settings_) as duty:
+        await duty.append("first", player="ada", score=1)
+        await duty.promote("first")
+        await duty.steward.reconcile()
+        reader, patch = reader_of(duty), pytest.MonkeyPatch()
+        writer = _Writer(duty, writes)
+
+        async def meanwhile(step: int) -> None:
+            await writer.go_on(step)
+            if not writer.unshown:
+                found = await reader.page("alltime", 0, 100, RankKind.UNIQUE)
+                assert await by_ledger(duty) == found.page
+
+        between = Interleaved(meanwhile)
+        duty.redis.delete(USED)
+        duty.steward._cold._boards[0]._is_known = True
+        with patch.context() as patched:
+            patched.setattr(Script, "__call__", _method(between, Script.__call__))
+            patched.setattr(building, "transact", between.around(building.transact))
+            patched.setattr(duty.ledger, "read", between.around(duty.ledger.read))
+            await duty.steward.see_to_cold()
+            await reader.index.residency.note_use(is_missed=True)
+            await duty.steward.see_to_cold()
+        await writer.go_on(10_000)
+        await duty.steward.see_to_cold()
+        assert not duty.redis.exists(COLD)
+        await duty.settle_down()
+        duty.assert_index_is_the_ledgers()
+
+
+def _method(between: Interleaved, asked: Any) -> Any:
+    """A method for a class, not for an instance."""
+
+    async def ask(self: Any, *given: Any) -> Any:
+        return await between.around(asked)(self, *given)
+
+    return ask
+
+
+class _Writer:
+    """Commits and shows at given steps, as settlement does one right after the other."""
+
+    def __init__(self, duty: Duty, writes: Any) -> None:
+        self._duty = duty
+        self._due = sorted(
+            (at, number, at + later, player, score)
+            for number, (at, later, player, score) in enumerate(writes)
+        )
+        self.unshown: list[tuple[int, list[Change]]] = []
+        self._last = {"ada": "first"}
+
+    async def go_on(self, step: int) -> None:
+        while self._due and self._due[0][0] <= step:
+            _, number, shown_at, player, score = self._due.pop(0)
+            self.unshown.append((shown_at, await self._commit(f"w{number}", player, score)))
+        for each in [each for each in self.unshown if each[0] <= step]:
+            await project(self._duty.ledger, self._duty.index, each[1])
+            self.unshown.remove(each)
+
+    async def _commit(self, name: str, player: str, score: int | None) -> list[Change]:
+        to_state = State.PROMOTED
+        if score is None:
+            if (name := self._last.pop(player, "")) == "":
+                return []
+            to_state = State.REVOKED
+        else:
+            await self._duty.append(name, player=player, score=score)
+            self._last[player] = name
+        decision = Decision(name, to_state, "replay", Reason.VERIFIED, self._duty.clock(), frozenset(State))
+        found = await self._duty.ledger.write(_decide_all(self._duty.board, [decision]))
+        return [each for each in found if isinstance(each, Change)]
+
+
+async def test_the_feed_tells_of_a_cold_board_without_ranks(duty: Duty):
+    """Who follows it hears of the change, with the score and no rank, and no watched player's rank is guessed."""
+    await idle(duty)
+    await duty.append("late", player="dot", score=9)
+    await duty.promote("late")
+    stream = ChangeStream(duty.index.client, duty.board.ranking)
+    [*_, change] = stream.page(await duty.index.client.xrange(keys.changes(BOARD))).changes
+    assert ("dot", 9, None) == (change.player, change.score, change.rank)
+    assert [] == await PlaceWatch(stream, ["dot"]).follow(change)
