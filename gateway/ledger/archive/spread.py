@@ -1,0 +1,98 @@
+"""How the final scores of an archived window are spread: found by halves, since ranks are in the order of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import orjson
+from sqlalchemy import bindparam, select
+
+from gateway.ledger.archive.reading import ArchivedEntry, archived_players
+from gateway.ledger.archive.windows import ArchivedWindow, load
+from gateway.ledger.schema import archived_entries
+from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.records import Spread, position_at
+from policies.model import Order
+
+_e = archived_entries.c
+_SCORE: Final = Query(
+    select(_e.score).where(
+        _e.board == bindparam("board"),
+        _e.window == bindparam("window"),
+        _e.revision == bindparam("revision"),
+        _e.rank == bindparam("rank"),
+    )
+)
+
+
+class ArchivedSpread(NamedTuple):
+    """An archived window and how its scores are spread."""
+
+    window: ArchivedWindow
+    spread: Spread
+
+
+class ArchivedStanding(NamedTuple):
+    """A player's final entry, how many have a better score, and the nearest of those; None without an entry, or one better."""
+
+    window: ArchivedWindow
+    entry: ArchivedEntry | None
+    better: int = 0
+    next_score: int | None = None
+
+
+def archived_spread(
+    board: str, window: str, scores: Sequence[int], shares: Sequence[int]
+) -> Operation[ArchivedSpread | None]:
+    """How many entries are better than these scores, and the scores at these shares; None for a window that is not kept."""
+
+    async def work(tx: Transaction) -> ArchivedSpread | None:
+        found = await load(tx, board, window)
+        if found is None or not found.is_readable:
+            return None
+        better = tuple([await _better(tx, found, score) for score in scores])
+        if not (total := found.entries):
+            return ArchivedSpread(found, Spread(0, better, (), None, None))
+        positions = [*(position_at(total, share) for share in shares), 0, total - 1]
+        *at, best, worst = [await _score_at(tx, found, position + 1) for position in positions]
+        return ArchivedSpread(found, Spread(total, better, tuple(at), best, worst))
+
+    return work
+
+
+def archived_standing(board: str, window: str, player: str) -> Operation[ArchivedStanding | None]:
+    """How a player stands at last; None for a window that is not kept."""
+
+    async def work(tx: Transaction) -> ArchivedStanding | None:
+        page = await archived_players(board, window, [player])(tx)
+        if page is None or not page.window.is_readable:
+            return None
+        if not page.entries:
+            return ArchivedStanding(page.window, None)
+        [entry] = page.entries
+        better = await _better(tx, page.window, entry.score)
+        following = await _score_at(tx, page.window, better) if better else None
+        return ArchivedStanding(page.window, entry, better, following)
+
+    return work
+
+
+async def _better(tx: Transaction, found: ArchivedWindow, score: int) -> int:
+    """How many entries have a better score."""
+    sign = 1 if orjson.loads(found.policy)["order"] == Order.ASCENDING else -1
+    ahead, end = 0, found.entries
+    while ahead < end:
+        middle = (ahead + end) // 2
+        if sign * await _score_at(tx, found, middle + 1) < sign * score:
+            ahead = middle + 1
+        else:
+            end = middle
+    return ahead
+
+
+async def _score_at(tx: Transaction, found: ArchivedWindow, rank: int) -> int:
+    """The score at a rank, from 1, of a window that has so many."""
+    whose = {"board": found.board, "window": found.window, "revision": found.revision}
+    [[score]] = await tx.rows(_SCORE, **whose, rank=rank)
+    return int(score)

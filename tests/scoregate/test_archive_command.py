@@ -1,0 +1,111 @@
+"""`scoregate board archive` and `export`: final ranks by hand, and as a file."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gateway.clock import rfc3339, wall_clock
+from gateway.ledger import queries
+from gateway.ledger.ledger import Ledger
+from gateway.settings import Settings
+from gateway.settlement import Decision, settle
+from gateway.wiring import load_policies, open_ledger
+from policies.model import WindowKind
+from policies.vocabulary import Reason, State
+from policies.windows import window_at
+from scoregate import archives
+from scoregate.cli import app
+from tests.support import boards
+from tests.support.archives import DAY_S
+from tests.support.ledger import new_submission
+
+
+class NoIndex:
+    """Stands for an index that shows everything."""
+
+    async def project(self, _changes: object) -> None:
+        pass
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A deployment on whose yesterday three players stand, and on whose today one does."""
+    boards.write_board(tmp_path / "policies", windows=["alltime", "daily"])
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(tmp_path / "policies"))
+    asyncio.run(_filled(Settings(data_dir=tmp_path / "data", policies_dir=tmp_path / "policies")))
+    return tmp_path / "data"
+
+
+async def _filled(settings: Settings) -> None:
+    async with open_ledger(settings) as ledger:
+        await ledger.write(queries.add_player("p1", '=1+"1"', now_ms=1))
+        for number in range(3):
+            await _score(settings, ledger, f"p{number}", number, wall_clock() - DAY_S * 1000)
+        await _score(settings, ledger, "now", 1, wall_clock())
+
+
+async def _score(settings: Settings, ledger: Ledger, player: str, score: int, at_ms: int) -> None:
+    await ledger.append(new_submission(f"s-{player}", player=player, score=score, at_ms=at_ms))
+    decision = Decision(f"s-{player}", State.PROMOTED, "test", Reason.VERIFIED, at_ms, frozenset(State))
+    await settle(ledger, NoIndex(), load_policies(settings)["tiny"], [decision])
+
+
+def day(data_dir: Path, ago_s: int = DAY_S) -> str:
+    policies_dir = data_dir.parent / "policies"
+    policy = load_policies(Settings(data_dir=data_dir, policies_dir=policies_dir))["tiny"].policy
+    return window_at(policy, WindowKind.DAILY, wall_clock() - ago_s * 1000).name
+
+
+def run(*words: str, data_dir: Path) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["board", *words, "--data-dir", str(data_dir)])
+    return result.exit_code, result.output + str(result.exception or "")
+
+
+def test_a_window_is_archived_by_hand_and_listed(data_dir: Path):
+    """Also one with something pending in it, which the steward would wait for; what is not over is refused."""
+    code, line = run("archive", "tiny", day(data_dir), data_dir=data_dir)
+    name, revision, entries, frozen_at, upto = line.strip().split("\t")
+    assert (0, day(data_dir), "1", "3", "8") == (code, name, revision, entries, upto)
+    assert frozen_at <= rfc3339(wall_clock())
+    assert (0, line) == run("archive", "tiny", data_dir=data_dir)
+    code, said = run("archive", "tiny", day(data_dir, 0), data_dir=data_dir)
+    assert code
+    assert f"{day(data_dir, 0)} is not over yet" in said
+    code, said = run("archive", "nothing", data_dir=data_dir)
+    assert code
+    assert "no policy for nothing" in said
+
+
+def test_an_archived_window_is_exported(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As CSV, in which no name is a formula, and as a JSON object a line; every page of it once."""
+    monkeypatch.setattr(archives, "PAGE", 2)
+    run("archive", "tiny", day(data_dir), data_dir=data_dir)
+    code, text = run("export", "tiny", day(data_dir), data_dir=data_dir)
+    entries = list(csv.DictReader(io.StringIO(text)))
+    assert (0, ["p2", "p1", "p0"]) == (code, [entry["player"] for entry in entries])
+    assert ("2", "2", "2", "1", "s-p1", '\'=1+"1"') == tuple(
+        entries[1][name] for name in ("rank", "sparse_rank", "dense_rank", "score", "submission", "name")
+    )
+    file = tmp_path / "final.ndjson"
+    code, said = run(
+        "export", "tiny", day(data_dir), "--format", "ndjson", "--output", str(file), data_dir=data_dir
+    )
+    assert (0, f"{file}: 3 entries\n") == (code, said)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(1, "p2", 2), (2, "p1", 1), (3, "p0", 0)] == [(e["rank"], e["player"], e["score"]) for e in lines]
+
+
+def test_what_is_not_archived_is_not_exported(data_dir: Path):
+    """Nor in a form that there is not."""
+    code, said = run("export", "tiny", day(data_dir), data_dir=data_dir)
+    assert code
+    assert "the archive has no window" in said
+    code, said = run("export", "tiny", day(data_dir), "--format", "xml", data_dir=data_dir)
+    assert (2, True) == (code, "--format: expected csv, ndjson" in said)
