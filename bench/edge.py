@@ -13,21 +13,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
-import re
 import secrets
 import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from base64 import b64encode
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -36,6 +29,7 @@ from aiohttp import web
 from ruamel.yaml import YAML
 from scoregate_client import encode_recording
 
+from bench.load import Round, loaded, server
 from examples.arcade.players import Arcade, Played, play
 from gateway.edge.credentials.signatures import Draft, sign_hmac_sha256
 from gateway.edge.credentials.tickets import Ticket, Tickets, new_run_id
@@ -63,17 +57,6 @@ end
 local status = {}
 response = function(code) if code ~= 202 and code ~= 200 then print("status " .. code) end end
 """
-
-
-@dataclass(frozen=True)
-class Round:
-    """One round of load: requests per second, latencies (ms), requests that were not 2xx, CPU seconds by process."""
-
-    rate: float
-    p50_ms: float
-    p99_ms: float
-    errors: int
-    cpu_s: dict[str, float]
 
 
 def main() -> None:
@@ -118,7 +101,7 @@ class Bench:
         """A bare echo under the same requests."""
         port = free_port()
         command = [sys.executable, "-m", "bench.edge", "--serve-bare", str(port)]
-        with _server(command, {}, port) as pid:
+        with server(command, {}, port) as pid:
             return self._load(pid, port, self._requests(self._settings(port, "bare")))
 
     def edge(self, number: int) -> Round:
@@ -132,7 +115,7 @@ class Bench:
             "SCOREGATE_BIND": settings.bind,
         }
         requests = self._requests(settings)
-        with _server([sys.executable, "-m", "scoregate", "serve"], environment, port) as pid:
+        with server([sys.executable, "-m", "scoregate", "serve"], environment, port) as pid:
             return self._load(pid, port, requests)
 
     def _settings(self, port: int, name: str) -> Settings:
@@ -156,20 +139,14 @@ class Bench:
         return path
 
     def _load(self, pid: int, port: int, requests: Path) -> Round:
-        arguments = self._arguments
-        before = self._cpu(pid)
-        command = [
-            *("wrk", "-t1", f"-c{arguments.connections}"),
-            *(f"-d{arguments.seconds}s", "--latency", "-s", str(self._folder / "load.lua")),
+        return loaded(
             f"http://127.0.0.1:{port}",
-        ]
-        environment = os.environ | {"BENCH_REQUESTS": str(requests)}
-        output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-        after = self._cpu(pid)
-        return _read(output, {name: after[name] - before[name] for name in after})
-
-    def _cpu(self, pid: int) -> dict[str, float]:
-        return {"server": _cpu_seconds(pid), "valkey": _cpu_seconds(self._valkey_pid)}
+            self._folder / "load.lua",
+            seconds=self._arguments.seconds,
+            connections=self._arguments.connections,
+            pids={"server": pid, "valkey": self._valkey_pid},
+            environment={"BENCH_REQUESTS": str(requests)},
+        )
 
 
 def _write_policy(folder: Path) -> None:
@@ -231,44 +208,6 @@ def _request(tickets: Tickets, simulator: Simulator, authority: str, number: int
     headers = {"Host": authority, "Content-Type": "application/json", "Content-Length": str(len(body))}
     lines = [f"{name}: {value}" for name, value in (headers | sign_hmac_sha256(key, draft)).items()]
     return "\r\n".join([f"POST {path} HTTP/1.1", *lines]).encode() + b"\r\n\r\n" + body
-
-
-@contextmanager
-def _server(command: list[str], environment: dict[str, str], port: int) -> Iterator[int]:
-    process = subprocess.Popen(command, env=os.environ | environment, stderr=subprocess.DEVNULL)
-    try:
-        _await_port(port)
-        yield process.pid
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _await_port(port: int) -> None:
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline:
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1):
-                return
-        except OSError:
-            time.sleep(0.05)
-    sys.exit("the server did not start")
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _read(output: str, cpu_s: dict[str, float]) -> Round:
-    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])  # type: ignore[index]
-    latency = dict(re.findall(r"(50|99)%\s+([\d.]+(?:us|ms|s))", output))
-    return Round(rate, _ms(latency["50"]), _ms(latency["99"]), output.count("status "), cpu_s)
-
-
-def _ms(text: str) -> float:
-    number, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", text).groups()  # type: ignore[union-attr]
-    return float(number) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
 
 
 def _serve_bare(port: int) -> None:

@@ -1,0 +1,52 @@
+"""Promotions per second into four windows, beside nothing but a ZADD into each."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from redis.asyncio import Redis
+
+from bench.board.filling import WINDOWS, fill, ranking_of
+from bench.board.http import promotion
+from gateway.boards.index import BoardIndex
+
+TOGETHER: Final = 64
+"""Promotions under way at once."""
+
+
+async def measure(client: Redis, entries: int, count: int, rounds: int) -> tuple[float, float]:
+    """Promotions per second of the bare pipelines and of the index: medians of rounds in turn."""
+    index = BoardIndex(client, ranking_of())
+    await client.flushall()
+    await fill(client, index.ranking, entries, WINDOWS)
+    seq = itertools.count(entries + 1)
+
+    async def promote() -> None:
+        await index.project(promotion(index.ranking, next(seq), entries))
+
+    async def bare() -> None:
+        change = promotion(index.ranking, next(seq), entries)
+        async with client.pipeline(transaction=False) as pipe:
+            for each in change.standings:
+                pipe.zadd(f"bare:{each.window}", {each.member: each.order})
+            await pipe.execute()
+
+    rates = [(await _rate(bare, count), await _rate(promote, count)) for _ in range(rounds)]
+    return statistics.median(each for each, _ in rates), statistics.median(each for _, each in rates)
+
+
+async def _rate(work: Callable[[], Awaitable[None]], count: int) -> float:
+    left = iter(range(count))
+
+    async def worker() -> None:
+        for _ in left:
+            await work()
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(worker() for _ in range(TOGETHER)))
+    return count / (time.perf_counter() - begun)

@@ -1,0 +1,143 @@
+"""Cursors over HTTP: through a board and back while it moves, and no cursor but one that a page of the board gave."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gateway.boards import keys
+from tests.gateway.edge.test_readers import VAULT, filled
+from tests.support.harness import Answer, Harness
+
+
+@pytest.fixture(autouse=True)
+async def whole(harness: Harness) -> None:
+    """The index is read, since it is marked as one that nothing is missing of."""
+    await harness.edge.index.client.set(keys.sentinel("vault"), "1")
+
+
+async def page(harness: Harness, query: str = "limit=3") -> Answer:
+    answer = await harness.get(f"{VAULT}/entries?{query}")
+    assert 200 == answer.status, answer.raw
+    return answer
+
+
+async def change(harness: Harness, private: Any, *written: tuple[str, int | None]) -> None:
+    """Writes players' scores to the vault; None takes back what they have."""
+    for player, score in written:
+        operation = {"operation": f"{player}-{score}", "player": player}
+        path = f"{VAULT}/removals" if score is None else f"{VAULT}/entries"
+        body = operation if score is None else operation | {"score": score}
+        request = harness.server_signed(private, "eu-1", body, path=path)
+        request.path = path
+        assert (await harness.send(request)).status in (200, 202)
+
+
+def players(answer: Answer) -> str:
+    return "".join(entry["player"].removeprefix("p") for entry in answer.body["entries"])
+
+
+async def test_the_board_is_gone_through_and_back(harness: Harness):
+    """`next` leads to the end and `previous` to the beginning, where each is null; ranks go on."""
+    await filled(harness)
+    down = [await page(harness)]
+    while (cursor := down[-1].body["next"]) is not None:
+        down.append(await page(harness, f"limit=3&cursor={cursor}"))
+    assert ["123", "456", "7"] == [players(each) for each in down]
+    assert [1, 4, 7] == [each.body["entries"][0]["rank"] for each in down]
+    assert down[0].body["previous"] is None
+    up = [down[-1]]
+    while (cursor := up[-1].body["previous"]) is not None:
+        up.append(await page(harness, f"limit=3&cursor={cursor}"))
+    assert ["7", "456", "123"] == [players(each) for each in up]
+
+
+async def test_a_page_goes_on_where_the_last_one_ended(harness: Harness):
+    """Who comes in ahead moves the ranks and not the entries; who was last may have gone."""
+    private = await filled(harness, 6)
+    cursor = (await page(harness)).body["next"]
+    await change(harness, private, ("p8", 5000), ("p9", 4000), ("p3", None))
+    answer = await page(harness, f"limit=2&cursor={cursor}")
+    assert ("45", 5, 7) == (players(answer), answer.body["entries"][0]["rank"], answer.body["total"])
+    back = await page(harness, f"limit=9&cursor={answer.body['previous']}")
+    assert "8912" == players(back)
+
+
+async def test_neighbours_lead_on(harness: Harness):
+    """From around a player one can scroll both ways."""
+    await filled(harness)
+    around = await harness.get(f"{VAULT}/entries/p4/around?radius=1")
+    assert "67" == players(await page(harness, f"limit=9&cursor={around.body['next']}"))
+    assert "12" == players(await page(harness, f"limit=9&cursor={around.body['previous']}"))
+
+
+async def test_beyond_the_last_entry_there_is_a_way_back(harness: Harness):
+    """An empty page has the cursor of what is before it."""
+    private = await filled(harness, 3)
+    cursor = (await page(harness, "limit=2")).body["next"]
+    await change(harness, private, ("p3", None))
+    beyond = await page(harness, f"limit=2&cursor={cursor}")
+    assert ("", None) == (players(beyond), beyond.body["next"])
+    assert "12" == players(await page(harness, f"limit=2&cursor={beyond.body['previous']}"))
+
+
+async def test_a_cursor_stays_with_its_window(harness: Harness):
+    """After midnight `window=daily` with yesterday's cursor goes on with yesterday; another window is refused."""
+    await filled(harness, 4)
+    first = await page(harness, "window=daily&limit=2")
+    until_midnight_s = 86_400 - datetime.fromtimestamp(harness.clock() / 1000, UTC).timestamp() % 86_400
+    harness.clock.shift(until_midnight_s + 1)
+    second = await page(harness, f"window=daily&limit=2&cursor={first.body['next']}")
+    assert (first.body["window"], "34") == (second.body["window"], players(second))
+    refused = await harness.get(f"{VAULT}/entries?window=weekly&cursor={first.body['next']}")
+    assert (422, "schema-violation") == (refused.status, refused.problem)
+
+
+@pytest.mark.parametrize("beside", ["offset=1", "friends=true", "players=p1", "segment=a:b", "ranks=sparse"])
+async def test_a_cursor_stands_alone(harness: Harness, beside: str):
+    """What would mean other entries is refused beside it."""
+    await filled(harness, 3)
+    cursor = (await page(harness, "limit=1")).body["next"]
+    answer = await harness.get(f"{VAULT}/entries?{beside}&cursor={cursor}")
+    assert (422, "schema-violation") == (answer.status, answer.problem)
+    assert "cursor" in answer.body["detail"]
+
+
+def changed(cursor: str, at: int, value: object) -> str:
+    form = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    form[at] = value
+    return base64.urlsafe_b64encode(json.dumps(form, separators=(",", ":")).encode()).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda cursor: "",
+        lambda cursor: "!",
+        lambda cursor: cursor[:-2],
+        lambda cursor: cursor + "%3D",
+        lambda cursor: "A" * 2000,
+        lambda cursor: "bnVsbA",
+        lambda cursor: changed(cursor, 0, 2),
+        lambda cursor: changed(cursor, 1, "sprint"),
+        lambda cursor: changed(cursor, 2, "daily:20261120"),
+        lambda cursor: changed(cursor, 3, "dense"),
+        lambda cursor: changed(cursor, 4, "0" * 12),
+        lambda cursor: changed(cursor, 5, 2**60),
+        lambda cursor: changed(cursor, 5, 1.0),
+        lambda cursor: changed(cursor, 6, "a b"),
+        lambda cursor: changed(cursor, 7, 1),
+    ],
+)
+async def test_only_cursors_of_the_board_are_taken(harness: Harness, spoil):
+    """Cut, padded, made up, or of another form, board, window, kind of rank or order: a clear refusal."""
+    await filled(harness, 2)
+    cursor = (await page(harness, "limit=1")).body["next"]
+    answer = await harness.get(f"{VAULT}/entries?window=alltime&cursor={spoil(cursor)}")
+    assert (422, "schema-violation") == (answer.status, answer.problem)
+    assert answer.body["detail"].startswith("cursor: ")
+    assert 422 == (await harness.get(f"/v1/boards/sprint/entries?cursor={cursor}")).status

@@ -1,0 +1,263 @@
+"""Kept pages: the same bytes while nothing changed, never older than the request, and not sent to who has them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from gateway.boards import keys
+from gateway.boards.index import BoardIndex
+from gateway.boards.inspection import Inspection
+from gateway.edge.context import EDGE
+from gateway.edge.pages_cache import Drawn, PageCache
+from gateway.edge.routes import ROUTES
+from gateway.records import Change
+from policies.vocabulary import State
+from tests.gateway.edge.test_cursors import change, whole  # noqa: F401 - a fixture
+from tests.gateway.edge.test_readers import VAULT, filled
+from tests.support.harness import Answer, Harness, running_harness
+from tests.support.standings import a_standing
+
+PAGES = ["/entries", "/entries?window=daily&limit=2", "/entries/p2", "/entries/p2/around?radius=1"]
+
+
+async def asked(harness: Harness, path: str, tag: str | None = None, method: str = "GET") -> Answer:
+    headers = {"If-None-Match": tag} if tag else {}
+    async with harness.session.request(method, harness.url + path, headers=headers) as response:
+        return Answer(response.status, response.headers, await response.read())
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_is_not_sent_to_who_has_it(harness: Harness, path: str):
+    """The same validator while nothing changed, a 304 for it without a body, and another one after a change."""
+    private = await filled(harness, 3)
+    first, second = await asked(harness, VAULT + path), await asked(harness, VAULT + path)
+    tag = first.headers["ETag"]
+    assert (200, first.raw, tag) == (second.status, second.raw, second.headers["ETag"])
+    assert "public, max-age=0, must-revalidate" == first.headers["Cache-Control"]
+    for given in (tag, f"W/{tag}", f'"other", {tag}'):
+        answer = await asked(harness, VAULT + path, given)
+        assert (304, b"", tag) == (answer.status, answer.raw, answer.headers["ETag"])
+        assert "public, max-age=0, must-revalidate" == answer.headers["Cache-Control"]
+    await change(harness, private, ("p2", 5000))
+    changed = await asked(harness, VAULT + path, tag)
+    assert 200 == changed.status
+    assert b"5000" in changed.raw
+    assert tag != changed.headers["ETag"]
+
+
+async def test_pages_of_one_window_do_not_share_validators(harness: Harness):
+    """A validator is of its own target, and of the window that it meant."""
+    await filled(harness, 3)
+    tags = {(await asked(harness, VAULT + path)).headers["ETag"] for path in (*PAGES, "/entries?limit=1")}
+    assert len(PAGES) + 1 == len(tags)
+    yesterday = (await asked(harness, f"{VAULT}/entries?window=daily")).headers["ETag"]
+    harness.clock.shift(86_400)
+    today = await asked(harness, f"{VAULT}/entries?window=daily", yesterday)
+    assert (200, 0) == (today.status, today.body["total"])
+
+
+async def test_processes_agree_on_validators(harness: Harness):
+    """Behind a load balancer, what one edge sent is known to the other, and what one wrote is seen by the other."""
+    private = await filled(harness, 3)
+    async with running_harness(harness.edge.settings.model_copy(update={"bind": "127.0.0.1:0"})) as other:
+        first = await asked(harness, f"{VAULT}/entries")
+        async with harness.session.get(
+            f"{other.url}{VAULT}/entries",
+            headers={"Host": harness.authority, "If-None-Match": first.headers["ETag"]},
+        ) as answer:
+            assert 304 == answer.status
+        await asked(harness, f"{VAULT}/entries")
+        await change(harness, private, ("p9", 9000))
+        async with harness.session.get(
+            f"{other.url}{VAULT}/entries", headers={"Host": harness.authority}
+        ) as answer:
+            assert "p9" == (await answer.json())["entries"][0]["player"]
+
+
+@pytest.mark.parametrize(
+    "path", [*PAGES, "", "/entries?players=p1", "/statistics", "/trending?kind=played&span=day"]
+)
+async def test_head_is_get_without_the_body(harness: Harness, path: str):
+    """The same status and fields, and no bytes."""
+    await filled(harness, 3)
+    get, head = await asked(harness, VAULT + path), await asked(harness, VAULT + path, method="HEAD")
+    assert (get.status, b"") == (head.status, head.raw)
+    for name in ("ETag", "Content-Length", "Content-Type", "Cache-Control"):
+        assert get.headers.get(name) == head.headers.get(name), name
+
+
+async def test_what_is_not_public_is_not_kept_by_anybody(harness: Harness):
+    """Answers to a token, refusals and health may be stored nowhere."""
+    token = await harness.new_player()
+    answers = [
+        await harness.get(f"{VAULT}/entries?friends=true", token),
+        await harness.get("/v1/friends", token),
+        await harness.get(f"{VAULT}/held", harness.moderator()),
+        await harness.get(f"{VAULT}/entries?as_of=2026-01-01T00:00:00Z", harness.moderator()),
+        await harness.get("/livez"),
+        await harness.get(f"{VAULT}/entries/nobody"),
+    ]
+    assert [200] * 5 + [404] == [each.status for each in answers]
+    assert all("no-store" in each.headers["Cache-Control"] for each in answers)
+
+
+async def test_an_unknown_player_is_told_how_many_there_are(harness: Harness):
+    """404 says that the player is not ranked, among how many."""
+    await filled(harness, 3)
+    for path in ("/entries/nobody", "/entries/nobody/around"):
+        answer = await harness.get(VAULT + path)
+        assert (404, False, 3) == (answer.status, answer.body["ranked"], answer.body["total"])
+
+
+async def test_parameters_that_no_route_has_are_refused(harness: Harness):
+    """Every route that reads names the parameter it does not know, and the one that comes twice."""
+    for route in ROUTES:
+        if route.method != "GET":
+            continue
+        path = route.path.format(board="vault", player="p1", submission="s", segment="country")
+        unknown = await harness.get(f"{path}?nonsense=1")
+        assert (422, "schema-violation") == (unknown.status, unknown.problem), path
+        assert "nonsense" in unknown.body["detail"]
+        for name in route.query:
+            twice = await harness.get(f"{path}?{name}=1&{name}=2")
+            assert (422, f"{name}: is given more than once") == (twice.status, twice.body["detail"]), path
+
+
+async def test_no_reader_sees_a_board_older_than_the_request(harness: Harness):
+    """While a score grows, what is read after a write was answered has it, by every kept target."""
+    await filled(harness, 2)
+    index = harness.edge.index.boards["vault"]
+    written = 0
+
+    async def write() -> None:
+        nonlocal written
+        for score in range(2000, 2060):
+            standing = a_standing("p1", score, 1, score, index.ranking)
+            await index.project(Change(score, f"s{score}", "vault", "p1", State.PROMOTED, (standing,)))
+            written = score
+
+    async def read(path: str) -> None:
+        seen = 0
+        while not writer.done():
+            before = max(written, seen)
+            body = (await harness.get(VAULT + path)).body
+            seen = (body["entries"][0] if "entries" in body else body)["score"]
+            assert seen >= before
+
+    writer = asyncio.create_task(write())
+    await asyncio.gather(
+        writer, *(read(path) for path in ("/entries", "/entries/p1", "/entries/p1/around") * 3)
+    )
+
+
+@pytest.fixture
+async def private(harness: Harness) -> Any:
+    return await filled(harness, 3)
+
+
+@pytest.fixture
+def index(harness: Harness, private: Any) -> BoardIndex:
+    return harness.edge.index.boards["vault"]
+
+
+REPAIRS = {
+    "prune": lambda board, seen: board.prune("alltime", keys.window("vault", "alltime"), [seen]),
+    "drop": lambda board, seen: board.drop(keys.members("vault", "alltime"), {seen[1]: seen[2]}),
+    "put": lambda board, seen: board.put(keys.names("vault"), {"p1": "Mallory"}),
+    "delete": lambda board, seen: board.delete([keys.members("vault", "alltime")]),
+}
+
+
+@pytest.mark.parametrize("repair", REPAIRS)
+async def test_a_repair_of_the_index_is_seen(harness: Harness, index: BoardIndex, repair: str):
+    """What the reconciler mends is not hidden by a kept page."""
+    first = await asked(harness, f"{VAULT}/entries")
+    board = Inspection(index.client, "vault")
+    member = (await index.page("alltime", 0, 1)).entries[0].place.member.encode()
+    [slot] = await board.values(keys.members("vault", "alltime"), ["p1"])
+    await REPAIRS[repair](board, (member, b"p1", slot))
+    second = await asked(harness, f"{VAULT}/entries", first.headers["ETag"])
+    assert 200 == second.status
+    assert first.raw != second.raw
+
+
+async def test_an_emptied_index_is_seen(harness: Harness, index: BoardIndex):
+    """A wiped Redis has other versions than before, and an expired window another number of entries."""
+    before = await index.versions.of("alltime")
+    await index.client.unlink(keys.window("vault", "alltime"))
+    assert (before.name, 0) == await index.versions.of("alltime")
+    await index.client.flushall()
+    assert before.name != (await index.versions.of("alltime")).name
+
+
+def a_request(harness: Harness, target: str, app: Any) -> Any:
+    return make_mocked_request("GET", target, app=app)
+
+
+async def test_who_asks_at_once_has_it_drawn_once(harness: Harness, private: Any):
+    """A page that many wait for is read and written once; after a change once more."""
+    drawn = 0
+
+    async def draw() -> Drawn:
+        nonlocal drawn
+        drawn += 1
+        await asyncio.sleep(0)
+        return Drawn(b"%d" % drawn)
+
+    cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
+    page = cache.remember(request, harness.edge.boards["vault"], "alltime", draw)
+    answers = await asyncio.gather(*(cache.answer(request, page) for _ in range(20)))
+    assert {b"1"} == {each.body for each in answers}
+    await change(harness, private, ("p9", 1))
+    answers = await asyncio.gather(*(cache.answer(request, page) for _ in range(20)))
+    assert {b"2"} == {each.body for each in answers}
+
+
+async def test_a_page_that_was_read_during_a_change_is_not_kept(harness: Harness, index: BoardIndex):
+    """Nobody knows which version it shows, so it has no validator of the index and is read again."""
+    scores = iter(range(100, 110))
+
+    async def draw() -> Drawn:
+        score = next(scores)
+        standing = a_standing("p1", score, 1, score, index.ranking)
+        await index.project(Change(score, f"s{score}", "vault", "p1", State.PROMOTED, (standing,)))
+        return Drawn(b"%d" % score)
+
+    cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
+    page = cache.remember(request, harness.edge.boards["vault"], "alltime", draw)
+    answers = [await cache.answer(request, page) for _ in range(3)]
+    assert [b"100", b"101", b"102"] == [each.body for each in answers]
+    assert page.kept is None
+
+
+async def test_what_is_not_of_the_index_is_not_kept(harness: Harness, index: BoardIndex):
+    """A page from elsewhere changes without the version: it is drawn for each reader."""
+    numbers = iter(range(9))
+
+    async def draw() -> Drawn:
+        return Drawn(b"%d" % next(numbers), is_of_index=False)
+
+    cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
+    page = cache.remember(request, harness.edge.boards["vault"], "alltime", draw)
+    assert [b"0", b"1"] == [(await cache.answer(request, page)).body for _ in range(2)]
+
+
+async def test_the_least_read_page_is_given_up(harness: Harness, index: BoardIndex):
+    """What is kept has a bound in bytes."""
+
+    async def draw() -> Drawn:
+        return Drawn(b"x" * 10_000)
+
+    cache, app = PageCache(limit_bytes=30_000), {EDGE: harness.edge}
+    requests = [a_request(harness, f"/{number}", app) for number in range(3)]
+    for request in requests[:2]:
+        page = cache.remember(request, harness.edge.boards["vault"], "alltime", draw)
+        await cache.answer(request, page)
+    assert cache.known(requests[0])
+    page = cache.remember(requests[2], harness.edge.boards["vault"], "alltime", draw)
+    await cache.answer(requests[2], page)
+    assert [True, False, True] == [cache.known(each) is not None for each in requests]
