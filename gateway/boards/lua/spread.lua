@@ -1,0 +1,30 @@
+-- How the scores of a window are spread, in one step.
+-- KEYS[1] window zset   KEYS[2] sentinel of the board, if it has to be whole
+-- ARGV[1] scores asked for (count)
+-- ARGV[2..] per score: its least order, as an open bound (`(` and decimal); then shares (hundredths of a percent)
+-- Returns {total, entries ahead of each score, order at each share, first order, last order}; orders are decimal, and
+--   there are none in an empty window. Returns 0 if the board is not whole.
+-- Clock: none. Read-only.
+
+if KEYS[2] and redis.call('EXISTS', KEYS[2]) == 0 then
+  return 0
+end
+
+local total, scores = redis.call('ZCARD', KEYS[1]), tonumber(ARGV[1])
+
+local function order_at(rank)
+  return redis.call('ZRANGE', KEYS[1], rank, rank, 'WITHSCORES')[2]
+end
+
+local counts, orders = {}, {}
+for at = 2, scores + 1 do
+  counts[#counts + 1] = redis.call('ZCOUNT', KEYS[1], '-inf', ARGV[at])
+end
+if total == 0 then
+  return { 0, counts, orders }
+end
+for at = scores + 2, #ARGV do
+  -- Exact: a share of so many entries is far below 2^53, and of integers above a quotient none is nearer than 1/10000.
+  orders[#orders + 1] = order_at(total - math.max(1, math.ceil(tonumber(ARGV[at]) * total / 10000)))
+end
+return { total, counts, orders, order_at(0), order_at(total - 1) }

@@ -1,0 +1,54 @@
+"""The standings of a window in the order of their places: what comes after the head that the index keeps."""
+
+from __future__ import annotations
+
+from sqlalchemy import bindparam, select, tuple_
+
+from gateway.ledger.index_pages import STANDING
+from gateway.ledger.schema import standings
+from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.records import Standing
+from policies.ranking import Place
+
+_s = standings.c
+_AFTER = Query(
+    STANDING.where(
+        _s.score.is_not(None),
+        tuple_(_s.order_value, _s.member)
+        > tuple_(
+            bindparam("after_order", type_=_s.order_value.type),
+            bindparam("after_member", type_=_s.member.type),
+        ),
+    )
+    .order_by(_s.order_value, _s.member)
+    .limit(bindparam("count"))
+)
+_SCORES = Query(
+    select(_s.player, _s.score)
+    .where(_s.board == bindparam("board"), _s.window == bindparam("window"), _s.player > bindparam("after"))
+    .order_by(_s.player)
+    .limit(bindparam("count"))
+)
+
+
+def scores_after(
+    board: str, window: str, player: str, *, count: int
+) -> Operation[list[tuple[str, int | None]]]:
+    """The next players of a window after one, with their scores; None where nothing counts."""
+
+    async def work(tx: Transaction) -> list[tuple[str, int | None]]:
+        rows = await tx.rows(_SCORES, board=board, window=window, after=player, count=count)
+        return [(each, score) for each, score in rows]
+
+    return work
+
+
+def standings_behind(board: str, window: str, place: Place, *, count: int) -> Operation[list[Standing]]:
+    """The next standings of a window behind a place, in order."""
+
+    async def work(tx: Transaction) -> list[Standing]:
+        named = {"board": board, "window": window, "count": count}
+        rows = await tx.rows(_AFTER, **named, after_order=place.order, after_member=place.member)
+        return [Standing(*row) for row in rows]
+
+    return work

@@ -1,0 +1,187 @@
+"""A board with `exact_ranks`, run by the steward: heads, totals and sketches, after loss, rebuild and forgery too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from redis import Redis
+
+from gateway.boards import keys
+from gateway.boards.heads import Heads
+from gateway.boards.sketches import Sketches
+from gateway.recordings.opening import recordings_of
+from gateway.settings import Settings
+from gateway.steward import tail
+from gateway.steward.check import check
+from gateway.steward.dispatch import RqJobs
+from gateway.steward.duties import Steward
+from gateway.wiring import load_policies, open_index, open_ledger
+from policies import model
+from policies.vocabulary import State
+from tests.support import boards
+from tests.support.clock import ShiftedClock
+from tests.support.duty import Duty
+from tests.support.stores import Store, on_both_ledgers
+from tests.support.valkey import ValkeyServer
+
+EXACT, MOST, PLAYERS = 10, 14, 40
+MEMBERS = keys.members("tiny", "alltime")
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "RANKS_TO_LOSE", MOST - EXACT)
+    monkeypatch.setattr(tail, "SLICE", 7)
+
+
+@pytest.fixture
+async def duty(tmp_path: Path, valkey: ValkeyServer, store: Store) -> AsyncIterator[Duty]:
+    boards.write_board(tmp_path / "policies", exact_ranks=EXACT, windows=["alltime", "daily"])
+    settings = Settings(
+        data_dir=tmp_path / "data",
+        policies_dir=tmp_path / "policies",
+        redis_url=valkey.url,
+        redis_timeout_ms=5_000,
+        ledger_url=store.url,
+    )
+    known, redis = load_policies(settings), Redis.from_url(valkey.url)
+    async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+        parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
+        steward = Steward(settings, known, ledger, index, RqJobs(redis), **parts)
+        await steward.reconcile()
+        yield Duty(settings, known["tiny"], ledger, steward, redis)
+    redis.close()
+
+
+async def crowd(duty: Duty) -> None:
+    """Players p0 to p39, the more points the higher their number."""
+    ids = [f"run-{at}" for at in range(PLAYERS)]
+    await asyncio.gather(*(duty.append(each, player=f"p{at}", score=at) for at, each in enumerate(ids)))
+    await duty.promote(*ids)
+
+
+async def shown(duty: Duty) -> tuple[int, list[str]]:
+    page = await duty.index.boards["tiny"].page("alltime", 0, 100)
+    return page.total, [entry.player for entry in page.entries]
+
+
+def first(count: int, *, without: int = 0) -> list[str]:
+    return [f"p{PLAYERS - 1 - without - at}" for at in range(count)]
+
+
+async def differences(duty: Duty, *, is_repaired: bool = False) -> list[str]:
+    found = await check(duty.view(), is_repaired=is_repaired, in_flight_s=0)
+    return [each.kind.value for each in found.differences]
+
+
+async def keep(duty: Duty) -> None:
+    while await duty.steward.keep_tails():
+        pass
+
+
+@on_both_ledgers
+async def test_a_head_that_lost_too_many_is_filled_from_the_ledger(duty: Duty):
+    """The index keeps ten ranks and some; who is revoked makes room for who comes next, and the total is of all."""
+    await crowd(duty)
+    assert (PLAYERS, first(MOST)) == await shown(duty)
+    await duty.promote(*(f"run-{PLAYERS - 1 - at}" for at in range(6)), to_state=State.REVOKED)
+    assert (PLAYERS - 6, first(MOST - 6, without=6)) == await shown(duty)
+    assert [] == await differences(duty)
+    await keep(duty)
+    assert (PLAYERS - 6, first(12, without=6)) == await shown(duty)
+    assert [] == await differences(duty)
+
+
+async def test_a_rebuild_makes_the_same_heads(duty: Duty):
+    """All of the ledger is gone through, and what is not kept is counted."""
+    await crowd(duty)
+    slots = duty.redis.hgetall(MEMBERS)
+    duty.redis.flushall()
+    await duty.rebuilder().rebuild()
+    assert (PLAYERS, first(MOST)) == await shown(duty)
+    again = duty.redis.hgetall(MEMBERS)
+    assert slots.pop(b"*").split()[1] == again.pop(b"*").split()[1] == str(PLAYERS - MOST).encode()
+    assert slots == again
+    assert [] == await differences(duty)
+
+
+def put_best_below(redis: Redis) -> None:
+    """The first entry of the board, away among the others."""
+    [member] = redis.zrange(keys.window("tiny", "alltime"), 0, 0)
+    redis.zrem(keys.window("tiny", "alltime"), member)
+    seq = redis.hget(MEMBERS, "p39").split()[0]
+    redis.hset(MEMBERS, "p39", seq + b" -")
+
+
+FORGERIES = {
+    "a wrong count": (lambda redis: redis.hset(MEMBERS, "*", "7 3"), ["wrong-total"]),
+    "no count": (lambda redis: redis.hdel(MEMBERS, "*"), ["wrong-total"]),
+    "a count that is none": (lambda redis: redis.hset(MEMBERS, "*", "many"), ["wrong-total"]),
+    "a leader put below": (put_best_below, ["forged-standing", "wrong-total"]),
+    "a slot below of another change": (lambda r: r.hset(MEMBERS, "p3", "999999 -"), ["forged-standing"]),
+    "a slot below that is gone": (lambda redis: redis.hdel(MEMBERS, "p3"), ["missing-standing"]),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+async def test_forged_heads_are_found_and_put_right(duty: Duty, forgery: str):
+    """What is below has to be behind all that is kept, of its last change, and counted."""
+    await crowd(duty)
+    forge, due = FORGERIES[forgery]
+    forge(duty.redis)
+    assert set(due[:1]) <= set(await differences(duty, is_repaired=True))
+    for _ in range(3):
+        await differences(duty, is_repaired=True)
+    assert [] == await differences(duty)
+    await keep(duty)
+    total, entries = await shown(duty)
+    assert (PLAYERS, first(len(entries))) == (total, entries)
+    assert len(entries) >= EXACT
+
+
+@on_both_ledgers
+async def test_a_sketch_is_made_in_slices_and_anew_when_it_lacks_much(duty: Duty):
+    """It holds all scores of its window, as of an event; a few changes do not renew it at once, time does."""
+    await crowd(duty)
+    await keep(duty)
+    board = duty.board.policy
+    sketches = Sketches(duty.index.client, "tiny", board.order)
+
+    async def kept() -> Any:
+        return await sketches.of("alltime")
+
+    made = await kept()
+    assert (PLAYERS, (PLAYERS - 1, 0)) == (made.sketch.count, made.sketch.ends)
+    assert 0 < made.seq
+    assert 0.5 == made.sketch.share(19)
+    assert -1 == duty.redis.pttl(keys.sketch("tiny", "alltime"))
+    await duty.promote("run-3", to_state=State.REVOKED)
+    with patch.object(tail, "CHANGED", 0.5):
+        duty.clock.shift(tail.PAUSE_MS / 1000 + 1)
+        await keep(duty)
+        assert made.seq == (await kept()).seq
+        duty.clock.shift(tail.RENEWED_MS / 1000)
+        await keep(duty)
+    assert PLAYERS - 1 == (await kept()).sketch.count
+    assert made.seq < (await kept()).seq
+    duty.redis.hset(keys.sketch("tiny", "alltime"), "sketch", "forged")
+    await keep(duty)
+    assert PLAYERS - 1 == (await kept()).sketch.count
+    assert [] == await differences(duty)
+
+
+async def test_a_head_is_cut_when_the_policy_keeps_less(duty: Duty):
+    """A smaller number takes effect by itself, some entries at a time."""
+    await crowd(duty)
+    duty.index.boards["tiny"].most_entries = 12
+    with patch.object(tail, "MOVED", 1):
+        assert 2 == await duty.steward.keep_tails() - 2, "one of each window, and a slice of each sketch"
+    await keep(duty)
+    assert (PLAYERS, first(12)) == await shown(duty)
+    head = await Heads(duty.index.boards["tiny"]).of("alltime")
+    assert (12, PLAYERS - 12) == (head.entries, head.below)
