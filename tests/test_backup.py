@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import re
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from gateway.settings import Settings
@@ -25,144 +17,32 @@ from policies.errors import ScoregateError
 from scoregate.backup import FACTS, LEDGER, SUMS, BackupFailed, back_up
 from scoregate.restore import RestoreFailed, restore
 from tests.support import boards
-from tests.support.boards import tiny_claim
 from tests.support.bucket import running_bucket
-from tests.support.clock import ShiftedClock
-from tests.support.deployment import Client, eventually
-from tests.support.harness import Harness, Request, free_port
+from tests.support.deployment import eventually
 from tests.support.ledger import is_intact, new_submission, opened, rows
+from tests.support.page import (
+    PATIENCE_S,
+    Machine,
+    assert_gets_the_stored_answers,
+    board_of,
+    examples,
+    machine_in,
+    player_on,
+    submit_until,
+    wait_until,
+)
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "how-to" / "backup-and-restore.md"
-PATIENCE_S = 60.0
-
-
-def commands(heading: str) -> list[str]:
-    """The shell examples below a heading of the page, each as it is written there."""
-    _, _, text = PAGE.read_text().partition(f"\n### {heading}\n")
-    section = re.split(r"^#{2,3} ", text, maxsplit=1, flags=re.MULTILINE)[0]
-    return re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-
-
-def children(process: int) -> list[int]:
-    """The processes that a process has started."""
-    try:
-        return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    except FileNotFoundError:
-        return []
-
-
-class Machine:
-    """Where the commands of the page are run: its folders are below a temporary one, and its port is ours."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.authority = f"127.0.0.1:{free_port()}"
-        self.log = folder / "log.txt"
-        self.before = folder / "var" / "lib" / "scoregate"
-        self.backup = folder / "backup" / "monday"
-        self.after = folder / "srv" / "scoregate"
-        boards.write_board(folder / "policies")
-        self._running: list[subprocess.Popen[bytes]] = []
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return os.environ | {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "SCOREGATE_POLICIES_DIR": str(self.folder / "policies"),
-            "SCOREGATE_BIND": self.authority,
-            "SCOREGATE_RECORDING_INLINE_BYTES": "200",
-            "SCOREGATE_RECONCILE_S": "0.2",
-            "SCOREGATE_LEASE_S": "1",
-            "SCOREGATE_REDISPATCH_S": "0.3",
-            "SCOREGATE_LOG_LEVEL": "warning",
-        }
-
-    def start(self, script: str) -> subprocess.Popen[bytes]:
-        """The script's shell and all that it starts, as one group of processes."""
-        placed = re.sub(r"(?<=[ =])/(backup|var|srv)\b", rf"{self.folder}/\1", script)
-        with self.log.open("ab") as log:
-            shell = subprocess.Popen(
-                ["bash", "-euo", "pipefail", "-c", placed],
-                env=self.environment,
-                cwd=self.folder,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._running.append(shell)
-        return shell
-
-    async def run(self, script: str) -> None:
-        """Returns once the script has ended well."""
-        status = await asyncio.to_thread(self.start(script).wait, PATIENCE_S)
-        assert 0 == status, self.log.read_text()[-3000:]
-
-    def kill(self) -> None:
-        """Ends every process of every script without warning."""
-        for shell in self._running:
-            parts = children(shell.pid)  # each in a session of its own
-            with suppress(ProcessLookupError):
-                os.killpg(shell.pid, signal.SIGKILL)
-            for part in parts:
-                with suppress(ProcessLookupError):
-                    os.kill(part, signal.SIGKILL)
-            shell.wait()
-        self._running.clear()
-
-    async def is_answering(self) -> bool:
-        host, port = self.authority.split(":")
-        try:
-            _, writer = await asyncio.open_connection(host, int(port))
-        except OSError:
-            return False
-        writer.close()
-        return True
-
-    async def is_silent(self) -> bool:
-        return not await self.is_answering()
-
-
-@contextmanager
-def machine_in(folder: Path) -> Iterator[Machine]:
-    machine = Machine(folder)
-    try:
-        yield machine
-    finally:
-        machine.kill()
-
-
-class Player:
-    """A client of the tiny board that keeps what it sent."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self.sent: dict[str, tuple[Request, Any]] = {}
-
-    async def submit(self, points: int, ticks: int, token: str | None = None) -> str:
-        run = await self.client.open_run(token)
-        claim = tiny_claim(run.info["seed"], points, ticks)
-        request = self.client.harness.signed(run, claim, board="tiny", lifetime_s=290)
-        answer = await self.client.harness.send(request)
-        assert 202 == answer.status, answer.raw
-        self.sent[run.id] = (request, answer.body)
-        return run.id
-
-    async def board(self) -> Any:
-        answer = await self.client.harness.get("/v1/boards/tiny/entries?limit=100")
-        assert 200 == answer.status, answer.raw
-        return [(each["player"], each["score"], each["submission"]) for each in answer.body["entries"]]
+PAGE = "backup-and-restore.md"
 
 
 async def test_the_page_is_followed_and_nothing_that_was_backed_up_is_lost(tmp_path: Path):
     """Backed up while it runs, killed, restored elsewhere with an empty Valkey: the same boards, the same answers."""
-    [back_up_it, check_it], [restore_it, start_it] = commands("Back up"), commands("Restore")
-    timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-        with machine_in(tmp_path) as machine:
+    [back_up_it, check_it] = examples(PAGE, "## SQLite", "### Back up")
+    [restore_it, start_it] = examples(PAGE, "## SQLite", "### Restore")
+    with machine_in(tmp_path) as machine:
+        async with player_on(machine) as player:
             machine.start(f"scoregate up --data-dir {machine.before}")
             await wait_until(machine.is_answering, machine)
-            player = Player(Client(Harness(None, ShiftedClock(), session, machine.authority)))  # type: ignore[arg-type]
             early = [await player.submit(points, ticks) for points, ticks in ((5, 25), (7, 3000), (9, 30))]
             await settled(machine.before / LEDGER, early, machine)
             board = await board_of(player, 3, machine)
@@ -184,31 +64,8 @@ async def test_the_page_is_followed_and_nothing_that_was_backed_up_is_lost(tmp_p
             restored = await board_of(player, len(players), machine)
             assert board == [each for each in restored if each[2] in early]
             assert set(early) <= set(known) <= set(early) | set(late)
-            for submission_id in early:
-                request, told = player.sent[submission_id]
-                again = await player.client.harness.send(request)
-                assert (202, "true") == (again.status, again.headers.get("Idempotency-Replayed"))
-                assert told["submission"] == again.body["submission"]
+            await assert_gets_the_stored_answers(player, early)
             assert is_intact(machine.after / LEDGER)
-
-
-async def submit_until(is_over: asyncio.Event, player: Player) -> list[str]:
-    """Submissions, large and small, for as long as the backup is written."""
-    done: list[str] = []
-    token = await player.client.harness.new_player()
-    while not is_over.is_set() or not done:
-        done.append(await player.submit(2, 25 + 3000 * (len(done) % 2), token))
-    return done
-
-
-async def board_of(player: Player, entries: int, machine: Machine) -> Any:
-    """The board, once it has as many entries."""
-
-    async def is_whole() -> bool:
-        return len(await player.board()) == entries
-
-    await wait_until(is_whole, machine)
-    return await player.board()
 
 
 async def settled(ledger: Path, submission_ids: list[str], machine: Machine) -> None:
@@ -217,14 +74,6 @@ async def settled(ledger: Path, submission_ids: list[str], machine: Machine) -> 
         return {"promoted"} == {states.get(each) for each in submission_ids}
 
     await eventually(are_promoted, machine.log, PATIENCE_S)
-
-
-async def wait_until(is_so: Any, machine: Machine) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not await is_so():
-        said = machine.log.read_text()[-2000:] if machine.log.exists() else ""
-        assert time.monotonic() < deadline, f"it never came about: {said}"
-        await asyncio.sleep(0.05)
 
 
 @pytest.fixture

@@ -9,19 +9,19 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from redis.exceptions import RedisError
 
-from gateway.boards import keys
+from gateway.boards.connection import probe
 from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
-from gateway.ledger import work
+from gateway.ledger import webhooks, work
 from gateway.ledger.seals import chain
-from gateway.telemetry import BACKLOG, BACKLOG_AGE, REGISTRY, UNSEALED, UNSEALED_AGE
+from gateway.ledger.webhooks import DeliveryState
+from gateway.telemetry import BACKLOG, BACKLOG_AGE, REGISTRY, UNDELIVERED, UNSEALED, UNSEALED_AGE
 from policies.errors import LedgerUnavailable
 
 PROBE_TIMEOUT_S: Final = 2.0
 
 PROBE_KEPT_MS: Final = 1_000
-"""A Redis that answers and takes no writes (full, a replica, unable to save) is no index: the probe is a write."""
 
 
 async def livez(_request: web.Request) -> web.Response:
@@ -44,11 +44,14 @@ async def metrics(request: web.Request) -> web.Response:
     try:
         waiting, oldest_ms = await edge.ledger.read(work.backlog())
         tail = await edge.ledger.read(chain.tail())
+        undelivered = await edge.ledger.read(webhooks.undelivered())
     except LedgerUnavailable:
         pass  # the gauges keep their last value; readiness tells of the ledger
     else:
         BACKLOG.set(waiting)
         BACKLOG_AGE.set(max(0, edge.clock() - oldest_ms) / 1000 if oldest_ms else 0)
+        for state in (DeliveryState.PENDING, DeliveryState.DEAD):
+            UNDELIVERED.labels(state.value).set(undelivered.get(state, 0))
         UNSEALED.set(tail.events)
         UNSEALED_AGE.set(max(0, edge.clock() - tail.since_ms) / 1000 if tail.since_ms else 0)
     body = generate_latest(REGISTRY)
@@ -61,13 +64,13 @@ async def _has_ledger(edge: Edge) -> bool:
             await edge.ledger.write(work.probe())
     except (LedgerUnavailable, TimeoutError):
         return False
-    return True
+    return not edge.ledger.is_refusing
 
 
 async def _has_index(edge: Edge) -> bool:
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
-            await edge.index.client.set(keys.probe(), "1", px=PROBE_KEPT_MS)
+            await probe(edge.index.client, edge.boards, kept_ms=PROBE_KEPT_MS)
     except (RedisError, OSError, TimeoutError):
         return False
     return True

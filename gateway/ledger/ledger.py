@@ -32,3 +32,8 @@ class Ledger(Protocol):
     async def read(self, work: Operation[T]) -> T:
         """The result of `work` on one consistent snapshot."""
         ...
+
+    @property
+    def is_refusing(self) -> bool:
+        """True if a submission was just refused because the database failed, and none was stored since."""
+        ...

@@ -20,7 +20,7 @@ from gateway.ledger.group_postgres import PostgresTransaction, commit_group, des
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.schema import SCHEMA_VERSION
 from gateway.ledger.transaction import Operation
-from gateway.ledger.writes import GROUP_LIMIT, Append, Outcome, Work, Write, tell
+from gateway.ledger.writes import GROUP_LIMIT, Append, Outcome, Refusals, Work, Write, tell
 from policies.errors import LedgerOverloaded, LedgerUnavailable
 
 T = TypeVar("T")
@@ -67,6 +67,7 @@ class PostgresLedger:
         self._group_limit = group_limit
         self._queue_limit = queue_limit
         self._queue: asyncio.Queue[Write | None] = asyncio.Queue()
+        self._refusals = Refusals()
         self._is_closing = False
         self._connection: Any = None
         self._partitioned_at = 0.0
@@ -102,7 +103,8 @@ class PostgresLedger:
         reach(Point.BEFORE_APPEND)
         answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._enqueue(Append(new, answer))
-        receipt = await answer
+        with self._refusals.noted():
+            receipt = await answer
         reach(Point.BEFORE_PEND)
         return receipt
 
@@ -121,6 +123,11 @@ class PostgresLedger:
             if is_fault(error):
                 raise LedgerUnavailable(f"PostgreSQL: {described(error)}") from error
             raise  # a wrong statement is our bug, not the ledger's absence
+
+    @property
+    def is_refusing(self) -> bool:
+        """True if a submission was just refused because the database failed, and none was stored since."""
+        return self._refusals.are_recent
 
     def _enqueue(self, write: Write) -> None:
         if self._is_closing or self._queue.qsize() >= self._queue_limit:

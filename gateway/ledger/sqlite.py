@@ -25,7 +25,7 @@ from gateway.ledger.group import SqliteTransaction, commit_group, drive, is_faul
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.schema import SCHEMA_VERSION, SQLITE_TRIGGERS, is_known, metadata
 from gateway.ledger.transaction import Operation
-from gateway.ledger.writes import GROUP_LIMIT, Append, Work, Write, tell
+from gateway.ledger.writes import GROUP_LIMIT, Append, Refusals, Work, Write, tell
 from policies.errors import LedgerOverloaded, LedgerUnavailable
 
 T = TypeVar("T")
@@ -57,6 +57,7 @@ class SqliteLedger:
         self._group_limit = group_limit
         self._queue: SimpleQueue[Write | None] = SimpleQueue()
         self._is_closing = False
+        self._refusals = Refusals()
         self._writer: threading.Thread | None = None
         self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ledger-read")
         self._local = threading.local()
@@ -94,7 +95,8 @@ class SqliteLedger:
         reach(Point.BEFORE_APPEND)
         answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._enqueue(Append(new, answer))
-        receipt = await answer
+        with self._refusals.noted():
+            receipt = await answer
         reach(Point.BEFORE_PEND)
         return receipt
 
@@ -112,6 +114,11 @@ class SqliteLedger:
             if is_fault(error):
                 raise LedgerUnavailable(str(error)) from error
             raise  # a wrong statement is our bug, not the ledger's absence
+
+    @property
+    def is_refusing(self) -> bool:
+        """True if a submission was just refused because the database failed, and none was stored since."""
+        return self._refusals.are_recent
 
     def _enqueue(self, write: Write) -> None:
         if self._is_closing or self._queue.qsize() >= self._queue_limit:

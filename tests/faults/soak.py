@@ -61,7 +61,7 @@ class Chaos:
     ) -> None:
         self.house = house
         self.postgres = postgres
-        self.victims = VICTIMS if postgres is None else (*VICTIMS, "postgres")
+        self.victims = VICTIMS if postgres is None else (*VICTIMS, "postgres", "postgres")
         self.chance = chance
         self.killed = 0
         self.books = [folder / f"client-{number}.txt" for number in range(clients)]

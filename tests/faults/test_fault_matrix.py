@@ -1,18 +1,21 @@
 """A fault at each numbered step of a run's way: what the client is told, and what is true once all is well again.
 
 Rows are points of `gateway.failpoints`; a process that is killed there is the matter of `test_crashes.py`. Here it fails
-or stands still, Redis is stopped, killed or emptied under it, or its ledger refuses.
+or stands still, Redis is stopped, killed or emptied under it, or its ledger refuses. On SQLite every point meets every
+fault; on PostgreSQL those do that are in the ledger's own code, or on either side of one of its commits. A PostgreSQL that
+is itself killed, stopped or cut off is the matter of `test_postgres_steps.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from gateway import failpoints
@@ -22,6 +25,7 @@ from policies.errors import LedgerUnavailable
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards
 from tests.support.harness import Answer, free_port
+from tests.support.stores import Store
 from tests.support.valkey import ValkeyServer, running_valkey
 from tests.support.world import (
     LEASE_S,
@@ -29,6 +33,7 @@ from tests.support.world import (
     a_world,
     dispatch_apart,
     empty,
+    impatient,
     kill,
     mend,
     overtaken,
@@ -38,6 +43,15 @@ from tests.support.world import (
 
 ANSWER_WITHIN_S = 10
 """An answer that takes this long came by nobody's deadline, even on a slow machine: Redis gets 0.1 s here a call."""
+
+on_sqlite = pytest.mark.parametrize("database_server", ["sqlite"], indirect=True)
+
+
+def on_each(points: Iterable[Point], on_postgres: Collection[Point]) -> pytest.MarkDecorator:
+    """Has a test run with every point on SQLite, and with these on PostgreSQL."""
+    cases = [("sqlite", point) for point in points] + [("postgres", point) for point in on_postgres]
+    return pytest.mark.parametrize(("database_server", "point"), cases, indirect=["database_server"])
+
 
 BUG = (500, "internal-error")
 REDUCED = (503, "temporary-reduced-capacity")
@@ -51,7 +65,10 @@ def own_valkey() -> Iterator[ValkeyServer]:
 
 
 @pytest.fixture
-async def world(tmp_path: Path, own_valkey: ValkeyServer, sandbox: Sandbox) -> AsyncIterator[World]:
+async def world(
+    tmp_path: Path, own_valkey: ValkeyServer, sandbox: Sandbox, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    impatient(monkeypatch)
     boards.write_board(tmp_path / "policies", windows=["alltime", "daily"])
     with own_valkey.client() as client:
         client.flushall()
@@ -62,9 +79,9 @@ async def world(tmp_path: Path, own_valkey: ValkeyServer, sandbox: Sandbox) -> A
         redis_timeout_ms=100,
         bind=f"127.0.0.1:{free_port()}",
         lease_s=LEASE_S,
+        ledger_url=store.url,
     )
     async with a_world(settings, sandbox, own_valkey) as world:
-        world.edge.ledger._busy_timeout_s = 0.2
         try:
             yield world
         finally:
@@ -88,9 +105,10 @@ EDGE = {
     Point.BEFORE_PEND: True,
     Point.BEFORE_ANSWER: True,
 }
+EDGE_IN_LEDGER = (Point.BEFORE_APPEND, Point.INSIDE_APPEND, Point.AFTER_APPEND, Point.BEFORE_PEND)
 
 
-@pytest.mark.parametrize("point", EDGE)
+@on_each(EDGE, EDGE_IN_LEDGER)
 async def test_I10_an_edge_that_fails_at_a_step_takes_the_same_bytes_again(world: World, point: Point):
     """A failure that nobody foresaw is 500; what was stored by then is replayed, what was not is taken now."""
     arm(point, action_of("raise"))
@@ -100,7 +118,7 @@ async def test_I10_an_edge_that_fails_at_a_step_takes_the_same_bytes_again(world
     assert {run: "promoted"} == (await world.assert_whole()).states()
 
 
-@pytest.mark.parametrize("point", EDGE)
+@on_each(EDGE, EDGE_IN_LEDGER)
 async def test_I10_an_edge_that_stands_still_at_a_step_answers_all_the_same(world: World, point: Point):
     """The client that loses patience and sends the same bytes beside the first gets the same answer; one row."""
     run, request = world.honest()
@@ -111,6 +129,7 @@ async def test_I10_an_edge_that_stands_still_at_a_step_answers_all_the_same(worl
     assert {run.id: "promoted"} == (await world.assert_whole()).states()
 
 
+@on_sqlite
 @pytest.mark.parametrize("action", ["raise", "stall:0.1"])
 async def test_I10_a_ticket_that_was_lost_on_the_way_is_asked_for_again(world: World, action: str):
     """Nothing is stored when a run is opened: the player opens another."""
@@ -129,11 +148,12 @@ WORKER = (
     Point.AFTER_SETTLE,
     Point.AFTER_PROJECT,
 )
+WORKER_AT_COMMITS = (Point.AFTER_LEASE, Point.INSIDE_SETTLE, Point.AFTER_SETTLE)
 STEWARD = {Point.BEFORE_DISPATCH: 1, Point.AFTER_DISPATCH: 2}
 """Point -> jobs in RQ once a second round was made."""
 
 
-@pytest.mark.parametrize("point", WORKER)
+@on_each(WORKER, WORKER_AT_COMMITS)
 async def test_I11_a_worker_that_fails_at_a_step_leaves_one_verdict(world: World, point: Point):
     """Before it settled another judges the run; afterwards nobody does again."""
     run = await world.submitted()
@@ -145,7 +165,7 @@ async def test_I11_a_worker_that_fails_at_a_step_leaves_one_verdict(world: World
     assert {run.id: "promoted"} == history.states()
 
 
-@pytest.mark.parametrize("point", WORKER)
+@on_each(WORKER, WORKER_AT_COMMITS)
 async def test_I12_a_worker_that_stands_still_at_a_step_is_overtaken(world: World, point: Point):
     """It wakes up when another has judged its run, or was refused by its lock: one verdict all the same."""
     run = await world.submitted()
@@ -198,8 +218,18 @@ REDIS = (
 )
 
 
-@pytest.mark.parametrize("fault", [stop, kill, empty])
-@pytest.mark.parametrize("point", REDIS)
+EVERY_ON_SQLITE = [("sqlite", point, fault) for point in REDIS for fault in (stop, kill, empty)]
+SOME_ON_POSTGRES = [
+    ("postgres", Point.BEFORE_APPEND, stop),
+    ("postgres", Point.BEFORE_PEND, kill),
+    ("postgres", Point.AFTER_LEASE, empty),
+    ("postgres", Point.AFTER_SETTLE, stop),
+]
+
+
+@pytest.mark.parametrize(
+    ("database_server", "point", "fault"), EVERY_ON_SQLITE + SOME_ON_POSTGRES, indirect=["database_server"]
+)
 async def test_I01_I02_I04_redis_fails_on_either_side_of_a_commit(
     world: World, own_valkey: ValkeyServer, point: Point, fault
 ):
@@ -218,22 +248,31 @@ async def test_I01_I02_I04_redis_fails_on_either_side_of_a_commit(
     assert [7, 3] == [entry["score"] for entry in entries.body["entries"]]
 
 
-FAILURES = {
-    "disk I/O error": sqlite3.SQLITE_IOERR,
-    "database or disk is full": sqlite3.SQLITE_FULL,
-    "attempt to write a readonly database": sqlite3.SQLITE_READONLY,
-}
-
-
-def fail(text: str) -> None:
-    """Raises what SQLite raises when the file under it fails."""
+def sqlite_error(text: str, code: int) -> Exception:
     error = sqlite3.OperationalError(text)
-    error.sqlite_errorcode = FAILURES[text]
+    error.sqlite_errorcode = code
+    return error
+
+
+FAILURES = [
+    ("sqlite", sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR)),
+    ("sqlite", sqlite_error("database or disk is full", sqlite3.SQLITE_FULL)),
+    ("sqlite", sqlite_error("attempt to write a readonly database", sqlite3.SQLITE_READONLY)),
+    ("postgres", asyncpg.PostgresIOError("could not write to file")),
+    ("postgres", asyncpg.DiskFullError("could not extend file: No space left on device")),
+    ("postgres", asyncpg.ReadOnlySQLTransactionError("cannot execute INSERT in a read-only transaction")),
+    ("postgres", asyncpg.DeadlockDetectedError("deadlock detected")),
+    ("postgres", asyncpg.AdminShutdownError("terminating connection due to administrator command")),
+]
+"""What a database raises when what is under it fails."""
+
+
+def fail(error: Exception) -> None:
     raise error
 
 
-@pytest.mark.parametrize("failure", FAILURES)
-async def test_I07_a_ledger_that_fails_inside_a_transaction_undoes_it(world: World, failure: str):
+@pytest.mark.parametrize(("database_server", "failure"), FAILURES, indirect=["database_server"], ids=str)
+async def test_I07_a_ledger_that_fails_inside_a_transaction_undoes_it(world: World, failure: Exception):
     """The edge says 503 and takes the same bytes afterwards; the worker's run is judged by the next one."""
     arm(Point.INSIDE_APPEND, partial(fail, failure))
     run, first, again = await submit(world)
@@ -246,26 +285,25 @@ async def test_I07_a_ledger_that_fails_inside_a_transaction_undoes_it(world: Wor
     assert {run: "promoted"} == (await world.assert_whole()).states()
 
 
-async def test_I09_a_lock_held_by_another_at_any_step_costs_time_and_nothing_else(world: World):
+async def test_I09_a_lock_held_by_another_at_any_step_costs_time_and_nothing_else(world: World, store: Store):
     """Taken after admission, dispatch or lease: 503 or later; given back, the work goes on where it was."""
-    with closing(sqlite3.connect(world.edge.settings.ledger_path, isolation_level=None)) as intruder:
-        take = partial(intruder.execute, "BEGIN IMMEDIATE")
-        arm(Point.BEFORE_APPEND, take)
+    with store.intruder() as intruder:
+        arm(Point.BEFORE_APPEND, intruder.take)
         _, request = world.honest("other")
         assert 503 == (await world.harness.send(request)).status
-        intruder.execute("ROLLBACK")
+        intruder.give_back()
         assert 202 == (await world.harness.send(request)).status
 
-        arm(Point.AFTER_DISPATCH, take)
+        arm(Point.AFTER_DISPATCH, intruder.take)
         with pytest.raises(LedgerUnavailable):
             await world.steward.dispatch()
-        intruder.execute("ROLLBACK")
+        intruder.give_back()
         run = await world.submitted()
 
-        arm(Point.AFTER_VERDICT, take)
+        arm(Point.AFTER_VERDICT, intruder.take)
         with pytest.raises(LedgerUnavailable):
             await world.verify(run.id)
-        intruder.execute("ROLLBACK")
+        intruder.give_back()
     history = await world.assert_whole()
     assert ["promoted", "promoted"] == list(history.states().values())
     assert 4 == len(history.events)

@@ -13,10 +13,11 @@ from tests.support.accounts import Accounts, audit
 from tests.support.deployment import Deployment, deployed
 from tests.support.ledger import is_intact
 from tests.support.oracle import History, Sent, Told
+from tests.support.postgres import APP, PostgresServer
 from tests.support.seeds import fault_seed
 from tests.support.valkey import running_valkey
 
-KILLS = 12
+KILLS, KILLS_ON_POSTGRES = 12, 5
 CLIENTS = 4
 
 
@@ -26,15 +27,33 @@ def house(tmp_path: Path) -> Iterator[Deployment]:
         yield deployment
 
 
-async def test_I10_I11_whatever_is_killed_the_accounts_balance(house: Deployment, tmp_path: Path):
-    """Every ok once in the ledger, every unknown at most once, all terminal by one verdict, the board the ledger's."""
-    chaos = Chaos(house, tmp_path, random.Random(fault_seed()), clients=CLIENTS)
-    balance = await chaos.run(lambda killed: killed >= KILLS, (0.2, 0.7))
+async def killed_and_balanced(house: Deployment, kills: int, postgres: PostgresServer | None = None) -> None:
+    """Asserts that the accounts balance after so many kills."""
+    chance = random.Random(fault_seed())
+    chaos = Chaos(house, house.folder, chance, clients=CLIENTS, postgres=postgres)
+    balance = await chaos.run(lambda killed: killed >= kills, (0.2, 0.7))
     assert [] == [*balance.lost, *balance.doubled, *balance.stuck, *balance.strange]
     assert balance.is_index_equal
-    assert balance.acknowledged > 20
+    assert balance.acknowledged >= 2 * kills
+
+
+async def test_I10_I11_whatever_is_killed_the_accounts_balance(house: Deployment):
+    """Every ok once in the ledger, every unknown at most once, all terminal by one verdict, the board the ledger's."""
+    await killed_and_balanced(house, KILLS)
     assert {"promoted"} == set(house.states().values())
     assert is_intact(house.ledger)
+
+
+async def test_I07_I10_I11_whatever_is_killed_the_accounts_balance_on_postgres(
+    house: Deployment, mortal: PostgresServer
+):
+    """The same, with the database among those that die."""
+    async with mortal.database() as name:
+        house.settings["ledger_url"] = mortal.url(name, APP)
+        try:
+            await killed_and_balanced(house, KILLS_ON_POSTGRES, mortal)
+        finally:
+            house.stop_all()
 
 
 def test_the_balance_finds_what_is_lost_doubled_stuck_and_strange():

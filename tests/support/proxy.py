@@ -2,7 +2,8 @@
 
 It stands between one of our parts and Redis, whose protocol it understands as far as to know where a command and a
 reply end (RESP2 and RESP3). For anything else `framing=as_it_comes` takes whatever arrives together as one message:
-enough to cut a connection before or after the other side has answered.
+enough to cut a connection before or after the other side has answered, where the one waits for the other (PostgreSQL's
+driver sends one thing at a time, and waits until the server is ready for the next).
 """
 
 from __future__ import annotations
@@ -89,6 +90,10 @@ class ChaosProxy:
         """Gives this fate to the n-th message from now that matches, once."""
         self._rules.append(_Rule(matches, fate, nth))
 
+    def forget(self) -> None:
+        """Takes back every fate that no message has met."""
+        self._rules.clear()
+
     def freeze(self) -> None:
         """Half-open: connections stay, can even be made, and nothing passes."""
         self._is_flowing.clear()
@@ -108,7 +113,10 @@ class ChaosProxy:
         assert task is not None
         self.serving.add(task)
         task.add_done_callback(self.serving.discard)
-        upstream_reader, upstream = await self._connect()
+        try:
+            upstream_reader, upstream = await self._connect()
+        except OSError:  # refused there, so refused here
+            return writer.transport.abort()
         pair = _Pair(writer, upstream)
         self._pairs.add(pair)
         ways = [
@@ -124,6 +132,7 @@ class ChaosProxy:
             self._pairs.discard(pair)
             for end in (writer, upstream):
                 end.close()
+        return None
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._upstream.startswith("/"):
@@ -191,6 +200,11 @@ async def chaos_proxy(upstream: str, framing: Framing | None = None) -> AsyncIte
 def as_it_comes(buffer: bytes) -> int | None:
     """Whatever arrived together is one message."""
     return len(buffer) or None
+
+
+def is_a_commit(message: bytes) -> bool:
+    """Whether a message to PostgreSQL has the writer's own COMMIT in it."""
+    return b"COMMIT\0" in message
 
 
 def end_of_resp(buffer: bytes, at: int = 0) -> int | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import asyncpg
+import pytest
 from pydantic import SecretStr
 
 from gateway.ledger.group_postgres import ALONE
@@ -16,6 +20,19 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.postgres import PostgresLedger
 from gateway.ledger.sqlite import SqliteLedger
 from tests.support.postgres import APP, PostgresServer
+
+PATIENCE_S = 30
+
+on_both_ledgers = pytest.mark.parametrize("database_server", ["sqlite", "postgres"], indirect=True)
+"""Has a test run on each database, where the fixtures would give it SQLite alone."""
+
+
+@dataclass(frozen=True)
+class Intruder:
+    """Another program that can take the writers' turn and give it back, at once and from any thread."""
+
+    take: Callable[[], object]
+    give_back: Callable[[], object]
 
 
 class SqliteStore:
@@ -46,6 +63,13 @@ class SqliteStore:
             intruder.execute("BEGIN IMMEDIATE")
             yield
             intruder.execute("ROLLBACK")
+
+    @contextmanager
+    def intruder(self) -> Iterator[Intruder]:
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+            yield Intruder(
+                lambda: connection.execute("BEGIN IMMEDIATE"), lambda: connection.execute("ROLLBACK")
+            )
 
 
 class PostgresStore:
@@ -80,6 +104,32 @@ class PostgresStore:
                 yield
         finally:
             await intruder.close()
+
+    @contextmanager
+    def intruder(self) -> Iterator[Intruder]:
+        with _loop_apart() as run:
+            connection = run(asyncpg.connect(self.server.url(self.database)))
+            try:
+                yield Intruder(
+                    lambda: run(connection.execute(f"BEGIN; {ALONE}")),
+                    lambda: run(connection.execute("ROLLBACK")),
+                )
+            finally:
+                run(connection.close())
+
+
+@contextmanager
+def _loop_apart() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    """What waits for a coroutine on an event loop of its own, also where another loop is running."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield lambda work: asyncio.run_coroutine_threadsafe(work, loop).result(PATIENCE_S)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 Store = SqliteStore | PostgresStore

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import pytest
 from redis import Redis
 from rq import Queue
 from rq.serializers import JSONSerializer
@@ -20,6 +21,9 @@ from rq.serializers import JSONSerializer
 from gateway import failpoints
 from gateway.edge.credentials.tickets import SEED_BITS, Ticket, new_run_id
 from gateway.failpoints import Point, arm, disarm
+from gateway.ledger import postgres
+from gateway.ledger.postgres import PostgresLedger
+from gateway.ledger.sqlite import SqliteLedger
 from gateway.settings import Settings
 from gateway.steward.dispatch import QUEUE_NAME, RqJobs
 from gateway.wiring import open_index, open_ledger, open_recordings, open_steward
@@ -34,6 +38,20 @@ from tests.support.valkey import ValkeyServer
 
 PATIENCE_S = 30.0
 LEASE_S = 60
+TURN_S = 0.2
+REPLY_S = 0.5
+
+
+def impatient(patch: pytest.MonkeyPatch) -> None:
+    """Has ledgers that are opened from now on wait for their turn to write, but not for long."""
+    for kind in (SqliteLedger, PostgresLedger):
+        patch.setitem(kind.__init__.__kwdefaults__, "busy_timeout_s", TURN_S)
+
+
+def impatient_with_silence(patch: pytest.MonkeyPatch) -> None:
+    """Has them take a PostgreSQL that says nothing for dead soon."""
+    patch.setattr(postgres, "CONNECT_TIMEOUT_S", REPLY_S)
+    patch.setattr(postgres, "REPLY_TIMEOUT_S", REPLY_S)
 
 
 class World:

@@ -16,11 +16,20 @@ from gateway.wiring import load_policies, open_index, open_ledger
 from tests.support import boards
 from tests.support.clock import ShiftedClock
 from tests.support.duty import Duty
+from tests.support.postgres import PostgresServer
+from tests.support.stores import Store
 from tests.support.valkey import ValkeyServer
 
 
 @pytest.fixture
-def own_settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
+def database_server(request: pytest.FixtureRequest) -> PostgresServer | None:
+    """None, for a ledger on SQLite, unless a test asks for more by `on_both_ledgers`."""
+    kind = getattr(request, "param", "sqlite")
+    return request.getfixturevalue("postgres_server") if kind == "postgres" else None
+
+
+@pytest.fixture
+def own_settings(tmp_path: Path, valkey: ValkeyServer, store: Store) -> Settings:
     boards.write_board(tmp_path / "policies")
     return Settings(
         data_dir=tmp_path / "data",
@@ -28,6 +37,7 @@ def own_settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
         redis_url=valkey.url,
         redis_timeout_ms=5_000,
         redispatch_s=30,
+        ledger_url=store.url,
     )
 
 

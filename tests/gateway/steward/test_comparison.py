@@ -16,6 +16,7 @@ from gateway.steward.check import Checked, check
 from gateway.telemetry import REGISTRY, Event
 from policies.vocabulary import State
 from tests.support.duty import Duty
+from tests.support.stores import on_both_ledgers
 
 BOARD = "lb:{tiny}:"
 ALLTIME, SLOTS, NAMES = f"{BOARD}alltime", f"{BOARD}alltime:members", f"{BOARD}names"
@@ -95,7 +96,7 @@ FORGERIES = {
     ),
     "bytes that are no text": Forgery(
         lambda r: [r.zadd(ALLTIME, {b"\xff\xfe" * 20: -5}), r.hset(SLOTS, b"\xff\x00", b"\xfe")],
-        named("forged-member", window="alltime", player="\\xfe" + "\\xff\\xfe" * 8)
+        named("forged-member", window="alltime", player="\\xff\\xfe" * 20)
         | named("forged-standing", window="alltime", player="\\xff\\x00"),
     ),
     "a name changed": Forgery(lambda r: r.hset(NAMES, "bob", "Mallory"), named("wrong-name", player="bob")),
@@ -175,40 +176,49 @@ def places(checked: Checked) -> set[tuple[str, str, str, str, str]]:
     return {(d.kind.value, d.window, d.player, d.submission, d.key) for d in checked.differences}
 
 
-@pytest.mark.parametrize("forgery", FORGERIES)
-async def test_I26_check_names_each_difference_and_repairs_it(duty: Duty, forgery: str):
+EACH_BY_ITSELF = [pytest.param("sqlite", [forgery], id=forgery) for forgery in FORGERIES]
+ALL_IN_TURN = pytest.param("postgres", [*FORGERIES], id="all on PostgreSQL")
+forged = pytest.mark.parametrize(
+    ("database_server", "forgeries"), [*EACH_BY_ITSELF, ALL_IN_TURN], indirect=["database_server"]
+)
+
+
+@forged
+async def test_I26_check_names_each_difference_and_repairs_it(duty: Duty, forgeries: list[str]):
     """Nothing differs before; then exactly what was changed, with place and both sides; after the repair nothing."""
     await duty.fill()
     assert Checked((), is_complete=True, left=0) == await check_now(duty)
-    before = duty.snapshot()
-    FORGERIES[forgery].make(duty.redis)
+    for forgery in forgeries:
+        before = duty.snapshot()
+        FORGERIES[forgery].make(duty.redis)
 
-    found = await check_now(duty)
-    assert FORGERIES[forgery].named == places(found)
-    assert all(each.ledger != each.index for each in found.differences)
-    repaired = await check_now(duty, is_repaired=True)
-    assert FORGERIES[forgery].named <= places(repaired)
-    assert 0 == repaired.left
-    assert before == duty.snapshot()
+        found = await check_now(duty)
+        assert FORGERIES[forgery].named == places(found)
+        assert all(each.ledger != each.index for each in found.differences)
+        repaired = await check_now(duty, is_repaired=True)
+        assert FORGERIES[forgery].named <= places(repaired)
+        assert 0 == repaired.left
+        assert before == duty.snapshot()
     duty.assert_index_is_the_ledgers()
 
 
-@pytest.mark.parametrize("forgery", FORGERIES)
-async def test_I26_the_steward_repairs_and_reports_it(duty: Duty, forgery: str):
+@forged
+async def test_I26_the_steward_repairs_and_reports_it(duty: Duty, forgeries: list[str]):
     """In slices, without anybody asking: the same differences, each in the log and counted, and the board is right again."""
     await duty.fill()
     await duty.settle_down()
-    before, counted = duty.snapshot(), count_differences()
-    FORGERIES[forgery].make(duty.redis)
+    for forgery in forgeries:
+        before, counted = duty.snapshot(), count_differences()
+        FORGERIES[forgery].make(duty.redis)
 
-    with capture_logs() as logs:
-        await duty.settle_down()
-    assert before == duty.snapshot()
-    reported = [entry for entry in logs if entry["event"] == Event.DIFFERENCE]
-    fields = ("kind", "window", "player", "submission", "key")
-    assert FORGERIES[forgery].named <= {tuple(entry[name] for name in fields) for entry in reported}
-    assert {"tiny"} == {entry["board"] for entry in reported}
-    assert len(reported) == count_differences() - counted
+        with capture_logs() as logs:
+            await duty.settle_down()
+        assert before == duty.snapshot()
+        reported = [entry for entry in logs if entry["event"] == Event.DIFFERENCE]
+        fields = ("kind", "window", "player", "submission", "key")
+        assert FORGERIES[forgery].named <= {tuple(entry[name] for name in fields) for entry in reported}
+        assert {"tiny"} == {entry["board"] for entry in reported}
+        assert len(reported) == count_differences() - counted
 
 
 def count_differences() -> float:
@@ -216,6 +226,7 @@ def count_differences() -> float:
     return sum(sample.value for sample in metric.samples if sample.name.endswith("_total"))
 
 
+@on_both_ledgers
 async def test_I26_a_ledger_restored_from_a_backup_takes_later_scores_off_the_board(duty: Duty):
     """Repair goes from ledger to index alone: rows that only the index has are removed, whatever their numbers say."""
     await duty.fill()
@@ -238,6 +249,7 @@ async def test_the_top_of_a_board_is_looked_at_in_every_turn(duty: Duty, monkeyp
     assert not duty.redis.zrange(ALLTIME, 0, 0)[0].endswith(b":eve")
 
 
+@on_both_ledgers
 async def test_what_is_under_way_is_no_difference(duty: Duty):
     """While runs are appended and settled all the time, a check of a right index finds nothing."""
     await duty.fill()
@@ -290,6 +302,7 @@ async def test_I26_a_page_with_bytes_that_are_no_text_is_unavailable_until_repai
     assert ["ada", "cy", "bob"] == [each.player for each in (await board.page("alltime", 0, 10)).entries]
 
 
+@on_both_ledgers
 async def test_standings_of_windows_that_are_over_are_not_looked_for(duty: Duty):
     """The ledger keeps a window for ever, and Redis until its own clock says so: neither is a difference."""
     await duty.fill()
@@ -298,6 +311,7 @@ async def test_standings_of_windows_that_are_over_are_not_looked_for(duty: Duty)
     assert set() == {each.kind.value for each in found.differences}
 
 
+@on_both_ledgers
 async def test_a_player_whose_name_is_known_to_nobody_has_none(duty: Duty):
     """A player of a game server need not be registered: no name is no difference, and a name then is one."""
     await duty.append("run-1", player="guest")

@@ -20,7 +20,7 @@ from gateway.steward.check import check
 from policies.errors import IndexUnavailable, RebuildRefused
 from policies.vocabulary import State
 from tests.support.duty import Duty
-from tests.support.ledger import rows
+from tests.support.stores import on_both_ledgers
 
 BOARD = "lb:{tiny}:"
 ALLTIME = f"{BOARD}alltime"
@@ -54,6 +54,7 @@ async def differences(duty: Duty) -> list[Any]:
     return list((await check(duty.view(), is_repaired=False, in_flight_s=0)).differences)
 
 
+@on_both_ledgers
 async def test_a_rebuilt_board_is_byte_equal_to_the_live_one(duty: Duty):
     """Every window, slot, name, baseline and pending id, with the life that its key had; nothing is left beside it."""
     await crowd(duty, 40)
@@ -94,6 +95,7 @@ async def test_an_empty_board_can_be_rebuilt(duty: Duty):
     assert duty.redis.exists(f"{BOARD}whole")
 
 
+@on_both_ledgers
 async def test_I04_readers_and_writers_go_on_under_rebuilds(duty: Duty):
     """Every page is a whole board as it stood at some moment; in the end the index is the fold of the ledger."""
     await crowd(duty, 30)
@@ -134,6 +136,7 @@ async def test_I04_readers_and_writers_go_on_under_rebuilds(duty: Duty):
     duty.assert_index_is_the_ledgers()
 
 
+@on_both_ledgers
 @pytest.mark.parametrize("moment", [Point.INSIDE_REBUILD, Point.BEFORE_SWAP])
 async def test_what_is_settled_during_a_rebuild_is_in_place_after_it(duty: Duty, moment: Point):
     """A promotion, a revocation and a new pending run that come between two pages, or after the last of them."""
@@ -227,12 +230,14 @@ def rebuild_and_die(duty: Duty, point: Point) -> int:
         "SCOREGATE_DATA_DIR": str(settings.data_dir),
         "SCOREGATE_POLICIES_DIR": str(settings.policies_dir),
         "SCOREGATE_REDIS_URL": settings.redis_url,
+        "SCOREGATE_LEDGER_URL": settings.ledger_url.get_secret_value(),
         VARIABLE: f"{point}:kill",
     }
     command = [sys.executable, "-m", "scoregate", "board", "rebuild", "tiny"]
     return subprocess.run(command, env=os.environ | environment, timeout=60, check=False).returncode
 
 
+@on_both_ledgers
 @pytest.mark.parametrize("point", [Point.INSIDE_REBUILD, Point.BEFORE_SWAP])
 async def test_I10_a_rebuild_killed_before_the_swap_changes_nothing(duty: Duty, point: Point):
     """Readers see the board as it was; another waits for the lease; what is left over ends by itself."""
@@ -254,6 +259,7 @@ async def test_I10_a_rebuild_killed_before_the_swap_changes_nothing(duty: Duty, 
     assert before == {key: value for key, value in duty.snapshot().items() if is_live(key)}
 
 
+@on_both_ledgers
 async def test_I10_a_rebuild_killed_after_the_swap_is_done_again_by_the_steward(duty: Duty):
     """The board that readers see is whole at once; it counts as rebuilt only when what came meanwhile is shown too."""
     await crowd(duty, 12)
@@ -291,6 +297,7 @@ async def test_a_lease_that_ran_out_puts_nothing_in_place(duty: Duty, moment: Po
     assert before == {key: value for key, value in duty.snapshot().items() if is_live(key)}
 
 
+@on_both_ledgers
 async def test_windows_that_are_over_are_not_built(duty: Duty):
     """The ledger keeps every day there ever was; a rebuild builds those that can still be read."""
     await crowd(duty, 6)
@@ -300,6 +307,7 @@ async def test_windows_that_are_over_are_not_built(duty: Duty):
     assert live // len(duty.board.policy.windows) == done.standings == await duty.rebuilder().total()
 
 
+@on_both_ledgers
 async def test_the_ledger_is_never_asked_for_more_than_a_page(duty: Duty, monkeypatch: pytest.MonkeyPatch):
     """Memory stays flat however large a board is: nothing that the ledger gives is longer than a page."""
     await crowd(duty, 60)
@@ -315,5 +323,5 @@ async def test_the_ledger_is_never_asked_for_more_than_a_page(duty: Duty, monkey
     await duty.rebuilder().rebuild()
     assert max(lengths) <= rebuilding.EVENTS
     assert len(lengths) > 4 * 60 / rebuilding.PAGE
-    stored = rows(duty.settings.ledger_path, "SELECT count(*) FROM standings WHERE window = 'alltime'")
-    assert stored[0][0] == duty.redis.hlen(keys.members("tiny", "alltime"))
+    stored = [slot for slot in duty.history().standings if slot[1] == "alltime"]
+    assert len(stored) == duty.redis.hlen(keys.members("tiny", "alltime"))

@@ -12,7 +12,10 @@ from policies.loader import Board
 from policies.vocabulary import State
 from tests.support import boards
 from tests.support.duty import Duty
-from tests.support.oracle import due_on_board, shown_on_board
+from tests.support.oracle import due, shown_on_board
+from tests.support.stores import on_both_ledgers
+
+pytestmark = on_both_ledgers
 
 
 def changed_policy(duty: Duty, **changes: Any) -> Board:
@@ -31,7 +34,8 @@ async def refold(duty: Duty) -> Refolded:
 
 def assert_board_is_the_fold(duty: Duty) -> None:
     policy = duty.board.policy
-    assert due_on_board(duty.settings.ledger_path, policy) == shown_on_board(duty.redis, policy)
+    promoted = duty.history().promoted(policy.board)
+    assert due(promoted, policy, duty.clock()) == shown_on_board(duty.redis, policy)
 
 
 @pytest.mark.parametrize(
