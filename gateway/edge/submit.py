@@ -17,6 +17,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials import signatures
 from gateway.edge.credentials.signed import SignedRequest, invalid, read_signature
 from gateway.edge.credentials.tickets import Ticket
+from gateway.edge.details import stored_details
 from gateway.edge.limits import rate_limit_headers, refuse_limited
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import bearer_of, board_of, client_name, parse_body, read_body
@@ -132,7 +133,7 @@ async def _judged(
     edge: Edge, board: Board, proven: _Proven, body: wire.NewScore, admitted: Admitted
 ) -> NewSubmission:
     """The submission with its judgement. Raises `bounds-violation` for a claim that the game cannot give."""
-    claim = Claim(body.score, body.ticks, body.stats)
+    claim, details = Claim(body.score, body.ticks, body.stats), stored_details(board, body.details)
     if not is_within_bounds(claim, board.policy):
         raise Problem(ProblemType.BOUNDS_VIOLATION)
     recording = _decode_recording(body.recording, board)
@@ -149,6 +150,7 @@ async def _judged(
         recording_bytes=len(recording or b""),
         simulator=f"sha256:{proven.ticket.simulator.hex()}",
         policy_digest=board.digest,
+        details=details,
     )
 
 

@@ -1,0 +1,49 @@
+"""What promoted submissions brought along for readers: their statistics and details, facts that never change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+from sqlalchemy import bindparam, select
+
+from gateway.ledger.index_pages import is_listed, listed
+from gateway.ledger.schema import is_in, submissions
+from gateway.ledger.transaction import Operation, Query, Transaction
+from policies.vocabulary import State
+
+_s = submissions.c
+
+_PROMOTED: Final = Query(
+    select(_s.submission_id, _s.player, _s.stats, _s.details).where(
+        is_listed(_s.submission_id), _s.board == bindparam("board"), is_in(State.PROMOTED)
+    )
+)
+
+
+class Brought(NamedTuple):
+    """What one submission brought along. `integers` and `content` are its details, empty for none."""
+
+    submission_id: str
+    player: str
+    stats: Mapping[str, int]
+    integers: Sequence[int]
+    content: Mapping[str, Any]
+
+
+def brought_by(board: str, submission_ids: Sequence[str]) -> Operation[list[Brought]]:
+    """What those of these submissions brought along that count on the board."""
+
+    async def work(tx: Transaction) -> list[Brought]:
+        found = await listed(tx, _PROMOTED, list(dict.fromkeys(submission_ids)), board=board)
+        return [_brought(*row) for row in found]
+
+    return work
+
+
+def _brought(submission_id: str, player: str, stats: str, details: str | None) -> Brought:
+    said = orjson.loads(details) if details else {}
+    return Brought(
+        submission_id, player, orjson.loads(stats), said.get("integers", ()), said.get("object", {})
+    )
