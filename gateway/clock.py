@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 Clock = Callable[[], int]
@@ -17,6 +18,7 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+@lru_cache(maxsize=16_384)  # the pages of a board show the same moments again and again
 def rfc3339(at_ms: int) -> str:
     """A moment as text, in UTC with milliseconds."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

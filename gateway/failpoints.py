@@ -42,6 +42,7 @@ class Point(StrEnum):
     INSIDE_REBUILD = "inside-rebuild"
     BEFORE_SWAP = "before-swap"
     AFTER_SWAP = "after-swap"
+    INSIDE_ARCHIVE = "inside-archive"
 
 
 class Unforeseen(Exception):

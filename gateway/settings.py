@@ -23,6 +23,11 @@ LEDGER_URL = re.compile(
 )
 """Strict where a password with a character that should have been escaped would be read as a host, a port or a name."""
 
+CLUSTER_URL = re.compile(
+    rf"(?P<scheme>rediss?)\+cluster://(?P<who>[^/?#@]*@)?(?P<seeds>{_HOST}(?:,{_HOST})*)/?(?P<options>\?[^#@]*)?"
+)
+"""A Redis Cluster by some of its nodes; it has one database, so that there is no path."""
+
 Bind = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$")]
 Csv = Annotated[tuple[str, ...], NoDecode]
 
@@ -55,6 +60,9 @@ class Settings(BaseSettings):
     metrics_bind: Bind | None = None
     hosts: Csv = ()
     trusted_proxies: Csv = ()
+    webhook_hosts: Csv = ()
+    kafka_servers: str | None = None
+    kafka_topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = "scoregate.standings"
     master_key: SecretStr | None = None
     seal_key: SecretStr | None = None
     seal_heads: Path | None = None
@@ -65,7 +73,10 @@ class Settings(BaseSettings):
     keepalive_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
     redis_timeout_ms: Annotated[int, Field(ge=10, le=10_000)] = 250
     ledger_queue: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
+    ledger_pages: Annotated[int, Field(ge=1, le=10_000)] = 32
     connections_per_address: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
+    live_pubsub: bool = False
+    live_listeners: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
     shutdown_grace_s: Annotated[float, Field(ge=0, le=300)] = 10.0
     lease_s: Annotated[int, Field(ge=1, le=3600)] = 60
     verify_attempts: Annotated[int, Field(ge=1, le=100)] = 5
@@ -77,6 +88,12 @@ class Settings(BaseSettings):
     verify_batch: Annotated[int, Field(ge=1, le=256)] = 16
     seal_events: Annotated[int, Field(ge=1, le=65_536)] = 4096
     seal_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
+    archive_after_s: Annotated[float, Field(ge=0, le=2_592_000)] = 300.0
+    archive_keep_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+    webhook_timeout_s: Annotated[float, Field(gt=0, le=60)] = 15.0
+    webhook_attempts: Annotated[int, Field(ge=1, le=100)] = 12
+    webhook_disable_after: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+    webhook_concurrency: Annotated[int, Field(ge=1, le=256)] = 8
 
     @field_validator("bind", "metrics_bind")
     @classmethod
@@ -95,7 +112,24 @@ class Settings(BaseSettings):
             )
         return value
 
-    @field_validator("hosts", "trusted_proxies", mode="before")
+    @field_validator("redis_url")
+    @classmethod
+    def _is_an_index(cls, value: str) -> str:
+        if "+cluster:" in value and not CLUSTER_URL.fullmatch(value):
+            raise ValueError(
+                "expected redis+cluster://<user>:<password>@<host>:<port>,<host>:<port> without a database, or rediss+cluster: "
+                "for TLS, with / ? # @ and : in a name or a password written as %2F %3F %23 %40 and %3A"
+            )
+        return value
+
+    @field_validator("queue_url")
+    @classmethod
+    def _is_no_cluster(cls, value: str | None) -> str | None:
+        if value and "+cluster:" in value:
+            raise ValueError("RQ does not run on a Redis Cluster; expected one server")
+        return value
+
+    @field_validator("hosts", "trusted_proxies", "webhook_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return (
@@ -120,7 +154,11 @@ class Settings(BaseSettings):
 
     @property
     def jobs_url(self) -> str:
-        """The Redis of RQ; the same server as the index unless told otherwise."""
+        """The Redis of RQ; the same server as the index unless told otherwise. Raises SettingsError if that is a cluster."""
+        if self.queue_url is None and CLUSTER_URL.fullmatch(self.redis_url):
+            raise SettingsError(
+                "SCOREGATE_QUEUE_URL: set it to a Redis that is no cluster: RQ, the job queue, does not run on one"
+            )
         return self.queue_url or self.redis_url
 
     @property

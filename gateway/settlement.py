@@ -13,7 +13,8 @@ from sqlalchemy import bindparam, delete, insert, update
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries, work
 from gateway.ledger.append import rows_of
-from gateway.ledger.folds import POPULATION, fold_baseline, fold_standings
+from gateway.ledger.archive.windows import mark_changed
+from gateway.ledger.folds import POPULATION, Counted, fold_baseline, fold_standings
 from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -63,6 +64,19 @@ class Decided(NamedTuple):
     def difference(self) -> int:
         """1 if the submission counts from now on, -1 if it does no more, 0 if that is as it was."""
         return (self.to_state is State.PROMOTED) - (self.found.state is State.PROMOTED)
+
+    @property
+    def counted(self) -> Counted:
+        """What it means for the standings."""
+        found = self.found
+        return Counted(
+            self.difference,
+            found.submission_id,
+            found.seq,
+            found.achieved_at_ms,
+            found.claim.score,
+            found.claim.stats,
+        )
 
     def change(self, stands: tuple[Standing, ...], learnt: tuple[StoredBaseline, ...]) -> Change:
         """What the index has to learn of it."""
@@ -156,12 +170,13 @@ async def fold(tx: Transaction, board: Board, decided: Sequence[Decided]) -> lis
     learnt: dict[int, tuple[StoredBaseline, ...]] = defaultdict(tuple)
     for player, group in touched.items():
         seq = group[-1].seq
-        received = {each.found.received_at_ms for each in group}
-        stands[seq] = await fold_standings(tx, board.policy, player, received, seq)
+        stands[seq] = await fold_standings(tx, board.ranking, player, [each.counted for each in group], seq)
         learnt[seq] = (await _fold_baseline(tx, board, player, group),)
     if touched:
         counted = [each for each in decided if each.difference]
         learnt[counted[-1].seq] += (await _fold_baseline(tx, board, POPULATION, counted),)
+        achieved = {each.found.achieved_at_ms for each in counted}
+        await mark_changed(tx, board.name, achieved, counted[-1].seq)
     return [each.change(stands.get(each.seq, ()), learnt.get(each.seq, ())) for each in decided]
 
 
@@ -205,5 +220,5 @@ async def _record(
     state = {"to_state": decision.to_state.value, "to_reason": decision.reason.value}
     await tx.run(_SET_STATE, id=found.submission_id, **state)
     await tx.run(_FORGET_WORK, received=found.seq)
-    due_at_ms = decision.at_ms + PROJECT_AFTER_MS
-    await tx.run(_INSERTS[outbox], seq=seq, kind="project", **whose, due_at_ms=due_at_ms, tries=0)
+    due_at_ms = decision.at_ms + PROJECT_AFTER_MS + int(board.policy.staleness_s * 1000)
+    await tx.run(_INSERTS[outbox], seq=seq, kind="project", **whose, due_at_ms=due_at_ms)

@@ -48,13 +48,54 @@ UNSEALED = Gauge("scoregate_unsealed_events", "Events that no seal speaks for ye
 UNSEALED_AGE = Gauge(
     "scoregate_unsealed_age_seconds", "How long the oldest of them has been waiting.", registry=REGISTRY
 )
+LEDGER_PAGES = Counter(
+    "scoregate_ledger_pages",
+    "Pages of boards that were read from the ledger, since the index had them not.",
+    ["board"],
+    registry=REGISTRY,
+)
 INDEX_DIFFERENCES = Counter(
     "scoregate_index_differences",
     "What the steward found in the index that the ledger does not say, and repaired.",
     ["board", "kind"],
     registry=REGISTRY,
 )
-LISTENERS = Gauge("scoregate_live_listeners", "Open live feeds.", registry=REGISTRY)
+DERIVED_LAG = Gauge(
+    "scoregate_derived_lag",
+    "What a consumer has not had yet: events of the log, or changes of standings.",
+    ["consumer"],
+    registry=REGISTRY,
+)
+DERIVED_REBUILDS = Counter(
+    "scoregate_derived_rebuilds",
+    "How often something derived was made anew from the ledger.",
+    ["consumer"],
+    registry=REGISTRY,
+)
+WEBHOOK_DELIVERIES = Counter(
+    "scoregate_webhook_deliveries",
+    "Attempts to deliver webhooks: delivered, failed, dead.",
+    ["outcome"],
+    registry=REGISTRY,
+)
+UNDELIVERED = Gauge(
+    "scoregate_webhook_undelivered",
+    "Deliveries of webhooks that wait, and that were given up.",
+    ["state"],
+    registry=REGISTRY,
+)
+LISTENERS = Gauge(
+    "scoregate_live_listeners", "Open live feeds: sse, websocket.", ["transport"], registry=REGISTRY
+)
+LIVE_CHANGES = Counter(
+    "scoregate_live_changes",
+    "Changes that a slow listener was not given: dropped as it was cut off, or coalesced into a newer one.",
+    ["fate"],
+    registry=REGISTRY,
+)
+LIVE_RESETS = Counter(
+    "scoregate_live_resets", "Listeners that were told to read the board again.", registry=REGISTRY
+)
 
 
 @lru_cache(maxsize=512)
@@ -86,11 +127,16 @@ class Event:
     VERDICT = "verdict"
     REBUILT = "index_rebuilt"
     REPAIRED = "index_repaired"
+    EVICTED = "board_evicted"
+    WARMED = "board_warmed"
     DIFFERENCE = "index_difference"
     RECORDING_FAULT = "recording_fault"
     COLLECTED = "recordings_collected"
     SEALED = "sealed"
     GAP = "gap"
+    WINDOW_FROZEN = "window_frozen"
+    CHANGES_MISSED = "changes_missed"
+    WEBHOOK_DISABLED = "webhook_disabled"
     JOB_REFUSED = "job_refused"
     STARTED = "started"
     STOPPED = "stopped"

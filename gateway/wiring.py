@@ -10,17 +10,29 @@ from redis import Redis as BlockingRedis
 from gateway.boards import keys
 from gateway.boards.admission import KeyedLimit, SubmissionLimits
 from gateway.boards.connection import connect, connect_blocking, refuse_evicting
+from gateway.boards.friends import Circles, FriendLists
+from gateway.boards.heads import Heads
 from gateway.boards.index import Index
 from gateway.boards.live import LiveFeed
 from gateway.boards.runs import OpenRuns
+from gateway.boards.segments import SegmentBoards
+from gateway.boards.shards import board_index
+from gateway.boards.sketches import Sketches
+from gateway.boards.subsets import ListedPlayers
+from gateway.boards.tail import Spreads
 from gateway.clock import Clock, wall_clock
+from gateway.coalescing import Coalescer
 from gateway.edge.address import ClientAddresses
+from gateway.edge.board_reader import BoardReader, LedgerReads
 from gateway.edge.context import Edge
 from gateway.edge.credentials.keyring import Keyring, load_keyring
 from gateway.edge.credentials.server_keys import ServerKeys
 from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
+from gateway.edge.friends import PROFILE_RATE
+from gateway.edge.live.messages import as_message
 from gateway.edge.runs import PLAYER_RATE
+from gateway.edge.spreads import SpreadReader
 from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.sqlite import SqliteLedger
@@ -30,7 +42,7 @@ from gateway.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from policies.loader import Board, load_boards
-from policies.model import Order
+from policies.ranking import Ranking
 
 QUEUE_TIMEOUT_S = 2.0
 
@@ -82,7 +94,11 @@ async def open_index(settings: Settings, boards: Mapping[str, Board]) -> AsyncIt
     client = connect(settings.redis_url, timeout_ms=settings.redis_timeout_ms)
     try:
         await refuse_evicting(client)
-        index = Index(client, _orders(boards))
+        rankings = _rankings(boards)
+        index = Index(client, {name: board_index(client, each) for name, each in rankings.items()})
+        for name, board in boards.items():
+            if board.policy.segments:
+                index.boards[name].segments = SegmentBoards(index.boards[name], board.policy.segments)
         yield index
         await index.drained()
     finally:
@@ -100,7 +116,12 @@ async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIt
         open_recordings(settings) as recordings,
     ):
         blocking = connect_blocking(settings.redis_url)
-        live = LiveFeed(blocking, _orders(boards))
+        live = LiveFeed(
+            blocking,
+            _rankings(boards),
+            seats=settings.live_listeners,
+            announce_as=as_message if settings.live_pubsub else None,
+        )
         edge = _edge(
             settings,
             boards,
@@ -115,6 +136,8 @@ async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIt
         try:
             yield edge
         finally:
+            for coalescer in edge.coalescers.values():
+                await coalescer.drained()
             await edge.live.stop()
             await blocking.aclose()
 
@@ -138,8 +161,8 @@ async def open_steward(settings: Settings, *, clock: Clock = wall_clock) -> Asyn
             queue.close()
 
 
-def _orders(boards: Mapping[str, Board]) -> dict[str, Order]:
-    return {name: board.policy.order for name, board in boards.items()}
+def _rankings(boards: Mapping[str, Board]) -> dict[str, Ranking]:
+    return {name: board.ranking for name, board in boards.items()}
 
 
 def _edge(
@@ -153,7 +176,7 @@ def _edge(
     live: LiveFeed,
     clock: Clock,
 ) -> Edge:
-    client = index.client
+    client, readers = index.client, _readers(settings, ledger, index)
     return Edge(
         settings=settings,
         boards=boards,
@@ -161,6 +184,8 @@ def _edge(
         ledger=ledger,
         recordings=recordings,
         index=index,
+        readers=readers,
+        spreads={name: _spread_reader(each) for name, each in readers.items()},
         live=live,
         submission_limits={
             name: SubmissionLimits(client, name, board.policy.limits) for name, board in boards.items()
@@ -169,6 +194,20 @@ def _edge(
         open_runs={
             name: OpenRuns(client, name, board.policy.limits.open_runs) for name, board in boards.items()
         },
+        profile_limit=KeyedLimit(client, PROFILE_RATE, keys.profile_limit),
+        friends=FriendLists(client),
+        circles={name: Circles(each) for name, each in index.boards.items()},
+        coalescers={
+            name: Coalescer(ledger, index, staleness_s=board.policy.staleness_s)
+            for name, board in boards.items()
+            if board.policy.staleness_s
+        },
+        segments={
+            name: SegmentBoards(index.boards[name], board.policy.segments)
+            for name, board in boards.items()
+            if board.policy.segments
+        },
+        listed={name: ListedPlayers(each) for name, each in index.boards.items()},
         player_limit=KeyedLimit(client, PLAYER_RATE, keys.player_creation),
         addresses=ClientAddresses(settings.trusted_proxies, keyring.derive(b"address")),
         tickets=Tickets(keyring),
@@ -176,6 +215,21 @@ def _edge(
         server_keys=ServerKeys(ledger),
         turnstile=Turnstile(),
     )
+
+
+def _readers(settings: Settings, ledger: Ledger, index: Index) -> dict[str, BoardReader]:
+    """What reads each board: from the index while that has all of it."""
+    reads = LedgerReads(settings.ledger_pages)
+    for each in index.boards.values():
+        each.guard()
+    return {name: BoardReader(each, ledger, reads) for name, each in index.boards.items()}
+
+
+def _spread_reader(reader: BoardReader) -> SpreadReader:
+    """What reads how the scores of a board are spread."""
+    index = reader.index
+    sketches = Sketches(index.client, index.board, index.ranking.policy.order)
+    return SpreadReader(reader, Spreads(index), Heads(index), sketches)
 
 
 def _run_limit(index: Index, board: Board) -> KeyedLimit:

@@ -42,6 +42,10 @@ board_app = typer.Typer(help="Rebuild and check what readers see of the boards."
 app.add_typer(board_app, name="board")
 ledger_app = typer.Typer(help="Look into the ledger.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
+webhook_app = typer.Typer(help="Have other services told what happens.", no_args_is_help=True)
+app.add_typer(webhook_app, name="webhook")
+derived_app = typer.Typer(help="Make what is derived from the ledger anew.", no_args_is_help=True)
+app.add_typer(derived_app, name="derived")
 
 GARBAGE_THRESHOLD: Final = 50_000
 """Objects made between two looks for cycles. A request makes hundreds and no cycles; Python's 700 costs a tenth."""
@@ -353,6 +357,132 @@ def board_refold(board: str, data_dir: DataDir = None) -> None:
     from scoregate.boards import refold
 
     asyncio.run(refold(_settings_beside(data_dir), board, Console()))
+
+
+@board_app.command("archive")
+def board_archive(
+    board: str,
+    window: Annotated[str | None, typer.Argument(help="A window by name; all that are due if none.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Freeze windows that are over into the archive, and list what is there."""
+    from scoregate.archives import archive, line_of
+
+    for each in asyncio.run(archive(_settings(data_dir), board, window)):
+        typer.echo(line_of(each))
+
+
+@board_app.command("export")
+def board_export(
+    board: str,
+    window: str,
+    form: Annotated[str, typer.Option("--format", help="`csv` or `ndjson`.")] = "csv",
+    output: Annotated[Path | None, typer.Option(help="Where to; standard output if none.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write the final ranks of an archived window, one entry a line."""
+    from scoregate.archives import Format, export
+
+    if form not in set(Format):
+        _fail(f"--format: expected {', '.join(Format)}, got {form!r}")
+    written = sys.stdout if output is None else output.open("w", encoding="utf-8", newline="")
+    try:
+        count = asyncio.run(export(_settings(data_dir), board, window, Format(form), written))
+    finally:
+        written.flush() if output is None else written.close()
+    if output is not None:
+        typer.echo(f"{output}: {count} entries")
+
+
+@webhook_app.command("add")
+def webhook_add(
+    url: str,
+    board: Annotated[list[str] | None, typer.Option(help="A board it is told of; all if none.")] = None,
+    event: Annotated[
+        list[str] | None, typer.Option(help="A type of event it is told of; all if none.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Register an endpoint, and print its id and its secret, which is shown this once."""
+    from scoregate.webhooks import add
+
+    webhook, secret = asyncio.run(add(_settings(data_dir), url, board or [], event or []))
+    typer.echo(f"{webhook.webhook_id}\n{secret}")
+
+
+@webhook_app.command("list")
+def webhook_list(data_dir: DataDir = None) -> None:
+    """List the endpoints."""
+    from gateway.clock import rfc3339
+    from scoregate.webhooks import all_webhooks
+
+    for each in asyncio.run(all_webhooks(_settings(data_dir))):
+        off = each.disabled_at_ms
+        state = f"failed {each.failures} in a row" if off is None else f"disabled {rfc3339(off)}"
+        wanted = f"{','.join(each.boards)}\t{','.join(each.types)}"
+        typer.echo(f"{each.webhook_id}\t{each.url}\t{wanted}\t{state}")
+
+
+@webhook_app.command("remove")
+def webhook_remove(webhook: str, data_dir: DataDir = None) -> None:
+    """Tell an endpoint nothing more, and forget what it still had to be told."""
+    from scoregate.webhooks import remove
+
+    asyncio.run(remove(_settings(data_dir), webhook))
+
+
+@webhook_app.command("enable")
+def webhook_enable(webhook: str, data_dir: DataDir = None) -> None:
+    """Tell an endpoint again that was disabled."""
+    from scoregate.webhooks import enable
+
+    asyncio.run(enable(_settings(data_dir), webhook))
+
+
+@webhook_app.command("test")
+def webhook_test(webhook: str, data_dir: DataDir = None) -> None:
+    """Send an endpoint a `webhook.test` now, and say what it answered. Status 1 if that was no success."""
+    from scoregate.webhooks import test
+
+    answer = asyncio.run(test(_settings(data_dir), webhook))
+    typer.echo(answer.outcome)
+    if not answer.is_success:
+        raise typer.Exit(1)
+
+
+@webhook_app.command("deliveries")
+def webhook_deliveries(
+    webhook: str,
+    state: Annotated[str, typer.Option(help="`dead`, `pending` or `delivered`.")] = "dead",
+    limit: Annotated[int, typer.Option(min=1, help="Most deliveries to print.")] = 25,
+    data_dir: DataDir = None,
+) -> None:
+    """List what an endpoint was told, is to be told, or could not be told."""
+    from gateway.clock import rfc3339
+    from gateway.ledger.webhooks import DeliveryState
+    from scoregate.webhooks import deliveries
+
+    if state not in set(DeliveryState):
+        _fail(f"--state: expected {', '.join(DeliveryState)}, got {state!r}")
+    for each in asyncio.run(deliveries(_settings(data_dir), webhook, DeliveryState(state), limit)):
+        typer.echo(f"{each.event_id}\t{each.type}\t{rfc3339(each.due_at_ms)}\t{each.tries}\t{each.outcome}")
+
+
+@webhook_app.command("retry")
+def webhook_retry(webhook: str, data_dir: DataDir = None) -> None:
+    """Try the dead deliveries of an endpoint again, from the first attempt."""
+    from scoregate.webhooks import retry
+
+    typer.echo(f"{asyncio.run(retry(_settings(data_dir), webhook))} deliveries are due again")
+
+
+@derived_app.command("rebuild")
+def derived_rebuild(name: str, data_dir: DataDir = None) -> None:
+    """Have the steward make `statistics`, `trends` or `achievements` anew from the ledger."""
+    from scoregate.derived import rebuild
+
+    asyncio.run(rebuild(_settings_beside(data_dir), name))
+    typer.echo(f"{name} begins again; the steward is at it")
 
 
 @app.command("health")

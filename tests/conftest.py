@@ -9,6 +9,7 @@ import pytest
 
 from gateway.settings import Settings
 from replay.simulators.sandbox import Sandbox
+from tests.support.cluster import ValkeyCluster, running_cluster
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.stores import PostgresStore, SqliteStore, Store
@@ -29,6 +30,21 @@ def valkey(valkey_server: ValkeyServer) -> ValkeyServer:
         client.flushall()
         client.script_flush()
     return valkey_server
+
+
+@pytest.fixture(scope="session")
+def cluster_server() -> Iterator[ValkeyCluster]:
+    """The cluster that tests share; who kills a node of it leaves it to the next test to start it again."""
+    with running_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(cluster_server: ValkeyCluster) -> ValkeyCluster:
+    """The shared cluster, whole and emptied."""
+    cluster_server.mend()
+    cluster_server.empty()
+    return cluster_server
 
 
 @pytest.fixture

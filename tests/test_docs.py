@@ -113,6 +113,8 @@ def as_written(default: Any) -> str:
     """A default as the tables write it."""
     if default is PydanticUndefined:
         return "required"
+    if default is None:
+        return "none"
     if isinstance(default, tuple):
         return f"`[{', '.join(default)}]`"
     return f"`{default}`"

@@ -6,6 +6,7 @@ Everything is read as bytes: who can write to Redis can write what is no text, a
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -15,7 +16,11 @@ from redis.client import NEVER_DECODE
 from redis.exceptions import ResponseError
 
 from gateway.boards import keys
+from gateway.boards.cluster import scan
+from gateway.boards.ranges import window_key
 from gateway.boards.scripts import Script, answering
+from gateway.boards.transactions import transact
+from policies.ranking import Ranking
 
 Raw = str | bytes
 
@@ -35,8 +40,10 @@ class Inspection:
     def __init__(self, client: Redis, board: str) -> None:
         self.board = board
         self._client = client
+        self._version = keys.version(board)
         self._prune = Script(client, "prune")
         self._drop = Script(client, "drop")
+        self._groups = Script(client, "groups")
 
     async def is_whole(self) -> bool:
         """False once Redis was emptied, until the board is rebuilt."""
@@ -47,9 +54,9 @@ class Inspection:
         """The keys of the board, about `count` of Redis' keys looked at for each list."""
         cursor = 0
         while True:
-            cursor, found = await self._raw(
-                "SCAN", cursor, "MATCH", f"{keys.stem(self.board)}*", "COUNT", count, nothing=(0, [])
-            )
+            with answering():
+                stem = keys.stem(self.board)
+                cursor, found = await scan(self._client, stem, cursor, match=f"{stem}*", count=count)
             yield found
             if not cursor:
                 return
@@ -65,12 +72,27 @@ class Inspection:
 
     async def members(self, key: str, count: int) -> AsyncGenerator[list[bytes], None]:
         """The members of a ZSET, about `count` at once; all at once if Redis holds them in one piece."""
+        async with aclosing(self.placed(key, count)) as slices:
+            async for placed in slices:
+                yield [member for member, _ in placed]
+
+    async def placed(self, key: str, count: int) -> AsyncGenerator[list[tuple[bytes, float]], None]:
+        """The members of a ZSET with their scores, in such slices."""
         cursor = 0
         while True:
             cursor, found = await self._raw("ZSCAN", key, cursor, "COUNT", count, nothing=(0, []))
-            yield [member for member, _ in found]
+            yield [(member, float(score)) for member, score in found]
             if not cursor:
                 return
+
+    async def are_groups(
+        self, ranking: Ranking, window: str, groups: Sequence[Raw], *, is_mended: bool = False
+    ) -> list[bool]:
+        """Whether each of these groups stands in a window's groups if, and only if, an entry is of it."""
+        held = [window_key(ranking, window), keys.groups(self.board, window), self._version]
+        slots = ranking.slots(window)
+        answers: list[int] = await self._groups(held, [slots, int(is_mended), *groups]) if groups else []
+        return [answer == 1 for answer in answers]
 
     async def first(self, key: str, count: int) -> list[bytes]:
         """The first members of a ZSET."""
@@ -115,15 +137,15 @@ class Inspection:
                 count, last = await pipe.execute()
         return count, float(last[1]) if last else 0.0
 
-    async def prune(self, window: str, seen: Sequence[tuple[bytes, bytes, bytes]]) -> None:
-        """Takes members out of a window, each given with its player and the slot value that was read with it."""
-        window_keys = [keys.window(self.board, window), keys.members(self.board, window)]
+    async def prune(self, window: str, zset: str, seen: Sequence[tuple[bytes, bytes, bytes]]) -> None:
+        """Takes members out of a ZSET of a window, each given with its player and the slot value that was read with it."""
+        window_keys = [zset, keys.members(self.board, window), self._version]
         await self._prune(window_keys, list(chain(*seen)))
 
     async def drop(self, key: str, seen: Mapping[bytes, bytes]) -> None:
         """Takes fields out of a hash whose values are still those that were read."""
         if seen:
-            await self._drop([key], list(chain(*seen.items())))
+            await self._drop([key, self._version], list(chain(*seen.items())))
 
     async def remove(self, key: str, members: Sequence[Raw]) -> None:
         """Takes members out of a ZSET."""
@@ -134,14 +156,12 @@ class Inspection:
     async def delete(self, found: Sequence[Raw]) -> None:
         """Takes keys away."""
         if found:
-            with answering():
-                await self._client.unlink(*found)
+            await self._change("UNLINK", *found)
 
     async def put(self, key: str, values: Mapping[str, str]) -> None:
         """Sets fields of a hash."""
         if values:
-            with answering():
-                await self._client.hset(key, items=list(chain(*values.items())))
+            await self._change("HSET", key, *chain(*values.items()))
 
     async def expire(self, key: bytes, at_ms: int | None) -> None:
         """Has a key expire then, or never."""
@@ -150,6 +170,11 @@ class Inspection:
                 await self._client.persist(key)
             else:
                 await self._client.pexpireat(key, at_ms)
+
+    async def _change(self, *command: Any) -> None:
+        """Does what may change a page, and in the same step lets go of the pages that were read before it."""
+        with answering():
+            await transact(self._client, self._version, [command, ("DEL", self._version)])
 
     async def _raw(self, *command: Any, nothing: Any) -> Any:
         """The answer in bytes. A key of another type holds nothing of what is asked for; that it is there is seen elsewhere."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from gateway.records import Standing, StoredBaseline
-from policies.model import Order
+from policies.ranking import Place, Ranking
 
 POPULATION_FIELD = "*"
 """Field of the population in a baselines hash; no player id can be an asterisk."""
 
-_TIME_DIGITS = 12
-_SEQ_DIGITS = 10
-MEMBER_PREFIX = _TIME_DIGITS + _SEQ_DIGITS + 1
-"""Characters of a member before its player id."""
+SAME = "="
+"""What a slot says in the place of a member that is the player's id, as members of composite boards are."""
+
+BELOW = "-"
+"""What a slot says in the place of a member whose standing is below the ranks that the board keeps."""
+
+BELOW_FIELD = "*"
+"""Field of a members hash that counts those; no player id can be an asterisk."""
 
 
 def pending(board: str) -> str:
@@ -29,9 +33,27 @@ def window(board: str, name: str) -> str:
     return f"lb:{{{board}}}:{name}"
 
 
+def window_range(board: str, name: str, number: int) -> str:
+    """ZSET: the part of a window, on boards with `ranges`, that is in one of them; 0 is the best."""
+    return f"{window(board, name)}:range:{number}"
+
+
 def members(board: str, name: str) -> str:
-    """HASH: player to `<seq> <member> <submission>`; the member is empty once nothing counts any more."""
+    """HASH: player to `<seq> <member> <submission>`; the member is empty once nothing counts any more.
+
+    With `exact_ranks` a player below those has `<seq> -`, and `*` has `<version> <count>` of how many such there are.
+    """
     return f"lb:{{{board}}}:{name}:members"
+
+
+def groups(board: str, name: str) -> str:
+    """ZSET: the scores of a window, each once, with its tie fields: `<score> <ties>` by score; for dense ranks."""
+    return f"lb:{{{board}}}:{name}:groups"
+
+
+def sketch(board: str, name: str) -> str:
+    """HASH: `sketch`, the KLL sketch of a window's scores (bytes), `seq`, `begun_at_ms` and `version`: as of when."""
+    return f"lb:{{{board}}}:{name}:sketch"
 
 
 def names(board: str) -> str:
@@ -49,6 +71,21 @@ def changes(board: str) -> str:
     return f"lb:{{{board}}}:changes"
 
 
+def announced(board: str) -> str:
+    """STRING: id of the last change that an edge took on itself to tell on the channel of news."""
+    return f"lb:{{{board}}}:announced"
+
+
+def news(board: str) -> str:
+    """The Pub/Sub channel of a board's newest changes."""
+    return f"lb:{{{board}}}:news"
+
+
+def version(board: str) -> str:
+    """STRING: names what the pages of a board show now; what changes them deletes it, the next reader makes another."""
+    return f"lb:{{{board}}}:version"
+
+
 def open_runs(board: str, player: str) -> str:
     """ZSET: runs a player has open, by the time their ticket expires (ms)."""
     return f"lb:{{{board}}}:open:{player}"
@@ -64,9 +101,74 @@ def player_creation(address: str) -> str:
     return f"limit:{{{address}}}:players"
 
 
+def friends(player: str) -> str:
+    """STRING: `<version> <friend> <friend> ...`, whom a player follows."""
+    return f"friends:{{{player}}}"
+
+
+def profile_limit(player: str) -> str:
+    """STRING: theoretical arrival time (µs) of the limit on what a player changes about themself."""
+    return f"limit:{{{player}}}:profile"
+
+
+def circle(board: str, player: str, version: int, name: str) -> str:
+    """ZSET: those members of a window that are the player's, or of whom they follow by this version of their list."""
+    return f"lb:{{{board}}}:circle:{player}:{version}:{name}"
+
+
+def circle_members(board: str, player: str, version: int, name: str) -> str:
+    """HASH: each of them to their member in the circle, empty for none; `*` to the newest change that is in it."""
+    return f"lb:{{{board}}}:circle:{player}:{version}:{name}:members"
+
+
+def group_mark(board: str, group: str) -> str:
+    """STRING: there while a consumer group has missed nothing of the stream of changes."""
+    return f"derived:{{{board}}}:group:{group}"
+
+
+def distinct_players(board: str) -> str:
+    """STRING: HyperLogLog of every player that ever submitted to a board."""
+    return f"derived:{{{board}}}:players"
+
+
+def distinct_players_built(board: str, name: str) -> str:
+    """STRING: the same, while it is counted anew."""
+    return f"derived:{{{board}}}:players:built:{name}"
+
+
+def memberships(board: str) -> str:
+    """HASH: player to `<version> <segment>:<value> ...`, the groups they are in."""
+    return f"lb:{{{board}}}:memberships"
+
+
+def segment(board: str, segment: str, value: str, name: str) -> str:
+    """ZSET: those members of a window whose players are in a group; member by order value."""
+    return f"lb:{{{board}}}:segment:{segment}:{value}:{name}"
+
+
+def segmented(board: str, name: str) -> str:
+    """HASH: player to `<member> <segment>:<value> ...`, with which member they stand in which groups of a window."""
+    return f"lb:{{{board}}}:{name}:segmented"
+
+
+def relayed(board: str) -> str:
+    """HASH: shard to the id of the last change that was taken from its stream into the board's; of sharded boards."""
+    return f"lb:{{{board}}}:relayed"
+
+
 def sentinel(board: str) -> str:
     """STRING: there while the index has been whole since it was last emptied."""
     return f"lb:{{{board}}}:whole"
+
+
+def cold(board: str) -> str:
+    """HASH: there while the windows are in the ledger alone: `*` to since when (ms), what changed since to its sequence."""
+    return f"lb:{{{board}}}:cold"
+
+
+def used(board: str) -> str:
+    """STRING: there while a board that may go cold was read or written of late."""
+    return f"lb:{{{board}}}:used"
 
 
 def lease(board: str) -> str:
@@ -84,34 +186,27 @@ def stem(board: str) -> str:
     return f"lb:{{{board}}}:"
 
 
-def order_value(score: int, order: Order) -> int:
-    """The ZSET score of a score: ascending order values are ascending ranks on every board."""
-    return score if order is Order.ASCENDING else -score
-
-
-def member_of(standing: Standing) -> str:
-    """The ZSET member of a standing: when it was reached, in fixed width, then the player.
-
-    Redis sorts equal scores by the bytes of the member, so the earlier one stands ahead, exactly: first by
-    millisecond, then by the ledger's sequence.
-    """
-    return f"{standing.achieved_at_ms:012x}{standing.achieved_seq:010x}:{standing.player}"
-
-
-def achieved_at_ms(member: str) -> int:
-    """When the standing behind a member was reached (Unix ms)."""
-    return int(member[:_TIME_DIGITS], 16)
-
-
-def player_of(member: str) -> str:
-    """The player behind a member."""
-    return member[MEMBER_PREFIX:]
-
-
 def slot_value(standing: Standing) -> str:
     """What the members hash holds for a standing."""
-    member = "" if standing.score is None else member_of(standing)
+    member = SAME if standing.member == standing.player else standing.member
     return f"{standing.seq} {member} {standing.submission_id}"
+
+
+def slot_member(slot: str, player: str) -> str:
+    """The member that a player's slot speaks of; empty if nothing counts."""
+    member = slot.split(" ")[1]
+    return player if member == SAME else "" if member == BELOW else member
+
+
+def slot_below(standing: Standing) -> str:
+    """What it holds for a standing below the ranks that the board keeps."""
+    return f"{standing.seq} {BELOW}"
+
+
+def group_of(ranking: Ranking, standing: Standing) -> tuple[int, str]:
+    """Score and member of a standing's group."""
+    order, ties = ranking.group(standing.window, Place(standing.order, standing.member))
+    return order, f"{order} {ties}"
 
 
 def baseline_field(stored: StoredBaseline) -> str:
@@ -124,6 +219,6 @@ def baseline_value(stored: StoredBaseline) -> str:
     return f"{stored.seq} {stored.count} {stored.mean!r} {stored.squares!r}"
 
 
-def probe() -> str:
-    """STRING: nothing; the readiness check writes it to see whether Redis takes writes."""
-    return "scoregate:probe"
+def probe(board: str) -> str:
+    """STRING: nothing; the readiness check writes it to see whether the Redis of a board takes writes."""
+    return f"scoregate:probe:{{{board}}}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 from pydantic import BaseModel
@@ -12,12 +12,14 @@ from pydantic import BaseModel
 from gateway.boards.index import Entry, Page
 from gateway.clock import rfc3339
 from gateway.edge import wire
+from gateway.edge.spreads import Among
 from gateway.ledger.records import Receipt, StoredSubmission
+from gateway.records import Standing
 from gateway.telemetry import Event, count_submission, logger
 from policies.loader import Board
 from policies.vocabulary import State
 
-_JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
+JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
 
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -31,10 +33,15 @@ def json_response(
 ) -> web.Response:
     """A model as a JSON response."""
     return web.Response(
-        body=answer.__pydantic_serializer__.to_json(answer),
+        body=json_bytes(answer),
         status=status,
-        headers=_JSON | headers if headers else _JSON,
+        headers=JSON | headers if headers else JSON,
     )
+
+
+def json_bytes(answer: BaseModel) -> bytes:
+    """A model as JSON."""
+    return answer.__pydantic_serializer__.to_json(answer)
 
 
 def score_accepted(
@@ -73,6 +80,13 @@ def board_info(board: Board) -> wire.BoardInfo:
         order=policy.order.value,
         operator=policy.operator.value,
         windows=[kind.value for kind in policy.windows],
+        time_zone=policy.time_zone,
+        season=policy.season,
+        decimals=policy.decimals,
+        ranks=[kind.value for kind in policy.ranks],
+        tie_break=policy.tie_break.value,
+        tie_fields=[field.stat for field in policy.tie_fields],
+        tie_resolutions_ms={kind.value: given for kind, given in policy.tie_resolutions_ms.items()},
         writes=policy.writes.value,
         builds=sorted(board.simulators),
         ticks_per_second=policy.ticks_per_second,
@@ -91,10 +105,42 @@ def entry_shown(entry: Entry) -> wire.EntryShown:
     )
 
 
-def entry_page(board: str, window: str, page: Page) -> wire.EntryPage:
-    """A page of a board."""
+def entry_read(entry: Entry, among: Among) -> wire.EntryRead:
+    """An entry by itself, with where it is among all."""
+    return wire.EntryRead(**entry_shown(entry).model_dump(), **_among(among))
+
+
+def standing_read(standing: Standing, among: Among) -> wire.EntryRead:
+    """A standing below the ranks that its board keeps, with where it is among all."""
+    assert standing.score is not None
+    return wire.EntryRead(
+        rank=None,
+        player=standing.player,
+        name=standing.name or standing.player,
+        score=standing.score,
+        achieved_at=rfc3339(standing.achieved_at_ms),
+        submission=standing.submission_id,
+        **_among(among),
+    )
+
+
+def _among(among: Among) -> dict[str, Any]:
+    return {
+        "total": among.total,
+        "percentile": among.percentile,
+        "percentile_error": among.error,
+        "gap": among.gap,
+    }
+
+
+def entry_page(
+    board: str, window: str, page: Page, following: str | None = None, preceding: str | None = None
+) -> wire.EntryPage:
+    """A page of a board, with the cursors of the pages beside it."""
     entries = [entry_shown(entry) for entry in page.entries]
-    return wire.EntryPage(board=board, window=window, total=page.total, entries=entries)
+    return wire.EntryPage(
+        board=board, window=window, total=page.total, entries=entries, next=following, previous=preceding
+    )
 
 
 def submission_status(found: StoredSubmission, rank: int | None) -> wire.SubmissionStatus:

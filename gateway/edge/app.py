@@ -12,12 +12,14 @@ from aiohttp.typedefs import Handler
 from gateway.edge import pages
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.signed import CHALLENGE
+from gateway.edge.pages_cache import PAGES, PageCache
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response
+from gateway.edge.reading import strict_query
 from gateway.edge.routes import ROUTES
 from gateway.telemetry import Event, count_submission, logger, request_seconds
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
-_SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*+"
+_SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~:-]*+"
 _PLAIN_PATH: Final = re.compile(rf"/(?:{_SEGMENT}(?:/{_SEGMENT})*+/?)?")
 """Ids need no escapes, so a path with `%`, `..`, `//`, `;` or anything else unusual names nothing here."""
 
@@ -36,7 +38,9 @@ _CHALLENGED: Final = frozenset(
     kind for kind in ProblemType if kind.status == web.HTTPUnauthorized.status_code
 )
 
-_SUBMITTING: Final = frozenset({"/v1/boards/{board}/scores", "/v1/boards/{board}/entries"})
+_SAFE: Final = frozenset({"GET", "HEAD"})
+
+_SUBMITTING: Final = frozenset(f"/v1/boards/{{board}}/{what}" for what in ("scores", "entries", "increments"))
 
 _log = logger()
 
@@ -45,8 +49,12 @@ def build_app(edge: Edge) -> web.Application:
     """The application of a running edge."""
     app = web.Application(middlewares=[answer_problems], client_max_size=0)
     app[EDGE] = edge
+    app[PAGES] = PageCache()
     for route in ROUTES:
-        app.router.add_route(route.method, route.path, route.handler)
+        handler = strict_query(route.handler, route.query) if route.method == "GET" else route.handler
+        app.router.add_route(route.method, route.path, handler)
+        if route.method == "GET" and not route.is_stream:
+            app.router.add_route("HEAD", route.path, handler)
     pages.add_pages(app, edge)
     app.on_shutdown.append(_release_listeners)
     return app
@@ -80,6 +88,7 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
         response = _refused(request, Problem(ProblemType.INTERNAL))
     if not response.prepared:
         response.headers.update(COMMON_HEADERS)
+        response.headers.setdefault("Cache-Control", "no-store")
     request_seconds(_route_name(request), response.status // 100).observe(time.perf_counter() - started)
     return response
 
@@ -99,7 +108,7 @@ def _check_target(request: web.Request) -> None:
         raise Problem(ProblemType.MISDIRECTED)
     if not _PLAIN_PATH.fullmatch(target.partition("?")[0]):
         raise Problem(ProblemType.NOT_FOUND)
-    if request.method == "POST" and request.headers.get("Early-Data") == "1":
+    if request.method not in _SAFE and request.headers.get("Early-Data") == "1":
         raise Problem(ProblemType.TOO_EARLY)
 
 

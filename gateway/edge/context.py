@@ -8,14 +8,20 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from gateway.boards.admission import KeyedLimit, SubmissionLimits
+from gateway.boards.friends import Circles, FriendLists
 from gateway.boards.index import Index
 from gateway.boards.live import LiveFeed
 from gateway.boards.runs import OpenRuns
+from gateway.boards.segments import SegmentBoards
+from gateway.boards.subsets import ListedPlayers
 from gateway.clock import Clock
+from gateway.coalescing import Coalescer
 from gateway.edge.address import ClientAddresses
+from gateway.edge.board_reader import BoardReader
 from gateway.edge.credentials.server_keys import ServerKeys
 from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
+from gateway.edge.spreads import SpreadReader
 from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings
@@ -33,11 +39,19 @@ class Edge:
     ledger: Ledger
     recordings: Recordings
     index: Index
+    readers: Mapping[str, BoardReader]
+    spreads: Mapping[str, SpreadReader]
     live: LiveFeed
     submission_limits: Mapping[str, SubmissionLimits]
     run_limits: Mapping[str, KeyedLimit]
     open_runs: Mapping[str, OpenRuns]
     player_limit: KeyedLimit
+    profile_limit: KeyedLimit
+    friends: FriendLists
+    circles: Mapping[str, Circles]
+    coalescers: Mapping[str, Coalescer]
+    segments: Mapping[str, SegmentBoards]
+    listed: Mapping[str, ListedPlayers]
     addresses: ClientAddresses
     tickets: Tickets
     tokens: Tokens

@@ -40,7 +40,7 @@ async def past_page(
 ) -> web.Response:
     """A page of a window as it stood, for the board's moderators."""
     moderator_of(request, board.name)
-    edge, window = request.app[EDGE], _window(window_name)
+    edge, window = request.app[EDGE], _window(board, window_name)
     standings = await _folded(edge, board, window, at_ms)
     page = standings[offset : offset + limit]
     names = await edge.ledger.read(names_of([each.player for each in page]))
@@ -60,9 +60,9 @@ async def past_page(
     )
 
 
-def _window(name: str) -> Window:
+def _window(board: Board, name: str) -> Window:
     try:
-        return window_named(name)
+        return window_named(board.policy, name)
     except ValueError:
         raise Problem(ProblemType.NOT_FOUND, "there is no such window") from None
 

@@ -83,12 +83,21 @@ class ConnectionGate:
 class Connection(web.RequestHandler):
     """One client's connection: counted, and answered in problem details even where it does not speak HTTP."""
 
-    __slots__ = ("_counted_as", "_gate")
+    __slots__ = ("_counted_as", "_gate", "_gone")
 
     def __init__(self, gate: ConnectionGate, server: Any, **options: Any) -> None:
         super().__init__(server, **options)
         self._gate = gate
         self._counted_as: str | None = None
+        self._gone: asyncio.Future[None] | None = None
+
+    def gone(self) -> asyncio.Future[None]:
+        """Done once the connection is lost: who only sends hears of it late, and who has nothing to send never."""
+        if self._gone is None:
+            self._gone = self._loop.create_future()
+            if self.transport is None:
+                self._gone.set_result(None)
+        return self._gone
 
     def connection_made(self, transport: Any) -> None:
         """Lets the connection in, or closes it at once."""
@@ -104,6 +113,8 @@ class Connection(web.RequestHandler):
         if self._counted_as is not None:
             self._gate.leave(self._counted_as)
             super().connection_lost(exc)
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
 
     def handle_error(
         self,

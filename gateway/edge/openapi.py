@@ -30,12 +30,25 @@ _PARAMETERS: Final = {
     "board": "The board's name.",
     "player": "A player id.",
     "submission": "A submission id; for a client's submission it is the id of its run.",
-    "window": "`alltime`, `daily`, `weekly`, `monthly` for the current one, or its name, as `daily:20261120`.",
+    "window": "`alltime`, `daily`, `weekly`, `monthly`, `season` for the current one, or its name, as `daily:20261120`.",
+    "submissions": "Up to 100 submission ids, with commas between them.",
+    "ranks": "How equal entries are ranked: `unique` (1 2 3 4), `sparse` (1 2 2 4), `dense` (1 2 2 3), if the board keeps it.",
+    "friends": "`true`: only whom the bearer follows, and themself.",
+    "segment": "A group of the board, as `country:de`: only who is in it. In a path, the segment alone.",
+    "players": "Up to 100 player ids, with commas between them: only these.",
+    "at": "Percentiles from 0 to 100 with up to two decimals, as `50,99.9`; up to 20.",
+    "bins": "Most bins, up to 100, of equal width from the lowest score to the highest.",
+    "edges": "Scores in ascending order, as `0,100,1000`, up to 99: where bins begin.",
     "offset": "How many entries to leave out.",
+    "cursor": "`next` or `previous` of a page: go on from there, whatever has moved since.",
     "as_of": "An instant (RFC 3339): the board as it stood then, for its moderators.",
     "limit": "Most entries to give, up to 100.",
     "radius": "Neighbours on each side, up to 25.",
-    "after": "The last cursor of the page before.",
+    "after": "The last cursor of the page before; of a feed, the id of the last event.",
+    "events": "Of a feed: some of `standing`, `rank`, `overtaken`, with commas between them.",
+    "kind": "`played`, runs submitted, or `improved`, points gained on one's best.",
+    "span": "`hour` or `day`.",
+    "mode": "Of a feed: `all`, every event, or `newest`, for who does not keep up.",
 }
 
 _SECURITY: Final[dict[str, list[dict[str, list[str]]]]] = {
@@ -136,7 +149,7 @@ def _query_parameters(names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _parameter(name: str, where: str) -> dict[str, Any]:
-    kind = "integer" if name in {"offset", "limit", "radius", "after"} else "string"
+    kind = "integer" if name in {"offset", "limit", "radius", "bins"} else "string"
     return {
         "name": name,
         "in": where,

@@ -46,13 +46,16 @@ class ProblemType(Enum):
         422,
         "The operation id was already used with other content",
     )
+    OPERATOR_MISMATCH = ("operator-mismatch", 422, "The board does not add scores up")
     STALE_VERSION = ("stale-version", 409, "A later version has settled it")
     BATCH_REFUSED = ("batch-refused", 422, "Operations of the batch cannot be done")
+    LIST_FULL = ("list-full", 409, "There is no room for more")
     STATE_CONFLICT = ("state-conflict", 409, "The state no longer allows this")
     SCOPE_FORBIDDEN = ("scope-forbidden", 403, "The credential does not reach this")
     NOT_FOUND = ("not-found", 404, "There is no such thing")
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not available here")
     TOO_EARLY = ("too-early", 425, "Early data is not accepted")
+    CSRF = ("csrf", 403, "The request comes from another site")
     SELF_APPROVAL = ("self-approval", 403, "Nobody decides on their own submission")
     QUOTA_EXCEEDED = ("quota-exceeded", 429, "Too many requests")
     REDUCED_CAPACITY = ("temporary-reduced-capacity", 503, "The service cannot take this now")

@@ -2,67 +2,116 @@
 
 from __future__ import annotations
 
-import re
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from aiohttp import web
 
-from gateway.boards.index import Page
+from gateway.boards.index import Cut
 from gateway.edge import wire
-from gateway.edge.answers import board_info, entry_page, entry_shown, json_response, submission_status
+from gateway.edge.answers import (
+    board_info,
+    entry_page,
+    entry_read,
+    json_bytes,
+    json_response,
+    standing_read,
+    submission_status,
+)
+from gateway.edge.archive import archive_response, archived, is_archived
+from gateway.edge.board_reader import SOURCE, Found
 from gateway.edge.context import EDGE, Edge
+from gateway.edge.cursors import cursor_of, cursors_beside
+from gateway.edge.filters import filter_of, filtered_around, filtered_page
 from gateway.edge.history import instant_of, past_page
+from gateway.edge.pages_cache import PAGES, Asked, Draw, Drawn, revalidated
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import bearer_of, board_of, whole_number
+from gateway.edge.spreads import ESTIMATED
 from gateway.ledger import queries
 from gateway.ledger.records import StoredSubmission
-from policies.errors import IndexUnavailable
 from policies.loader import Board
-from policies.model import WindowKind
+from policies.model import RankKind, WindowKind
 from policies.vocabulary import State
-from policies.windows import window_at
+from policies.windows import window_at, window_named
 
 PAGE_LIMIT: Final = 100
 RADIUS_LIMIT: Final = 25
 DEPTH_LIMIT: Final = 10**9
 
-_WINDOW: Final = re.compile(r"(daily):[0-9]{8}|(weekly):[0-9]{4}W[0-9]{2}|(monthly):[0-9]{6}")
-
 
 async def list_boards(request: web.Request) -> web.Response:
     """Every board."""
     boards = request.app[EDGE].boards
-    return json_response(wire.BoardList(boards=[board_info(boards[name]) for name in sorted(boards)]))
+    shown = wire.BoardList(boards=[board_info(boards[name]) for name in sorted(boards)])
+    return revalidated(request, json_response(shown))
 
 
 async def show_board(request: web.Request) -> web.Response:
     """One board."""
-    return json_response(board_info(board_of(request)))
+    return revalidated(request, json_response(board_info(board_of(request))))
 
 
 async def list_entries(request: web.Request) -> web.Response:
-    """A page of a window by rank."""
+    """A page of a window, by rank or from a cursor."""
+    pages = request.app[PAGES]
+    if (known := pages.known(request)) is not None:
+        return await pages.answer(request, known)
     edge, board = request.app[EDGE], board_of(request)
+    cursor = cursor_of(request, board)
     as_of_ms = instant_of(edge, request.query["as_of"]) if "as_of" in request.query else None
-    window = _window(edge, board, request, as_of_ms)
+    window = cursor.window if cursor else await window_of(edge, board, request, as_of_ms)
     first = whole_number(request, "offset", 0, 0, DEPTH_LIMIT)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
+    if (some := filter_of(request)) is not None:
+        return revalidated(
+            request, await filtered_page(request, board, window, some, offset=first, limit=count)
+        )
     if as_of_ms is not None:
         return await past_page(request, board, window, as_of_ms, offset=first, limit=count)
-    page = await edge.index.boards[board.name].page(window, first, count)
-    return json_response(entry_page(board.name, window, page))
+    ranks = cursor.ranks if cursor else _rank_kind(board, request)
+    start = cursor.cut if cursor else first
+    if (past := await archived(edge, board, window)) is not None:
+        final = await past.page(start, count, ranks)
+        return archive_response(request, final, final.revision)
+    draw = partial(_page, edge, board, window, ranks, start, count)
+    return await pages.answer(request, remembered(request, board, window, draw))
 
 
 async def show_entry(request: web.Request) -> web.Response:
     """One player's entry."""
-    window, page = await _around(request, radius=0)
-    return json_response(entry_shown(page.entries[0]), headers={"Scoregate-Window": window})
+    pages = request.app[PAGES]
+    if (known := pages.known(request)) is not None:
+        return await pages.answer(request, known)
+    edge, board = request.app[EDGE], board_of(request)
+    window, player = await window_of(edge, board, request), request.match_info["player"]
+    ranks = _rank_kind(board, request)
+    if (past := await archived(edge, board, window)) is not None:
+        entry, revision = await past.entry(player, ranks)
+        return archive_response(request, entry, revision, {"Scoregate-Window": window})
+    draw = partial(_entry, edge, board, window, ranks, player)
+    return await pages.answer(request, remembered(request, board, window, draw))
 
 
 async def list_around(request: web.Request) -> web.Response:
     """A player's entry with its neighbours."""
-    window, page = await _around(request, radius=whole_number(request, "radius", 5, 0, RADIUS_LIMIT))
-    return json_response(entry_page(request.match_info["board"], window, page))
+    pages = request.app[PAGES]
+    if (known := pages.known(request)) is not None:
+        return await pages.answer(request, known)
+    if (some := filter_of(request)) is not None:
+        window = await window_of(request.app[EDGE], board := board_of(request), request)
+        radius = whole_number(request, "radius", 5, 0, RADIUS_LIMIT)
+        return revalidated(request, await filtered_around(request, board, window, some, radius))
+    edge, board = request.app[EDGE], board_of(request)
+    window, player = await window_of(edge, board, request), request.match_info["player"]
+    radius = whole_number(request, "radius", 5, 0, RADIUS_LIMIT)
+    ranks = _rank_kind(board, request)
+    if (past := await archived(edge, board, window)) is not None:
+        final = await past.around(player, radius, ranks)
+        return archive_response(request, final, final.revision)
+    draw = partial(_neighbours, edge, board, window, ranks, player, radius)
+    return await pages.answer(request, remembered(request, board, window, draw))
 
 
 async def show_submission(request: web.Request) -> web.Response:
@@ -74,33 +123,101 @@ async def show_submission(request: web.Request) -> web.Response:
     return json_response(submission_status(found, await _rank(edge, found)))
 
 
-async def _around(request: web.Request, radius: int) -> tuple[str, Page]:
-    edge, board = request.app[EDGE], board_of(request)
-    window = _window(edge, board, request)
-    page = await edge.index.boards[board.name].around(window, request.match_info["player"], radius)
-    if page is None:
-        raise Problem(ProblemType.NOT_FOUND, "the player has no entry on this board", ranked=False)
-    return window, page
+def remembered(request: web.Request, board: Board, window: str, draw: Draw) -> Asked:
+    """The page for the next who asks for it in these words, until the window ends: then it may be in the archive."""
+    until_ms = window_named(board.policy, window).end_ms
+    return request.app[PAGES].remember(request, board, window, draw, until_ms=until_ms)
 
 
-async def _rank(edge: Edge, found: StoredSubmission) -> int | None:
-    """The all-time rank of a promoted submission's player; None when it has none or Redis cannot tell."""
-    if found.state is not State.PROMOTED or found.board not in edge.index.boards:
+async def _page(
+    edge: Edge, board: Board, window: str, ranks: RankKind, start: Cut | int, count: int
+) -> Drawn:
+    found = await edge.readers[board.name].page(window, start, count, ranks)
+    return _drawn(board, window, ranks, found, start if isinstance(start, Cut) else None)
+
+
+async def _entry(edge: Edge, board: Board, window: str, ranks: RankKind, player: str) -> Drawn:
+    if (below := await _below(edge, board, window, ranks, player)) is not None:
+        return below
+    found = await _around(edge, board, window, ranks, player, 0)
+    headers = {"Scoregate-Window": window} | found.headers
+    [entry] = found.page.entries
+    among, is_of_index = await edge.spreads[board.name].among(window, entry, ranks)
+    shown = json_bytes(entry_read(entry, among))
+    return Drawn(shown, headers, is_of_index=found.is_of_index and is_of_index)
+
+
+async def _below(edge: Edge, board: Board, window: str, ranks: RankKind, player: str) -> Drawn | None:
+    """The standing of a player below the ranks that the board keeps, from the ledger, and where it is by estimate."""
+    if not board.policy.exact_ranks:
         return None
+    kept = await edge.readers[board.name].around(window, player, 0, ranks)
+    if kept.page.entries or not kept.is_of_index:
+        return None
+    found = await edge.spreads[board.name].below(window, player)
+    if found is None:
+        return None
+    headers = {"Scoregate-Window": window} | (ESTIMATED if found[1].error else SOURCE)
+    return Drawn(json_bytes(standing_read(*found)), headers, is_of_index=False)
+
+
+async def _neighbours(
+    edge: Edge, board: Board, window: str, ranks: RankKind, player: str, radius: int
+) -> Drawn:
+    return _drawn(board, window, ranks, await _around(edge, board, window, ranks, player, radius))
+
+
+async def _around(edge: Edge, board: Board, window: str, ranks: RankKind, player: str, radius: int) -> Found:
+    found = await edge.readers[board.name].around(window, player, radius, ranks)
+    if not found.page.entries:
+        raise Problem(
+            ProblemType.NOT_FOUND,
+            "the player has no entry on this board",
+            headers=found.headers,
+            ranked=False,
+            total=found.page.total,
+        )
+    return found
+
+
+def _drawn(board: Board, window: str, ranks: RankKind, found: Found, cut: Cut | None = None) -> Drawn:
+    following, preceding = cursors_beside(board, window, ranks, found.page, cut)
+    body = json_bytes(entry_page(board.name, window, found.page, following, preceding))
+    return Drawn(body, found.headers, is_of_index=found.is_of_index)
+
+
+async def _rank(edge: Edge, submission: StoredSubmission) -> int | None:
+    """The all-time rank of a promoted submission's player; None when it has none or too many ask the ledger for one."""
+    if submission.state is not State.PROMOTED or submission.board not in edge.readers:
+        return None
+    reader = edge.readers[submission.board]
     try:
-        page = await edge.index.boards[found.board].around("alltime", found.player, 0)
-    except IndexUnavailable:
+        found = await reader.around("alltime", submission.player, 0, reader.index.ranking.policy.ranks[0])
+    except Problem:
         return None
-    return page.entries[0].rank if page else None
+    return found.page.entries[0].rank if found.page.entries else None
 
 
-def _window(edge: Edge, board: Board, request: web.Request, as_of_ms: int | None = None) -> str:
+def _rank_kind(board: Board, request: web.Request) -> RankKind:
+    """The kind of rank that the query asks for, or the board's own."""
+    kinds = {kind.value: kind for kind in board.policy.ranks}
+    asked = request.query.get("ranks")
+    if asked is None:
+        return board.policy.ranks[0]
+    if asked not in kinds:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"ranks: the board keeps {', '.join(kinds)}")
+    return kinds[asked]
+
+
+async def window_of(edge: Edge, board: Board, request: web.Request, as_of_ms: int | None = None) -> str:
     """The name of the window that the query asks for: a kind means the one of that instant, or the current one."""
     asked = request.query.get("window", WindowKind.ALLTIME.value)
     kinds = {kind.value: kind for kind in board.policy.windows}
     if asked in kinds:
-        return window_at(kinds[asked], edge.clock() if as_of_ms is None else as_of_ms).name
-    named = _WINDOW.fullmatch(asked)
-    if named and named[named.lastindex or 0] in kinds:
+        return window_at(board.policy, kinds[asked], edge.clock() if as_of_ms is None else as_of_ms).name
+    if asked.partition(":")[0] in kinds:
+        with suppress(ValueError):
+            return window_named(board.policy, asked).name
+    if ":" in asked and await is_archived(edge, board, asked):
         return asked
     raise Problem(ProblemType.NOT_FOUND, f"the board keeps the windows {', '.join(kinds)}")

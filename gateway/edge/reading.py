@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
+from functools import lru_cache
 from typing import Final, TypeVar
+from urllib.parse import parse_qsl
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from pydantic import BaseModel, ValidationError
 
 from gateway.boards.admission import LocalLimiter
@@ -94,11 +98,13 @@ def board_of(request: web.Request) -> Board:
 
 def bearer_of(request: web.Request) -> Bearer:
     """The holder of the request's bearer token."""
-    edge = request.app[EDGE]
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    bearer = (
-        edge.tokens.check(token.strip(), now_s=edge.clock() / 1000) if scheme.lower() == "bearer" else None
-    )
+    return _holder_of(request, token.strip() if scheme.lower() == "bearer" else "")
+
+
+def _holder_of(request: web.Request, token: str) -> Bearer:
+    edge = request.app[EDGE]
+    bearer = edge.tokens.check(token, now_s=edge.clock() / 1000)
     if bearer is None:
         challenge = {"WWW-Authenticate": 'Bearer realm="scoregate"'}
         raise Problem(ProblemType.TOKEN_INVALID, headers=challenge)
@@ -107,7 +113,15 @@ def bearer_of(request: web.Request) -> Bearer:
 
 def player_of(request: web.Request) -> Bearer:
     """The player behind the request."""
-    bearer = bearer_of(request)
+    return _as_player(bearer_of(request))
+
+
+def player_by_token(request: web.Request, token: str) -> Bearer:
+    """The player whose token came elsewhere than in the request's `Authorization`."""
+    return _as_player(_holder_of(request, token))
+
+
+def _as_player(bearer: Bearer) -> Bearer:
     if bearer.role is not Role.PLAYER:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "a player's token is needed")
     return bearer
@@ -128,6 +142,30 @@ def moderator_of(request: web.Request, board: str) -> Bearer:
 def client_name(edge: Edge, request: web.Request) -> str:
     """The hashed name of the client's address."""
     return edge.addresses.name(request.remote, request.headers.getall("X-Forwarded-For", ()))
+
+
+def strict_query(handler: Handler, known: tuple[str, ...]) -> Handler:
+    """The handler, behind a check that each parameter is one of these and comes once; it raises `schema-violation`."""
+
+    async def checked(request: web.Request) -> web.StreamResponse:
+        query = request.raw_path.partition("?")[2]
+        if query and (detail := _fault_of_query(query, known)) is not None:
+            raise Problem(ProblemType.SCHEMA_VIOLATION, detail)
+        return await handler(request)
+
+    return checked
+
+
+@lru_cache(maxsize=1024)
+def _fault_of_query(query: str, known: tuple[str, ...]) -> str | None:
+    counted = Counter(name for name, _ in parse_qsl(query, keep_blank_values=True))
+    for name, times in counted.items():
+        if name not in known:
+            expected = f"expected {', '.join(known)}" if known else "there are none"
+            return f"{name[:64]}: no such parameter; {expected}"
+        if times > 1:
+            return f"{name}: is given more than once"
+    return None
 
 
 def whole_number(request: web.Request, name: str, default: int, least: int, most: int) -> int:

@@ -9,7 +9,24 @@ from enum import StrEnum
 from aiohttp import web
 from pydantic import BaseModel
 
-from gateway.edge import health, moderation, readers, runs, server_operations, streaming, submit, wire
+from gateway.edge import (
+    derived,
+    details,
+    distribution,
+    friends,
+    health,
+    joins,
+    memberships,
+    moderation,
+    readers,
+    runs,
+    server_batches,
+    server_operations,
+    submit,
+    windows,
+    wire,
+)
+from gateway.edge.live import asking, sse, websocket
 from gateway.edge.problems import ProblemType as P
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -39,6 +56,7 @@ class Route:
     status: int = 200
     problems: tuple[P, ...] = ()
     query: tuple[str, ...] = ()
+    is_stream: bool = False
 
 
 _BODY = (P.MALFORMED_REQUEST, P.SCHEMA_VIOLATION, P.UNSUPPORTED_MEDIA_TYPE, P.CONTENT_ENCODING_NOT_ALLOWED)
@@ -68,12 +86,24 @@ _SUBMIT = (
 )
 _SERVER = (*_POST, *_SIGNED, P.SCOPE_FORBIDDEN, P.NONCE_REUSED, P.NOT_FOUND)
 _SETTLED = (P.IDEMPOTENCY_MISMATCH, P.STALE_VERSION, P.STATE_CONFLICT)
+_FOLLOW = (*_TOKEN, *_DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.LIST_FULL, P.QUOTA_EXCEEDED)
+_JOIN = (*_TOKEN, *_DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.STATE_CONFLICT, P.QUOTA_EXCEEDED)
 _DECIDE = (*_POST, *_TOKEN, P.NOT_FOUND, P.STATE_CONFLICT, P.SELF_APPROVAL)
+_LIVE = (*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY)
 _HELD = (*_TOKEN, *_DURABLE, P.NOT_FOUND)
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/players", runs.create_player, Caller.ANYONE, "Create an anonymous player",
           wire.PlayerCreated, wire.NewPlayer, 201, (*_POST, P.QUOTA_EXCEEDED)),
+    Route("GET", "/v1/friends", friends.list_friends, Caller.PLAYER, "List whom you follow",
+          wire.FriendsShown, problems=(*_TOKEN, *_DURABLE)),
+    Route("PUT", "/v1/friends/{player}", friends.follow_player, Caller.PLAYER, "Follow a player",
+          wire.FriendsChanged, problems=_FOLLOW),
+    Route("DELETE", "/v1/friends/{player}", friends.unfollow_player, Caller.PLAYER, "Follow a player no more",
+          wire.FriendsChanged, problems=_FOLLOW),
+    Route("PUT", "/v1/players/{player}/friends", friends.replace_friends, Caller.SERVER,
+          "Replace whom a player follows as a trusted server", wire.FriendsChanged, wire.NewFriends, 200,
+          (*_SERVER, P.IDEMPOTENCY_MISMATCH)),
     Route("POST", "/v1/boards/{board}/runs", runs.open_run, Caller.PLAYER, "Open a run",
           wire.RunOpened, wire.NewRun, 201, (*_POST, *_TOKEN, P.BUILD_UNKNOWN, P.QUOTA_EXCEEDED, P.NOT_FOUND)),
     Route("POST", "/v1/boards/{board}/scores", submit.submit_score, Caller.RUN, "Submit the score of a run",
@@ -84,23 +114,69 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/boards/{board}", readers.show_board, Caller.ANYONE, "Describe a board",
           wire.BoardInfo, problems=(P.NOT_FOUND,)),
     Route("GET", "/v1/boards/{board}/entries", readers.list_entries, Caller.ANYONE, "Read a page of a board",
-          wire.EntryPage, problems=(*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.QUOTA_EXCEEDED, P.REDUCED_CAPACITY),
-          query=("window", "offset", "limit", "as_of")),
+          wire.EntriesRead, problems=(*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.QUOTA_EXCEEDED, P.REDUCED_CAPACITY),
+          query=("window", "offset", "limit", "cursor", "ranks", "as_of", "friends", "players", "segment")),
     Route("POST", "/v1/boards/{board}/entries", server_operations.write_entry, Caller.SERVER,
           "Write or correct a score as a trusted server", wire.ScoreAccepted, wire.NewEntry, 202,
           (*_SERVER, *_SETTLED, P.BOUNDS_VIOLATION)),
-    Route("POST", "/v1/boards/{board}/entries/batch", server_operations.write_batch, Caller.SERVER,
+    Route("POST", "/v1/boards/{board}/entries/batch", server_batches.write_batch, Caller.SERVER,
           "Do up to 500 operations as a trusted server, all or none", wire.BatchDone, wire.NewBatch, 200,
           (*_SERVER, P.BATCH_REFUSED)),
+    Route("POST", "/v1/boards/{board}/entries:batch", server_batches.write_each, Caller.SERVER,
+          "Do up to 1000 operations as a trusted server, each by itself", wire.OperationsDone, wire.NewOperations, 200,
+          _SERVER),
+    Route("POST", "/v1/boards/{board}/increments", server_operations.increment_entry, Caller.SERVER,
+          "Add to a score as a trusted server", wire.ScoreAccepted, wire.NewIncrement, 202,
+          (*_SERVER, *_SETTLED, P.BOUNDS_VIOLATION, P.OPERATOR_MISMATCH)),
+    Route("GET", "/v1/boards/{board}/join", joins.show_join, Caller.PLAYER, "See whether you are on a board",
+          wire.JoinShown, problems=(*_HELD, P.STATE_CONFLICT)),
+    Route("PUT", "/v1/boards/{board}/join", joins.join_board, Caller.PLAYER, "Join a board",
+          wire.JoinShown, problems=_JOIN),
+    Route("DELETE", "/v1/boards/{board}/join", joins.leave_board, Caller.PLAYER, "Leave a board",
+          wire.JoinShown, problems=_JOIN),
+    Route("POST", "/v1/boards/{board}/joins", joins.write_join, Caller.SERVER,
+          "Have a player join or leave a board as a trusted server", wire.JoinShown, wire.NewJoin, 200,
+          (*_SERVER, P.IDEMPOTENCY_MISMATCH, P.STATE_CONFLICT)),
+    Route("GET", "/v1/boards/{board}/players/{player}/memberships", memberships.show_memberships, Caller.ANYONE,
+          "See which groups a player is in", wire.MembershipShown, problems=(P.NOT_FOUND, *_DURABLE)),
+    Route("PUT", "/v1/boards/{board}/memberships/{segment}", memberships.declare_membership, Caller.PLAYER,
+          "Say which group you are in", wire.MembershipShown, wire.NewDeclaration, 200,
+          (*_POST, *_TOKEN, P.NOT_FOUND, P.QUOTA_EXCEEDED)),
+    Route("POST", "/v1/boards/{board}/memberships", memberships.write_membership, Caller.SERVER,
+          "Put a player into groups as a trusted server", wire.MembershipShown, wire.NewMembership, 200,
+          (*_SERVER, P.IDEMPOTENCY_MISMATCH)),
     Route("POST", "/v1/boards/{board}/removals", server_operations.remove_entries, Caller.SERVER,
           "Take scores back as a trusted server", wire.Removed, wire.NewRemoval, 200, (*_SERVER, *_SETTLED)),
+    Route("GET", "/v1/boards/{board}/details", details.list_details, Caller.ANYONE,
+          "Read what the submissions of some entries brought along", wire.DetailsList,
+          problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("submissions",)),
     Route("GET", "/v1/boards/{board}/entries/{player}", readers.show_entry, Caller.ANYONE, "Read one player's entry",
-          wire.EntryShown, problems=_INDEXED, query=("window",)),
+          wire.EntryRead, problems=(*_INDEXED, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("window", "ranks")),
     Route("GET", "/v1/boards/{board}/entries/{player}/around", readers.list_around, Caller.ANYONE,
-          "Read the entries around a player", wire.EntryPage, problems=(*_INDEXED, P.SCHEMA_VIOLATION),
-          query=("window", "radius")),
-    Route("GET", "/v1/boards/{board}/live", streaming.stream_standings, Caller.ANYONE,
-          "Follow a board live (Server-Sent Events)", problems=(P.NOT_FOUND, P.MALFORMED_REQUEST)),
+          "Read the entries around a player", wire.AroundRead,
+          problems=(*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("window", "radius", "ranks", "friends", "segment")),
+    Route("GET", "/v1/boards/{board}/percentiles", distribution.show_percentiles, Caller.ANYONE,
+          "Read the scores at percentiles", wire.Percentiles,
+          problems=(*_INDEXED, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("window", "at")),
+    Route("GET", "/v1/boards/{board}/distribution", distribution.show_distribution, Caller.ANYONE,
+          "Read a histogram of the scores", wire.Distribution,
+          problems=(*_INDEXED, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("window", "bins", "edges")),
+    Route("GET", "/v1/boards/{board}/live", sse.follow_board, Caller.ANYONE,
+          "Follow a board live (Server-Sent Events)", problems=_LIVE, query=asking.QUERY, is_stream=True),
+    Route("GET", "/v1/boards/{board}/live/websocket", websocket.follow_board_by_websocket, Caller.ANYONE,
+          "Follow a board live (WebSocket)", status=101, problems=(*_LIVE, P.CSRF), query=asking.QUERY,
+          is_stream=True),
+    Route("GET", "/v1/boards/{board}/windows", windows.list_windows, Caller.ANYONE, "List a board's windows",
+          wire.WindowList, problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY),
+          query=("kind", "limit", "after")),
+    Route("GET", "/v1/boards/{board}/statistics", derived.show_statistics, Caller.ANYONE, "Read how much a board has seen",
+          wire.BoardStatistics, problems=(P.NOT_FOUND, P.REDUCED_CAPACITY)),
+    Route("GET", "/v1/boards/{board}/trending", derived.list_trending, Caller.ANYONE,
+          "Read who played or improved most of late", wire.Trending,
+          problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("kind", "span", "limit")),
+    Route("GET", "/v1/players/{player}/achievements", derived.list_achievements, Caller.ANYONE,
+          "List a player's achievements", wire.AchievementPage,
+          problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("limit", "after")),
     Route("GET", "/v1/boards/{board}/held", moderation.list_held, Caller.MODERATOR, "List held submissions",
           wire.HeldPage, problems=(*_HELD, P.SCHEMA_VIOLATION), query=("after", "limit")),
     Route("GET", "/v1/moderation/{submission}", moderation.show_case, Caller.MODERATOR,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from aiohttp import web
 
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials import signatures
-from gateway.edge.credentials.server_keys import TrustedServer
+from gateway.edge.credentials.server_keys import EVERY_BOARD, TrustedServer
 from gateway.edge.credentials.signed import SignedRequest, invalid, read_signature
 from gateway.edge.problems import Problem, ProblemType
 from gateway.ledger.operations import ServerRequest
 from gateway.ledger.records import SERVER_CREDENTIAL
+from policies.errors import KeyRevoked, NonceReused, OperationReused
 from policies.loader import Board
 
 _DECOY: Final = signatures.load_server_public_key(
@@ -24,6 +28,21 @@ _DECOY: Final = signatures.load_server_public_key(
 
 async def authenticate(request: web.Request, board: Board, body: bytes) -> ServerRequest:
     """Whose request it is. Unknown keys and wrong signatures are told alike, and cost alike."""
+    server, asked = await _signer(request, body)
+    if not server.may_write(board.name):
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for this board")
+    return asked
+
+
+async def authenticate_for_every_board(request: web.Request, body: bytes) -> ServerRequest:
+    """Whose request it is, where what it asks for shows on every board."""
+    server, asked = await _signer(request, body)
+    if not server.may_write(EVERY_BOARD):
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for every board")
+    return asked
+
+
+async def _signer(request: web.Request, body: bytes) -> tuple[TrustedServer, ServerRequest]:
     edge = request.app[EDGE]
     signed = read_signature(request)
     parsed = signed.parsed
@@ -35,10 +54,9 @@ async def authenticate(request: web.Request, board: Board, body: bytes) -> Serve
     signatures.check_algorithm(parsed, "ed25519")
     signatures.check_time(parsed, edge.clock() / 1000, edge.settings.clock_skew_s)
     signatures.check_content_digest(signed.content_digest, body)
-    if not server.may_write(board.name):
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for this board")
     said = hashlib.sha256(request.raw_path.encode() + b"\0" + body).digest()
-    return ServerRequest(server.key_id, SERVER_CREDENTIAL + server.key_id, parsed.nonce, said, edge.clock())
+    credential = SERVER_CREDENTIAL + server.key_id
+    return server, ServerRequest(server.key_id, credential, parsed.nonce, said, edge.clock())
 
 
 async def signing_server(edge: Edge, signed: SignedRequest) -> TrustedServer | None:
@@ -55,3 +73,22 @@ def _forbidden_or_invalid(edge: Edge, signed: SignedRequest) -> Problem:
     if signatures.verify_hmac_sha256(key, signed.base, signed.parsed.signature):
         return Problem(ProblemType.SCOPE_FORBIDDEN, "a run's key does not write entries")
     return invalid()
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Turns what the ledger refuses of a server's request as a whole into its problem."""
+    try:
+        yield
+    except KeyRevoked:
+        raise invalid() from None
+    except NonceReused:
+        raise Problem(ProblemType.NONCE_REUSED) from None
+    except OperationReused as error:
+        raise Problem(ProblemType.IDEMPOTENCY_MISMATCH, str(error)) from None
+
+
+def operation_submission(key_id: str, operation: str) -> str:
+    """The id of a server's operation in the ledger, and of its submission: the same operation always has the same one."""
+    digest = hashlib.sha256(f"{key_id}\0{operation}".encode()).digest()
+    return "op" + base64.b32encode(digest[:15]).decode().lower()

@@ -23,11 +23,12 @@ LIST: Final = 64
 _s = submissions.c
 
 
-def _is_listed(column: ColumnElement[Any]) -> ColumnElement[bool]:
+def is_listed(column: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a column is one of the values that `listed` gives a query."""
     return column.in_([bindparam(f"listed_{number}", type_=column.type) for number in range(LIST)])
 
 
-_STANDING = (
+STANDING = (
     select(
         standings.c.board,
         standings.c.window,
@@ -39,16 +40,19 @@ _STANDING = (
         standings.c.submission_id,
         standings.c.expires_at_ms,
         standings.c.seq,
+        standings.c.order_value,
+        standings.c.member,
+        standings.c.rule,
     )
     .select_from(standings.outerjoin(players, players.c.player == standings.c.player))
     .where(standings.c.board == bindparam("board"), standings.c.window == bindparam("window"))
 )
 _STANDINGS_PAGE = Query(
-    _STANDING.where(standings.c.player > bindparam("after"))
+    STANDING.where(standings.c.player > bindparam("after"))
     .order_by(standings.c.player)
     .limit(bindparam("count"))
 )
-_STANDINGS_LISTED = Query(_STANDING.where(_is_listed(standings.c.player)))
+_STANDINGS_LISTED = Query(STANDING.where(is_listed(standings.c.player)))
 _STANDINGS_COUNT = Query(
     select(func.count())
     .select_from(standings)
@@ -60,13 +64,13 @@ _NEXT_WINDOW = Query(
     .order_by(standings.c.window, standings.c.player)
     .limit(1)
 )
-_NAMES_LISTED = Query(select(players.c.player, players.c.name).where(_is_listed(players.c.player)))
+_NAMES_LISTED = Query(select(players.c.player, players.c.name).where(is_listed(players.c.player)))
 _BASELINES_LISTED = Query(
-    select(baselines).where(baselines.c.board == bindparam("board"), _is_listed(baselines.c.player))
+    select(baselines).where(baselines.c.board == bindparam("board"), is_listed(baselines.c.player))
 )
 _SUBMISSIONS_LISTED = Query(
     select(_s.submission_id, _s.board, _s.player, _s.state, _s.received_at_ms).where(
-        _is_listed(_s.submission_id)
+        is_listed(_s.submission_id)
     )
 )
 _EVENT = select(
@@ -156,7 +160,7 @@ def standings_of(board: str, wanted: Mapping[str, Sequence[str]]) -> Operation[l
     async def work(tx: Transaction) -> list[Standing]:
         found: list[Row] = []
         for window, whose in wanted.items():
-            found += await _listed(tx, _STANDINGS_LISTED, whose, board=board, window=window)
+            found += await listed(tx, _STANDINGS_LISTED, whose, board=board, window=window)
         return [Standing(*row) for row in found]
 
     return work
@@ -176,7 +180,7 @@ def names_of(wanted: Sequence[str]) -> Operation[dict[str, str]]:
     """The display name of each of these players that has one."""
 
     async def work(tx: Transaction) -> dict[str, str]:
-        return {player: name for player, name in await _listed(tx, _NAMES_LISTED, wanted) if name}
+        return {player: name for player, name in await listed(tx, _NAMES_LISTED, wanted) if name}
 
     return work
 
@@ -185,7 +189,7 @@ def baselines_listed(board: str, wanted: Sequence[str]) -> Operation[list[Stored
     """The baselines there are of these players; player `""` is the board's population."""
 
     async def work(tx: Transaction) -> list[StoredBaseline]:
-        return [baseline_from(row) for row in await _listed(tx, _BASELINES_LISTED, wanted, board=board)]
+        return [baseline_from(row) for row in await listed(tx, _BASELINES_LISTED, wanted, board=board)]
 
     return work
 
@@ -194,7 +198,7 @@ def submissions_known(submission_ids: Sequence[str]) -> Operation[dict[str, Know
     """What the ledger has of those of these ids that it knows."""
 
     async def work(tx: Transaction) -> dict[str, Known]:
-        rows = await _listed(tx, _SUBMISSIONS_LISTED, submission_ids)
+        rows = await listed(tx, _SUBMISSIONS_LISTED, submission_ids)
         return {row[0]: Known(row[1], row[2], State(row[3]), row[4]) for row in rows}
 
     return work
@@ -233,10 +237,11 @@ def _event(row: Row) -> BoardEvent:
     return BoardEvent(seq, submission_id, board, player, State(to_state), at_ms)
 
 
-async def _listed(tx: Transaction, query: Query, wanted: Sequence[str], **values: Any) -> list[Row]:
+async def listed(tx: Transaction, query: Query, wanted: Sequence[str], **values: Any) -> list[Row]:
+    """What a query with `is_listed` gives for all of these values, a list of them at a time."""
     found: list[Row] = []
     for at in range(0, len(wanted), LIST):
         some = wanted[at : at + LIST]
-        listed = {f"listed_{number}": some[min(number, len(some) - 1)] for number in range(LIST)}
-        found += await tx.rows(query, **values, **listed)
+        padded = {f"listed_{number}": some[min(number, len(some) - 1)] for number in range(LIST)}
+        found += await tx.rows(query, **values, **padded)
     return found

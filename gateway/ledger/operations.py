@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 import orjson
@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.schema import is_in, server_keys, server_operations, slot_versions, submissions
 from gateway.ledger.transaction import Query, Transaction
-from policies.errors import KeyRevoked, NonceReused
+from policies.errors import KeyRevoked, NonceReused, OperationReused
 from policies.vocabulary import SCORE_LIMIT, State
 
 VERSION_LIMIT: Final = SCORE_LIMIT
@@ -117,6 +117,37 @@ async def add_operation(
         revoked=orjson.dumps(list(revoked)).decode(),
         at_ms=request.at_ms,
     )
+
+
+async def once(
+    tx: Transaction,
+    request: ServerRequest,
+    do: Callable[[], Awaitable[object]],
+    *,
+    board: str,
+    player: str,
+    operation_id: str,
+    content_digest: bytes,
+) -> bool:
+    """True if `do` was done, False if that was so before. Raises KeyRevoked, NonceReused and OperationReused."""
+    await check_request(tx, request)
+    known = await known_operation(tx, operation_id)
+    if known and known.content_digest != content_digest:
+        raise OperationReused
+    if known:
+        return False
+    await do()
+    await add_operation(
+        tx,
+        request,
+        board,
+        player,
+        operation_id=operation_id,
+        content_digest=content_digest,
+        version=None,
+        revoked=(),
+    )
+    return True
 
 
 async def slot_version(tx: Transaction, board: str, player: str) -> SlotVersion:

@@ -2,6 +2,13 @@
 
 `events`, `recordings`, and the facts of `submissions` are written once. `state`, `reason`, `attempt` and
 `lease_until_ms` of a submission, like `standings` and `baselines`, are folds of the events, kept beside them.
+`rank_anchors` are counts of the standings ahead of some places, `rank_moves` what came and went since
+(`gateway.ledger.anchors`).
+`progress`, `board_counts`, `trend_slots` and `achievements` are derived from them later, by the steward. `webhooks` are
+the endpoints that are told, `deliveries` what each still has to be told; `due_at_ms` of one that has ended is when it did.
+`archived_windows` are windows that are over, or are about to be: `revision` is the one that is read (0: none yet), `building` the
+newest that was begun, `changed_seq` an event that the readable one lacks (0: none), `is_thin` 1 once standings of it may
+have gone. `archived_entries` are their final ranks.
 All times are Unix milliseconds. `first_seq` of a recording is the event it first came with. The sums of a baseline are decimal text: squares of scores need 106 bits and more, and
 only whole numbers forget a revoked score without a trace.
 """
@@ -123,9 +130,11 @@ submissions = Table(
     _required("seed", Int64),
     _required("issued_at_ms", Int64),
     _required("received_at_ms", Int64),
+    _required("achieved_at_ms", Int64),
     _required("score", Int64),
     _required("ticks", Int64),
     _required("stats", Text),
+    Column("details", Text),
     Column("recording_digest", LargeBinary),
     _required("simulator", Text),
     _required("findings", Text),
@@ -139,7 +148,7 @@ submissions = Table(
     ),
     _index_of_state(State.PENDING, "board", "seq"),
     _index_of_state(State.HELD, "board", "seq"),
-    _index_of_state(State.PROMOTED, "board", "player", "received_at_ms"),
+    _index_of_state(State.PROMOTED, "board", "player", "achieved_at_ms"),
     sqlite_strict=True,
 )
 
@@ -174,6 +183,142 @@ standings = Table(
     _required("submission_id", Text),
     _required("expires_at_ms", Int64),
     _required("seq", Int64),
+    _required("order_value", Int64),
+    _required("member", Text),
+    _required("rule", Text),
+    Index(
+        "standings_by_place",
+        "board",
+        "window",
+        "order_value",
+        "member",
+        sqlite_where=text("score IS NOT NULL"),
+        postgresql_where=text("score IS NOT NULL"),
+    ),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+anchored_windows = Table(
+    "anchored_windows",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    _required("rule", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+rank_anchors = Table(
+    "rank_anchors",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    Column("order_value", Int64, primary_key=True, autoincrement=False),
+    Column("member", Text, primary_key=True),
+    _required("ahead", Int64),
+    _required("groups_ahead", Int64),
+    Index("rank_anchors_by_rank", "board", "window", "ahead"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+rank_moves = Table(
+    "rank_moves",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    Column("series", Int64, primary_key=True, autoincrement=False),
+    Column("order_value", Int64, primary_key=True, autoincrement=False),
+    Column("member", Text, primary_key=True),
+    _required("delta", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+friends = Table(
+    "friends",
+    metadata,
+    Column("player", Text, primary_key=True),
+    Column("friend", Text, primary_key=True),
+    _required("at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+friend_lists = Table(
+    "friend_lists",
+    metadata,
+    Column("player", Text, primary_key=True),
+    _required("version", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+memberships = Table(
+    "memberships",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    _required("version", Int64),
+    _required("segments", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+joins = Table(
+    "joins",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    _required("is_joined", Int64),
+    _required("actor", Text),
+    _required("at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+archived_windows = Table(
+    "archived_windows",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    _required("begin_ms", Int64),
+    _required("end_ms", Int64),
+    _required("expires_at_ms", Int64),
+    _required("policy", Text),
+    _required("policy_digest", Text),
+    _required("rule", Text),
+    _required("stage", Text),
+    _required("revision", Int64),
+    _required("building", Int64),
+    _required("is_thin", Int64),
+    _required("changed_seq", Int64),
+    _required("frozen_at_ms", Int64),
+    _required("upto_seq", Int64),
+    _required("entries", Int64),
+    _required("groups", Int64),
+    Index("archived_windows_by_end", "board", "end_ms", "window"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+archived_entries = Table(
+    "archived_entries",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    Column("revision", Int64, primary_key=True, autoincrement=False),
+    Column("rank", Int64, primary_key=True, autoincrement=False),
+    _required("sparse_rank", Int64),
+    _required("dense_rank", Int64),
+    _required("player", Text),
+    _required("score", Int64),
+    _required("achieved_at_ms", Int64),
+    _required("submission_id", Text),
+    _required("order_value", Int64),
+    _required("member", Text),
+    Index("archived_entries_of_player", "board", "window", "revision", "player", unique=True),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -200,9 +345,87 @@ outbox = Table(
     _required("board", Text),
     _required("player", Text),
     _required("due_at_ms", Int64),
-    _required("tries", Int64),
     Index("outbox_due", "kind", "due_at_ms"),
     sqlite_strict=True,
+)
+
+progress = Table(
+    "progress",
+    metadata,
+    Column("consumer", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    _required("seq", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+board_counts = Table(
+    "board_counts",
+    metadata,
+    Column("board", Text, primary_key=True),
+    _required("attempts", Int64),
+    _required("promoted", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+achievements = Table(
+    "achievements",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    _required("rank", Int64),
+    _required("submission_id", Text),
+    _required("seq", Int64),
+    _required("at_ms", Int64),
+    Index("achievements_of_player", "player", "seq", "window"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+trend_slots = Table(
+    "trend_slots",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("span_ms", Int64, primary_key=True, autoincrement=False),
+    Column("begin_ms", Int64, primary_key=True, autoincrement=False),
+    _required("sketch", LargeBinary),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("webhook_id", Text, primary_key=True),
+    _required("url", Text),
+    _required("secret", LargeBinary),
+    _required("boards", Text),
+    _required("types", Text),
+    _required("created_at_ms", Int64),
+    _required("failures", Int64),
+    Column("disabled_at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("webhook_id", Text, primary_key=True),
+    Column("event_id", Text, primary_key=True),
+    _required("type", Text),
+    _required("body", LargeBinary),
+    _required("created_at_ms", Int64),
+    _required("due_at_ms", Int64),
+    _required("tries", Int64),
+    _required("state", Text),
+    _required("outcome", Text),
+    Index("deliveries_by_state", "state", "webhook_id", "due_at_ms"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
 )
 
 seals = Table(
@@ -254,6 +477,8 @@ SQLITE_TRIGGERS: tuple[str, ...] = (
     _refuse("recordings_no_delete", "DELETE", "recordings"),
     _refuse("submissions_facts_no_update", "UPDATE", "submissions", _FACTS),
     _refuse("submissions_no_delete", "DELETE", "submissions"),
+    _refuse("achievements_no_update", "UPDATE", "achievements"),
+    _refuse("achievements_no_delete", "DELETE", "achievements"),
     _refuse("seals_no_update", "UPDATE", "seals"),
     _refuse("seals_no_delete", "DELETE", "seals"),
 )

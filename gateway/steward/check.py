@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.steward.comparison import aspects_of
+from gateway.steward.comparison import aspects_of, aspects_when_cold
 from gateway.steward.comparison.difference import Aspect, Difference, View, still_there
 
 SLICE: Final = 1_000
@@ -44,7 +44,9 @@ async def check(view: View, *, is_repaired: bool, in_flight_s: float) -> Checked
 
 
 async def _round(view: View, *, is_repaired: bool, in_flight_s: float) -> tuple[list[Difference], bool]:
-    candidates = [(aspect, await _candidates(aspect)) for aspect in aspects_of(view)]
+    is_cold = (await view.index.residency.state()).is_cold
+    aspects = aspects_when_cold(view) if is_cold else aspects_of(view)
+    candidates = [(aspect, await _candidates(aspect)) for aspect in aspects]
     if any(found for _, found in candidates):
         await asyncio.sleep(in_flight_s)
     named: list[Difference] = []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from typing import Final
 
 from gateway.boards.index import Index
 from gateway.clock import Clock, wall_clock
+from gateway.derived.derivations import Derivations
 from gateway.failpoints import Point, reach
 from gateway.ledger import index_pages, queries, work
 from gateway.ledger.ledger import Ledger
@@ -16,10 +18,14 @@ from gateway.recordings.recordings import Recordings
 from gateway.records import Change
 from gateway.settings import Settings
 from gateway.settlement import project
+from gateway.steward.anchoring import Anchoring
+from gateway.steward.archiving import Archiver
+from gateway.steward.cold import ColdBoards
 from gateway.steward.collecting import Collector
 from gateway.steward.dispatch import JobQueue, jobs_of
 from gateway.steward.reconcile import Reconciler
 from gateway.steward.sealing import Sealer
+from gateway.steward.tail import HeadKeeper, SketchKeeper
 from gateway.telemetry import Event, logger
 from policies.loader import Board
 from policies.vocabulary import State
@@ -27,11 +33,26 @@ from policies.vocabulary import State
 POLL_S: Final = 0.05
 """How often the outbox is asked for due work: the latency that a verdict pays for not being lost."""
 
+COLD_S: Final = 1.0
+"""How often it is looked whether a board has gone cold, or is asked for: for so long readers wait for the index."""
+
+ANCHOR_S: Final = 1.0
+"""How often it is looked whether moves have to be folded into anchors."""
+
 COLLECT_S: Final = 30.0
 """Pause between two slices of the store of recordings, in which there is all but always nothing to collect."""
 
 SEAL_POLL_S: Final = 1.0
 """How often it is looked whether a seal is due."""
+
+ARCHIVE_S: Final = 5.0
+"""How often it is looked whether a window is over, or an archived one was changed."""
+
+TAILS_S: Final = 1.0
+"""How often it is looked whether the head of a window lost too many entries, or its sketch is too old."""
+
+REPAIR_S: Final = 10.0
+"""How often it is looked whether something that is derived was lost with Redis."""
 
 SLICE: Final = 256
 
@@ -61,7 +82,17 @@ class Steward:
         self._jobs = jobs
         self._clock = clock
         self._collector = Collector(ledger, recordings, grace_ms=settings.recordings_grace_h * 3_600_000)
+        self._cold = ColdBoards(ledger, index.boards, clock=clock)
+        self._anchoring = Anchoring(ledger, [each.ranking for each in boards.values()])
         self._sealer = Sealer(settings, ledger, clock=clock)
+        self._derivations = Derivations(settings, boards, ledger, index.client, clock=clock)
+        self._archivers = [Archiver(settings, ledger, board, clock=clock) for board in boards.values()]
+        self._tails: list[HeadKeeper | SketchKeeper] = [
+            keeper(ledger, index.boards[board.name], board.policy, clock=clock)
+            for board in boards.values()
+            if board.policy.exact_ranks
+            for keeper in (HeadKeeper, SketchKeeper)
+        ]
         self._reconcilers = [
             Reconciler(ledger, index.boards[board.name], board.policy, clock=clock)
             for board in boards.values()
@@ -69,12 +100,20 @@ class Steward:
 
     async def run(self) -> None:
         """Does its rounds until it is cancelled."""
-        async with asyncio.TaskGroup() as group:
+        async with aclosing(self._derivations), asyncio.TaskGroup() as group:
+            group.create_task(self._for_ever(self.derive_from_log, POLL_S * 10))
+            group.create_task(self._for_ever(self.derive_from_changes, POLL_S * 10))
+            group.create_task(self._for_ever(self.deliver, POLL_S * 10))
+            group.create_task(self._for_ever(self.repair_derived, REPAIR_S))
             group.create_task(self._for_ever(self.dispatch, POLL_S))
             group.create_task(self._for_ever(self.project, POLL_S * 10))
             group.create_task(self._for_ever(self.reconcile, self._settings.reconcile_s))
+            group.create_task(self._for_ever(self.see_to_cold, COLD_S))
+            group.create_task(self._for_ever(self.anchor, ANCHOR_S))
             group.create_task(self._for_ever(self.seal, SEAL_POLL_S))
             group.create_task(self._for_ever(self.collect, COLLECT_S))
+            group.create_task(self._for_ever(self.archive, ARCHIVE_S))
+            group.create_task(self._for_ever(self.keep_tails, TAILS_S))
 
     async def dispatch(self) -> int:
         """How many waiting submissions were handed to the queue; each comes back until it is settled."""
@@ -102,6 +141,14 @@ class Steward:
         """How much of the index was repaired in one slice of every board."""
         return sum([await reconciler.step() for reconciler in self._reconcilers])
 
+    async def see_to_cold(self) -> int:
+        """How many boards were taken out of Redis, or put there again."""
+        return await self._cold.step()
+
+    async def anchor(self) -> int:
+        """How much was done for the anchors of large windows."""
+        return await self._anchoring.step()
+
     async def collect(self) -> int:
         """How much of one slice of the store of recordings was collected."""
         return await self._collector.step()
@@ -109,6 +156,30 @@ class Steward:
     async def seal(self) -> int:
         """How many events were put under a seal."""
         return await self._sealer.step()
+
+    async def archive(self) -> int:
+        """How many windows were frozen, and slices of what that leaves behind removed."""
+        return sum([await archiver.step() for archiver in self._archivers])
+
+    async def keep_tails(self) -> int:
+        """How much was done for boards with `exact_ranks`: entries that came into heads or went, slices of sketches."""
+        return sum([await each.step() for each in self._tails])
+
+    async def derive_from_log(self) -> int:
+        """How many events of the log had their effect on what is derived."""
+        return await self._derivations.follow_log()
+
+    async def derive_from_changes(self) -> int:
+        """How many changes of standings had theirs."""
+        return await self._derivations.follow_changes()
+
+    async def deliver(self) -> int:
+        """For how many webhooks delivering has begun."""
+        return await self._derivations.sender.step()
+
+    async def repair_derived(self) -> int:
+        """How much was lost with Redis, and is there again."""
+        return await self._derivations.repair()
 
     async def _due(self, kind: str) -> list[OutboxRow]:
         """Work whose time has come, a slice of it. What belongs to no board of ours is put off."""

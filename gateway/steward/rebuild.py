@@ -22,12 +22,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.boards.index import BoardIndex, Pend
-from gateway.boards.rebuild import Generation
+from gateway.boards.rebuild import Generation, Generations, generation_of
+from gateway.boards.segments import SegmentBoards
 from gateway.clock import Clock
 from gateway.failpoints import Point, reach
 from gateway.ledger import index_pages, queries
 from gateway.ledger.index_pages import BoardEvent, Touched
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.memberships import memberships_after
 from gateway.records import Change, Standing
 from gateway.steward.windows import readable_windows
 from policies.errors import RebuildLost
@@ -43,6 +45,9 @@ EVENTS: Final = 500
 CATCH_UPS: Final = 1_000
 """Slices of events caught up with at most. Under a load that this is not enough for, readers may see a board, for the
 moment between the swap and the end, that has some changes and lacks others from just before it."""
+
+REGROUPED: Final = 200
+"""Players whose groups are made at once."""
 
 ATTEMPTS: Final = 3
 """How often a rebuild begins again when Redis is emptied under it."""
@@ -105,23 +110,27 @@ class Rebuilder:
         return await self._ledger.read(index_pages.count_standings(self._board, list(windows)))
 
     async def _attempt(self) -> Rebuilt:
-        built = Generation(self._index.client, self._board, self._policy.order)
+        built = generation_of(self._index)
         await built.begin()
         try:
             head = await self._ledger.read(queries.head())
             rebuilt = await self._build(built)
             reached = await self._catch_up(built, head)
+            await built.cut(
+                await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock()))
+            )
             reach(Point.BEFORE_SWAP)
             await built.swap(readable_windows(self._policy, self._clock()))
             reach(Point.AFTER_SWAP)
             await self._replay(built, reached)
+            await self._regroup(built)
             await built.finish()
         except BaseException:
             await asyncio.shield(built.give_up())
             raise
         return rebuilt
 
-    async def _build(self, built: Generation) -> Rebuilt:
+    async def _build(self, built: Generation | Generations) -> Rebuilt:
         baselines = await self._build_baselines(built)
         pending = await self._build_pending(built)
         await self._build_settled(built)
@@ -150,21 +159,21 @@ class Rebuilder:
         finally:
             reading.cancel()
 
-    async def _build_baselines(self, built: Generation) -> int:
+    async def _build_baselines(self, built: Generation | Generations) -> int:
         count, after = 0, None
         while page := await self._ledger.read(queries.baselines_page(self._board, after=after, count=PAGE)):
             await built.put_baselines(page)
             count, after = count + len(page), page[-1].player
         return count
 
-    async def _build_pending(self, built: Generation) -> int:
+    async def _build_pending(self, built: Generation | Generations) -> int:
         count, after = 0, 0
         while page := await self._ledger.read(queries.pending(self._board, after=after, count=PAGE)):
             await built.put_pending((submission_id, at_ms) for _, submission_id, _, at_ms in page)
             count, after = count + len(page), page[-1][0]
         return count
 
-    async def _build_settled(self, built: Generation) -> None:
+    async def _build_settled(self, built: Generation | Generations) -> None:
         """Puts what was decided within the last hour on the settled set, the newest first."""
         before, since_ms = await self._ledger.read(queries.head()) + 1, self._clock() - SETTLED_MS
         for _ in range(0, SETTLED_EVENTS, PAGE):
@@ -175,7 +184,7 @@ class Rebuilder:
                 return
             before = page[-1].seq
 
-    async def _catch_up(self, built: Generation, after: int) -> int:
+    async def _catch_up(self, built: Generation | Generations, after: int) -> int:
         """Builds again what events after `after` touched; the number up to which nothing is missing, and nothing is newer."""
         for _ in range(CATCH_UPS):
             found = await self._touched(after)
@@ -188,13 +197,25 @@ class Rebuilder:
                 break
         return after
 
-    async def _replay(self, built: Generation, after: int) -> None:
+    async def _replay(self, built: Generation | Generations, after: int) -> None:
         """Shows on the live keys what was committed after `after` and may have been shown on keys that are gone."""
         head = await self._ledger.read(queries.head())
         while after < head and (found := await self._touched(after)).events:
             await self._show(found)
             await built.renew()
             after = found.events[-1].seq
+
+    async def _regroup(self, built: Generation | Generations) -> None:
+        """Has the players of groups stand on the groups' boards: those follow from what is live now, as they always do."""
+        if not self._policy.segments:
+            return
+        segments = SegmentBoards(self._index, self._policy.segments)
+        windows = list(await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock())))
+        after = ""
+        while page := await self._ledger.read(memberships_after(self._board, after, count=REGROUPED)):
+            await asyncio.gather(*(segments.keep(each, windows) for each in page))
+            await built.renew()
+            after = page[-1].player
 
     async def _show(self, found: Touched) -> None:
         pends = [Pend(e.submission_id, e.player, e.at_ms) for e in found.events if _waits(e)]

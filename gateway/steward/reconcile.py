@@ -31,21 +31,30 @@ class Reconciler:
 
     def __init__(self, ledger: Ledger, index: BoardIndex, policy: Policy, *, clock: Clock) -> None:
         self._board = policy.board
+        self._index = index
         self._inspection = Inspection(index.client, policy.board)
         self._rebuilder = Rebuilder(ledger, index, policy, clock=clock)
         view = View(ledger, index, self._inspection, policy, clock)
+        self._parts = [part.inspection for part in view.parts()]
         self._rounds = [_Round(aspect, walk) for aspect in aspects_of(view) for walk in aspect.walks()]
 
     async def step(self) -> int:
         """How much was repaired in one slice of everything, or put in place if Redis was emptied."""
-        if not await self._inspection.is_whole():
+        if (await self._index.residency.state()).is_cold:
+            return 0  # nothing of it is here to be compared; `steward.cold` sees to it
+        if not await self._is_whole():
             return await self._rebuild()
+        await self._index.relay()
         found = [each for turn in self._rounds for each in await turn.step()]
         for each in found:
             self._report(each)
         if found:
             _log.warning(Event.REPAIRED, board=self._board, repaired=len(found))
         return len(found)
+
+    async def _is_whole(self) -> bool:
+        """False once a server that has some of the board was emptied."""
+        return all([await each.is_whole() for each in (self._inspection, *self._parts)])
 
     async def _rebuild(self) -> int:
         try:

@@ -1,5 +1,5 @@
 -- Takes fields out of a hash that the ledger does not know.
--- KEYS[1] the hash: slots, names or baselines
+-- KEYS[1] the hash: slots, names or baselines   KEYS[2] version of the pages
 -- ARGV per field: field (bytes), value that was read there (bytes)
 -- Returns how many were taken out. A field whose value changed since it was read is left for the next look.
 -- Clock: none. Idempotent.
@@ -9,5 +9,8 @@ for at = 1, #ARGV, 2 do
   if redis.call('HGET', KEYS[1], ARGV[at]) == ARGV[at + 1] then
     removed = removed + redis.call('HDEL', KEYS[1], ARGV[at])
   end
+end
+if removed > 0 then
+  redis.call('DEL', KEYS[2])
 end
 return removed

@@ -1,14 +1,18 @@
 -- Makes the index of one board show one settled change: all windows, both baselines, and what is pending, in one step.
+-- include: _head
 -- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] names hash   KEYS[4] baselines hash   KEYS[5] changes stream
--- KEYS[6..] per window: its zset, its members hash
+-- KEYS[6] version of the pages   KEYS[7] mark that the board is cold   KEYS[8..] per window: its zset, its members hash, its groups zset
 -- ARGV[1] submission id (string)   ARGV[2] player id   ARGV[3] display name, may be empty   ARGV[4] baselines (count)
--- ARGV[5..] per baseline: field, seq, value; then per window: name, seq, order value (decimal, empty: nothing counts),
---   member, submission id, slot value, expiry (Unix ms, empty: never)
--- Returns how many windows changed.
--- Clock: Redis TIME, for the settled set alone. Idempotent: each slot and baseline keeps the ledger's sequence number,
+-- ARGV[5] digits of tie fields (count)   ARGV[6] 1 if groups are kept, for dense ranks
+-- ARGV[7..] per baseline: field, seq, value; then per window: name, seq, order (decimal, empty: nothing counts),
+--   member, submission id, slot value, expiry (Unix ms, empty: never), orders of one score (count),
+--   most entries that are kept (count, empty: all)
+-- Returns how many windows changed. Of a board that is cold no window is touched; its stream then tells no ranks.
+-- Clock: Redis TIME, for the settled set, and to pass over windows that have expired. Idempotent: each slot and baseline keeps the ledger's sequence number,
 --   and only a higher one is applied, so changes may come twice and in any order.
 
 local id, player, name = ARGV[1], ARGV[2], ARGV[3]
+local digits, keeps_groups = tonumber(ARGV[5]), ARGV[6] == '1'
 local clock = redis.call('TIME')
 local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local hour_ms = 3600000
@@ -23,7 +27,7 @@ local function is_newer(stored, seq)
   return not stored or tonumber(string.match(stored, '^%d+')) < tonumber(seq)
 end
 
-local at = 5
+local at = 7
 for _ = 1, tonumber(ARGV[4]) do
   local field, seq, value = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   if is_newer(redis.call('HGET', KEYS[4], field), seq) then
@@ -33,38 +37,71 @@ for _ = 1, tonumber(ARGV[4]) do
 end
 
 local changed = 0
-local window_key = 6
+local window_key = 8
+local is_cold = redis.call('EXISTS', KEYS[7]) == 1
 while at <= #ARGV do
   local window, seq, order, member = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local submission, slot, expires = ARGV[at + 4], ARGV[at + 5], ARGV[at + 6]
-  local zset, members = KEYS[window_key], KEYS[window_key + 1]
-  local stored = redis.call('HGET', members, player)
-  if is_newer(stored, seq) then
-    local old = stored and string.match(stored, '^%d+ (%S*)') or ''
+  local submission, slot, expires, slots = ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], tonumber(ARGV[at + 7])
+  local most = tonumber(ARGV[at + 8])
+  local zset, members, groups = KEYS[window_key], KEYS[window_key + 1], KEYS[window_key + 2]
+  -- The windows of a cold board are in the ledger alone: a part of one would pass for all of it.
+  local slot_of = table.concat({ window, player }, ' ')
+  local stored
+  if is_cold then
+    stored = redis.call('HGET', KEYS[7], slot_of)
+  else
+    stored = redis.call('HGET', members, player)
+  end
+  local is_over = expires ~= '' and tonumber(expires) <= now_ms
+  if is_newer(stored, seq) and not is_over and is_cold then
+    redis.call('HSET', KEYS[7], slot_of, seq)
+    redis.call('XADD', KEYS[5], 'MAXLEN', '~', 10000, '*', 'seq', seq, 'window', window, 'player', player, 'name', name,
+      'submission', submission, 'order', order, 'member', member, 'rank', 0,
+      'was_order', '', 'was_member', '', 'was_rank', 0)
+    changed = changed + 1
+  elseif is_newer(stored, seq) and not is_over then
+    local old = member_in(stored, player)
     local was_order, was_rank = '', 0
     if old ~= '' then
       was_order = redis.call('ZSCORE', zset, old) or ''
       was_rank = (redis.call('ZRANK', zset, old) or -1) + 1
+      if keeps_groups and was_order ~= '' then
+        leave_group(zset, groups, was_order, old, slots, digits)
+      end
       redis.call('ZREM', zset, old)
     end
-    if order ~= '' then
-      redis.call('ZADD', zset, order, member)
+    if is_below(stored) then
+      count_below(members, -1)
     end
     redis.call('HSET', members, player, slot)
+    local rank = 0
+    if order ~= '' then
+      redis.call('ZADD', zset, order, member)
+      if keeps_groups then
+        join_group(groups, order, member, slots, digits)
+      end
+      if most then
+        keep_head(zset, members, groups, most, member, slots, digits, keeps_groups)
+      end
+      rank = (redis.call('ZRANK', zset, member) or -1) + 1
+    end
     if name ~= '' then
       redis.call('HSET', KEYS[3], player, name)
     end
-    local rank = order ~= '' and redis.call('ZRANK', zset, member) + 1 or 0
     redis.call('XADD', KEYS[5], 'MAXLEN', '~', 10000, '*', 'seq', seq, 'window', window, 'player', player, 'name', name,
       'submission', submission, 'order', order, 'member', member, 'rank', rank,
       'was_order', was_order, 'was_member', old, 'was_rank', was_rank)
     if expires ~= '' then
-      redis.call('PEXPIREAT', zset, expires)
-      redis.call('PEXPIREAT', members, expires)
+      for key = window_key, window_key + 2 do
+        redis.call('PEXPIREAT', KEYS[key], expires)
+      end
     end
     changed = changed + 1
   end
-  at = at + 7
-  window_key = window_key + 2
+  at = at + 9
+  window_key = window_key + 3
+end
+if changed > 0 then
+  redis.call('DEL', KEYS[6])
 end
 return changed

@@ -1,5 +1,5 @@
 -- Takes members out of a window that the ledger does not know.
--- KEYS[1] window zset   KEYS[2] its members hash
+-- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] version of the pages
 -- ARGV per entry: member (bytes), player id (bytes), slot value that was read with it (bytes, may be empty)
 -- Returns how many were taken out. An entry whose slot changed since it was read is left for the next look.
 -- Clock: none. Idempotent.
@@ -10,5 +10,8 @@ for at = 1, #ARGV, 3 do
   if slot == ARGV[at + 2] then
     removed = removed + redis.call('ZREM', KEYS[1], ARGV[at])
   end
+end
+if removed > 0 then
+  redis.call('DEL', KEYS[3])
 end
 return removed

@@ -12,6 +12,9 @@ from gateway.edge.credentials.signatures import load_server_public_key
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 
+EVERY_BOARD: Final = "*"
+"""Stands for all boards, those of tomorrow too; no board can be called so."""
+
 REFRESH_S: Final = 2.0
 """A newly registered key works after at most this long, and a revoked one is unknown after it."""
 
@@ -26,7 +29,7 @@ class TrustedServer:
 
     def may_write(self, board: str) -> bool:
         """True if the key was registered for this board, or for all (`*`)."""
-        return "*" in self.boards or board in self.boards
+        return EVERY_BOARD in self.boards or board in self.boards
 
 
 class ServerKeys:

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from gateway.steward.comparison.difference import Aspect, View
+from gateway.steward.comparison.groups import Groups
 from gateway.steward.comparison.hashes import Baselines, Names
+from gateway.steward.comparison.heads import Totals
 from gateway.steward.comparison.keyspace import Keyspace
+from gateway.steward.comparison.segments import GroupMembers, GroupSlots, Memberships
 from gateway.steward.comparison.standings import Members, Slots
 from gateway.steward.comparison.submissions import Pending, Settled
 
 
+def aspects_when_cold(view: View) -> tuple[Aspect, ...]:
+    """All that is in the index of a board that is cold: what belongs to no window, and no key that does."""
+    return (Keyspace(view, is_cold=True), Baselines(view), Settled(view), Pending(view))
+
+
 def aspects_of(view: View) -> tuple[Aspect, ...]:
     """All that a board's index holds. Keys come first: a key of another type has to go before it can be looked into."""
+    of_groups = (Memberships(view), GroupSlots(view), GroupMembers(view)) if view.policy.segments else ()
+    parts = view.parts()
     return (
-        Keyspace(view),
-        Slots(view),
-        Members(view),
-        Names(view),
+        *(Keyspace(each) for each in (parts if view.index in view.index.shards else [view, *parts])),
+        *(kind(part) for part in parts for kind in (Slots, Members, Groups, Names)),
         Baselines(view),
         Settled(view),
         Pending(view),
+        *of_groups,
+        *((Totals(view),) if view.policy.exact_ranks else ()),
     )

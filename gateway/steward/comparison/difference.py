@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from gateway.boards.index import BoardIndex
 from gateway.boards.inspection import Inspection
+from gateway.boards.ranges import zsets_of
 from gateway.clock import Clock
 from gateway.ledger import index_pages
 from gateway.ledger.ledger import Ledger
+from gateway.records import Standing
 from gateway.steward.windows import readable
 from policies.model import Policy
 from policies.windows import FOREVER_MS
@@ -36,13 +38,18 @@ class Kind(StrEnum):
     MISSING_BASELINE = "missing-baseline"
     STALE_BASELINE = "stale-baseline"
     FORGED_BASELINE = "forged-baseline"
+    WRONG_MEMBERSHIP = "wrong-membership"
+    MISSING_GROUP = "missing-group"
+    FORGED_GROUP = "forged-group"
     MISSING_PENDING = "missing-pending"
+    WRONG_GROUP = "wrong-group"
     STALE_PENDING = "stale-pending"
     FORGED_PENDING = "forged-pending"
     FORGED_SETTLED = "forged-settled"
     FORGED_OPEN_RUNS = "forged-open-runs"
     FORGED_KEY = "forged-key"
     WRONG_EXPIRY = "wrong-expiry"
+    WRONG_TOTAL = "wrong-total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +88,35 @@ class View:
 
     @property
     def board(self) -> str:
-        """The name of the board."""
-        return self.policy.board
+        """The name of the board in the index; of a shard, its own."""
+        return self.index.board
+
+    def parts(self) -> list[View]:
+        """The views of the indexes that the windows are in: this one, unless the board is in shards."""
+        return [
+            self
+            if index is self.index
+            else replace(self, index=index, inspection=Inspection(index.client, index.board))
+            for index in self.index.shards
+        ]
+
+    def zsets(self, window: str) -> list[str]:
+        """The keys of the ZSETs that a window is in."""
+        return zsets_of(self.index.window_key(window))
+
+    async def standings_after(self, window: str, after: str, count: int) -> list[Standing]:
+        """The next standings that the ledger has of a window, by player, of whichever shard."""
+        page = index_pages.standings_after(self.policy.board, window, after, count=count)
+        return await self.ledger.read(page)
 
     async def live_windows(self) -> dict[str, int]:
         """When each window expires that the ledger has standings of."""
-        return await self.ledger.read(index_pages.live_windows(self.board, now_ms=self.clock()))
+        return await self.ledger.read(index_pages.live_windows(self.policy.board, now_ms=self.clock()))
 
     async def windows(self) -> dict[str, int | None]:
         """When each window expires that the index may show: those with standings, and those that readers can ask for."""
+        if self.index not in self.index.shards:
+            return {}
         found: dict[str, int | None] = dict(await self.live_windows())
         found |= {window.name: window.expires_at_ms for window in readable(self.policy, self.clock())}
         return {name: None if ends_ms == FOREVER_MS else ends_ms for name, ends_ms in sorted(found.items())}

@@ -33,10 +33,8 @@ class Names:
     async def _from_ledger(self, count: int) -> Subjects:
         for window in await self._view.live_windows():
             after = ""
-            while page := await self._view.ledger.read(
-                index_pages.standings_after(self._view.board, window, after, count=count)
-            ):
-                yield [each.player.encode() for each in page]
+            while page := await self._view.standings_after(window, after, count):
+                yield [each.player.encode() for each in page if self._view.index.holds(each.player)]
                 after = page[-1].player
 
     def _from_index(self, count: int) -> Subjects:
@@ -70,7 +68,7 @@ class Names:
         await self._view.inspection.put(self._key, {player.decode(): name for player, name in due.items()})
 
     async def _names(self, subjects: Sequence[bytes]) -> dict[bytes, str]:
-        players = [player for player in map(text_of, subjects) if player is not None]
+        players = [player for player in map(text_of, subjects) if player and self._view.index.holds(player)]
         found = await self._view.ledger.read(index_pages.names_of(players))
         return {player.encode(): name for player, name in found.items()}
 

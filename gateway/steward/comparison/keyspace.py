@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gateway.boards import keys
@@ -23,10 +23,11 @@ SCAN: Final = 1_000
 
 
 class Keyspace:
-    """Every key that bears the board's hash tag."""
+    """Every key that bears the board's hash tag. None of a window is ours while the board `is_cold`."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, *, is_cold: bool = False) -> None:
         self._view = view
+        self._is_cold = is_cold
         self._stem = keys.stem(view.board)
 
     def walks(self) -> Sequence[Walk]:
@@ -51,16 +52,26 @@ class Keyspace:
         expected = await self._expected()
         wrong_expiry = [each.subject for each in found if each.kind is Kind.WRONG_EXPIRY]
         await self._view.inspection.delete(
-            [each.subject for each in found if each.subject not in wrong_expiry]
+            [
+                each.subject
+                for each in found
+                if each.subject not in wrong_expiry and not self._is_back(each, expected)
+            ]
         )
         for key in wrong_expiry:
+            expected |= self._group_named(key.decode(), expected)
             _, expires_at_ms = expected.get(key.decode(), ("", None))
             await self._view.inspection.expire(key, expires_at_ms)
+
+    def _is_back(self, found: Difference, expected: Mapping[str, object]) -> bool:
+        """True for a window of a board that was cold when it was compared, and is not any more."""
+        return self._is_cold and found.subject.decode(errors="replace") in expected
 
     async def _difference(
         self, held: KeyFacts, expected: dict[str, tuple[str, int | None]]
     ) -> Difference | None:
         name = text_of(held.key) or ""
+        expected |= self._group_named(name, expected)
         if name in expected:
             kind, expires_at_ms = expected[name]
             if held.kind != kind:
@@ -90,8 +101,24 @@ class Keyspace:
             return False
         if held.expires_at_ms <= self._view.clock():
             return True
-        kinds = {"limit:": "string", "building": "string", "built:": held.kind}
+        kinds = {
+            "limit:": "string",
+            "building": "string",
+            "built:": held.kind,
+            "circle:": held.kind,
+            "used": "string",
+        }
         return any(name.startswith(self._stem + start) and held.kind == kind for start, kind in kinds.items())
+
+    def _group_named(
+        self, name: str, expected: dict[str, tuple[str, int | None]]
+    ) -> dict[str, tuple[str, int | None]]:
+        """Type and expiry of a group's board, if that is what bears the name: it lives as long as its window."""
+        kind, _, rest = name.removeprefix(self._stem).partition(":")
+        segment, _, rest = rest.partition(":")
+        window = self._view.zsets(rest.partition(":")[2])[0]
+        is_group = kind == "segment" and segment in self._view.policy.segments and window in expected
+        return {name: ("zset", expected[window][1])} if is_group else {}
 
     async def _expected(self) -> dict[str, tuple[str, int | None]]:
         """Type and expiry of every key that the board is read from, whether or not it is there."""
@@ -102,12 +129,27 @@ class Keyspace:
             keys.names(board): "hash",
             keys.baselines(board): "hash",
             keys.changes(board): "stream",
+            keys.announced(board): "string",
             keys.sentinel(board): "string",
+            keys.version(board): "string",
+            keys.cold(board): "hash",
         }
+        if self._view.index not in self._view.index.shards:
+            fixed[keys.relayed(board)] = "hash"
+        if self._view.policy.segments:
+            fixed[keys.memberships(board)] = "hash"
         found: dict[str, tuple[str, int | None]] = {key: (kind, None) for key, kind in fixed.items()}
+        if self._is_cold and (await self._view.index.residency.state()).is_cold:
+            return found
         for window, expires_at_ms in (await self._view.windows()).items():
-            found[keys.window(board, window)] = ("zset", expires_at_ms)
+            found |= dict.fromkeys(self._view.zsets(window), ("zset", expires_at_ms))
             found[keys.members(board, window)] = ("hash", expires_at_ms)
+            if self._view.policy.exact_ranks:
+                found[keys.sketch(board, window)] = ("hash", expires_at_ms)
+            if self._view.policy.segments:
+                found[keys.segmented(board, window)] = ("hash", expires_at_ms)
+            if self._view.index.ranking.keeps_groups:
+                found[keys.groups(board, window)] = ("zset", expires_at_ms)
         return found
 
     def _differs(self, held: KeyFacts, kind: Kind, ledger: str, index: str) -> Difference:

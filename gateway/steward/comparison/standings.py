@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, NamedTuple
 
 from gateway.boards import keys
+from gateway.boards.heads import Heads
+from gateway.boards.ranges import zset_at
 from gateway.ledger import index_pages
 from gateway.records import Standing
 from gateway.steward.comparison.difference import (
@@ -20,6 +22,7 @@ from gateway.steward.comparison.difference import (
     shown,
     text_of,
 )
+from policies.ranking import Place
 
 TOP: Final = 100
 """Ranks that are looked at in every turn, since they are what people look at."""
@@ -33,15 +36,16 @@ class Slot(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of a window, by the bytes that stand in Redis."""
+    """A member of a window, by the bytes that stand in Redis, and the key of the ZSET that they stand in."""
 
     window: str
+    zset: str
     member: bytes
 
     @property
     def slot(self) -> Slot:
         """The slot of the player it names."""
-        return Slot(self.window, self.member[keys.MEMBER_PREFIX :])
+        return Slot(self.window, self.member.rpartition(b":")[2])
 
 
 class Slots:
@@ -57,8 +61,9 @@ class Slots:
     async def _from_ledger(self, count: int) -> Subjects:
         for window in await self._view.live_windows():
             after = ""
-            while page := await _page(self._view, window, after, count):
-                yield [Slot(window, each.player.encode()) for each in page]
+            while page := await self._view.standings_after(window, after, count):
+                holds = self._view.index.holds
+                yield [Slot(window, each.player.encode()) for each in page if holds(each.player)]
                 after = page[-1].player
 
     async def _from_index(self, count: int) -> Subjects:
@@ -66,15 +71,48 @@ class Slots:
             held = keys.members(self._view.board, window)
             async with aclosing(self._view.inspection.fields(held, count)) as slices:
                 async for fields in slices:
-                    yield [Slot(window, player) for player in fields]
+                    yield [Slot(window, player) for player in fields if not self._is_count(player)]
 
     async def compare(self, subjects: Sequence[Slot]) -> list[Difference]:
         """Slots that are missing, stale or forged, and members that a slot speaks of and that are not so."""
         held = await held_slots(self._view, subjects)
         due = await standings_at(self._view, subjects)
         scores = await self._scores(list(due.values()))
-        found = [self._difference(each, held[each], due.get(each), scores.get(each)) for each in held]
+        below = await self._rightly_below(held, due, scores)
+        found = [
+            self._difference(each, held[each], due.get(each), scores.get(each))
+            for each in held
+            if each not in below
+        ]
         return [each for each in found if each]
+
+    def _is_count(self, player: bytes) -> bool:
+        return self._keeps_heads and player == keys.BELOW_FIELD.encode()
+
+    @property
+    def _keeps_heads(self) -> bool:
+        return self._view.policy.exact_ranks is not None
+
+    async def _rightly_below(
+        self,
+        held: Mapping[Slot, bytes | None],
+        due: Mapping[Slot, Standing],
+        scores: Mapping[Slot, float | None],
+    ) -> set[Slot]:
+        """The slots of standings that are behind all that is kept of their window, and say so."""
+        named = {
+            each
+            for each, standing in due.items()
+            if standing.score is not None
+            and scores[each] is None
+            and held.get(each) == keys.slot_below(standing).encode()
+        }
+        if not named or not self._keeps_heads:
+            return set()
+        heads = Heads(self._view.index)
+        ends = {window: (await heads.of(window)).last for window in {each.window for each in named}}
+        places = {each: Place(due[each].order, due[each].member) for each in named}
+        return {each for each, place in places.items() if (end := ends[each.window]) is None or end < place}
 
     async def repair(self, found: Sequence[Difference]) -> None:
         """Empties what was forged, then shows what the ledger has."""
@@ -93,13 +131,13 @@ class Slots:
 
     async def _scores(self, due: Sequence[Standing]) -> dict[Slot, float | None]:
         """The ZSET scores of the members that the ledger has, by slot."""
-        by_window: dict[str, list[Standing]] = defaultdict(list)
+        by_zset: dict[str, list[Standing]] = defaultdict(list)
         for each in due:
-            by_window[each.window].append(each)
+            by_zset[zset_at(self._view.index.window_key(each.window), each.order)].append(each)
         found: dict[Slot, float | None] = {}
-        for window, some in by_window.items():
-            members = [keys.member_of(each) for each in some]
-            scores = await self._view.inspection.scores(keys.window(self._view.board, window), members)
+        for zset, some in by_zset.items():
+            members = [each.member for each in some]
+            scores = await self._view.inspection.scores(zset, members)
             found |= {slot_of(each): score for each, score in zip(some, scores, strict=True)}
         return found
 
@@ -109,7 +147,7 @@ class Slots:
         kind = self._kind(held, due, score)
         if kind is None:
             return None
-        at = "" if due is None or due.score is None else f" at {self._order_value(due)}"
+        at = "" if due is None or due.score is None else f" at {due.order}"
         held_at = "" if score is None else f" at {score:.0f}"
         return Difference(
             self._view.board,
@@ -128,12 +166,9 @@ class Slots:
             return Kind.MISSING_STANDING
         if held != keys.slot_value(due).encode():
             return Kind.STALE_STANDING if _is_older(held, due) else Kind.FORGED_STANDING
-        if due.score is None or score == self._order_value(due):
+        if due.score is None or score == due.order:
             return None
         return Kind.MISSING_STANDING if score is None else Kind.FORGED_STANDING
-
-    def _order_value(self, due: Standing) -> int:
-        return keys.order_value(due.score or 0, self._view.policy.order)
 
 
 class Members:
@@ -148,16 +183,19 @@ class Members:
 
     async def _from_index(self, count: int) -> Subjects:
         for window in await self._view.windows():
-            held = keys.window(self._view.board, window)
-            async with aclosing(self._view.inspection.members(held, count)) as slices:
-                async for members in slices:
-                    yield [Member(window, member) for member in members]
+            for zset in self._view.zsets(window):
+                async with aclosing(self._view.inspection.members(zset, count)) as slices:
+                    async for members in slices:
+                        yield [Member(window, zset, member) for member in members]
 
     async def _from_top(self, _count: int) -> Subjects:
         found: list[Member] = []
         for window in await self._view.windows():
-            first = await self._view.inspection.first(keys.window(self._view.board, window), TOP)
-            found += [Member(window, member) for member in first]
+            top: list[Member] = []
+            for zset in self._view.zsets(window):
+                first = await self._view.inspection.first(zset, TOP - len(top)) if len(top) < TOP else []
+                top += [Member(window, zset, member) for member in first]
+            found += top
         yield found
 
     async def compare(self, subjects: Sequence[Member]) -> list[Difference]:
@@ -176,30 +214,32 @@ class Members:
                 subject=each,
             )
             for each, score in there.items()
-            if not _is_explained(each, held[each.slot], due.get(each.slot))
+            if not _is_explained(each, held[each.slot], due.get(each.slot)) or self._is_misplaced(each, score)
         ]
+
+    def _is_misplaced(self, subject: Member, score: float) -> bool:
+        return zset_at(self._view.index.window_key(subject.window), score) != subject.zset
 
     async def _still_members(self, subjects: Sequence[Member]) -> dict[Member, float]:
         """The scores of those that are there now: a member goes when its player does better."""
-        by_window: dict[str, list[bytes]] = defaultdict(list)
-        for window, member in subjects:
-            by_window[window].append(member)
+        by_zset: dict[tuple[str, str], list[bytes]] = defaultdict(list)
+        for window, zset, member in subjects:
+            by_zset[window, zset].append(member)
         found: dict[Member, float] = {}
-        for window, members in by_window.items():
-            scores = await self._view.inspection.scores(keys.window(self._view.board, window), members)
-            told = zip(members, scores, strict=True)
-            found |= {Member(window, member): score for member, score in told if score is not None}
+        for (window, zset), members in by_zset.items():
+            told = zip(members, await self._view.inspection.scores(zset, members), strict=True)
+            found |= {Member(window, zset, member): score for member, score in told if score is not None}
         return found
 
     async def repair(self, found: Sequence[Difference]) -> None:
         """Takes them out, unless their slot changes meanwhile."""
         subjects: list[Member] = [each.subject for each in found]
         held = await held_slots(self._view, [each.slot for each in subjects])
-        by_window: dict[str, list[tuple[bytes, bytes, bytes]]] = defaultdict(list)
+        by_zset: dict[tuple[str, str], list[tuple[bytes, bytes, bytes]]] = defaultdict(list)
         for each in subjects:
-            by_window[each.window].append((each.member, each.slot.player, held[each.slot] or b""))
-        for window, seen in by_window.items():
-            await self._view.inspection.prune(window, seen)
+            by_zset[each.window, each.zset].append((each.member, each.slot.player, held[each.slot] or b""))
+        for (window, zset), seen in by_zset.items():
+            await self._view.inspection.prune(window, zset, seen)
 
 
 async def held_slots(view: View, subjects: Sequence[Slot]) -> dict[Slot, bytes | None]:
@@ -217,9 +257,9 @@ async def standings_at(view: View, subjects: Sequence[Slot]) -> dict[Slot, Stand
         window: [player for player in map(text_of, whose) if player is not None]
         for window, whose in _by_window(subjects).items()
     }
-    found = await view.ledger.read(index_pages.standings_of(view.board, wanted))
-    now_ms = view.clock()
-    return {slot_of(each): each for each in found if each.expires_at_ms > now_ms}
+    found = await view.ledger.read(index_pages.standings_of(view.policy.board, wanted))
+    now_ms, holds = view.clock(), view.index.holds
+    return {slot_of(each): each for each in found if each.expires_at_ms > now_ms and holds(each.player)}
 
 
 def slot_of(standing: Standing) -> Slot:
@@ -234,10 +274,6 @@ def _by_window(subjects: Sequence[Slot]) -> dict[str, list[bytes]]:
     return {window: list(whose) for window, whose in found.items()}
 
 
-async def _page(view: View, window: str, after: str, count: int) -> list[Standing]:
-    return await view.ledger.read(index_pages.standings_after(view.board, window, after, count=count))
-
-
 def _is_older(held: bytes, due: Standing | None) -> bool:
     """True if a slot is of an earlier change than the ledger's, which showing that replaces."""
     seq = sequence_of(held)
@@ -247,7 +283,9 @@ def _is_older(held: bytes, due: Standing | None) -> bool:
 def _is_explained(subject: Member, held: bytes | None, due: Standing | None) -> bool:
     if due is None:
         return False
-    if due.score is not None and subject.member == keys.member_of(due).encode():
+    if due.score is not None and subject.member == due.member.encode():
         return True
-    is_named = held is not None and held.split(b" ")[1:2] == [subject.member]
-    return is_named and held is not None and _is_older(held, due)
+    if held is None or not _is_older(held, due):
+        return False
+    named = held.split(b" ")[1]
+    return subject.member == (subject.slot.player if named == keys.SAME.encode() else named)

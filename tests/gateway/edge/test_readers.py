@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.support.attack import as_server, registered
 from tests.support.harness import Harness
@@ -12,12 +13,13 @@ from tests.support.harness import Harness
 VAULT = "/v1/boards/vault"
 
 
-async def filled(harness: Harness, count: int = 7) -> None:
-    """The vault with players p1 (best) to p<count>."""
+async def filled(harness: Harness, count: int = 7) -> Ed25519PrivateKey:
+    """Puts players p1 (best) to p<count> into the vault; gives the key of the server that did so."""
     private = await registered(harness)
     for number in range(1, count + 1):
         entry = {"operation": f"op-{number}", "player": f"p{number}", "score": 1000 - number}
         assert 202 == (await as_server(harness, private, entry)).status
+    return private
 
 
 def ranks(answer) -> list[tuple[int, str]]:

@@ -117,9 +117,11 @@ Table(
     _required("seed", Int64),
     _required("issued_at_ms", Int64),
     _required("received_at_ms", Int64),
+    _required("achieved_at_ms", Int64),
     _required("score", Int64),
     _required("ticks", Int64),
     _required("stats", Text),
+    Column("details", Text),
     Column("recording_digest", LargeBinary),
     _required("simulator", Text),
     _required("findings", Text),
@@ -133,7 +135,7 @@ Table(
     ),
     _index_of_state("pending", "board", "seq"),
     _index_of_state("held", "board", "seq"),
-    _index_of_state("promoted", "board", "player", "received_at_ms"),
+    _index_of_state("promoted", "board", "player", "achieved_at_ms"),
     sqlite_strict=True,
 )
 
@@ -149,6 +151,142 @@ Table(
     _required("submission_id", Text),
     _required("expires_at_ms", Int64),
     _required("seq", Int64),
+    _required("order_value", Int64),
+    _required("member", Text),
+    _required("rule", Text),
+    Index(
+        "standings_by_place",
+        "board",
+        "window",
+        "order_value",
+        "member",
+        sqlite_where=text("score IS NOT NULL"),
+        postgresql_where=text("score IS NOT NULL"),
+    ),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "anchored_windows",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    _required("rule", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "rank_anchors",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    Column("order_value", Int64, primary_key=True, autoincrement=False),
+    Column("member", Text, primary_key=True),
+    _required("ahead", Int64),
+    _required("groups_ahead", Int64),
+    Index("rank_anchors_by_rank", "board", "window", "ahead"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "rank_moves",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    Column("series", Int64, primary_key=True, autoincrement=False),
+    Column("order_value", Int64, primary_key=True, autoincrement=False),
+    Column("member", Text, primary_key=True),
+    _required("delta", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "friends",
+    metadata,
+    Column("player", Text, primary_key=True),
+    Column("friend", Text, primary_key=True),
+    _required("at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "friend_lists",
+    metadata,
+    Column("player", Text, primary_key=True),
+    _required("version", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "memberships",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    _required("version", Int64),
+    _required("segments", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "joins",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    _required("is_joined", Int64),
+    _required("actor", Text),
+    _required("at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "archived_windows",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    _required("begin_ms", Int64),
+    _required("end_ms", Int64),
+    _required("expires_at_ms", Int64),
+    _required("policy", Text),
+    _required("policy_digest", Text),
+    _required("rule", Text),
+    _required("stage", Text),
+    _required("revision", Int64),
+    _required("building", Int64),
+    _required("is_thin", Int64),
+    _required("changed_seq", Int64),
+    _required("frozen_at_ms", Int64),
+    _required("upto_seq", Int64),
+    _required("entries", Int64),
+    _required("groups", Int64),
+    Index("archived_windows_by_end", "board", "end_ms", "window"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "archived_entries",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    Column("revision", Int64, primary_key=True, autoincrement=False),
+    Column("rank", Int64, primary_key=True, autoincrement=False),
+    _required("sparse_rank", Int64),
+    _required("dense_rank", Int64),
+    _required("player", Text),
+    _required("score", Int64),
+    _required("achieved_at_ms", Int64),
+    _required("submission_id", Text),
+    _required("order_value", Int64),
+    _required("member", Text),
+    Index("archived_entries_of_player", "board", "window", "revision", "player", unique=True),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -175,9 +313,87 @@ Table(
     _required("board", Text),
     _required("player", Text),
     _required("due_at_ms", Int64),
-    _required("tries", Int64),
     Index("outbox_due", "kind", "due_at_ms"),
     sqlite_strict=True,
+)
+
+Table(
+    "progress",
+    metadata,
+    Column("consumer", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    _required("seq", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "board_counts",
+    metadata,
+    Column("board", Text, primary_key=True),
+    _required("attempts", Int64),
+    _required("promoted", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "achievements",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    _required("rank", Int64),
+    _required("submission_id", Text),
+    _required("seq", Int64),
+    _required("at_ms", Int64),
+    Index("achievements_of_player", "player", "seq", "window"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "trend_slots",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("span_ms", Int64, primary_key=True, autoincrement=False),
+    Column("begin_ms", Int64, primary_key=True, autoincrement=False),
+    _required("sketch", LargeBinary),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "webhooks",
+    metadata,
+    Column("webhook_id", Text, primary_key=True),
+    _required("url", Text),
+    _required("secret", LargeBinary),
+    _required("boards", Text),
+    _required("types", Text),
+    _required("created_at_ms", Int64),
+    _required("failures", Int64),
+    Column("disabled_at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "deliveries",
+    metadata,
+    Column("webhook_id", Text, primary_key=True),
+    Column("event_id", Text, primary_key=True),
+    _required("type", Text),
+    _required("body", LargeBinary),
+    _required("created_at_ms", Int64),
+    _required("due_at_ms", Int64),
+    _required("tries", Int64),
+    _required("state", Text),
+    _required("outcome", Text),
+    Index("deliveries_by_state", "state", "webhook_id", "due_at_ms"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
 )
 
 Table(
@@ -229,9 +445,11 @@ _FACTS: Final = (
     "seed",
     "issued_at_ms",
     "received_at_ms",
+    "achieved_at_ms",
     "score",
     "ticks",
     "stats",
+    "details",
     "recording_digest",
     "simulator",
     "findings",
@@ -247,19 +465,48 @@ _REFUSED: Final[tuple[tuple[str, str, str, tuple[str, ...]], ...]] = (
     ("recordings_no_delete", "DELETE", "recordings", ()),
     ("submissions_facts_no_update", "UPDATE", "submissions", _FACTS),
     ("submissions_no_delete", "DELETE", "submissions", ()),
+    ("achievements_no_update", "UPDATE", "achievements", ()),
+    ("achievements_no_delete", "DELETE", "achievements", ()),
     ("seals_no_update", "UPDATE", "seals", ()),
     ("seals_no_delete", "DELETE", "seals", ()),
 )
 
 _UPDATES: Final = {
+    "archived_windows": "policy, policy_digest, rule, stage, revision, building, is_thin, changed_seq, frozen_at_ms, upto_seq, "
+    "entries, groups",
     "submissions": "state, reason, attempt, lease_until_ms",
     "baselines": "count, total, total_of_squares, seq",
-    "outbox": "due_at_ms, tries",
+    "friend_lists": "version",
+    "joins": "is_joined, actor, at_ms",
+    "memberships": "version, segments",
+    "board_counts": "attempts, promoted",
+    "deliveries": "due_at_ms, tries, state, outcome",
+    "outbox": "due_at_ms",
+    "progress": "seq",
+    "rank_anchors": "ahead, groups_ahead",
+    "rank_moves": "delta",
     "server_keys": "revoked_at_ms",
     "slot_versions": "version, removed_version",
-    "standings": "score, achieved_at_ms, achieved_seq, submission_id, expires_at_ms, seq",
+    "standings": "score, achieved_at_ms, achieved_seq, submission_id, expires_at_ms, seq, order_value, member, rule",
+    "trend_slots": "sketch",
+    "webhooks": "failures, disabled_at_ms",
 }
 """The columns that the application may change, of the tables where it may change anything."""
+
+_DELETED: Final = (
+    "outbox",
+    "friends",
+    "board_counts",
+    "trend_slots",
+    "webhooks",
+    "deliveries",
+    "standings",
+    "archived_entries",
+    "anchored_windows",
+    "rank_anchors",
+    "rank_moves",
+)
+"""The tables from which the application may take rows away."""
 
 _REFUSAL: Final = """
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -361,7 +608,7 @@ def _grant() -> None:
     for table, columns in _UPDATES.items():
         quoted = ", ".join(f'"{column}"' for column in columns.split(", "))
         op.execute(f"GRANT UPDATE ({quoted}) ON {table} TO scoregate_app")
-    op.execute("GRANT DELETE ON outbox TO scoregate_app")
+    op.execute(f"GRANT DELETE ON {', '.join(_DELETED)} TO scoregate_app")
     op.execute("REVOKE ALL ON FUNCTION make_event_partitions FROM PUBLIC")
     op.execute("GRANT EXECUTE ON FUNCTION make_event_partitions TO scoregate_app")
 
