@@ -135,6 +135,6 @@ def test_refold_brings_standings_to_a_changed_policy(house: Path, valkey: Valkey
     boards.write_board(house / "policies", "tiny", order="ascending", operator="latest")
     done = board("refold", "tiny")
     assert 0 == done.exit_code
-    assert "tiny: looked at 3 players, changed 0 standings" in done.output
+    assert "tiny: looked at 3 players, changed 3 standings" in done.output
     with valkey.client() as redis:
         assert [1.0, 2.0, 3.0] == [score for _, score in redis.zrange(ALLTIME, 0, -1, withscores=True)]
