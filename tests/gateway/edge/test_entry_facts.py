@@ -25,6 +25,7 @@ def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
         a_policy("vault", writes="trusted", windows=["alltime", "daily"], time_zone="Asia/Kathmandu"),
         a_policy("noted", writes="trusted", details={"integers": 2, "object_bytes": 20}, decimals=3),
         a_policy("counted", writes="trusted", operator="count"),
+        a_policy("played", details={"integers": 2}),
     )
     folder = write_policies(tmp_path / "policies", *boards)
     bind = f"127.0.0.1:{free_port()}"
@@ -136,6 +137,25 @@ async def test_details_come_back_with_the_submission_of_an_entry(harness: Harnes
     for asked in ("", "A", "a,,b", ",".join(["a"] * 101)):
         refused = await harness.get(f"/v1/boards/noted/details?submissions={asked}")
         assert (422, "schema-violation") == (refused.status, refused.problem)
+
+
+async def test_a_players_details_are_kept_as_they_were_sent(harness: Harness):
+    """A client's details are a claim like its score: taken as far as the policy allows, and refused past it."""
+    run = await harness.open_run(board="played")
+    claim = {"score": 7, "ticks": 60, "details": {"integers": [1, 2]}}
+    answer = await harness.send(harness.signed(run, claim, board="played"))
+    assert 202 == answer.status, answer.raw
+    moderator = harness.moderator("played")
+    await harness.post(
+        f"/v1/moderation/{answer.body['submission']}/approve", {"reason": "seen"}, token=moderator
+    )
+    shown = await harness.get(f"/v1/boards/played/details?submissions={answer.body['submission']}")
+    assert [[1, 2]] == [each["integers"] for each in shown.body["details"]]
+    other = await harness.open_run(board="played")
+    refused = await harness.send(
+        harness.signed(other, claim | {"details": {"integers": [1, 2, 3]}}, board="played")
+    )
+    assert (422, "schema-violation") == (refused.status, refused.problem)
 
 
 async def test_a_board_of_counts_counts(harness: Harness, key: Any):

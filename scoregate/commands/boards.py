@@ -1,0 +1,89 @@
+"""Rebuild and check boards, and their archive."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from scoregate.commands.common import DataDir, fail, settings_beside, settings_of
+
+app = typer.Typer(help="Rebuild and check what readers see of the boards.", no_args_is_help=True)
+
+
+@app.command("rebuild")
+def board_rebuild(
+    boards: Annotated[list[str] | None, typer.Argument(help="Boards by name.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Rebuild every board.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Build boards anew from the ledger, and put them in place while they are read and written."""
+    from scoregate.boards import rebuild
+
+    if bool(boards) == every:
+        fail("name the boards to rebuild, or say --all")
+    asyncio.run(rebuild(settings_beside(data_dir), boards or [], Console()))
+
+
+@app.command("check")
+def board_check(
+    boards: Annotated[list[str] | None, typer.Argument(help="Boards by name.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Make the index what the ledger says.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each board.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Compare index and ledger, and name each difference; all boards if none is named. Status 1 if there is one."""
+    from scoregate.boards import check_all
+
+    checking = check_all(
+        settings_beside(data_dir), boards or [], Console(), is_repaired=repair, is_json=as_json
+    )
+    if not asyncio.run(checking):
+        raise typer.Exit(1)
+
+
+@app.command("refold")
+def board_refold(board: str, data_dir: DataDir = None) -> None:
+    """Fold a board's standings anew after its operator, order or windows changed, then rebuild it."""
+    from scoregate.boards import refold
+
+    asyncio.run(refold(settings_beside(data_dir), board, Console()))
+
+
+@app.command("archive")
+def board_archive(
+    board: str,
+    window: Annotated[str | None, typer.Argument(help="A window by name; all that are due if none.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Freeze windows that are over into the archive, and list what is there."""
+    from scoregate.archives import archive, line_of
+
+    for each in asyncio.run(archive(settings_of(data_dir), board, window)):
+        typer.echo(line_of(each))
+
+
+@app.command("export")
+def board_export(
+    board: str,
+    window: str,
+    form: Annotated[str, typer.Option("--format", help="`csv` or `ndjson`.")] = "csv",
+    output: Annotated[Path | None, typer.Option(help="Where to; standard output if none.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write the final ranks of an archived window, one entry a line."""
+    from scoregate.archives import Format, export
+
+    if form not in set(Format):
+        fail(f"--format: expected {', '.join(Format)}, got {form!r}")
+    written = sys.stdout if output is None else output.open("w", encoding="utf-8", newline="")
+    try:
+        count = asyncio.run(export(settings_of(data_dir), board, window, Format(form), written))
+    finally:
+        written.flush() if output is None else written.close()
+    if output is not None:
+        typer.echo(f"{output}: {count} entries")

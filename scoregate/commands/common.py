@@ -1,0 +1,50 @@
+"""What the commands share: their options, their settings, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, NoReturn, TypeVar
+
+import typer
+from rich.console import Console
+
+from gateway.settings import Settings, load_settings
+from policies.errors import LedgerTampered, ProofInvalid
+from scoregate.embedded import with_embedded
+
+T = TypeVar("T")
+
+error_console = Console(stderr=True)
+
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Where everything is kept. SCOREGATE_DATA_DIR.")
+]
+Bind = Annotated[str | None, typer.Option("--bind", help="Host and port to answer on. SCOREGATE_BIND.")]
+
+
+def settings_of(
+    data_dir: Path | None = None, bind: str | None = None, *, ledger_url: str | None = None
+) -> Settings:
+    """The settings, with what the command line says over them. Raises SettingsError."""
+    given = {"data_dir": data_dir, "bind": bind, "ledger_url": ledger_url}
+    return load_settings(**{name: value for name, value in given.items() if value is not None})
+
+
+def settings_beside(data_dir: Path | None) -> Settings:
+    """The settings of a command that needs the index, which may be the one of a running `scoregate up`."""
+    return with_embedded(settings_of(data_dir))
+
+
+def judged(work: Callable[[], T]) -> T:
+    """The result of `work`; the status is 1 if the ledger or a proof turns out to be false."""
+    try:
+        return work()
+    except (LedgerTampered, ProofInvalid) as error:
+        fail(str(error), status=1)
+
+
+def fail(message: str, status: int = 2) -> NoReturn:
+    """Ends the command with one line of what is wrong."""
+    error_console.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+    raise SystemExit(status)

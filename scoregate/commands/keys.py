@@ -1,0 +1,60 @@
+"""Trusted servers' keys."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from scoregate.commands.common import DataDir, fail, settings_beside, settings_of
+
+app = typer.Typer(help="Register trusted servers, list them, take their keys back.", no_args_is_help=True)
+
+
+@app.command("add")
+def key_add(
+    key_id: str,
+    public_key: Annotated[str, typer.Option(help="The Ed25519 public key: 32 bytes in base64.")],
+    board: Annotated[
+        list[str] | None, typer.Option(help="A board the server writes to; all if none.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Register a trusted server's public key."""
+    from scoregate.keys import register
+
+    asyncio.run(register(settings_of(data_dir), key_id, public_key, tuple(board or ["*"])))
+    typer.echo(f"registered {key_id}; a running edge knows it within two seconds")
+
+
+@app.command("list")
+def key_list(data_dir: DataDir = None) -> None:
+    """List the registered keys."""
+    from gateway.clock import rfc3339
+    from scoregate.keys import all_keys
+
+    for key in asyncio.run(all_keys(settings_of(data_dir))):
+        until = f"revoked {rfc3339(key.revoked_at_ms)}" if key.revoked_at_ms is not None else "valid"
+        typer.echo(f"{key.key_id}\t{','.join(key.boards)}\tsince {rfc3339(key.created_at_ms)}\t{until}")
+
+
+@app.command("revoke")
+def key_revoke(
+    key_id: str,
+    compromised_since: Annotated[
+        str | None, typer.Option(help="Also take back all that it wrote since then (RFC 3339).")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Take a trusted server's key back, for good."""
+    from scoregate.keys import moment_of, revoke
+
+    since_ms = None if compromised_since is None else moment_of(compromised_since)
+    found = asyncio.run(revoke(settings_beside(data_dir), key_id, compromised_since_ms=since_ms))
+    typer.echo(f"revoked {key_id}: nothing more is written with it")
+    for word, ids in (("quarantined", found.revoked), ("taken-back-by-the-key", found.taken_back)):
+        for submission_id in ids:
+            typer.echo(f"{word}\t{submission_id}")
+    if found.left:
+        fail(f"these still count, their boards have no policy here: {', '.join(found.left)}")

@@ -1,0 +1,94 @@
+"""Register endpoints, and see what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from scoregate.commands.common import DataDir, fail, settings_of
+
+app = typer.Typer(help="Have other services told what happens.", no_args_is_help=True)
+
+
+@app.command("add")
+def webhook_add(
+    url: str,
+    board: Annotated[list[str] | None, typer.Option(help="A board it is told of; all if none.")] = None,
+    event: Annotated[
+        list[str] | None, typer.Option(help="A type of event it is told of; all if none.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Register an endpoint, and print its id and its secret, which is shown this once."""
+    from scoregate.webhooks import add
+
+    webhook, secret = asyncio.run(add(settings_of(data_dir), url, board or [], event or []))
+    typer.echo(f"{webhook.webhook_id}\n{secret}")
+
+
+@app.command("list")
+def webhook_list(data_dir: DataDir = None) -> None:
+    """List the endpoints."""
+    from gateway.clock import rfc3339
+    from scoregate.webhooks import all_webhooks
+
+    for each in asyncio.run(all_webhooks(settings_of(data_dir))):
+        off = each.disabled_at_ms
+        state = f"failed {each.failures} in a row" if off is None else f"disabled {rfc3339(off)}"
+        wanted = f"{','.join(each.boards)}\t{','.join(each.types)}"
+        typer.echo(f"{each.webhook_id}\t{each.url}\t{wanted}\t{state}")
+
+
+@app.command("remove")
+def webhook_remove(webhook: str, data_dir: DataDir = None) -> None:
+    """Tell an endpoint nothing more, and forget what it still had to be told."""
+    from scoregate.webhooks import remove
+
+    asyncio.run(remove(settings_of(data_dir), webhook))
+
+
+@app.command("enable")
+def webhook_enable(webhook: str, data_dir: DataDir = None) -> None:
+    """Tell an endpoint again that was disabled."""
+    from scoregate.webhooks import enable
+
+    asyncio.run(enable(settings_of(data_dir), webhook))
+
+
+@app.command("test")
+def webhook_test(webhook: str, data_dir: DataDir = None) -> None:
+    """Send an endpoint a `webhook.test` now, and say what it answered. Status 1 if that was no success."""
+    from scoregate.webhooks import test
+
+    answer = asyncio.run(test(settings_of(data_dir), webhook))
+    typer.echo(answer.outcome)
+    if not answer.is_success:
+        raise typer.Exit(1)
+
+
+@app.command("deliveries")
+def webhook_deliveries(
+    webhook: str,
+    state: Annotated[str, typer.Option(help="`dead`, `pending` or `delivered`.")] = "dead",
+    limit: Annotated[int, typer.Option(min=1, help="Most deliveries to print.")] = 25,
+    data_dir: DataDir = None,
+) -> None:
+    """List what an endpoint was told, is to be told, or could not be told."""
+    from gateway.clock import rfc3339
+    from gateway.ledger.webhooks import DeliveryState
+    from scoregate.webhooks import deliveries
+
+    if state not in set(DeliveryState):
+        fail(f"--state: expected {', '.join(DeliveryState)}, got {state!r}")
+    for each in asyncio.run(deliveries(settings_of(data_dir), webhook, DeliveryState(state), limit)):
+        typer.echo(f"{each.event_id}\t{each.type}\t{rfc3339(each.due_at_ms)}\t{each.tries}\t{each.outcome}")
+
+
+@app.command("retry")
+def webhook_retry(webhook: str, data_dir: DataDir = None) -> None:
+    """Try the dead deliveries of an endpoint again, from the first attempt."""
+    from scoregate.webhooks import retry
+
+    typer.echo(f"{asyncio.run(retry(settings_of(data_dir), webhook))} deliveries are due again")
