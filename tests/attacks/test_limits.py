@@ -179,7 +179,7 @@ async def test_R09_without_redis_players_and_runs_are_limited_too(settings: Sett
 
 async def test_R10_every_key_of_a_limit_expires(settings: Settings, valkey: ValkeyServer):
     """However many names are made up, what Redis keeps of them goes by itself."""
-    async with running_harness(limited(settings)) as harness:
+    async with running_harness(limited(settings, player=SLOW | {"burst": 5})) as harness:
         await accept(harness, honest(harness, await a_run(harness)))
         await a_run(harness)
         for number in range(20):

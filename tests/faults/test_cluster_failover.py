@@ -170,8 +170,8 @@ async def test_a_rebuild_goes_on_with_the_master_that_took_over(cluster: ValkeyC
 async def test_a_transaction_follows_a_slot_that_is_moved(cluster: ValkeyCluster):
     """ASK while the slot is on its way and MOVED once it is there: done once, on the node that has it."""
     client = connect(cluster.url, timeout_ms=5_000)
-    key, slot = keys.lease(ELSEWHERE), client.keyslot(keys.lease(ELSEWHERE))
-    source = cluster.master_of(ELSEWHERE)
+    key = keys.lease("moved")  # a slot that no other test has a board in: it stays where it is put
+    slot, source = client.keyslot(key), cluster.master_of("moved")
     target = next(each for each in cluster.nodes if each.role() == "master" and each is not source)
     names = {each: each.redis.execute_command("CLUSTER MYID").decode() for each in (source, target)}
     target.redis.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", names[source])
