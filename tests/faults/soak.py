@@ -45,6 +45,7 @@ TRIES = 5
 PACE_S = 0.1
 """About how long a client waits between two runs: less than a worker can judge, or the end is a queue to be worked off."""
 HEAL_S = 60
+SUPERVISED_S = 0.2
 
 
 class Chaos:
@@ -71,6 +72,21 @@ class Chaos:
     async def run(self, is_enough: Callable[[int], bool], pause_s: tuple[float, float]) -> Audit:
         """Kills until it is enough, which is told how often it was; heals; and balances the accounts."""
         self._parts = {part: self.house.start(part) for part in OURS}
+        supervisor = asyncio.create_task(self._supervise())
+        try:
+            return await self._played(is_enough, pause_s)
+        finally:
+            supervisor.cancel()
+
+    async def _supervise(self) -> None:
+        """Starts again what ended by itself, as any supervisor does: a part that finds no database when it starts."""
+        while True:
+            for part, process in self._parts.items():
+                if process.poll() is not None:
+                    self._parts[part] = self.house.start(part)
+            await asyncio.sleep(SUPERVISED_S)
+
+    async def _played(self, is_enough: Callable[[int], bool], pause_s: tuple[float, float]) -> Audit:
         await self.house.is_answering()
         async with client_of(self.house) as client:
             tokens = [await client.harness.new_player() for _ in self.books]
