@@ -136,6 +136,7 @@ class Event:
     GAP = "gap"
     WINDOW_FROZEN = "window_frozen"
     CHANGES_MISSED = "changes_missed"
+    CHANGES_FORGED = "changes_forged"
     WEBHOOK_DISABLED = "webhook_disabled"
     JOB_REFUSED = "job_refused"
     STARTED = "started"

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from redis.asyncio import Redis
 
 from gateway.boards import keys
+from gateway.boards.feed.changes import StandingChange, change_of, position_of
 from gateway.boards.scripts import Script, answering
 from policies.ranking import Ranking
 
@@ -63,13 +64,13 @@ class ChangeGroup:
         self._group = group
         self._consumer = consumer
         self._keys = (keys.changes(board), keys.group_mark(board, group))
-        self._take = Script(client, "take")
+        self._take = Script(client, "take", is_raw=True)
 
     async def take(self, count: int, *, left_ms: int = LEFT_MS, gone_ms: int = GONE_MS) -> Taken:
         """Up to `count` entries, those first that a consumer has left lying."""
         told = [self._group, self._consumer, count, left_ms, gone_ms]
         whole, lag, pending, entries = await self._take(self._keys, told)
-        ids = tuple(str(entry[0]) for entry in entries)
+        ids = tuple(entry[0].decode() for entry in entries)
         return Taken(bool(whole), int(lag), int(pending), ids, tuple(self._mutations(entries)))
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
@@ -91,22 +92,21 @@ class ChangeGroup:
         """What the entries say; one that we never wrote says nothing."""
         for stream_id, flat in entries:
             with suppress(KeyError, ValueError):
-                at_ms = int(stream_id.partition("-")[0])
-                yield self._mutation(at_ms, dict(zip(flat[::2], flat[1::2], strict=True)))
+                said = [each.decode() for each in flat]
+                fields = dict(zip(said[::2], said[1::2], strict=True))
+                yield _mutation_of(change_of(self._ranking, stream_id.decode(), fields))
 
-    def _mutation(self, at_ms: int, said: dict[str, str]) -> Mutation:
-        return Mutation(
-            at_ms,
-            int(said["seq"]),
-            said["window"],
-            said["player"],
-            said["name"],
-            said["submission"],
-            self._score(said["window"], said["order"]),
-            int(said["rank"]) or None,
-            self._score(said["window"], said["was_order"]),
-            int(said["was_rank"]) or None,
-        )
 
-    def _score(self, window: str, order: str) -> int | None:
-        return self._ranking.score_at(window, int(order)) if order else None
+def _mutation_of(change: StandingChange) -> Mutation:
+    return Mutation(
+        position_of(change.stream_id)[0],
+        change.seq,
+        change.window,
+        change.player,
+        change.name,
+        change.submission_id,
+        change.score,
+        change.rank or None,
+        change.was_score,
+        change.was_rank or None,
+    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.client import NEVER_DECODE
 from redis.exceptions import NoScriptError, RedisError
 
 from gateway.boards.ranges import RangedWindow
@@ -34,21 +35,26 @@ class _Source:
         self._text = text
         self._digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
-    async def run(self, client: Redis, keys: Sequence[str | bytes], arguments: Sequence[Any]) -> Any:
+    async def run(
+        self, client: Redis, keys: Sequence[str | bytes], arguments: Sequence[Any], options: Mapping[str, Any]
+    ) -> Any:
+        told = (len(keys), *keys, *arguments)
         try:
-            return await client.evalsha(self._digest, len(keys), *keys, *arguments)
+            return await client.execute_command("EVALSHA", self._digest, *told, **options)  # type: ignore[no-untyped-call]
         except NoScriptError:
-            return await client.eval(self._text, len(keys), *keys, *arguments)
+            return await client.execute_command("EVAL", self._text, *told, **options)  # type: ignore[no-untyped-call]
 
 
 class Script:
     """One script on one client, by the digest of its source. Raises IndexUnavailable, and never sends twice.
 
-    Where its keys have windows in ranges, it runs behind `_ranges.lua`, and sees each as one ZSET.
+    Where its keys have windows in ranges, it runs behind `_ranges.lua`, and sees each as one ZSET. With `is_raw` it
+    returns bytes where it would return texts: who reads what anybody may have written must not fail by one piece of it.
     """
 
-    def __init__(self, client: Redis, name: str) -> None:
+    def __init__(self, client: Redis, name: str, *, is_raw: bool = False) -> None:
         self._client = client
+        self._options: Mapping[str, Any] = {NEVER_DECODE: True} if is_raw else {}
         self._plain = _Source(script_source(name))
         self._on_ranges = _Source(f"{script_source('_ranges')}\n{script_source(name)}")
 
@@ -57,11 +63,11 @@ class Script:
         windows = {at: key for at, key in enumerate(keys, start=1) if isinstance(key, RangedWindow)}
         with answering():
             if not windows:
-                return await self._plain.run(self._client, keys, arguments)
+                return await self._plain.run(self._client, keys, arguments, self._options)
             zsets = [zset for window in windows.values() for zset in window.zsets]
             borders = [part for at, window in windows.items() for part in (at, *window.borders)]
             told = [*arguments, *borders, len(zsets) // len(windows), len(windows)]
-            return await self._on_ranges.run(self._client, [*keys, *zsets], told)
+            return await self._on_ranges.run(self._client, [*keys, *zsets], told, self._options)
 
 
 @contextmanager

@@ -18,10 +18,12 @@ from gateway.clock import Clock
 from gateway.ledger import index_pages, queries
 from gateway.ledger.derived import log
 from gateway.ledger.derived.log import LoggedEvent
+from gateway.ledger.index_pages import Known
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.telemetry import DERIVED_LAG, DERIVED_REBUILDS, Event, logger
 from policies.loader import Board
+from policies.vocabulary import State
 
 LOG_SLICE: Final = 256
 """Events in one step. Their effect is one transaction, and other writes wait for it."""
@@ -163,11 +165,24 @@ class ChangeFollower:
             await self._recover(board)
             return 1
         if taken.ids:
-            await self._consumer.take(board, taken.mutations)
+            await self._consumer.take(board, await self._confirmed(board, taken.mutations))
             await group.acknowledge(taken.ids)
         elif not taken.pending and not taken.lag:
             await self._note_quiet(name, shown)
         return len(taken.ids)
+
+    async def _confirmed(self, board: Board, mutations: Sequence[Mutation]) -> list[Mutation]:
+        """Those that speak of a submission which counts, or did, for their player: the ledger's word and not the stream's.
+
+        What is derived may stay for ever or be told to others, and whoever can write to Redis can add to the stream.
+        """
+        named = [each.submission_id for each in mutations if each.submission_id]
+        known = await self._ledger.read(index_pages.submissions_known(named))
+        found = [each for each in mutations if _is_confirmed(board, each, known.get(each.submission_id))]
+        if len(found) < len(mutations):
+            count = len(mutations) - len(found)
+            _log.warning(Event.CHANGES_FORGED, consumer=self.name, board=board.name, count=count)
+        return found
 
     async def _recover(self, board: Board) -> None:
         """Catches up from the ledger. The group was there before the ledger is read, so nothing falls in between."""
@@ -189,6 +204,14 @@ class ChangeFollower:
         self._quiet_at_ms[name] = now_ms
         if shown > (await self._ledger.read(log.position(self.name, name)) or 0):
             await self._ledger.write(log.move(self.name, shown, name))
+
+
+def _is_confirmed(board: Board, mutation: Mutation, known: Known | None) -> bool:
+    if not mutation.submission_id:
+        return mutation.score is None
+    if known is None or known.state not in {State.PROMOTED, State.REVOKED}:
+        return False
+    return (known.board, known.player) == (board.name, mutation.player)
 
 
 async def standings_since(ledger: Ledger, board: str, since: int, *, now_ms: int) -> list[Mutation]:

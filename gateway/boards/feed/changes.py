@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -42,12 +42,13 @@ class RankedPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StandingChange:
-    """A standing changed. `stream_id` orders the feed; `place` None: the player stands there no more.
+    """A standing changed. `stream_id` orders the feed, `seq` is the ledger's number of it; `place` None: the player stands there no more.
 
     `was` is where the player stood before, None for nowhere; `score` and `was_score` go with them.
     """
 
     stream_id: str
+    seq: int
     window: str
     player: str
     name: str
@@ -159,25 +160,26 @@ class ChangeStream:
         """The changes among entries of the stream; what we never wrote so is no change."""
         for stream_id, fields in rows:
             with suppress(KeyError, ValueError):
-                yield self._change(stream_id, fields)
+                yield change_of(self._ranking, stream_id, fields)
 
-    def _change(self, stream_id: str, fields: dict[str, str]) -> StandingChange:
-        place = _place(fields["order"], fields["member"], fields["rank"])
-        was = _place(fields["was_order"], fields["was_member"], fields["was_rank"])
-        return StandingChange(
-            stream_id,
-            fields["window"],
-            fields["player"],
-            fields["name"],
-            fields["submission"],
-            place,
-            was,
-            self._score(fields["window"], place),
-            self._score(fields["window"], was),
-        )
 
-    def _score(self, window: str, place: RankedPlace | None) -> int | None:
-        return None if place is None else self._ranking.score_at(window, place.order)
+def change_of(ranking: Ranking, stream_id: str, fields: Mapping[str, str]) -> StandingChange:
+    """What an entry of a board's stream says. Raises KeyError or ValueError for one that we never wrote."""
+    place = _place(fields["order"], fields["member"], fields["rank"])
+    was = _place(fields["was_order"], fields["was_member"], fields["was_rank"])
+    window, seq = fields["window"], int(fields["seq"])
+    ids = (window, fields["player"], fields["submission"])
+    if not 0 <= seq <= LARGEST or not all(each.isascii() and each.isprintable() for each in ids):
+        raise ValueError("no event and no submission is called so")
+    return StandingChange(
+        stream_id,
+        seq,
+        *(window, fields["player"], fields["name"], fields["submission"]),
+        place,
+        was,
+        score=None if place is None else ranking.score_at(window, place.order),
+        was_score=None if was is None else ranking.score_at(window, was.order),
+    )
 
 
 def undo(places: dict[str, RankedPlace | None], change: StandingChange) -> None:

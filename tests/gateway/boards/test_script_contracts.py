@@ -34,7 +34,7 @@ def test_every_script_file_is_looked_at():
     loaded = {
         name
         for path in FOLDER.parent.rglob("*.py")
-        for name in re.findall(r'Script\(client, "(\w+)"\)', path.read_text())
+        for name in re.findall(r'Script\(client, "(\w+)"[,)]', path.read_text())
     }
     assert set(SCRIPTS) == loaded
 

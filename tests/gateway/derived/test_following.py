@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import orjson
 import pytest
 
 from gateway.boards import keys
@@ -15,6 +16,7 @@ from gateway.settlement import Decision, _decide_all
 from policies.loader import Board
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
+from tests.support.feeds import entry
 
 STREAM = keys.changes("tiny")
 
@@ -243,3 +245,37 @@ async def test_the_log_has_its_effect_once_whoever_follows_it(stage):
     await stage.score("late", 1)
     await asyncio.gather(*(catch_up(each) for each in several))
     assert [("tiny", 13, 13)] == stage.rows("SELECT board, attempts, promoted FROM board_counts")
+
+
+EVE = {name: str(value) for name, value in entry("eve", 9_000).items()}
+FORGED = {
+    "a submission that there is not": EVE,
+    "another player's submission": EVE | {"submission": "run-0"},
+    "a submission that does not count": EVE | {"player": "idle", "submission": "run-1"},
+    "a score of nothing": EVE | {"submission": ""},
+    "an order that no board has": EVE | {"order": "9" * 30},
+    "a number that no event has": EVE | {"seq": "9" * 30},
+    "a rank that is none": EVE | {"rank": "-1"},
+    "ids that no database takes": EVE | {"submission": "\0", "player": "ev\0e"},
+    "bytes that are no text": EVE | {"player": b"\xff"},
+    "half of an entry": {"player": "eve"},
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+async def test_I26_a_forged_entry_has_no_effect_and_stops_nothing(stage, forged: str):
+    """What somebody adds to the stream is passed over: nothing for ever comes of it, and the changes after it are heard."""
+    endpoint = await stage.webhook(types=("standing.changed", "rank.changed", "achievement.reached"))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    await stage.receive("idle", 1)
+    await catch_up(derivations)
+    before = len(await stage.queued(endpoint))
+    stage.redis.xadd(STREAM, FORGED[forged])
+    await stage.score("bob", 7)
+    await catch_up(derivations)
+    assert {"ada", "bob"} == {player for (player,) in stage.rows("SELECT player FROM achievements")}
+    told = {orjson.loads(each.body)["data"]["player"] for each in await stage.queued(endpoint)}
+    assert (before > 0, {"ada", "bob"}) == (True, told)
+    assert 0 == pending(stage, "achievements") == pending(stage, "webhooks")
