@@ -15,13 +15,11 @@ from typing import Any, Final, TypeVar
 import asyncpg
 from pydantic import SecretStr
 
-from gateway.failpoints import Point, reach
 from gateway.ledger.group_postgres import PostgresTransaction, commit_group, described, drive, is_fault
-from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.schema import SCHEMA_VERSION
 from gateway.ledger.transaction import Operation
-from gateway.ledger.writes import GROUP_LIMIT, Append, Outcome, Refusals, Work, Write, tell
-from policies.errors import LedgerOverloaded, LedgerUnavailable
+from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Outcome, Write, tell
+from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
 
@@ -48,7 +46,7 @@ _REFUSALS: Final = (OSError, TimeoutError, ValueError, asyncpg.PostgresError, as
 """Why there may be no connection."""
 
 
-class PostgresLedger:
+class PostgresLedger(GroupedWrites):
     """The ledger in a PostgreSQL database. Every method fails closed with LedgerUnavailable; nothing is half written.
 
     It belongs to the event loop that opened it.
@@ -62,13 +60,11 @@ class PostgresLedger:
         busy_timeout_s: float = 5.0,
         group_limit: int = GROUP_LIMIT,
     ) -> None:
+        self._queue: asyncio.Queue[Write | None] = asyncio.Queue()
+        super().__init__(self._queue, queue_limit=queue_limit)
         self._url = url
         self._busy_timeout_s = busy_timeout_s
         self._group_limit = group_limit
-        self._queue_limit = queue_limit
-        self._queue: asyncio.Queue[Write | None] = asyncio.Queue()
-        self._refusals = Refusals()
-        self._is_closing = False
         self._connection: Any = None
         self._partitioned_at = 0.0
         self._pool: Any = None
@@ -98,22 +94,6 @@ class PostgresLedger:
         if self._connection:
             await _close(self._connection)
 
-    async def append(self, new: NewSubmission) -> Receipt:
-        """What stands in the ledger under this submission's id, once it is durable."""
-        reach(Point.BEFORE_APPEND)
-        answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._enqueue(Append(new, answer))
-        with self._refusals.noted():
-            receipt = await answer
-        reach(Point.BEFORE_PEND)
-        return receipt
-
-    async def write(self, work: Operation[T]) -> T:
-        """The result of `work`, once it is durable. What `work` raises undoes it alone, not its group."""
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._enqueue(Work(work, answer))
-        return await answer
-
     async def read(self, work: Operation[T]) -> T:
         """The result of `work` on one consistent snapshot."""
         try:
@@ -123,16 +103,6 @@ class PostgresLedger:
             if is_fault(error):
                 raise LedgerUnavailable(f"PostgreSQL: {described(error)}") from error
             raise  # a wrong statement is our bug, not the ledger's absence
-
-    @property
-    def is_refusing(self) -> bool:
-        """True if a submission was just refused because the database failed, and none was stored since."""
-        return self._refusals.are_recent
-
-    def _enqueue(self, write: Write) -> None:
-        if self._is_closing or self._queue.qsize() >= self._queue_limit:
-            raise LedgerOverloaded
-        self._queue.put_nowait(write)
 
     def _connect_options(self) -> dict[str, Any]:
         return {

@@ -20,13 +20,11 @@ from typing import Final, TypeVar
 from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from gateway.failpoints import Point, reach
 from gateway.ledger.group import SqliteTransaction, commit_group, drive, is_fault, transaction
-from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.schema import SCHEMA_VERSION, SQLITE_TRIGGERS, is_known, metadata
 from gateway.ledger.transaction import Operation
-from gateway.ledger.writes import GROUP_LIMIT, Append, Refusals, Work, Write, tell
-from policies.errors import LedgerOverloaded, LedgerUnavailable
+from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Write, tell
+from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
 
@@ -40,7 +38,7 @@ _VERSION_TABLE: Final = (
 """As alembic makes it."""
 
 
-class SqliteLedger:
+class SqliteLedger(GroupedWrites):
     """The ledger in one SQLite file. Every method fails closed with LedgerUnavailable; nothing is half written."""
 
     def __init__(
@@ -51,13 +49,11 @@ class SqliteLedger:
         busy_timeout_s: float = 2.0,
         group_limit: int = GROUP_LIMIT,
     ) -> None:
+        self._queue: SimpleQueue[Write | None] = SimpleQueue()
+        super().__init__(self._queue, queue_limit=queue_limit)
         self._path = path
-        self._queue_limit = queue_limit
         self._busy_timeout_s = busy_timeout_s
         self._group_limit = group_limit
-        self._queue: SimpleQueue[Write | None] = SimpleQueue()
-        self._is_closing = False
-        self._refusals = Refusals()
         self._writer: threading.Thread | None = None
         self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ledger-read")
         self._local = threading.local()
@@ -90,22 +86,6 @@ class SqliteLedger:
         for connection in self._read_connections:
             connection.close()
 
-    async def append(self, new: NewSubmission) -> Receipt:
-        """What stands in the ledger under this submission's id, once it is durable."""
-        reach(Point.BEFORE_APPEND)
-        answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._enqueue(Append(new, answer))
-        with self._refusals.noted():
-            receipt = await answer
-        reach(Point.BEFORE_PEND)
-        return receipt
-
-    async def write(self, work: Operation[T]) -> T:
-        """The result of `work`, once it is durable. What `work` raises undoes it alone, not its group."""
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._enqueue(Work(work, answer))
-        return await answer
-
     async def read(self, work: Operation[T]) -> T:
         """The result of `work` on one consistent snapshot."""
         try:
@@ -114,16 +94,6 @@ class SqliteLedger:
             if is_fault(error):
                 raise LedgerUnavailable(str(error)) from error
             raise  # a wrong statement is our bug, not the ledger's absence
-
-    @property
-    def is_refusing(self) -> bool:
-        """True if a submission was just refused because the database failed, and none was stored since."""
-        return self._refusals.are_recent
-
-    def _enqueue(self, write: Write) -> None:
-        if self._is_closing or self._queue.qsize() >= self._queue_limit:
-            raise LedgerOverloaded
-        self._queue.put(write)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(

@@ -8,11 +8,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
 
+from gateway.failpoints import Point, reach
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.transaction import Operation
-from policies.errors import LedgerUnavailable
+from policies.errors import LedgerOverloaded, LedgerUnavailable
+
+T = TypeVar("T")
 
 GROUP_LIMIT: Final = 512
 """Most writes in one commit; bounds the memory and the latency of a group."""
@@ -66,6 +70,47 @@ class Refusals:
     def are_recent(self) -> bool:
         """True for REFUSED_S after a refusal."""
         return time.monotonic() < self._last_s + REFUSED_S
+
+
+class GroupedWrites:
+    """What is the same of every ledger: writes wait in a queue for the commit that they share with others.
+
+    Raises LedgerOverloaded when too many wait, or the ledger is about to close.
+    """
+
+    def __init__(
+        self, waiting: SimpleQueue[Write | None] | asyncio.Queue[Write | None], *, queue_limit: int
+    ) -> None:
+        self._waiting = waiting
+        self._queue_limit = queue_limit
+        self._is_closing = False
+        self._refusals = Refusals()
+
+    async def append(self, new: NewSubmission) -> Receipt:
+        """What stands in the ledger under this submission's id, once it is durable."""
+        reach(Point.BEFORE_APPEND)
+        answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self._enqueue(Append(new, answer))
+        with self._refusals.noted():
+            receipt = await answer
+        reach(Point.BEFORE_PEND)
+        return receipt
+
+    async def write(self, work: Operation[T]) -> T:
+        """The result of `work`, once it is durable. What `work` raises undoes it alone, not its group."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._enqueue(Work(work, answer))
+        return await answer
+
+    @property
+    def is_refusing(self) -> bool:
+        """True if a submission was just refused because the database failed, and none was stored since."""
+        return self._refusals.are_recent
+
+    def _enqueue(self, write: Write) -> None:
+        if self._is_closing or self._waiting.qsize() >= self._queue_limit:
+            raise LedgerOverloaded
+        self._waiting.put_nowait(write)
 
 
 def tell(outcomes: Sequence[Outcome]) -> None:
