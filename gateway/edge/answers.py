@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from gateway.boards.index import Entry, Page
 from gateway.clock import rfc3339
-from gateway.edge import wire
 from gateway.edge.spreads import Among
+from gateway.edge.wire import answers, readings
 from gateway.ledger.records import Receipt, StoredSubmission
 from gateway.records import Standing
 from gateway.telemetry import Event, count_submission, logger
@@ -52,12 +52,12 @@ def score_accepted(
     return json_response(answer, status=202, headers={**headers, **replayed(is_replay=not receipt.is_new)})
 
 
-def counted(receipt: Receipt, state: State, *, outcome: str) -> wire.ScoreAccepted:
+def counted(receipt: Receipt, state: State, *, outcome: str) -> answers.ScoreAccepted:
     """What is told of a durable submission, which is counted here by its outcome."""
     outcome = outcome if receipt.is_new else "replayed"
     count_submission(receipt.board, outcome)
     _log.debug(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
-    return wire.ScoreAccepted(
+    return answers.ScoreAccepted(
         submission=receipt.submission_id,
         board=receipt.board,
         player=receipt.player,
@@ -71,10 +71,10 @@ def replayed(*, is_replay: bool) -> dict[str, str]:
     return {"Idempotency-Replayed": "true"} if is_replay else {}
 
 
-def board_info(board: Board) -> wire.BoardInfo:
+def board_info(board: Board) -> readings.BoardInfo:
     """What readers may know of a board's policy; its limits and thresholds are not among it."""
     policy = board.policy
-    return wire.BoardInfo(
+    return readings.BoardInfo(
         board=policy.board,
         title=policy.title,
         order=policy.order.value,
@@ -93,9 +93,9 @@ def board_info(board: Board) -> wire.BoardInfo:
     )
 
 
-def entry_shown(entry: Entry) -> wire.EntryShown:
+def entry_shown(entry: Entry) -> readings.EntryShown:
     """An entry of a board."""
-    return wire.EntryShown(
+    return readings.EntryShown(
         rank=entry.rank,
         player=entry.player,
         name=entry.name or entry.player,
@@ -105,15 +105,15 @@ def entry_shown(entry: Entry) -> wire.EntryShown:
     )
 
 
-def entry_read(entry: Entry, among: Among) -> wire.EntryRead:
+def entry_read(entry: Entry, among: Among) -> readings.EntryRead:
     """An entry by itself, with where it is among all."""
-    return wire.EntryRead(**entry_shown(entry).model_dump(), **_among(among))
+    return readings.EntryRead(**entry_shown(entry).model_dump(), **_among(among))
 
 
-def standing_read(standing: Standing, among: Among) -> wire.EntryRead:
+def standing_read(standing: Standing, among: Among) -> readings.EntryRead:
     """A standing below the ranks that its board keeps, with where it is among all."""
     assert standing.score is not None
-    return wire.EntryRead(
+    return readings.EntryRead(
         rank=None,
         player=standing.player,
         name=standing.name or standing.player,
@@ -135,17 +135,17 @@ def _among(among: Among) -> dict[str, Any]:
 
 def entry_page(
     board: str, window: str, page: Page, following: str | None = None, preceding: str | None = None
-) -> wire.EntryPage:
+) -> readings.EntryPage:
     """A page of a board, with the cursors of the pages beside it."""
     entries = [entry_shown(entry) for entry in page.entries]
-    return wire.EntryPage(
+    return readings.EntryPage(
         board=board, window=window, total=page.total, entries=entries, next=following, previous=preceding
     )
 
 
-def submission_status(found: StoredSubmission, rank: int | None) -> wire.SubmissionStatus:
+def submission_status(found: StoredSubmission, rank: int | None) -> answers.SubmissionStatus:
     """Where a submission stands, as its player may know it: the coarse class of the reason and nothing of the evidence."""
-    return wire.SubmissionStatus(
+    return answers.SubmissionStatus(
         submission=found.submission_id,
         board=found.board,
         player=found.player,
@@ -157,9 +157,9 @@ def submission_status(found: StoredSubmission, rank: int | None) -> wire.Submiss
     )
 
 
-def held_submission(found: StoredSubmission) -> wire.HeldSubmission:
+def held_submission(found: StoredSubmission) -> answers.HeldSubmission:
     """A submission as a moderator sees it, with all evidence."""
-    return wire.HeldSubmission(
+    return answers.HeldSubmission(
         submission=found.submission_id,
         board=found.board,
         player=found.player,
@@ -171,7 +171,7 @@ def held_submission(found: StoredSubmission) -> wire.HeldSubmission:
         reason=found.reason.value,
         meaning=found.reason.meaning,
         findings=[
-            wire.FindingShown(**finding.as_dict(), meaning=finding.reason.meaning)  # type: ignore[arg-type]
+            answers.FindingShown(**finding.as_dict(), meaning=finding.reason.meaning)  # type: ignore[arg-type]
             for finding in found.findings
         ],
         received_at=rfc3339(found.received_at_ms),

@@ -13,13 +13,13 @@ from pydantic import BaseModel
 from gateway.boards.index import Cut, Entry, Page
 from gateway.boards.subsets import SubsetEntry, SubsetPage
 from gateway.clock import rfc3339
-from gateway.edge import wire
 from gateway.edge.answers import entry_page, entry_read, json_response
 from gateway.edge.context import Edge
 from gateway.edge.cursors import cursors_beside
 from gateway.edge.pages_cache import revalidated
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.spreads import among_all
+from gateway.edge.wire import readings
 from gateway.ledger.archive import reading
 from gateway.ledger.archive.reading import ArchivedEntry, ArchivedPage
 from gateway.ledger.archive.spread import archived_spread, archived_standing
@@ -45,7 +45,7 @@ class Archive:
         self._board = board
         self._window = window
 
-    async def page(self, start: Cut | int, count: int, ranks: RankKind) -> wire.ArchivedPage:
+    async def page(self, start: Cut | int, count: int, ranks: RankKind) -> readings.ArchivedPage:
         """`count` entries from a 0-based position, or behind or ahead of a place."""
         if isinstance(start, Cut):
             beside = reading.archived_beside(
@@ -61,11 +61,11 @@ class Archive:
             await self._read(reading.archived_page(*self._name, first=start, count=count)), ranks
         )
 
-    async def around(self, player: str, radius: int, ranks: RankKind) -> wire.ArchivedPage:
+    async def around(self, player: str, radius: int, ranks: RankKind) -> readings.ArchivedPage:
         """A player with neighbours. Raises `not-found` for a player without an entry."""
         return self._shown(await self._around(player, radius), ranks)
 
-    async def entry(self, player: str, ranks: RankKind) -> tuple[wire.EntryRead, int]:
+    async def entry(self, player: str, ranks: RankKind) -> tuple[readings.EntryRead, int]:
         """A player's entry among all, and the revision that it is of. Raises `not-found` for a player without one."""
         found = self._kept(await self._edge.ledger.read(archived_standing(*self._name, player)))
         total = found.window.entries
@@ -109,12 +109,12 @@ class Archive:
             raise Problem(ProblemType.NOT_FOUND, "the window is not kept any more")
         return found
 
-    def _shown(self, found: ArchivedPage, ranks: RankKind, cut: Cut | None = None) -> wire.ArchivedPage:
+    def _shown(self, found: ArchivedPage, ranks: RankKind, cut: Cut | None = None) -> readings.ArchivedPage:
         entries = tuple(_entry(each, ranks) for each in found.entries)
         page = Page(found.window.entries, entries, found.entries[0].rank - 1 if entries else 0)
         beside = cursors_beside(self._board, self._window, ranks, page, cut)
         shown = entry_page(self._board.name, self._window, page, *beside)
-        return wire.ArchivedPage(
+        return readings.ArchivedPage(
             **dict(shown), revision=found.window.revision, frozen_at=rfc3339(found.window.frozen_at_ms)
         )
 

@@ -11,11 +11,11 @@ from aiohttp import web
 from gateway.boards.distinct import STANDARD_ERROR, DistinctPlayers
 from gateway.clock import rfc3339
 from gateway.derived.trends import Span, TrendKind, trend_of
-from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, whole_number
+from gateway.edge.wire import readings
 from gateway.ledger import index_pages
 from gateway.ledger.derived.achievements import Achievement, achievements_of
 from gateway.ledger.derived.counts import counts_of
@@ -39,7 +39,7 @@ async def show_statistics(request: web.Request) -> web.Response:
     except IndexUnavailable:
         players = None
     return json_response(
-        wire.BoardStatistics(
+        readings.BoardStatistics(
             board=board.name,
             attempts=counts.attempts,
             promoted=counts.promoted,
@@ -57,7 +57,7 @@ async def list_trending(request: web.Request) -> web.Response:
     trend = await trend_of(edge.ledger, board.name, kind, span, now_ms=edge.clock(), count=count)
     names = await edge.ledger.read(index_pages.names_of([each.item for each in trend.leaders]))
     leaders = [
-        wire.TrendingPlayer(
+        readings.TrendingPlayer(
             player=each.item,
             name=names.get(each.item, each.item),
             at_least=each.at_least,
@@ -66,7 +66,7 @@ async def list_trending(request: web.Request) -> web.Response:
         for each in trend.leaders
     ]
     return json_response(
-        wire.Trending(
+        readings.Trending(
             board=board.name,
             kind=kind.value,
             span=span.value,
@@ -89,12 +89,12 @@ async def list_achievements(request: web.Request) -> web.Response:
     page = found[:count]
     following = f"{page[-1].seq}.{page[-1].window}" if len(found) > count else None
     return json_response(
-        wire.AchievementPage(player=player, achievements=[_shown(each) for each in page], next=following)
+        readings.AchievementPage(player=player, achievements=[_shown(each) for each in page], next=following)
     )
 
 
-def _shown(reached: Achievement) -> wire.AchievementShown:
-    return wire.AchievementShown(
+def _shown(reached: Achievement) -> readings.AchievementShown:
+    return readings.AchievementShown(
         board=reached.board,
         window=reached.window,
         rank=reached.rank,

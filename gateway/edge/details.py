@@ -8,12 +8,12 @@ from typing import Final
 import orjson
 from aiohttp import web
 
-from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE
 from gateway.edge.pages_cache import revalidated
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of
+from gateway.edge.wire import bodies, readings
 from gateway.ledger.details import brought_by
 from policies.loader import Board
 
@@ -32,7 +32,7 @@ async def list_details(request: web.Request) -> web.Response:
         raise _refusal(f"submissions: expected 1 to {LISTED} submission ids, with commas between them")
     found = await edge.ledger.read(brought_by(board.name, asked))
     shown = [
-        wire.DetailsShown(
+        readings.DetailsShown(
             submission=each.submission_id,
             player=each.player,
             stats=dict(each.stats),
@@ -41,10 +41,10 @@ async def list_details(request: web.Request) -> web.Response:
         )
         for each in found
     ]
-    return revalidated(request, json_response(wire.DetailsList(board=board.name, details=shown)))
+    return revalidated(request, json_response(readings.DetailsList(board=board.name, details=shown)))
 
 
-def stored_details(board: Board, details: wire.Details | None) -> str | None:
+def stored_details(board: Board, details: bodies.Details | None) -> str | None:
     """The details as the ledger keeps them. Raises `schema-violation` for more than the board takes."""
     if details is None:
         return None

@@ -11,7 +11,6 @@ from typing import Final, Protocol
 from aiohttp import web
 from pydantic import BaseModel
 
-from gateway.edge import wire
 from gateway.edge.answers import json_bytes
 from gateway.edge.archive import Archive, archive_response, archived
 from gateway.edge.context import EDGE, Edge
@@ -20,6 +19,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.readers import remembered, window_of
 from gateway.edge.reading import board_of, whole_number
 from gateway.edge.spreads import FoundSpread
+from gateway.edge.wire import readings
 from gateway.records import WHOLE_SHARE
 from policies.loader import Board
 from policies.model import Order
@@ -88,21 +88,21 @@ async def _look_back(past: Archive, scores: Sequence[int], shares: Sequence[int]
 
 async def _percentiles(
     shares: Sequence[int], board: Board, window: str, look: Look
-) -> tuple[wire.Percentiles, FoundSpread]:
+) -> tuple[readings.Percentiles, FoundSpread]:
     found = await look((), shares)
     shown = [
-        wire.ScoreAt(at=100 * share / WHOLE_SHARE, score=score)
+        readings.ScoreAt(at=100 * share / WHOLE_SHARE, score=score)
         for share, score in zip(shares, found.spread.at, strict=False)  # an empty window has none
     ]
     total = found.spread.total
-    return wire.Percentiles(
+    return readings.Percentiles(
         board=board.name, window=window, total=total, error=found.error, percentiles=shown
     ), found
 
 
 async def _histogram(
     bins: int, board: Board, window: str, look: Look
-) -> tuple[wire.Distribution, FoundSpread]:
+) -> tuple[readings.Distribution, FoundSpread]:
     """So many bins of equal width over the scores that there are, or fewer if there are fewer scores than that."""
     found = await look((), ())
     if found.spread.best is None or found.spread.worst is None:
@@ -116,7 +116,7 @@ async def _histogram(
 
 async def _histogram_by_edges(
     edges: Sequence[int], board: Board, window: str, look: Look
-) -> tuple[wire.Distribution, FoundSpread]:
+) -> tuple[readings.Distribution, FoundSpread]:
     """A bin between any two edges, one for all below the first, and one for the rest."""
     found, counts = await _counts(board, look, edges)
     return _distribution(board, window, found, list(pairwise((None, *edges, None))), counts), found
@@ -138,12 +138,12 @@ def _distribution(
     found: FoundSpread,
     spans: Sequence[tuple[int | None, int | None]],
     counts: Sequence[int],
-) -> wire.Distribution:
+) -> readings.Distribution:
     bins = [
-        wire.Bin(least=least, most=None if end is None else end - 1, count=count)
+        readings.Bin(least=least, most=None if end is None else end - 1, count=count)
         for (least, end), count in zip(spans, counts, strict=True)
     ]
-    return wire.Distribution(
+    return readings.Distribution(
         board=board.name, window=window, total=found.spread.total, error=found.error, bins=bins
     )
 

@@ -9,20 +9,20 @@ from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
 from gateway.boards.subsets import SubsetPage, around_in
-from gateway.edge import wire
 from gateway.edge.answers import entry_shown, json_response
 from gateway.edge.archive import archived, is_out_of_index
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.friends import friends_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import player_of
+from gateway.edge.wire import fields, readings
 from policies.loader import Board
 
 PLAYERS_LIMIT: Final = 100
 """Most players that are looked up at once."""
 
-_PLAYER: Final[TypeAdapter[str]] = TypeAdapter(wire.PlayerId)
-_VALUE: Final[TypeAdapter[str]] = TypeAdapter(wire.SegmentValue)
+_PLAYER: Final[TypeAdapter[str]] = TypeAdapter(fields.PlayerId)
+_VALUE: Final[TypeAdapter[str]] = TypeAdapter(fields.SegmentValue)
 _PRIVATE: Final = {"Cache-Control": "private, no-store"}
 
 
@@ -103,7 +103,7 @@ async def _listed_page(request: web.Request, board: Board, window: str) -> web.R
     page = await (past.among(asked) if past else edge.listed[board.name].entries(window, asked))
     standing = {each.entry.player for each in page.entries}
     return json_response(
-        wire.ListedPage(
+        readings.ListedPage(
             board=board.name,
             window=window,
             total=page.total,
@@ -159,13 +159,13 @@ def _players_of(text: str) -> list[str]:
     return players
 
 
-def _filtered(board: Board, window: str, page: SubsetPage) -> wire.FilteredPage:
-    return wire.FilteredPage(board=board.name, window=window, total=page.total, entries=_entries(page))
+def _filtered(board: Board, window: str, page: SubsetPage) -> readings.FilteredPage:
+    return readings.FilteredPage(board=board.name, window=window, total=page.total, entries=_entries(page))
 
 
-def _entries(page: SubsetPage) -> list[wire.FilteredEntry]:
+def _entries(page: SubsetPage) -> list[readings.FilteredEntry]:
     return [
-        wire.FilteredEntry(**entry_shown(each.entry).model_dump(), global_rank=each.global_rank)
+        readings.FilteredEntry(**entry_shown(each.entry).model_dump(), global_rank=each.global_rank)
         for each in page.entries
     ]
 

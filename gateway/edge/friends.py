@@ -10,13 +10,13 @@ import orjson
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.edge import wire
 from gateway.edge.answers import json_response, replayed
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.limits import quota_exceeded
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import parse_body, player_of, read_body
 from gateway.edge.servers import authenticate_for_every_board, operation_submission, refusing
+from gateway.edge.wire import answers, bodies, fields
 from gateway.ledger import friends as stored
 from gateway.ledger import index_pages, operations
 from gateway.ledger.operations import ServerRequest
@@ -31,7 +31,7 @@ PROFILE_RATE: Final = Rate(per_minute=60, burst=120)
 LIST_BODY: Final = stored.FRIENDS_LIMIT * 80 + 1_024
 """A list of the longest ids, quoted and set apart."""
 
-_PLAYER: Final[TypeAdapter[str]] = TypeAdapter(wire.PlayerId)
+_PLAYER: Final[TypeAdapter[str]] = TypeAdapter(fields.PlayerId)
 
 
 async def list_friends(request: web.Request) -> web.Response:
@@ -39,8 +39,8 @@ async def list_friends(request: web.Request) -> web.Response:
     edge, bearer = request.app[EDGE], player_of(request)
     found = await edge.ledger.read(stored.friends_of(bearer.subject))
     names = await edge.ledger.read(index_pages.names_of(found.friends))
-    shown = [wire.FriendShown(player=each, name=names.get(each, each)) for each in found.friends]
-    answer = wire.FriendsShown(player=found.player, total=len(shown), friends=shown)
+    shown = [answers.FriendShown(player=each, name=names.get(each, each)) for each in found.friends]
+    answer = answers.FriendsShown(player=found.player, total=len(shown), friends=shown)
     return json_response(answer, headers={"Cache-Control": "private, no-store"})
 
 
@@ -64,13 +64,13 @@ async def replace_friends(request: web.Request) -> web.Response:
     edge, player = request.app[EDGE], named_player(request)
     body = await read_body(request, LIST_BODY)
     server = await authenticate_for_every_board(request, body)
-    asked = parse_body(body, wire.NewFriends)
+    asked = parse_body(body, bodies.NewFriends)
     wanted = set(asked.friends) - {player}
     with refusing():
         is_new = await edge.ledger.write(_replacing(server, asked.operation, player, wanted))
     if is_new:
         await _show(edge, await edge.ledger.read(stored.friends_of(player)))
-    answer = wire.FriendsChanged(player=player, total=len(wanted))
+    answer = answers.FriendsChanged(player=player, total=len(wanted))
     return json_response(answer, headers=replayed(is_replay=not is_new))
 
 
@@ -107,7 +107,7 @@ async def _change(request: web.Request, player: str, change: Operation[FriendLis
         detail = f"a player follows at most {stored.FRIENDS_LIMIT} others"
         raise Problem(ProblemType.LIST_FULL, detail) from None
     await _show(edge, changed)
-    return json_response(wire.FriendsChanged(player=player, total=len(changed.friends)))
+    return json_response(answers.FriendsChanged(player=player, total=len(changed.friends)))
 
 
 def _replacing(server: ServerRequest, operation: str, player: str, wanted: set[str]) -> Operation[bool]:

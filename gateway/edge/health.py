@@ -10,9 +10,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from redis.exceptions import RedisError
 
 from gateway.boards.connection import probe
-from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
+from gateway.edge.wire import answers
 from gateway.ledger import webhooks, work
 from gateway.ledger.seals import chain
 from gateway.ledger.webhooks import DeliveryState
@@ -26,7 +26,7 @@ PROBE_KEPT_MS: Final = 1_000
 
 async def livez(_request: web.Request) -> web.Response:
     """200 while the process answers."""
-    return json_response(wire.Liveness())
+    return json_response(answers.Liveness())
 
 
 async def readyz(request: web.Request) -> web.Response:
@@ -34,7 +34,7 @@ async def readyz(request: web.Request) -> web.Response:
     edge = request.app[EDGE]
     has_ledger, has_index = await asyncio.gather(_has_ledger(edge), _has_index(edge))
     status = ("ready" if has_index else "degraded") if has_ledger else "unready"
-    answer = wire.Readiness(status=status, ledger=has_ledger, index=has_index)  # type: ignore[arg-type]
+    answer = answers.Readiness(status=status, ledger=has_ledger, index=has_index)  # type: ignore[arg-type]
     return json_response(answer, status=200 if has_ledger else 503)
 
 

@@ -8,11 +8,11 @@ from typing import Final
 from aiohttp import web
 
 from gateway.clock import parse_rfc3339, rfc3339
-from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import moderator_of
+from gateway.edge.wire import readings
 from gateway.ledger.history import Counting, board_as_of, names_of
 from policies.errors import HistoryTooLong
 from policies.loader import Board
@@ -45,7 +45,7 @@ async def past_page(
     page = standings[offset : offset + limit]
     names = await edge.ledger.read(names_of([each.player for each in page]))
     shown = [
-        wire.EntryShown(
+        readings.EntryShown(
             rank=rank,
             player=each.player,
             name=name or each.player,
@@ -56,7 +56,7 @@ async def past_page(
         for rank, (each, name) in enumerate(zip(page, names, strict=True), start=offset + 1)
     ]
     return json_response(
-        wire.EntryPage(board=board.name, window=window.name, total=len(standings), entries=shown)
+        readings.EntryPage(board=board.name, window=window.name, total=len(standings), entries=shown)
     )
 
 

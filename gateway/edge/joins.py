@@ -7,7 +7,6 @@ import hashlib
 import orjson
 from aiohttp import web
 
-from gateway.edge import wire
 from gateway.edge.answers import json_response, replayed
 from gateway.edge.context import EDGE
 from gateway.edge.friends import charge_profile
@@ -15,6 +14,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, parse_body, player_of, read_body
 from gateway.edge.runs import SMALL_BODY
 from gateway.edge.servers import authenticate, operation_submission, refusing
+from gateway.edge.wire import answers, bodies
 from gateway.joins import set_joined, show_joined
 from gateway.ledger import joins as stored
 from gateway.ledger import operations
@@ -45,7 +45,7 @@ async def write_join(request: web.Request) -> web.Response:
     edge, board = request.app[EDGE], _joinable(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
-    asked = parse_body(body, wire.NewJoin)
+    asked = parse_body(body, bodies.NewJoin)
     with refusing():
         is_new = await edge.ledger.write(_writing(board, server, asked))
     await show_joined(edge.ledger, edge.index.boards[board.name], asked.player, now_ms=edge.clock())
@@ -71,7 +71,7 @@ def _joinable(request: web.Request) -> Board:
     return board
 
 
-def _writing(board: Board, server: ServerRequest, asked: wire.NewJoin) -> Operation[bool]:
+def _writing(board: Board, server: ServerRequest, asked: bodies.NewJoin) -> Operation[bool]:
     """True if it was done now. Raises as `once` does."""
     said = {"board": board.name, "player": asked.player, "joined": asked.joined}
     actor, now_ms = server.credential, server.at_ms
@@ -92,5 +92,5 @@ def _writing(board: Board, server: ServerRequest, asked: wire.NewJoin) -> Operat
 
 
 def _shown(board: Board, player: str, *, joins_now: bool, is_replay: bool = False) -> web.Response:
-    answer = wire.JoinShown(board=board.name, player=player, joined=joins_now)
+    answer = answers.JoinShown(board=board.name, player=player, joined=joins_now)
     return json_response(answer, headers=replayed(is_replay=is_replay))

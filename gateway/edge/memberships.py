@@ -9,7 +9,6 @@ from contextlib import suppress
 import orjson
 from aiohttp import web
 
-from gateway.edge import wire
 from gateway.edge.answers import json_response, replayed
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.friends import charge_profile, named_player
@@ -17,6 +16,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, parse_body, player_of, read_body
 from gateway.edge.runs import SMALL_BODY
 from gateway.edge.servers import authenticate, operation_submission, refusing
+from gateway.edge.wire import answers, bodies
 from gateway.ledger import index_pages, operations
 from gateway.ledger import memberships as stored
 from gateway.ledger.operations import ServerRequest
@@ -36,7 +36,7 @@ async def declare_membership(request: web.Request) -> web.Response:
     """200 once the bearer is in the group, in every window at once."""
     edge, board, player = request.app[EDGE], board_of(request), player_of(request).subject
     segment = request.match_info["segment"]
-    value = parse_body(await read_body(request, SMALL_BODY), wire.NewDeclaration).value
+    value = parse_body(await read_body(request, SMALL_BODY), bodies.NewDeclaration).value
     _refuse_undeclared(board, [segment], ProblemType.NOT_FOUND)
     if segment not in board.policy.self_declared:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers say who is in these groups")
@@ -51,7 +51,7 @@ async def write_membership(request: web.Request) -> web.Response:
     edge, board = request.app[EDGE], board_of(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
-    asked = parse_body(body, wire.NewMembership)
+    asked = parse_body(body, bodies.NewMembership)
     _refuse_undeclared(board, asked.segments, ProblemType.SCHEMA_VIOLATION)
     with refusing():
         is_new = await edge.ledger.write(_writing(board, server, asked))
@@ -67,7 +67,7 @@ def _refuse_undeclared(board: Board, segments: Iterable[str], kind: ProblemType)
         raise Problem(kind, f"segments: the board has {declared}, and no {', '.join(undeclared)}")
 
 
-def _writing(board: Board, server: ServerRequest, asked: wire.NewMembership) -> Operation[bool]:
+def _writing(board: Board, server: ServerRequest, asked: bodies.NewMembership) -> Operation[bool]:
     """True if the membership was changed now. Raises as `once` does."""
     said = {"board": board.name, "player": asked.player, "segments": asked.segments}
 
@@ -95,5 +95,5 @@ async def _show(edge: Edge, board: Board, membership: Membership) -> None:
 
 def _shown(board: Board, membership: Membership, *, is_replay: bool = False) -> web.Response:
     declared = {name: value for name, value in membership.segments.items() if name in board.policy.segments}
-    answer = wire.MembershipShown(board=board.name, player=membership.player, segments=declared)
+    answer = answers.MembershipShown(board=board.name, player=membership.player, segments=declared)
     return json_response(answer, headers=replayed(is_replay=is_replay))

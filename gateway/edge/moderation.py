@@ -7,13 +7,13 @@ from typing import Final
 from aiohttp import web
 
 from gateway.clock import rfc3339
-from gateway.edge import wire
 from gateway.edge.answers import held_submission, json_response
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.tokens import Bearer
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, moderator_of, parse_body, read_body, whole_number
 from gateway.edge.runs import SMALL_BODY
+from gateway.edge.wire import answers, bodies
 from gateway.ledger import queries
 from gateway.ledger.records import StoredSubmission
 from gateway.settlement import Decision, settle
@@ -34,7 +34,7 @@ async def list_held(request: web.Request) -> web.Response:
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     found = await edge.ledger.read(queries.held(board.name, after=after, count=count))
     return json_response(
-        wire.HeldPage(board=board.name, submissions=[held_submission(each) for each in found])
+        answers.HeldPage(board=board.name, submissions=[held_submission(each) for each in found])
     )
 
 
@@ -43,7 +43,7 @@ async def show_case(request: web.Request) -> web.Response:
     edge, found, _ = await _case(request)
     events = await edge.ledger.read(queries.history_of(found.submission_id))
     shown = [
-        wire.EventShown(
+        answers.EventShown(
             seq=event["seq"],
             from_state=event["from"],
             to_state=event["to"],
@@ -56,7 +56,7 @@ async def show_case(request: web.Request) -> web.Response:
         )
         for event in events
     ]
-    return json_response(wire.CaseFile(submission=held_submission(found), events=shown))
+    return json_response(answers.CaseFile(submission=held_submission(found), events=shown))
 
 
 async def approve(request: web.Request) -> web.Response:
@@ -81,7 +81,7 @@ async def reinstate(request: web.Request) -> web.Response:
 
 async def _decide(request: web.Request, from_state: State, to_state: State, reason: Reason) -> web.Response:
     edge, found, moderator = await _case(request)
-    why = parse_body(await read_body(request, SMALL_BODY), wire.NewDecision).reason
+    why = parse_body(await read_body(request, SMALL_BODY), bodies.NewDecision).reason
     if moderator.subject == found.player:
         raise Problem(ProblemType.SELF_APPROVAL, "nobody decides on their own submission")
     decision = Decision(
@@ -99,7 +99,7 @@ async def _decide(request: web.Request, from_state: State, to_state: State, reas
     _log.info(
         Event.DECISION, submission=found.submission_id, state=to_state.value, moderator=moderator.subject
     )
-    return json_response(wire.Decided(submission=found.submission_id, state=to_state.value))
+    return json_response(answers.Decided(submission=found.submission_id, state=to_state.value))
 
 
 async def _case(request: web.Request) -> tuple[Edge, StoredSubmission, Bearer]:

@@ -9,7 +9,6 @@ from typing import Final
 from aiohttp import web
 
 from gateway.boards.index import Cut
-from gateway.edge import wire
 from gateway.edge.answers import (
     board_info,
     entry_page,
@@ -29,6 +28,7 @@ from gateway.edge.pages_cache import PAGES, Asked, Draw, Drawn, revalidated
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import bearer_of, board_of, whole_number
 from gateway.edge.spreads import ESTIMATED
+from gateway.edge.wire import readings
 from gateway.ledger import queries
 from gateway.ledger.records import StoredSubmission
 from policies.loader import Board
@@ -44,7 +44,7 @@ DEPTH_LIMIT: Final = 10**9
 async def list_boards(request: web.Request) -> web.Response:
     """Every board."""
     boards = request.app[EDGE].boards
-    shown = wire.BoardList(boards=[board_info(boards[name]) for name in sorted(boards)])
+    shown = readings.BoardList(boards=[board_info(boards[name]) for name in sorted(boards)])
     return revalidated(request, json_response(shown))
 
 

@@ -9,7 +9,6 @@ import unicodedata
 from aiohttp import web
 
 from gateway.clock import rfc3339
-from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.tickets import SEED_BITS, Ticket, new_run_id
@@ -17,6 +16,7 @@ from gateway.edge.credentials.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.limits import quota_exceeded
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, client_name, parse_body, player_of, read_body
+from gateway.edge.wire import answers, bodies, fields
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries
 from policies.loader import Board
@@ -36,7 +36,7 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 async def create_player(request: web.Request) -> web.Response:
     """201 with a new anonymous player and its token."""
     edge = request.app[EDGE]
-    body = parse_body(await read_body(request, SMALL_BODY), wire.NewPlayer)
+    body = parse_body(await read_body(request, SMALL_BODY), bodies.NewPlayer)
     wait_ms = await edge.player_limit.wait_ms(client_name(edge, request))
     if wait_ms:
         raise quota_exceeded("address", PLAYER_RATE, wait_ms)
@@ -46,13 +46,13 @@ async def create_player(request: web.Request) -> web.Response:
     await edge.ledger.write(queries.add_player(player, name, now_ms=now_ms))
     bearer = Bearer(player, Role.PLAYER, now_ms // 1000 + PLAYER_TOKEN_S)
     token = edge.tokens.mint(bearer, now_s=now_ms // 1000)
-    return _secret(wire.PlayerCreated(player=player, name=name, token=token))
+    return _secret(answers.PlayerCreated(player=player, name=name, token=token))
 
 
 async def open_run(request: web.Request) -> web.Response:
     """201 with a ticket, seed and signing key for one run of the bearer."""
     edge, board, bearer = request.app[EDGE], board_of(request), player_of(request)
-    body = parse_body(await read_body(request, SMALL_BODY), wire.NewRun)
+    body = parse_body(await read_body(request, SMALL_BODY), bodies.NewRun)
     simulator = _simulator_of(board, body.build)
     wait_ms = await edge.run_limits[board.name].wait_ms(bearer.subject)
     if wait_ms:
@@ -64,7 +64,7 @@ async def open_run(request: web.Request) -> web.Response:
     return _secret(_opened(board, ticket, text, key))
 
 
-def _secret(answer: wire.Answer) -> web.Response:
+def _secret(answer: fields.Answer) -> web.Response:
     return json_response(answer, status=201, headers={"Cache-Control": "no-store"})
 
 
@@ -106,9 +106,9 @@ async def _note_open(edge: Edge, board: Board, ticket: Ticket) -> None:
         )
 
 
-def _opened(board: Board, ticket: Ticket, text: str, key: bytes) -> wire.RunOpened:
+def _opened(board: Board, ticket: Ticket, text: str, key: bytes) -> answers.RunOpened:
     replay = board.policy.replay
-    return wire.RunOpened(
+    return answers.RunOpened(
         run=ticket.run,
         ticket=text,
         key=base64.b64encode(key).decode(),

@@ -8,7 +8,7 @@ from typing import Any, Final
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.edge import strict_json, wire
+from gateway.edge import strict_json
 from gateway.edge.answers import json_response, replayed
 from gateway.edge.context import EDGE
 from gateway.edge.problems import PROBLEM_BASE, Problem, ProblemType
@@ -16,6 +16,7 @@ from gateway.edge.reading import NDJSON, board_of, read_body, schema_violation
 from gateway.edge.server_operations import showing
 from gateway.edge.server_requests import PROBLEM_OF, Asked, operation_of, refuse_impossible, result_of
 from gateway.edge.servers import authenticate, refusing
+from gateway.edge.wire import answers, bodies
 from gateway.ledger.operations import ServerRequest
 from gateway.operations import Done, OperationsRefused, Refusal, perform, perform_each
 from policies.loader import Board
@@ -23,15 +24,15 @@ from policies.loader import Board
 OPERATION_BYTES: Final = 1_024
 """Room for one operation in the body of a batch."""
 
-_OPERATION: Final[TypeAdapter[wire.BatchedEntry | wire.BatchedRemoval | wire.BatchedIncrement]] = TypeAdapter(
-    wire.BatchedOperation
+_OPERATION: Final[TypeAdapter[bodies.BatchedEntry | bodies.BatchedRemoval | bodies.BatchedIncrement]] = (
+    TypeAdapter(bodies.BatchedOperation)
 )
 
 
 async def write_batch(request: web.Request) -> web.Response:
     """200 once every operation is durable and settled; a refusal names each that cannot be done, and none is."""
     edge, board = request.app[EDGE], board_of(request)
-    server, values = await _read(request, board, wire.BATCH_LIMIT)
+    server, values = await _read(request, board, bodies.BATCH_LIMIT)
     asked = _parse_batch(board, server, values)
     operations = [operation_of(board, server, each) for each in asked]
     try:
@@ -42,14 +43,14 @@ async def write_batch(request: web.Request) -> web.Response:
     results = [result_of(board, server, each, result) for each, result in zip(asked, done, strict=True)]
     is_replay = not any(result.is_new for result in done)
     return json_response(
-        wire.BatchDone(board=board.name, results=results), headers=replayed(is_replay=is_replay)
+        answers.BatchDone(board=board.name, results=results), headers=replayed(is_replay=is_replay)
     )
 
 
 async def write_each(request: web.Request) -> web.Response:
     """200 with what became of each operation: durable and settled, or refused by itself; send again after any doubt."""
     edge, board = request.app[EDGE], board_of(request)
-    server, values = await _read(request, board, wire.EACH_LIMIT)
+    server, values = await _read(request, board, bodies.EACH_LIMIT)
     parsed = [_parse_or_problem(board, server, value) for value in values]
     asked = [each for each in parsed if not isinstance(each, Problem)]
     operations = [operation_of(board, server, each) for each in asked]
@@ -57,7 +58,7 @@ async def write_each(request: web.Request) -> web.Response:
         told = await perform_each(edge.ledger, board, server, operations, showing(edge, board, asked))
     results = list(_outcomes(board, server, parsed, iter(told)))
     refused = sum(each.problem is not None for each in results)
-    return json_response(wire.OperationsDone(board=board.name, refused=refused, results=results))
+    return json_response(answers.OperationsDone(board=board.name, refused=refused, results=results))
 
 
 async def _read(request: web.Request, board: Board, limit: int) -> tuple[ServerRequest, list[Any]]:
@@ -109,7 +110,7 @@ def _parse_or_problem(board: Board, server: ServerRequest, value: Any) -> Asked 
 
 def _outcomes(
     board: Board, server: ServerRequest, parsed: Sequence[Asked | Problem], told: Iterator[Done | Refusal]
-) -> Iterator[wire.OperationOutcome]:
+) -> Iterator[answers.OperationOutcome]:
     """What is told of each operation: its own problem, or what `told` has of the next that was one."""
     for each in parsed:
         if isinstance(each, Problem):
@@ -120,12 +121,14 @@ def _outcomes(
             yield _refused(PROBLEM_OF[outcome.kind], outcome.detail)
         else:
             result = result_of(board, server, each, outcome)
-            yield wire.OperationOutcome(status="done", is_replay=not outcome.is_new, result=result)
+            yield answers.OperationOutcome(status="done", is_replay=not outcome.is_new, result=result)
 
 
-def _refused(kind: ProblemType, detail: str | None) -> wire.OperationOutcome:
-    problem = wire.Refusal(type=PROBLEM_BASE + kind.slug, title=kind.title, status=kind.status, detail=detail)
-    return wire.OperationOutcome(status="refused", problem=problem)
+def _refused(kind: ProblemType, detail: str | None) -> answers.OperationOutcome:
+    problem = answers.Refusal(
+        type=PROBLEM_BASE + kind.slug, title=kind.title, status=kind.status, detail=detail
+    )
+    return answers.OperationOutcome(status="refused", problem=problem)
 
 
 def _batch_refused(errors: Sequence[dict[str, Any]]) -> Problem:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from gateway.edge import wire
 from gateway.edge.answers import json_response, replayed, score_accepted
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.problems import Problem
@@ -21,6 +20,7 @@ from gateway.edge.server_requests import (
     removed,
 )
 from gateway.edge.servers import authenticate, refusing
+from gateway.edge.wire import bodies
 from gateway.ledger.operations import ServerRequest
 from gateway.operations import Done, OperationsRefused, Show, perform
 from gateway.records import Change
@@ -31,12 +31,12 @@ from policies.vocabulary import State
 
 async def write_entry(request: web.Request) -> web.Response:
     """202 once the score is durable and settled; sending the same operation again changes nothing."""
-    return await _score(request, wire.NewEntry)
+    return await _score(request, bodies.NewEntry)
 
 
 async def increment_entry(request: web.Request) -> web.Response:
     """202 once the increment is durable and settled; readers see it within the board's `staleness_s`."""
-    return await _score(request, wire.NewIncrement)
+    return await _score(request, bodies.NewIncrement)
 
 
 async def remove_entries(request: web.Request) -> web.Response:
@@ -44,14 +44,14 @@ async def remove_entries(request: web.Request) -> web.Response:
     board = board_of(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
-    removal = parse_body(body, wire.NewRemoval)
+    removal = parse_body(body, bodies.NewRemoval)
     done = await _perform_one(request, board, server, removal)
     return json_response(removed(board, removal, done), headers=replayed(is_replay=not done.is_new))
 
 
 def showing(edge: Edge, board: Board, asked: Sequence[Asked]) -> Show:
     """How the index learns of these: increments of a board that may be stale together with others, all else at once."""
-    if board.name in edge.coalescers and all(isinstance(each, wire.NewIncrement) for each in asked):
+    if board.name in edge.coalescers and all(isinstance(each, bodies.NewIncrement) for each in asked):
         return edge.coalescers[board.name].show
 
     async def show(changes: Sequence[Change]) -> None:
@@ -61,7 +61,7 @@ def showing(edge: Edge, board: Board, asked: Sequence[Asked]) -> Show:
     return show
 
 
-async def _score(request: web.Request, model: type[wire.NewEntry | wire.NewIncrement]) -> web.Response:
+async def _score(request: web.Request, model: type[bodies.NewEntry | bodies.NewIncrement]) -> web.Response:
     board = board_of(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)

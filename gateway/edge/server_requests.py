@@ -8,11 +8,11 @@ from typing import Final
 import orjson
 
 from gateway.clock import parse_rfc3339
-from gateway.edge import wire
 from gateway.edge.answers import counted
 from gateway.edge.details import stored_details
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.servers import operation_submission
+from gateway.edge.wire import answers, bodies
 from gateway.ledger.operations import ServerRequest
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.operations import Done, Refused, ServerOperation
@@ -23,8 +23,8 @@ from validators.bounds import is_score_possible
 from validators.judge import Judgement
 from validators.submission import Submission
 
-Asked = wire.NewEntry | wire.NewIncrement | wire.NewRemoval
-Scored = wire.NewEntry | wire.NewIncrement
+Asked = bodies.NewEntry | bodies.NewIncrement | bodies.NewRemoval
+Scored = bodies.NewEntry | bodies.NewIncrement
 
 PROBLEM_OF: Final = {
     Refused.OTHER_CONTENT: ProblemType.IDEMPOTENCY_MISMATCH,
@@ -39,14 +39,14 @@ def refuse_impossible(board: Board, server: ServerRequest, asked: Asked) -> None
 
     `bounds-violation`, `operator-mismatch`, and `schema-violation` for details or a time that cannot be.
     """
-    if isinstance(asked, wire.NewIncrement) and board.policy.operator is not Operator.SUM:
+    if isinstance(asked, bodies.NewIncrement) and board.policy.operator is not Operator.SUM:
         raise Problem(
             ProblemType.OPERATOR_MISMATCH,
             f"the board's operator is `{board.policy.operator.value}`: write the score itself",
         )
-    if not isinstance(asked, wire.NewRemoval) and not is_score_possible(asked.score, board.policy):
+    if not isinstance(asked, bodies.NewRemoval) and not is_score_possible(asked.score, board.policy):
         raise Problem(ProblemType.BOUNDS_VIOLATION)
-    if isinstance(asked, wire.NewEntry):
+    if isinstance(asked, bodies.NewEntry):
         stored_details(board, asked.details)
         _achieved_at_ms(server, asked)
 
@@ -55,19 +55,19 @@ def operation_of(board: Board, server: ServerRequest, asked: Asked) -> ServerOpe
     """What is asked for, as an operation on the ledger."""
     operation_id = operation_submission(server.key_id, asked.operation)
     content_digest = _content_digest(board, asked)
-    if isinstance(asked, wire.NewRemoval):
+    if isinstance(asked, bodies.NewRemoval):
         why = asked.reason or ""
         return ServerOperation(
             operation_id, asked.player, content_digest, asked.version, target=asked.submission, why=why
         )
     new = _new_submission(board, server, asked, operation_id, content_digest)
-    target = asked.replaces if isinstance(asked, wire.NewEntry) else None
+    target = asked.replaces if isinstance(asked, bodies.NewEntry) else None
     return ServerOperation(operation_id, asked.player, content_digest, asked.version, new=new, target=target)
 
 
 def _content_digest(board: Board, asked: Asked) -> bytes:
     """The SHA-256 of what is asked for; the same for an operation by itself and in a batch."""
-    said = {"board": board.name, "removes": isinstance(asked, wire.NewRemoval)} | asked.model_dump(
+    said = {"board": board.name, "removes": isinstance(asked, bodies.NewRemoval)} | asked.model_dump(
         exclude={"action"}
     )
     return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).digest()
@@ -78,7 +78,7 @@ def _new_submission(
 ) -> NewSubmission:
     at_ms = server.at_ms
     claim, achieved_at_ms, details = Claim(entry.score, 0), None, None
-    if isinstance(entry, wire.NewEntry):
+    if isinstance(entry, bodies.NewEntry):
         claim, details = Claim(entry.score, 0, entry.stats), stored_details(board, entry.details)
         achieved_at_ms = _achieved_at_ms(server, entry)
     submission = Submission(
@@ -100,7 +100,7 @@ def _new_submission(
     )
 
 
-def _achieved_at_ms(server: ServerRequest, entry: wire.NewEntry) -> int | None:
+def _achieved_at_ms(server: ServerRequest, entry: bodies.NewEntry) -> int | None:
     """When the score was reached (Unix ms). Raises `schema-violation` for a moment that has not been, by our clock."""
     if entry.achieved_at is None:
         return None
@@ -115,16 +115,16 @@ def _achieved_at_ms(server: ServerRequest, entry: wire.NewEntry) -> int | None:
 
 def result_of(
     board: Board, server: ServerRequest, asked: Asked, done: Done
-) -> wire.ScoreAccepted | wire.Removed:
+) -> answers.ScoreAccepted | answers.Removed:
     """What is told of an operation that is done."""
-    if isinstance(asked, wire.NewRemoval):
+    if isinstance(asked, bodies.NewRemoval):
         return removed(board, asked, done)
     return counted(receipt_of(board, server, asked, done), State.PROMOTED, outcome="trusted")
 
 
-def removed(board: Board, removal: wire.NewRemoval, done: Done) -> wire.Removed:
+def removed(board: Board, removal: bodies.NewRemoval, done: Done) -> answers.Removed:
     """What is told of a removal that is done."""
-    return wire.Removed(board=board.name, player=removal.player, removed=list(done.revoked))
+    return answers.Removed(board=board.name, player=removal.player, removed=list(done.revoked))
 
 
 def receipt_of(board: Board, server: ServerRequest, entry: Scored, done: Done) -> Receipt:

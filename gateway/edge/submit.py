@@ -11,7 +11,6 @@ from aiohttp import web
 
 from gateway.boards.admission import Admission, Admitted, Asking
 from gateway.boards.index import Pend
-from gateway.edge import wire
 from gateway.edge.answers import score_accepted
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials import signatures
@@ -22,6 +21,7 @@ from gateway.edge.limits import rate_limit_headers, refuse_limited
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import bearer_of, board_of, client_name, parse_body, read_body
 from gateway.edge.servers import signing_server
+from gateway.edge.wire import bodies
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries
 from gateway.ledger.records import NewSubmission, Receipt
@@ -61,7 +61,7 @@ async def submit_score(request: web.Request) -> web.Response:
     body = await read_body(request, body_limit(board))
     await edge.turnstile.pass_through()
     proven = await _authenticate(edge, request, board, body)
-    claim = parse_body(body, wire.NewScore)
+    claim = parse_body(body, bodies.NewScore)
     admitted = await _admit(edge, request, board, proven)
     receipt = await _known(edge, admitted, proven)
     if receipt is None:
@@ -130,7 +130,7 @@ async def _known(edge: Edge, admitted: Admitted, proven: _Proven) -> Receipt | N
 
 
 async def _judged(
-    edge: Edge, board: Board, proven: _Proven, body: wire.NewScore, admitted: Admitted
+    edge: Edge, board: Board, proven: _Proven, body: bodies.NewScore, admitted: Admitted
 ) -> NewSubmission:
     """The submission with its judgement. Raises `bounds-violation` for a claim that the game cannot give."""
     claim, details = Claim(body.score, body.ticks, body.stats), stored_details(board, body.details)

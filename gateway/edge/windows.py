@@ -8,12 +8,12 @@ from typing import Final
 from aiohttp import web
 
 from gateway.clock import rfc3339
-from gateway.edge import wire
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.pages_cache import revalidated
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, whole_number
+from gateway.edge.wire import readings
 from gateway.ledger.archive.windows import ArchivedWindow, readable_before
 from policies.loader import Board
 from policies.model import WindowKind
@@ -35,7 +35,7 @@ async def list_windows(request: web.Request) -> web.Response:
     found = await edge.ledger.read(readable_before(board.name, before, kind, count=count + 1))
     current = _current(edge, board, kinds) if before == _FROM_THE_LAST else []
     last = found[count - 1] if len(found) > count else None
-    shown = wire.WindowList(
+    shown = readings.WindowList(
         board=board.name,
         windows=current + [_shown(each) for each in found[:count]],
         next=f"{last.end_ms}.{last.window}" if last else None,
@@ -43,11 +43,11 @@ async def list_windows(request: web.Request) -> web.Response:
     return revalidated(request, json_response(shown))
 
 
-def _current(edge: Edge, board: Board, kinds: list[WindowKind]) -> list[wire.WindowShown]:
+def _current(edge: Edge, board: Board, kinds: list[WindowKind]) -> list[readings.WindowShown]:
     now_ms = edge.clock()
     windows = [window_at(board.policy, kind, now_ms) for kind in board.policy.windows if kind in kinds]
     return [
-        wire.WindowShown(
+        readings.WindowShown(
             window=each.name,
             begins_at=rfc3339(each.begin_ms) if each.begin_ms else None,
             ends_at=None if each.end_ms == FOREVER_MS else rfc3339(each.end_ms),
@@ -56,12 +56,12 @@ def _current(edge: Edge, board: Board, kinds: list[WindowKind]) -> list[wire.Win
     ]
 
 
-def _shown(found: ArchivedWindow) -> wire.WindowShown:
-    return wire.WindowShown(
+def _shown(found: ArchivedWindow) -> readings.WindowShown:
+    return readings.WindowShown(
         window=found.window,
         begins_at=rfc3339(found.begin_ms),
         ends_at=rfc3339(found.end_ms),
-        archive=wire.ArchiveShown(
+        archive=readings.ArchiveShown(
             revision=found.revision,
             frozen_at=rfc3339(found.frozen_at_ms),
             entries=found.entries,

@@ -14,13 +14,13 @@ from pydantic import TypeAdapter, ValidationError
 from gateway.boards.feed.changes import STREAM_ID
 from gateway.boards.feed.events import TOLD, EventKind, Interest, Mode
 from gateway.boards.live import Following
-from gateway.edge import wire
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.tokens import Bearer
 from gateway.edge.filters import PLAYERS_LIMIT
 from gateway.edge.friends import friends_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of
+from gateway.edge.wire import fields
 from gateway.telemetry import LISTENERS
 from policies.loader import Board
 
@@ -33,7 +33,7 @@ QUERY: Final = ("window", "players", "friends", "events", "mode", "after")
 LATER_S: Final = 5
 """When a listener that found no seat should try again."""
 
-_PLAYER: Final[TypeAdapter[str]] = TypeAdapter(wire.PlayerId)
+_PLAYER: Final[TypeAdapter[str]] = TypeAdapter(fields.PlayerId)
 _SCHEMES: Final = ("http", "https")
 _NAMED_WINDOW: Final = re.compile(r"([a-z]{1,16}):[0-9A-Za-z_-]{1,64}")
 

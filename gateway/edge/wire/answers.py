@@ -1,0 +1,212 @@
+"""What clients are told of what they did: runs, submissions, operations, decisions. OpenAPI is generated from these."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gateway.edge.wire.fields import Answer, PlayerId, Secret
+
+
+class PlayerCreated(Answer):
+    """A player and the bearer token that is theirs alone."""
+
+    player: PlayerId
+    name: str
+    token: Secret
+
+
+class RunOpened(Answer):
+    """A run: its ticket (the `keyid` of its signature), seed (decimal u64) and signing key (base64, 32 bytes)."""
+
+    run: str
+    ticket: str
+    key: Secret
+    seed: str
+    board: str
+    player: PlayerId
+    build: str
+    simulator: str
+    ticks_per_second: int
+    checkpoint_ticks: int
+    issued_at: str
+    expires_at: str
+
+
+class ScoreAccepted(Answer):
+    """The submission is in the ledger and will reach a verdict."""
+
+    submission: str
+    board: str
+    player: PlayerId
+    score: int
+    state: str
+
+
+class SubmissionStatus(Answer):
+    """Where a submission stands. `reason` is a coarse class: `review`, `implausible`, `replay` or `moderation`."""
+
+    submission: str
+    board: str
+    player: PlayerId
+    score: int
+    state: str
+    reason: str | None
+    rank: int | None
+    received_at: str
+
+
+class FriendShown(Answer):
+    """A player whom one follows."""
+
+    player: PlayerId
+    name: str
+
+
+class FriendsShown(Answer):
+    """Whom a player follows, in order of their ids."""
+
+    player: PlayerId
+    total: int
+    friends: list[FriendShown]
+
+
+class FriendsChanged(Answer):
+    """How many players one follows now."""
+
+    player: PlayerId
+    total: int
+
+
+class MembershipShown(Answer):
+    """The groups of a board that a player is in: value by segment."""
+
+    board: str
+    player: PlayerId
+    segments: dict[str, str]
+
+
+class JoinShown(Answer):
+    """Whether a player is on a board that has to be joined."""
+
+    board: str
+    player: PlayerId
+    joined: bool
+
+
+class Removed(Answer):
+    """What counts no more; empty if nothing did."""
+
+    board: str
+    player: PlayerId
+    removed: list[str]
+
+
+class Refusal(Answer):
+    """Why an operation was not done: problem details (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str | None
+
+
+class OperationOutcome(Answer):
+    """What became of one operation: `done` with its answer, or `refused` with the problem, and then nothing was stored."""
+
+    status: Literal["done", "refused"]
+    is_replay: bool = False
+    result: ScoreAccepted | Removed | None = None
+    problem: Refusal | None = None
+
+
+class OperationsDone(Answer):
+    """What became of each operation, in their order, and how many were refused."""
+
+    board: str
+    refused: int
+    results: list[OperationOutcome]
+
+
+class BatchDone(Answer):
+    """What became of each operation, in the order of the batch."""
+
+    board: str
+    results: list[ScoreAccepted | Removed]
+
+
+class FindingShown(Answer):
+    """One suspicious fact, as evidence."""
+
+    reason: str
+    meaning: str
+    severity: str
+    value: float
+    expected: str
+    sample_size: int
+
+
+class HeldSubmission(Answer):
+    """A submission that waits for a moderator."""
+
+    submission: str
+    board: str
+    player: PlayerId
+    score: int
+    ticks: int
+    stats: dict[str, int]
+    build: str
+    state: str
+    reason: str
+    meaning: str
+    findings: list[FindingShown]
+    received_at: str
+    cursor: int
+
+
+class HeldPage(Answer):
+    """Held submissions, oldest first; ask again with `after` = the last cursor."""
+
+    board: str
+    submissions: list[HeldSubmission]
+
+
+class EventShown(Answer):
+    """One event of a submission's history."""
+
+    seq: int
+    from_state: str
+    to_state: str
+    actor: str
+    reason: str
+    policy: str
+    rules_version: int
+    detail: dict[str, int | str | None]
+    at: str
+
+
+class CaseFile(Answer):
+    """A submission with everything that happened to it."""
+
+    submission: HeldSubmission
+    events: list[EventShown]
+
+
+class Decided(Answer):
+    """The state after a decision."""
+
+    submission: str
+    state: str
+
+
+class Liveness(Answer):
+    """The process answers."""
+
+    status: Literal["alive"] = "alive"
+
+
+class Readiness(Answer):
+    """Whether requests can be taken, and the truth about each dependency."""
+
+    status: Literal["ready", "degraded", "unready"]
+    ledger: bool
+    index: bool

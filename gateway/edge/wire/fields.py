@@ -1,0 +1,27 @@
+"""The fields that bodies and answers share, each with its form."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from policies.vocabulary import SCORE_LIMIT
+
+ExactScore = Annotated[int, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT)]
+Count = Annotated[int, Field(ge=0, le=SCORE_LIMIT)]
+PlayerId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+SubmissionId = Annotated[str, Field(pattern=r"^[a-z0-9]{1,64}$")]
+Version = Annotated[int, Field(ge=1, le=SCORE_LIMIT)]
+OperationId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Secret = Annotated[str, Field(repr=False)]
+"""Never part of a repr, so that no log can hold it."""
+SegmentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+SegmentValue = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")]
+StatName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+
+
+class Answer(BaseModel):
+    """Something a client is told."""
+
+    model_config = ConfigDict(frozen=True)
