@@ -157,8 +157,8 @@ def _write_policy(folder: Path) -> None:
         "player": {"per_minute": 600, "burst": 100},
         "address": {"per_minute": 10**7, "burst": 10**6},
     }
-    module = bundled_policies() / policy["replay"]["builds"]["arcade-1"]
-    policy["replay"]["builds"] = {"arcade-1": str(module.resolve())}
+    module = bundled_policies() / policy["builds"]["arcade-1"]["simulator"]
+    policy["builds"] = {"arcade-1": {"simulator": str(module.resolve())}}
     folder.mkdir()
     with (folder / "arcade.yaml").open("w") as file:
         yaml.dump(policy, file)

@@ -26,7 +26,7 @@ from wasmtime import Config, Engine, Func, Instance, Memory, Module, Store
 
 from examples.arcade.players import CHECKPOINT_TICKS, STATS, Arcade, play
 from policies.loader import Simulator
-from policies.model import Replay
+from policies.replaying import Replay
 from policies.vocabulary import Claim, VerdictKind
 from replay.recording import encode, pack_inputs
 from replay.simulators.sandbox import Sandbox
@@ -63,7 +63,7 @@ def recorded(count: int) -> list[Run]:
 def verifier(sandbox: Sandbox) -> Callable[[Run], None]:
     """A function that verifies a run, or fails if it cannot."""
     digest = "sha256:" + hashlib.sha256(MODULE.read_bytes()).hexdigest()
-    policy = Replay(builds={"arcade": MODULE.name}, maximum_ticks=36_000, stats=STATS)
+    policy = Replay(maximum_ticks=36_000, stats=STATS)
     simulator = Simulator(digest, MODULE)
 
     def verified(run: Run) -> None:

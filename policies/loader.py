@@ -125,18 +125,18 @@ def _line_of(document: Any, location: list[Any]) -> int:
 
 
 def _simulators(path: Path, policy: Policy) -> Mapping[str, Simulator]:
-    if policy.replay is None:
-        return MappingProxyType({})
     found = {}
-    for build, module in policy.replay.builds.items():
-        target = (path.parent / module).resolve()
+    for name, build in policy.builds.items():
+        if build.simulator is None:
+            continue
+        target = (path.parent / build.simulator).resolve()
         try:
             digest = hashlib.sha256(target.read_bytes()).hexdigest()
         except OSError as error:
             raise PolicyError(
-                f"{path}: replay.builds.{build}: expected a simulator module: {error}"
+                f"{path}: builds.{name}.simulator: expected a simulator module: {error}"
             ) from None
-        found[build] = Simulator(f"sha256:{digest}", target)
+        found[name] = Simulator(f"sha256:{digest}", target)
     return MappingProxyType(found)
 
 

@@ -12,15 +12,16 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from policies.vocabulary import SCORE_LIMIT
+from policies.fields import BuildName, Name, Order, Part, Score, SegmentName, StatName
+from policies.judging import Anomaly, Bounds, Modes, Velocity
+from policies.replaying import Build, Replay
 
-Score = Annotated[int, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT)]
 SUM_LIMIT = 2**40
 """Largest score on a summing board: eight million of them still fit the 63 bits that SQL sums in."""
 
@@ -29,18 +30,6 @@ RANKS_TO_LOSE = 100
 
 SEASONS_LOOKED_AT = 24
 """Seasons that are looked at to see that each is long enough."""
-
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,47}$")]
-SegmentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
-StatName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
-BuildName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$")]
-
-
-class Order(StrEnum):
-    """Which scores rank first."""
-
-    DESCENDING = "descending"
-    ASCENDING = "ascending"
 
 
 class Operator(StrEnum):
@@ -119,33 +108,6 @@ class Writes(StrEnum):
     TRUSTED = "trusted"
 
 
-class Part(BaseModel):
-    """A section of the policy: strict, closed and immutable."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Bounds(Part):
-    """What a score can be at all. Outside of it the client is told `bounds-violation`, never the limit."""
-
-    minimum: Score = 0
-    maximum: Score
-    step: Annotated[int, Field(ge=1)] = 1
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.minimum >= self.maximum:
-            raise ValueError("minimum must be below maximum")
-        return self
-
-
-class Velocity(Part):
-    """How fast points can come, and how far a client's clock may seem to run ahead of ours."""
-
-    points_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    slack_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 2.0
-
-
 class Rate(Part):
     """A GCRA limit: `burst` at once, then `per_minute` spread evenly."""
 
@@ -159,48 +121,6 @@ class Limits(Part):
     player: Rate = Rate(per_minute=20, burst=10)
     address: Rate = Rate(per_minute=600, burst=120)
     open_runs: Annotated[int, Field(ge=1, le=1000)] = 5
-
-
-class Prior(Part):
-    """What the studio believes of its players before there are any: mean and standard deviation of a score."""
-
-    mean: Annotated[float, Field(allow_inf_nan=False)]
-    spread: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-class Anomaly(Part):
-    """When a score is too far above what is known of the player, or of the board's players, to go unseen.
-
-    `threshold` is in standard deviations. With fewer than `minimum_history` promoted runs the player is measured
-    against the population; with fewer than `minimum_population` the population is the prior.
-    """
-
-    threshold: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = 4.0
-    minimum_history: Annotated[int, Field(ge=2, le=10_000)] = 8
-    minimum_population: Annotated[int, Field(ge=2, le=1_000_000)] = 50
-    spread_floor: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    prior: Prior
-
-
-class Budget(Part):
-    """What one re-simulation may cost. Past any of these it is `inconclusive`."""
-
-    fuel: Annotated[int, Field(ge=1_000, le=10**13)] = 20_000_000_000
-    memory_mib: Annotated[int, Field(ge=1, le=1024)] = 64
-    wall_ms: Annotated[int, Field(ge=10, le=600_000)] = 10_000
-
-
-class Replay(Part):
-    """How a recording is re-simulated. `builds` maps each game build to its module, relative to the policy file."""
-
-    simulator: Literal["wasm"] = "wasm"
-    builds: Annotated[dict[BuildName, str], Field(min_length=1, max_length=64)]
-    ticks_per_second: Annotated[int, Field(ge=1, le=1000)] = 60
-    maximum_ticks: Annotated[int, Field(ge=1, le=10_000_000)]
-    checkpoint_ticks: Annotated[int, Field(ge=1, le=100_000)] = 60
-    recording_bytes: Annotated[int, Field(ge=64, le=1_048_576)] = 65_536
-    stats: Annotated[tuple[StatName, ...], Field(max_length=16, strict=False)] = ()
-    budget: Budget = Budget()
 
 
 class TieField(Part):
@@ -251,6 +171,8 @@ class Policy(Part):
     limits: Limits = Limits()
     run_lifetime_s: Annotated[int, Field(ge=30, le=604_800)] = 3600
     anomaly: Anomaly
+    validators: Modes = Modes()
+    builds: Annotated[dict[BuildName, Build], Field(default_factory=dict, max_length=64)]
     replay: Replay | None = None
 
     @model_validator(mode="after")
@@ -298,6 +220,15 @@ class Policy(Part):
             raise ValueError(
                 f"`ranges` begin above {lowest} and not above {highest}, or one would stay empty"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _builds_that_can_be_replayed(self) -> Self:
+        if self.replay and not self.builds:
+            raise ValueError("a board with a `replay` section needs `builds`, each with its `simulator`")
+        for name, build in self.builds.items():
+            if (build.simulator is None) != (self.replay is None):
+                raise ValueError(f"build {name}: a `simulator` and a `replay` section need each other")
         return self
 
     @field_validator("time_zone")

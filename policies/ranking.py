@@ -22,15 +22,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from policies.model import (
-    COMPOSITE_BEGIN_MS,
-    COMPOSITE_SPANS_MS,
-    Order,
-    Policy,
-    RankKind,
-    TieBreak,
-    TieField,
-)
+from policies.fields import Order
+from policies.model import COMPOSITE_BEGIN_MS, COMPOSITE_SPANS_MS, Policy, RankKind, TieBreak, TieField
 from policies.vocabulary import SCORE_LIMIT
 from policies.windows import Window, window_named
 

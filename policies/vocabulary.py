@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Self
+from typing import NamedTuple, Self
 
 SCORE_LIMIT = 2**53 - 1
 """Largest magnitude of a score: an IEEE double, which is what a Redis ZSET stores, is exact to here (IEEE 754, §3.4)."""
@@ -97,6 +97,15 @@ class Reason(StrEnum):
     ATTEMPTS_EXHAUSTED = "attempts-exhausted", "Verification failed too often to be tried again."
 
 
+class Mode(StrEnum):
+    """What a board makes of what one validator finds."""
+
+    OFF = "off"
+    SHADOW = "shadow"
+    FLAG = "flag"
+    REJECT = "reject"
+
+
 class Severity(StrEnum):
     """What a finding asks for: nothing but a record, a moderator, or a rejection."""
 
@@ -105,24 +114,64 @@ class Severity(StrEnum):
     REJECT = "reject"
 
 
+SEVERITIES: Mapping[Mode, Severity] = {
+    Mode.SHADOW: Severity.NOTE,
+    Mode.FLAG: Severity.FLAG,
+    Mode.REJECT: Severity.REJECT,
+}
+"""What findings ask for under each mode; under `off` there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The range of values that would not have been found, in a unit; None where it has no end."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+    unit: str = ""
+
+    def __str__(self) -> str:
+        """As a moderator reads it: `at most 1000 points per second`."""
+        ends = [
+            f"{word} {end:g}"
+            for word, end in (("at least", self.at_least), ("at most", self.at_most))
+            if end is not None
+        ]
+        return " ".join([" and ".join(ends) or "anything else", self.unit]).rstrip()
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One suspicious fact from one validator, with the evidence for it."""
+    """One suspicious fact from one validator, with the evidence for it.
+
+    A validator says what it found; the judge adds what the board makes of it, the validator's name, and the digest of
+    the policy. `detail` holds further numbers, by name.
+    """
 
     reason: Reason
-    severity: Severity
     value: float
-    expected: str
+    expected: Expected
     sample_size: int = 0
+    detail: Mapping[str, float] = field(default_factory=dict)
+    severity: Severity = Severity.NOTE
+    validator: str = ""
+    policy: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        """The finding as it is stored in the ledger and shown to moderators."""
+        """The finding as it is stored in the ledger and shown to moderators. The schema is stable: fields are only added."""
         return {
+            "validator": self.validator,
             "reason": self.reason.value,
             "severity": self.severity.value,
             "value": self.value,
-            "expected": self.expected,
+            "expected": {
+                "at_least": self.expected.at_least,
+                "at_most": self.expected.at_most,
+                "unit": self.expected.unit,
+            },
             "sample_size": self.sample_size,
+            "detail": dict(self.detail),
+            "policy": self.policy,
         }
 
 
@@ -143,11 +192,42 @@ class VerdictKind(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
+class InputRun(NamedTuple):
+    """A stretch of ticks, the first of a run being 1, with the same input word."""
+
+    tick: int
+    ticks: int
+    word: int
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Where claim and replay part: after `after_tick`, up to which they agree, and not after `at_tick`, a checkpoint.
+
+    `claimed` and `simulated` are the 64-bit state hashes after `at_tick`; `inputs` is what was pressed around it.
+    """
+
+    after_tick: int
+    at_tick: int
+    claimed: int
+    simulated: int
+    inputs: tuple[InputRun, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """The divergence as it is stored in the ledger and shown to moderators: hashes as 16 hex digits."""
+        return {
+            "after_tick": self.after_tick,
+            "at_tick": self.at_tick,
+            "claimed": f"{self.claimed:016x}",
+            "simulated": f"{self.simulated:016x}",
+            "inputs": [list(run) for run in self.inputs],
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The answer of one re-simulation.
 
-    `first_divergent_tick` is the first checkpoint tick at which claim and replay part, where checkpoints allow it.
     `detail` holds numbers for moderators (simulated score, fuel); it never holds text from the simulated module.
     """
 
@@ -155,5 +235,10 @@ class Verdict:
     reason: Reason
     simulator: str
     engine: str
-    first_divergent_tick: int | None = None
+    divergence: Divergence | None = None
     detail: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def first_divergent_tick(self) -> int | None:
+        """The tick of the first checkpoint at which claim and replay part, where checkpoints allow it."""
+        return self.divergence and self.divergence.at_tick

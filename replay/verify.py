@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policies.loader import Simulator
-from policies.model import Replay
+from policies.replaying import Replay
 from policies.vocabulary import Claim, Reason, Verdict, VerdictKind
+from replay.divergence import divergence_of
 from replay.recording import Recording, RecordingError, decode
 from replay.simulators import Fault, Simulation, SimulationRequest, Simulators
 
@@ -72,22 +73,13 @@ def _compared(
     """The verdict once the claim was held against the simulation."""
     if len(simulation.stats) != len(replay.stats):
         return replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=Reason.SIMULATOR_UNUSABLE)
-    tick = _first_divergent_tick(played, simulation)
-    if tick is not None:
-        return replace(verdict, reason=Reason.DIVERGED, first_divergent_tick=tick)
+    divergence = divergence_of(played, simulation)
+    if divergence is not None:
+        return replace(verdict, reason=Reason.DIVERGED, divergence=divergence)
     reason = _difference(claim, simulation, dict(zip(replay.stats, simulation.stats, strict=True)))
     if reason is not None:
         return replace(verdict, reason=reason)
     return replace(verdict, kind=VerdictKind.VERIFIED, reason=Reason.VERIFIED)
-
-
-def _first_divergent_tick(played: Recording, simulation: Simulation) -> int | None:
-    """The tick of the first checkpoint that differs. A run that ended early is compared up to its end."""
-    if played.checkpoints == simulation.checkpoints:
-        return None
-    pairs = zip(played.checkpoints, simulation.checkpoints, strict=False)
-    index = next((index for index, (claimed, simulated) in enumerate(pairs, 1) if claimed != simulated), None)
-    return None if index is None else index * played.checkpoint_ticks
 
 
 def _difference(claim: Claim, simulation: Simulation, stats: dict[str, int]) -> Reason | None:

@@ -114,7 +114,7 @@ def steward() -> None:
 @app.command()
 def worker() -> None:
     """Run a worker, which replays and settles."""
-    from replay.worker import run_worker
+    from replay.worker.process import run_worker
 
     settings = settings_of()
     configure_logging(settings.log_level)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from policies.model import Anomaly, Order, Policy
-from policies.vocabulary import Finding, Reason, Severity
+from policies.fields import Order
+from policies.judging import Anomaly
+from policies.model import Policy
+from policies.vocabulary import Expected, Finding, Reason
 from validators.submission import History, Submission
 
 
 def anomaly(submission: Submission, policy: Policy, history: History) -> tuple[Finding, ...]:
-    """A flag if the score is more than `threshold` standard deviations better than its reference.
+    """A finding if the score is more than `threshold` standard deviations better than its reference.
 
     The reference is the player's promoted history, the population below `minimum_history` runs, and the policy's
     prior below `minimum_population`. The candidate is never part of its own reference: inside it, |z| could not pass
@@ -19,8 +21,9 @@ def anomaly(submission: Submission, policy: Policy, history: History) -> tuple[F
     gain = -z if policy.order is Order.ASCENDING else z
     if gain <= policy.anomaly.threshold:
         return ()
-    expected = f"z at most {policy.anomaly.threshold:g} (mean {mean:.1f}, spread {spread:.1f})"
-    return (Finding(reason, Severity.FLAG, round(gain, 3), expected, sample),)
+    expected = Expected(at_most=policy.anomaly.threshold, unit="standard deviations")
+    detail = {"mean": round(mean, 1), "spread": round(spread, 1)}
+    return (Finding(reason, round(gain, 3), expected, sample, detail),)
 
 
 def _reference(rule: Anomaly, history: History) -> tuple[Reason, float, float, int]:

@@ -17,7 +17,7 @@ from gateway.boards import keys
 from gateway.boards.scripts import answering
 from gateway.boards.transactions import transact
 from policies.errors import SketchUnreadable
-from policies.model import Order
+from policies.fields import Order
 
 K: Final = 1_000
 """The library's parameter of size: up to some 25 kB for any number of scores."""

@@ -19,8 +19,8 @@ from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.derived.trends import Slot
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
+from policies.fields import Order
 from policies.loader import Board
-from policies.model import Order
 from policies.vocabulary import State
 
 MINUTE_MS: Final = 60_000

@@ -17,7 +17,7 @@ from gateway.ledger.records import Receipt, StoredSubmission
 from gateway.records import Standing
 from gateway.telemetry import Event, count_submission, logger
 from policies.loader import Board
-from policies.vocabulary import State
+from policies.vocabulary import Finding, State
 
 JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
 
@@ -143,7 +143,9 @@ def entry_page(
     )
 
 
-def submission_status(found: StoredSubmission, rank: int | None) -> answers.SubmissionStatus:
+def submission_status(
+    found: StoredSubmission, rank: int | None, divergent_tick: int | None = None
+) -> answers.SubmissionStatus:
     """Where a submission stands, as its player may know it: the coarse class of the reason and nothing of the evidence."""
     return answers.SubmissionStatus(
         submission=found.submission_id,
@@ -154,7 +156,13 @@ def submission_status(found: StoredSubmission, rank: int | None) -> answers.Subm
         reason=None if found.state in WAITING else found.reason.player_class,
         rank=rank,
         received_at=rfc3339(found.received_at_ms),
+        divergent_tick=divergent_tick,
     )
+
+
+def shown_finding(finding: Finding) -> answers.FindingShown:
+    """A finding as a moderator sees it."""
+    return answers.FindingShown(**finding.as_dict(), meaning=finding.reason.meaning)  # type: ignore[arg-type]
 
 
 def held_submission(found: StoredSubmission) -> answers.HeldSubmission:
@@ -170,10 +178,7 @@ def held_submission(found: StoredSubmission) -> answers.HeldSubmission:
         state=found.state.value,
         reason=found.reason.value,
         meaning=found.reason.meaning,
-        findings=[
-            answers.FindingShown(**finding.as_dict(), meaning=finding.reason.meaning)  # type: ignore[arg-type]
-            for finding in found.findings
-        ],
+        findings=[shown_finding(finding) for finding in found.findings],
         received_at=rfc3339(found.received_at_ms),
         cursor=found.seq,
     )

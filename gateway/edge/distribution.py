@@ -21,8 +21,8 @@ from gateway.edge.reading import board_of, whole_number
 from gateway.edge.spreads import FoundSpread
 from gateway.edge.wire import readings
 from gateway.records import WHOLE_SHARE
+from policies.fields import Order
 from policies.loader import Board
-from policies.model import Order
 from policies.vocabulary import SCORE_LIMIT
 
 SHARES_LIMIT: Final = 20

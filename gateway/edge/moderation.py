@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from aiohttp import web
 
 from gateway.clock import rfc3339
-from gateway.edge.answers import held_submission, json_response
+from gateway.edge.answers import held_submission, json_response, shown_finding
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.tokens import Bearer
 from gateway.edge.problems import Problem, ProblemType
@@ -15,7 +16,7 @@ from gateway.edge.reading import board_of, moderator_of, parse_body, read_body, 
 from gateway.edge.runs import SMALL_BODY
 from gateway.edge.wire import answers, bodies
 from gateway.ledger import queries
-from gateway.ledger.records import StoredSubmission
+from gateway.ledger.records import StoredSubmission, finding_from
 from gateway.settlement import Decision, settle
 from gateway.telemetry import Event, logger
 from policies.errors import StateConflict
@@ -42,21 +43,26 @@ async def show_case(request: web.Request) -> web.Response:
     """One submission with its findings and its whole history."""
     edge, found, _ = await _case(request)
     events = await edge.ledger.read(queries.history_of(found.submission_id))
-    shown = [
-        answers.EventShown(
-            seq=event["seq"],
-            from_state=event["from"],
-            to_state=event["to"],
-            actor=event["actor"],
-            reason=event["reason"],
-            policy=event["policy"],
-            rules_version=event["rules_version"],
-            detail=event["detail"],
-            at=rfc3339(event["at_ms"]),
-        )
-        for event in events
-    ]
-    return json_response(answers.CaseFile(submission=held_submission(found), events=shown))
+    return json_response(
+        answers.CaseFile(submission=held_submission(found), events=[_shown(event) for event in events])
+    )
+
+
+def _shown(event: Mapping[str, Any]) -> answers.EventShown:
+    detail = dict(event["detail"])
+    findings = [shown_finding(finding_from(each)) for each in detail.pop("findings", [])]
+    return answers.EventShown(
+        seq=event["seq"],
+        from_state=event["from"],
+        to_state=event["to"],
+        actor=event["actor"],
+        reason=event["reason"],
+        policy=event["policy"],
+        rules_version=event["rules_version"],
+        detail=detail,
+        findings=findings,
+        at=rfc3339(event["at_ms"]),
+    )
 
 
 async def approve(request: web.Request) -> web.Response:

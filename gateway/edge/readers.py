@@ -33,7 +33,7 @@ from gateway.ledger import queries
 from gateway.ledger.records import StoredSubmission
 from policies.loader import Board
 from policies.model import RankKind, WindowKind
-from policies.vocabulary import State
+from policies.vocabulary import Reason, State
 from policies.windows import window_at, window_named
 
 PAGE_LIMIT: Final = 100
@@ -120,7 +120,8 @@ async def show_submission(request: web.Request) -> web.Response:
     found = await edge.ledger.read(queries.submission(request.match_info["submission"]))
     if found is None or not (bearer.subject == found.player or bearer.may_moderate(found.board)):
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
-    return json_response(submission_status(found, await _rank(edge, found)))
+    rank, divergent_tick = await _rank(edge, found), await _divergent_tick(edge, found)
+    return json_response(submission_status(found, rank, divergent_tick))
 
 
 def remembered(request: web.Request, board: Board, window: str, draw: Draw) -> Asked:
@@ -196,6 +197,17 @@ async def _rank(edge: Edge, submission: StoredSubmission) -> int | None:
     except Problem:
         return None
     return found.page.entries[0].rank if found.page.entries else None
+
+
+async def _divergent_tick(edge: Edge, submission: StoredSubmission) -> int | None:
+    """The first checkpoint at which the replay differed, if the policy tells it to the players of this build."""
+    board = edge.boards.get(submission.board)
+    build = board and board.policy.builds.get(submission.build)
+    if submission.reason is not Reason.DIVERGED or not build or not build.tells_divergence:
+        return None
+    *_, last = await edge.ledger.read(queries.history_of(submission.submission_id))
+    tick = last["detail"].get("first_divergent_tick")
+    return tick if isinstance(tick, int) else None
 
 
 def _rank_kind(board: Board, request: web.Request) -> RankKind:

@@ -141,7 +141,7 @@ async def _judged(
     history = admitted.history or await _history(edge, proven.ticket)
     return NewSubmission(
         submission,
-        judge(submission, board.policy, history),
+        judge(submission, board.policy, history, digest=board.digest),
         credential=f"run:{proven.ticket.run}",
         nonce=proven.nonce,
         content_digest=proven.content_digest,

@@ -17,7 +17,8 @@ from gateway.ledger.records import baseline_from, sums_from
 from gateway.ledger.schema import anchored_windows, baselines, is_in, players, standings, submissions
 from gateway.ledger.transaction import Query, Row, Transaction
 from gateway.records import Standing, StoredBaseline
-from policies.model import Joins, Operator, Order
+from policies.fields import Order
+from policies.model import Joins, Operator
 from policies.ranking import Place, Ranking, Reached
 from policies.vocabulary import SCORE_LIMIT, State
 from policies.windows import FOREVER_MS, Window, calendar_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gateway.records import StoredBaseline
-from policies.vocabulary import Claim, Finding, Reason, Severity, State
+from policies.vocabulary import Claim, Expected, Finding, Reason, Severity, State
 from validators.baseline import Sums
 from validators.judge import Judgement
 from validators.submission import Submission
@@ -137,12 +137,15 @@ def baseline_from(row: Sequence[Any]) -> StoredBaseline:
     return StoredBaseline(board, player, baseline.count, baseline.mean, baseline.squares, seq)
 
 
-def finding_from(stored: Mapping[str, object]) -> Finding:
+def finding_from(stored: Mapping[str, Any]) -> Finding:
     """The finding that `Finding.as_dict` wrote."""
     return Finding(
-        Reason(str(stored["reason"])),
-        Severity(str(stored["severity"])),
-        float(str(stored["value"])),
-        str(stored["expected"]),
-        int(str(stored["sample_size"])),
+        Reason(stored["reason"]),
+        stored["value"],
+        Expected(**stored["expected"]),
+        stored["sample_size"],
+        stored["detail"],
+        Severity(stored["severity"]),
+        stored["validator"],
+        stored["policy"],
     )

@@ -443,6 +443,21 @@ seals = Table(
 )
 
 
+build_changes = Table(
+    "build_changes",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("build", Text, primary_key=True),
+    Column("revision", Int64, primary_key=True, autoincrement=False),
+    _required("status", Text),
+    _required("actor", Text),
+    _required("reason", Text),
+    _required("at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+
 def is_known(version: str) -> bool:
     """True for a version that this program can read, or bring up to date."""
     return version.isdecimal() and len(version) == len(SCHEMA_VERSION) and "0000" < version <= SCHEMA_VERSION
@@ -481,5 +496,7 @@ SQLITE_TRIGGERS: tuple[str, ...] = (
     _refuse("achievements_no_delete", "DELETE", "achievements"),
     _refuse("seals_no_update", "UPDATE", "seals"),
     _refuse("seals_no_delete", "DELETE", "seals"),
+    _refuse("build_changes_no_update", "UPDATE", "build_changes"),
+    _refuse("build_changes_no_delete", "DELETE", "build_changes"),
 )
 """Append-only by trigger: even our own code cannot change what happened."""

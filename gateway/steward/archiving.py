@@ -59,7 +59,7 @@ _DECIDING: Final = frozenset(
 )  # fmt: skip
 """What of a policy decides who stands where in which window: that is kept with a window."""
 
-_GIVEN: Final = frozenset({"board", "title", "writes", "velocity", "anomaly", "replay"})
+_GIVEN: Final = frozenset({"board", "title", "writes", "velocity", "anomaly", "builds", "replay"})
 """What a policy has to say besides, and today's says."""
 
 _log = logger()

@@ -16,7 +16,7 @@ from gateway.ledger.records import OutboxRow
 QUEUE_NAME: Final = "scoregate-verify"
 """The one queue of every worker: a worker on several loses a job when it crashes (RQ waits on those with BLPOP)."""
 
-VERIFY_JOB: Final = "replay.worker.verify_submissions"
+VERIFY_JOB: Final = "replay.worker.process.verify_submissions"
 """The one function a worker runs. Named, not imported: the gateway does not know the replay room."""
 
 JOB_TIMEOUT_S: Final = 3600

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from policies.vocabulary import Reason
 
 if TYPE_CHECKING:  # the sandboxed child imports this file, and has no use for pydantic
-    from policies.model import Budget
+    from policies.replaying import Budget
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from gateway.ledger.records import ServerKey
 from gateway.operations import Done, OperationsRefused, Refused, ServerOperation, perform
 from gateway.records import Change
 from policies.errors import KeyRevoked, NonceReused
-from policies.model import Operator, Order
+from policies.fields import Order
+from policies.model import Operator
 from tests.support.books import CREDENTIAL, KEY_ID, a_removal, a_write, board_of, digest_of
 from tests.support.ledger import NOON_MS
 from tests.support.stores import Store, open_in

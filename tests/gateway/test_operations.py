@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from gateway.ledger import queries
 from gateway.operations import OperationsRefused, Refused, ServerOperation
 from policies.errors import KeyRevoked, NonceReused
-from policies.model import Operator, Order
+from policies.fields import Order
+from policies.model import Operator
 from tests.support.books import (
     FREE_OPERATIONS,
     KEY_ID,

@@ -19,7 +19,8 @@ from gateway.clock import wall_clock
 from gateway.records import Change
 from gateway.steward.check import check
 from gateway.steward.comparison.difference import View
-from policies.model import Operator, Order
+from policies.fields import Order
+from policies.model import Operator
 from tests.support.books import FREE_OPERATIONS, Books, arrive, board_of, free_operation
 from tests.support.oracle import due, shown_on_board
 from tests.support.valkey import ValkeyServer

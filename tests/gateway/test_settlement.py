@@ -22,8 +22,9 @@ from gateway.ledger.sqlite import SqliteLedger
 from gateway.records import Change
 from gateway.settlement import Decision, settle
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
+from policies.fields import Order
 from policies.loader import Board
-from policies.model import Operator, Order
+from policies.model import Operator
 from policies.vocabulary import SCORE_LIMIT, TRANSITIONS, Reason, State
 from tests.support import boards
 from tests.support.books import Books, board_of
@@ -104,7 +105,7 @@ async def test_a_decision_is_an_event_that_says_who_why_and_by_which_rules(
     await ledger.append(new_submission("run"))
     await settle(ledger, Shown(is_down=True), board, [decision("run", State.PROMOTED, detail={"fuel": 5})])
 
-    assert [(2, "run", "pending", "promoted", "replay", "verified", board.digest, 1, '{"fuel":5}')] == rows(
+    assert [(2, "run", "pending", "promoted", "replay", "verified", board.digest, 2, '{"fuel":5}')] == rows(
         path,
         "SELECT seq, submission_id, from_state, to_state, actor, reason, policy, rules_version, detail "
         "FROM events ORDER BY seq DESC LIMIT 1",

@@ -93,9 +93,8 @@ def test_values_are_yaml_1_2(write):
 def test_a_missing_simulator_is_named(write):
     """The build and the path that was looked at."""
     path = write(("game.wasm", "gone.wasm"))
-    with pytest.raises(
-        PolicyError, match=r"replay\.builds\.arcade-1: expected a simulator module: .*gone\.wasm"
-    ):
+    expected = r"builds\.arcade-1\.simulator: expected a simulator module: .*gone\.wasm"
+    with pytest.raises(PolicyError, match=expected):
         load_board(path)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from policies.loader import Simulator
-from policies.model import Budget, Replay
+from policies.replaying import Budget, Replay
 from policies.vocabulary import Claim, Reason, Verdict, VerdictKind
 from replay.recording import encode
 from replay.simulators import Fault, Simulation, SimulationRequest
@@ -22,7 +22,6 @@ SIMULATION = Simulation(
     PLAY.ticks, True, PLAY.score, PLAY.state_hash, tuple(PLAY.stats.values()), tuple(PLAY.checkpoints), 77
 )
 REPLAY = Replay(
-    builds={"tiny-1": "tiny.wasm"},
     maximum_ticks=100,
     checkpoint_ticks=10,
     stats=STATS,

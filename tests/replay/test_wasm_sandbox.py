@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from policies.loader import Simulator
-from policies.model import Budget, Replay
+from policies.replaying import Budget, Replay
 from policies.vocabulary import Claim, Reason, VerdictKind
 from replay.simulators import Fault, Simulation, SimulationRequest, wire
 from replay.simulators.confinement import COMPILE_BYTES
@@ -143,9 +143,7 @@ def test_large_recordings_pass_the_pipe(shared: Sandbox, tmp_path: Path) -> None
 def test_P06_verify_with_a_real_sandbox(shared: Sandbox, tmp_path: Path) -> None:
     """P06: the true claim is verified, a higher one and one of another seed are not."""
     module, played = store(tmp_path, GAME), play(WORDS, SEED, 50)
-    policy = Replay(
-        builds={"tiny-1": "tiny.wasm"}, maximum_ticks=1000, checkpoint_ticks=50, stats=STATS, budget=BUDGET
-    )
+    policy = Replay(maximum_ticks=1000, checkpoint_ticks=50, stats=STATS, budget=BUDGET)
     simulator = Simulator(module.digest, module.path)
     claim = Claim(played.score, played.ticks, played.stats)
     lie = Claim(played.score + 1, played.ticks, played.stats)
@@ -591,7 +589,7 @@ def test_a_killed_parent_leaves_no_child(tmp_path: Path, busy: bool) -> None:
 import sys, threading, time
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from policies.model import Budget
+from policies.replaying import Budget
 from replay.simulators import SimulationRequest
 from replay.simulators.sandbox import Sandbox
 sandbox = Sandbox()

@@ -15,8 +15,9 @@ from gateway.ledger.transaction import Operation
 from gateway.settings import Settings
 from gateway.settlement import receive
 from gateway.steward.archiving import Archiver, ranking_of
+from policies.fields import Order
 from policies.loader import Board
-from policies.model import Order, WindowKind
+from policies.model import WindowKind
 from policies.vocabulary import Claim, State
 from policies.windows import FOREVER_MS, Window, window_at
 from tests.support import boards

@@ -46,8 +46,8 @@ def write_board(
             "spread_floor": 1_000_000.0,
             "prior": {"mean": 0.0, "spread": 1_000_000.0},
         },
+        "builds": {BUILD: {"simulator": str(module.path)}},
         "replay": {
-            "builds": {BUILD: str(module.path)},
             "maximum_ticks": 100_000,
             "checkpoint_ticks": CHECKPOINT_TICKS,
             "stats": list(stats),

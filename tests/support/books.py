@@ -22,8 +22,9 @@ from gateway.ledger.transaction import Operation
 from gateway.operations import Done, OperationsRefused, Refused, ServerOperation, perform_all
 from gateway.records import Change
 from gateway.settlement import Decision, _decide_all
+from policies.fields import Order
 from policies.loader import Board
-from policies.model import Operator, Order
+from policies.model import Operator
 from policies.vocabulary import SCORE_LIMIT, Claim, Reason, State
 from tests.support import boards
 from tests.support.ledger import NOON_MS

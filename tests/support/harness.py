@@ -28,7 +28,7 @@ from gateway.steward.duties import Steward
 from gateway.wiring import open_edge
 from policies.errors import IndexUnavailable
 from replay.simulators.sandbox import Sandbox
-from replay.worker import Verifier
+from replay.worker.verifier import Verifier
 from tests.support.clock import ShiftedClock
 from tests.support.game import BUILD, play_run
 

@@ -17,7 +17,8 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import events, submissions
 from gateway.ledger.schema import standings as standings_table
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from policies.model import Operator, Order, Policy
+from policies.fields import Order
+from policies.model import Operator, Policy
 from policies.vocabulary import TRANSITIONS, State
 from policies.windows import FOREVER_MS, window_at
 from tests.support.ledger import rows

@@ -43,7 +43,7 @@ def a_ranking(board: str = "b", **changes: Any) -> Ranking:
 def arcade_policy(**changes: Any) -> dict[str, Any]:
     """The bundled game's policy; `changes` replace whole sections."""
     policy: dict[str, Any] = YAML(typ="safe").load((ROOT / "policies" / "arcade.yaml").read_text())
-    policy["replay"]["builds"] = {BUILD: str(MODULE)}
+    policy["builds"] = {BUILD: {"simulator": str(MODULE)}}
     return policy | changes
 
 

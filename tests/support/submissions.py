@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from policies.model import Anomaly, Bounds, Policy, Prior, Replay, Velocity
+from policies.judging import Anomaly, Bounds, Prior, Velocity
+from policies.model import Policy
+from policies.replaying import Build, Replay
 from policies.vocabulary import Claim
 from validators.submission import Submission
 
@@ -23,7 +25,8 @@ def a_policy(**changed: Any) -> Policy:
             spread_floor=50.0,
             prior=Prior(mean=1_000.0, spread=500.0),
         ),
-        "replay": Replay(builds={"b1": "game.wasm"}, maximum_ticks=3_600, stats=("kills",)),
+        "builds": {"b1": Build(simulator="game.wasm")},
+        "replay": Replay(maximum_ticks=3_600, stats=("kills",)),
     }
     return Policy(**(fields | changed))
 

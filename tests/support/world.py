@@ -30,7 +30,7 @@ from gateway.wiring import open_index, open_ledger, open_recordings, open_stewar
 from policies.errors import IndexUnavailable
 from policies.model import Policy
 from replay.simulators.sandbox import Sandbox
-from replay.worker import Verifier
+from replay.worker.verifier import Verifier
 from tests.support.boards import BUILD, tiny_claim
 from tests.support.harness import Harness, Request, Run, running_harness
 from tests.support.oracle import History, breaches, differences, history_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.model import Bounds
+from policies.judging import Bounds
 from policies.vocabulary import SCORE_LIMIT, Claim
 from tests.support.submissions import a_policy
 from validators.bounds import is_score_possible, is_within_bounds

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from policies.judging import Modes
 from policies.model import Writes
-from policies.vocabulary import Finding, Reason, Severity, State, Verdict, VerdictKind
+from policies.vocabulary import Expected, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
 from tests.support.submissions import a_policy, a_submission
 from validators.judge import judge, judge_verdict
 from validators.submission import History
 
-FLAG = Finding(Reason.ANOMALY_PLAYER, Severity.FLAG, 9.0, "z at most 3")
-NOTE = Finding(Reason.ANOMALY_PLAYER, Severity.NOTE, 9.0, "z at most 3")
+FLAG = Finding(Reason.ANOMALY_PLAYER, 9.0, Expected(at_most=3), severity=Severity.FLAG)
+NOTE = Finding(Reason.ANOMALY_PLAYER, 9.0, Expected(at_most=3), severity=Severity.NOTE)
+REJECT = Finding(Reason.ANOMALY_PLAYER, 9.0, Expected(at_most=3), severity=Severity.REJECT)
 
 
 def verdict(kind: VerdictKind, reason: Reason) -> Verdict:
@@ -20,28 +22,55 @@ def verdict(kind: VerdictKind, reason: Reason) -> Verdict:
 
 def test_a_clean_run_waits_for_its_replay():
     """Nothing is promoted without a verdict."""
-    assert (State.PENDING, Reason.ACCEPTED) == _outcome(judge(a_submission(), a_policy(), History()))
+    assert (State.PENDING, Reason.ACCEPTED) == _outcome(
+        judge(a_submission(), a_policy(), History(), digest="sha256:0")
+    )
 
 
 def test_V03_a_flagged_run_still_waits_for_its_replay():
     """The flag is kept as evidence and decides after the replay."""
-    judgement = judge(a_submission(score=2_000, ticks=3_000, elapsed_s=60), a_policy(), History())
+    judgement = judge(
+        a_submission(score=2_000, ticks=3_000, elapsed_s=60), a_policy(), History(), digest="sha256:0"
+    )
     assert State.PENDING is judgement.state
-    judgement = judge(a_submission(score=4_000, ticks=3_000, elapsed_s=60), a_policy(), History())
+    judgement = judge(
+        a_submission(score=4_000, ticks=3_000, elapsed_s=60), a_policy(), History(), digest="sha256:0"
+    )
     assert State.PENDING is judgement.state
     assert [Reason.ANOMALY_POPULATION] == [finding.reason for finding in judgement.findings]
 
 
 def test_an_impossible_run_is_rejected_at_once():
     """The first rejecting finding gives the reason."""
-    judgement = judge(a_submission(score=10_000), a_policy(), History())
+    judgement = judge(a_submission(score=10_000), a_policy(), History(), digest="sha256:0")
     assert (State.REJECTED, Reason.VELOCITY_POINTS) == _outcome(judgement)
 
 
 def test_an_open_board_sends_everything_to_a_moderator():
     """Without a replay only a named moderator can promote."""
-    policy = a_policy(writes=Writes.OPEN, replay=None)
-    assert (State.HELD, Reason.REVIEW_REQUIRED) == _outcome(judge(a_submission(), policy, History()))
+    policy = a_policy(writes=Writes.OPEN, replay=None, builds={})
+    assert (State.HELD, Reason.REVIEW_REQUIRED) == _outcome(
+        judge(a_submission(), policy, History(), digest="sha256:0")
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "severities", "state"),
+    [
+        (Mode.OFF, [], State.PENDING),
+        (Mode.SHADOW, [Severity.NOTE], State.PENDING),
+        (Mode.FLAG, [Severity.FLAG], State.PENDING),
+        (Mode.REJECT, [Severity.REJECT], State.REJECTED),
+    ],
+)
+def test_a_board_says_what_becomes_of_what_a_validator_finds(mode, severities, state):
+    """The same run under each mode: nothing is found, it is recorded, it waits, it is rejected."""
+    policy = a_policy(validators=Modes(velocity=mode))
+    judgement = judge(a_submission(score=4_000), policy, History(), digest="sha256:0")
+    found = [each for each in judgement.findings if each.validator == "velocity"]
+    assert severities == [each.severity for each in found]
+    assert all(each.policy == "sha256:0" for each in found)
+    assert state is judgement.state
 
 
 @pytest.mark.parametrize(
@@ -50,6 +79,8 @@ def test_an_open_board_sends_everything_to_a_moderator():
         (VerdictKind.VERIFIED, Reason.VERIFIED, (), (State.PROMOTED, Reason.VERIFIED)),
         (VerdictKind.VERIFIED, Reason.VERIFIED, (NOTE,), (State.PROMOTED, Reason.VERIFIED)),
         (VerdictKind.VERIFIED, Reason.VERIFIED, (FLAG,), (State.HELD, Reason.ANOMALY_PLAYER)),
+        (VerdictKind.VERIFIED, Reason.VERIFIED, (FLAG, REJECT), (State.REJECTED, Reason.ANOMALY_PLAYER)),
+        (VerdictKind.INCONCLUSIVE, Reason.TIMED_OUT, (REJECT,), (State.HELD, Reason.TIMED_OUT)),
         (VerdictKind.MISMATCH, Reason.SCORE_MISMATCH, (), (State.REJECTED, Reason.SCORE_MISMATCH)),
         (VerdictKind.MISMATCH, Reason.DIVERGED, (FLAG,), (State.REJECTED, Reason.DIVERGED)),
         (VerdictKind.INCONCLUSIVE, Reason.OUT_OF_FUEL, (), (State.HELD, Reason.OUT_OF_FUEL)),

@@ -1,9 +1,9 @@
-"""Velocity: points and ticks against time."""
+"""Velocity: points against time."""
 
 from __future__ import annotations
 
-from policies.model import Order
-from policies.vocabulary import Reason, Severity
+from policies.fields import Order
+from policies.vocabulary import Reason
 from tests.support.submissions import a_policy, a_submission
 from validators.submission import History
 from validators.velocity import velocity
@@ -11,7 +11,6 @@ from validators.velocity import velocity
 
 def reasons(policy=None, **submission):
     found = velocity(a_submission(**submission), policy or a_policy(), History())
-    assert all(finding.severity is Severity.REJECT for finding in found)
     return [finding.reason for finding in found]
 
 
@@ -35,9 +34,3 @@ def test_a_run_shorter_than_a_second_is_measured_as_one_second():
 def test_V11_an_ascending_board_has_no_pace_of_points():
     """A lap time in milliseconds is not points."""
     assert [] == reasons(a_policy(order=Order.ASCENDING), score=10_000)
-
-
-def test_P14_ticks_cannot_outrun_the_wall_clock():
-    """20 s of play fit in 18 s and 2 s of slack, and not in a millisecond less."""
-    assert [] == reasons(elapsed_s=18.0)
-    assert [Reason.VELOCITY_TIME] == reasons(elapsed_s=17.999)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import JsonValue
+
 from gateway.edge.wire.fields import Answer, PlayerId, Secret
 
 
@@ -43,7 +45,10 @@ class ScoreAccepted(Answer):
 
 
 class SubmissionStatus(Answer):
-    """Where a submission stands. `reason` is a coarse class: `review`, `implausible`, `replay` or `moderation`."""
+    """Where a submission stands. `reason` is a coarse class: `review`, `implausible`, `replay` or `moderation`.
+
+    `divergent_tick` is told for builds whose policy says so alone: the first checkpoint at which a replay differed.
+    """
 
     submission: str
     board: str
@@ -53,6 +58,7 @@ class SubmissionStatus(Answer):
     reason: str | None
     rank: int | None
     received_at: str
+    divergent_tick: int | None = None
 
 
 class FriendShown(Answer):
@@ -134,15 +140,29 @@ class BatchDone(Answer):
     results: list[ScoreAccepted | Removed]
 
 
-class FindingShown(Answer):
-    """One suspicious fact, as evidence."""
+class ExpectedShown(Answer):
+    """The range of values that would not have been found; null where it has no end."""
 
+    at_least: float | None
+    at_most: float | None
+    unit: str
+
+
+class FindingShown(Answer):
+    """One suspicious fact, as evidence: who found it, what was expected, and what the board makes of it.
+
+    `sample_size` is how many scores it was compared with, `policy` the digest of the policy it was found under.
+    """
+
+    validator: str
     reason: str
     meaning: str
     severity: str
     value: float
-    expected: str
+    expected: ExpectedShown
     sample_size: int
+    detail: dict[str, float]
+    policy: str
 
 
 class HeldSubmission(Answer):
@@ -180,7 +200,8 @@ class EventShown(Answer):
     reason: str
     policy: str
     rules_version: int
-    detail: dict[str, int | str | None]
+    detail: dict[str, JsonValue]
+    findings: list[FindingShown]
     at: str
 
 

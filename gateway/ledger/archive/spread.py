@@ -13,7 +13,7 @@ from gateway.ledger.archive.windows import ArchivedWindow, load
 from gateway.ledger.schema import archived_entries
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.records import Spread, position_at
-from policies.model import Order
+from policies.fields import Order
 
 _e = archived_entries.c
 _SCORE: Final = Query(

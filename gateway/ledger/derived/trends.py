@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.schema import is_in, submissions, trend_slots
 from gateway.ledger.transaction import Operation, Query, Transaction
-from policies.model import Order
+from policies.fields import Order
 from policies.vocabulary import State
 
 _t, _s = trend_slots.c, submissions.c

@@ -17,7 +17,8 @@ from gateway.boards.connection import connect
 from gateway.boards.index import BoardIndex, Pend
 from gateway.records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable
-from policies.model import COMPOSITE_BEGIN_MS, Order, RankKind, TieBreak, WindowKind
+from policies.fields import Order
+from policies.model import COMPOSITE_BEGIN_MS, RankKind, TieBreak, WindowKind
 from policies.ranking import Ranking
 from policies.vocabulary import State
 from tests.support.policies import EXACT_LIMIT, a_ranking

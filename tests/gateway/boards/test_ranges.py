@@ -20,7 +20,8 @@ from gateway.boards.segments import SegmentBoards
 from gateway.boards.subsets import ListedPlayers
 from gateway.boards.tail import Spreads
 from gateway.records import Membership, Standing
-from policies.model import Order, RankKind, TieBreak
+from policies.fields import Order
+from policies.model import RankKind, TieBreak
 from policies.ranking import Place, Ranking
 from tests.gateway.boards.test_order_and_projection import REAL, Row, a_change, by_sql, every_rank, run_on
 from tests.support.policies import EXACT_LIMIT, a_ranking

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from gateway.boards import keys
 from gateway.boards.sketches import RANK_ERROR, KeptSketch, ScoreSketch, Sketches, lacking
 from policies.errors import IndexUnavailable
-from policies.model import Order
+from policies.fields import Order
 from tests.support.policies import EXACT_LIMIT
 
 ORDERS = list(Order)

@@ -23,7 +23,7 @@ from gateway.ledger.spread import spread_of
 from gateway.ledger.sqlite import schema_statements
 from gateway.records import Spread, Standing, position_at
 from policies.errors import IndexNotWhole
-from policies.model import Order
+from policies.fields import Order
 from policies.ranking import Ranking
 from tests.gateway.boards.test_order_and_projection import a_change
 from tests.support.policies import EXACT_LIMIT, a_ranking

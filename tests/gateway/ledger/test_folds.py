@@ -15,8 +15,9 @@ from gateway.ledger import folds
 from gateway.ledger.folds import standing_in
 from gateway.ledger.group import drive
 from gateway.settlement import receive
+from policies.fields import Order
 from policies.loader import Board
-from policies.model import Operator, Order, TieBreak, WindowKind
+from policies.model import Operator, TieBreak, WindowKind
 from policies.vocabulary import SCORE_LIMIT, Claim, State
 from policies.windows import window_at
 from tests.support import boards

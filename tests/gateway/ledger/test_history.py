@@ -17,8 +17,9 @@ from gateway.ledger.transaction import Operation
 from gateway.records import Change
 from gateway.settlement import _decide_all
 from policies.errors import HistoryTooLong
+from policies.fields import Order
 from policies.loader import Board
-from policies.model import Operator, Order
+from policies.model import Operator
 from policies.vocabulary import SCORE_LIMIT, State
 from policies.windows import FOREVER_MS, window_named
 from tests.gateway.test_settlement import Books, board_of, decision, histories, play_out

@@ -21,7 +21,8 @@ from gateway.ledger.sqlite import schema_statements
 from gateway.ledger.transaction import Transaction
 from gateway.records import Standing
 from gateway.steward.anchoring import Anchoring
-from policies.model import COMPOSITE_BEGIN_MS, Order, RankKind, TieBreak
+from policies.fields import Order
+from policies.model import COMPOSITE_BEGIN_MS, RankKind, TieBreak
 from policies.ranking import Place, Ranking
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing

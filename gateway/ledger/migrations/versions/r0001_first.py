@@ -411,6 +411,21 @@ Table(
 )
 
 
+Table(
+    "build_changes",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("build", Text, primary_key=True),
+    Column("revision", Int64, primary_key=True, autoincrement=False),
+    _required("status", Text),
+    _required("actor", Text),
+    _required("reason", Text),
+    _required("at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+
 def _add_events(*, is_partitioned: bool) -> None:
     Table(
         "events",
@@ -469,6 +484,8 @@ _REFUSED: Final[tuple[tuple[str, str, str, tuple[str, ...]], ...]] = (
     ("achievements_no_delete", "DELETE", "achievements", ()),
     ("seals_no_update", "UPDATE", "seals", ()),
     ("seals_no_delete", "DELETE", "seals", ()),
+    ("build_changes_no_update", "UPDATE", "build_changes", ()),
+    ("build_changes_no_delete", "DELETE", "build_changes", ()),
 )
 
 _UPDATES: Final = {

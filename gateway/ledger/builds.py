@@ -1,0 +1,113 @@
+"""The kill switch of game builds: every change of a build's status, and which one holds now.
+
+A change is a row that is never changed. The newest one of a board's build holds, whatever the policy says of it; a build
+without a row has the status that its policy gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from sqlalchemy import bindparam, insert, select
+
+from gateway.ledger.schema import build_changes
+from gateway.ledger.transaction import Operation, Query, Transaction
+from policies.replaying import BuildStatus
+
+BuildStatuses = Mapping[tuple[str, str], BuildStatus]
+"""By board and build; only builds whose status was ever changed are in it."""
+
+_b = build_changes.c
+_COLUMNS = (_b.board, _b.build, _b.status, _b.actor, _b.reason, _b.at_ms)
+
+_STRICTNESS: Final = tuple(BuildStatus)
+"""The later, the stricter."""
+
+_later = build_changes.alias("later")
+_STATUSES = Query(
+    select(_b.board, _b.build, _b.status).where(
+        ~select(_later.c.revision)
+        .where(_later.c.board == _b.board, _later.c.build == _b.build, _later.c.revision > _b.revision)
+        .exists()
+    )
+)
+_NEWEST = Query(
+    select(_b.revision, _b.status)
+    .where(_b.board == bindparam("of_board"), _b.build == bindparam("of_build"))
+    .order_by(_b.revision.desc())
+    .limit(1)
+)
+_OF_BOARD = Query(select(*_COLUMNS).where(_b.board == bindparam("of_board")).order_by(_b.build, _b.revision))
+_ADD = Query(insert(build_changes))
+
+
+class BuildChange(NamedTuple):
+    """A build that was given a status: by whom, why, and when (Unix ms)."""
+
+    board: str
+    build: str
+    status: BuildStatus
+    actor: str
+    reason: str
+    at_ms: int
+
+
+def build_statuses() -> Operation[BuildStatuses]:
+    """The status that holds for each build whose status was ever changed."""
+
+    async def work(tx: Transaction) -> BuildStatuses:
+        return {(board, build): BuildStatus(status) for board, build, status in await tx.rows(_STATUSES)}
+
+    return work
+
+
+def build_changes_of(board: str) -> Operation[list[BuildChange]]:
+    """Every change of a board's builds, by build, the oldest first."""
+
+    async def work(tx: Transaction) -> list[BuildChange]:
+        rows = await tx.rows(_OF_BOARD, of_board=board)
+        return [
+            BuildChange(of, build, BuildStatus(status), *who_why_when)
+            for of, build, status, *who_why_when in rows
+        ]
+
+    return work
+
+
+def set_build_status(change: BuildChange) -> Operation[bool]:
+    """True if the build got the status; False if its newest change says so already."""
+
+    async def work(tx: Transaction) -> bool:
+        revision, held = await _newest(tx, change)
+        if held is change.status:
+            return False
+        await _add(tx, change, revision + 1)
+        return True
+
+    return work
+
+
+def restrict_build(change: BuildChange, *, declared: BuildStatus) -> Operation[bool]:
+    """As `set_build_status`, but never loosens: False if the build is under a status as strict already.
+
+    For what acts by itself. `declared` is the status in the policy, which holds where there was no change.
+    """
+
+    async def work(tx: Transaction) -> bool:
+        revision, held = await _newest(tx, change)
+        if _STRICTNESS.index(held or declared) >= _STRICTNESS.index(change.status):
+            return False
+        await _add(tx, change, revision + 1)
+        return True
+
+    return work
+
+
+async def _newest(tx: Transaction, change: BuildChange) -> tuple[int, BuildStatus | None]:
+    rows = await tx.rows(_NEWEST, of_board=change.board, of_build=change.build)
+    return (rows[0][0], BuildStatus(rows[0][1])) if rows else (0, None)
+
+
+async def _add(tx: Transaction, change: BuildChange, revision: int) -> None:
+    await tx.run(_ADD, **change._asdict(), revision=revision)

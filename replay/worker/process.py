@@ -1,0 +1,162 @@
+"""The worker's process: RQ hands it ids of submissions, and nothing else that stands in Redis is heeded."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from types import FrameType
+from typing import Final
+
+from redis import Redis
+from redis.exceptions import RedisError
+from rq import Queue, SimpleWorker
+from rq.exceptions import DeserializationError, NoSuchJobError, StopRequested
+from rq.job import Job
+from rq.serializers import JSONSerializer
+from rq.worker import WorkerStatus
+
+from gateway.failpoints import Point, reach
+from gateway.settings import Settings
+from gateway.steward.dispatch import JOB_KEPT_S, JOB_TIMEOUT_S, QUEUE_NAME, VERIFY_JOB
+from gateway.telemetry import Event, logger
+from gateway.wiring import load_policies, open_index, open_ledger, open_recordings
+from policies.errors import ScoregateError
+from replay.simulators.sandbox import Sandbox
+from replay.worker.verifier import Verifier
+
+MAINTENANCE_S: Final = 60
+
+WORKER_TTL_S: Final = 30
+"""RQ's measure of a worker that is gone; it waits for jobs half of this at a time, and notices a dead connection then."""
+
+RETRY_S: Final = 0.5
+
+JOB_BYTES: Final = 65_536
+"""Most bytes of a job's data in Redis: several times what the largest batch of ids takes."""
+
+_log = logger()
+
+
+class VerifyJob(Job):
+    """A job that can do nothing but verify, whatever somebody wrote into Redis: any other is no job at all."""
+
+    def restore(self, raw_data: Mapping[bytes, bytes]) -> None:
+        """Takes which submissions to verify, and nothing else that stands there: no callbacks, time-outs, retries.
+
+        Raises NoSuchJobError for a job that is not ours.
+        """
+        data = raw_data.get(b"data", b"")
+        if len(data) > JOB_BYTES:
+            raise self._refused()
+        super().restore({b"data": data, b"origin": QUEUE_NAME.encode()})
+        self.timeout, self.result_ttl, self.failure_ttl = JOB_TIMEOUT_S, 0, JOB_KEPT_S
+        if not self._is_ours():
+            raise self._refused()
+
+    def perform(self) -> int:
+        """How many submissions were judged. What could not be done now comes again from the ledger."""
+        reach(Point.AT_DEQUEUE)
+        try:
+            return verify_submissions(self.args[0])
+        except ScoregateError as error:
+            _log.warning(Event.DUTY_FAILED, duty="verify", error=str(error))
+            return 0
+
+    def _is_ours(self) -> bool:
+        try:
+            [ids] = self.args
+        except (DeserializationError, TypeError, ValueError):
+            return False
+        are_ids = isinstance(ids, list) and all(isinstance(each, str) for each in ids)
+        return are_ids and self.func_name == VERIFY_JOB and not self.kwargs
+
+    def _refused(self) -> NoSuchJobError:
+        _log.error(Event.JOB_REFUSED, job=self.id)
+        return NoSuchJobError(self.id)
+
+
+class VerifyWorker(SimpleWorker):
+    """RQ's worker, which ends for nobody but whoever may signal this process, and then without delay."""
+
+    max_connection_wait_time = 2.0
+    is_told_to_stop = False
+
+    def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - RQ's signature
+        """Ends the work after the job at hand; at once if there is none."""
+        self.is_told_to_stop = self._stop_requested = True
+        if self.get_state() != WorkerStatus.BUSY:
+            raise StopRequested
+
+    def subscribe(self) -> None:
+        """Nothing: commands out of Redis are anybody's."""
+
+
+class _Process:
+    """The parts of this worker process; RQ calls functions, so the function has to find them."""
+
+    runner: asyncio.Runner | None = None
+    verifier: Verifier | None = None
+
+
+def verify_submissions(submission_ids: list[str]) -> int:
+    """How many submissions were judged. The one job there is; runs inside `run_worker`.
+
+    Raises LedgerUnavailable, after which the steward queues them again.
+    """
+    if _Process.runner is None or _Process.verifier is None:
+        raise ScoregateError("a verification runs in a worker process alone")
+    return _Process.runner.run(_Process.verifier.verify_all(submission_ids))
+
+
+def run_worker(settings: Settings, *, burst: bool = False) -> None:
+    """Works until told to stop by SIGTERM or SIGINT, finishing the job at hand."""
+    boards = load_policies(settings)
+    with asyncio.Runner() as runner, Sandbox() as sandbox:
+        stack = AsyncExitStack()
+        ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
+        index = runner.run(stack.enter_async_context(open_index(settings, boards)))
+        recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
+        _Process.runner = runner
+        _Process.verifier = Verifier(settings, boards, ledger, index, sandbox, recordings=recordings)
+        _log.info(Event.STARTED, part="worker")
+        try:
+            _work(settings, burst=burst)
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)  # we are ending; being told again must not break it off
+            runner.run(stack.aclose())
+        _log.info(Event.STOPPED, part="worker")
+
+
+def _work(settings: Settings, *, burst: bool) -> None:
+    """Has RQ work, again and again: it gives up when Redis goes away or a job in it makes no sense."""
+    client = Redis.from_url(settings.jobs_url)
+    with suppress(StopRequested):
+        while not _work_for_a_while(client, burst=burst):
+            time.sleep(RETRY_S)
+
+
+def _work_for_a_while(client: Redis, *, burst: bool) -> bool:
+    """True if that was all; False if RQ gave up."""
+    queue = Queue(QUEUE_NAME, connection=client, serializer=JSONSerializer, job_class=VerifyJob)
+    try:
+        worker = VerifyWorker(
+            [queue],
+            connection=client,
+            serializer=JSONSerializer,
+            job_class=VerifyJob,
+            worker_ttl=WORKER_TTL_S,
+            maintenance_interval=MAINTENANCE_S,
+            log_job_description=False,
+        )
+        worker.work(burst=burst, logging_level="WARNING")
+        if burst or worker.is_told_to_stop:
+            return True
+        # What RQ could not read would end the next worker too. The ledger gives its submissions out again.
+        client.delete(queue.intermediate_queue_key, queue.started_job_registry.key)
+    except (RedisError, OSError) as error:
+        _log.warning(Event.INDEX_DOWN, part="worker", error=str(error))
+    return False
