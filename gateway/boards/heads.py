@@ -77,7 +77,7 @@ class Heads:
             (each.player, keys.slot_below(each), each.order, each.member, keys.slot_value(each))
             for each in standings
         ]
-        asked = [version, *self._facts(window), *chain(*parts)]
+        asked = [version, *self._facts(window), self._index.most_entries, *chain(*parts)]
         return max(0, int(await self._refill([*self._keys_of(window), self._version], asked)))
 
     async def trim(self, window: str, count: int) -> int:

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.boards import keys
@@ -190,6 +190,11 @@ async def play(valkey: ValkeyServer, tie_break: str, history: Sequence[Any]) -> 
 
 
 @REAL
+@example(
+    begin=[0] * 6,
+    history=[("settle", "p0", None), ("show", 0), ("settle", "p0", 0), ("look",), ("show", 0), ("fill",)],
+    tie_break="composite",
+)
 @given(
     begin=st.lists(st.integers(0, 9), min_size=6, max_size=12),
     history=steps,
