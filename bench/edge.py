@@ -26,11 +26,13 @@ from pathlib import Path
 
 import uvloop
 from aiohttp import web
+from redis import Redis
 from ruamel.yaml import YAML
 from scoregate_client import encode_recording
 
 from bench.load import Round, loaded, server
 from examples.arcade.players import Arcade, Played, play
+from gateway.boards import keys
 from gateway.edge.credentials.signatures import Draft, sign_hmac_sha256
 from gateway.edge.credentials.tickets import Ticket, Tickets, new_run_id
 from gateway.settings import Settings, bundled_policies
@@ -116,6 +118,8 @@ class Bench:
         }
         requests = self._requests(settings)
         with server([sys.executable, "-m", "scoregate", "serve"], environment, port) as pid:
+            # As a steward's first round does: without it each history is read from the ledger.
+            Redis.from_url(settings.redis_url).set(keys.sentinel("arcade"), "1")
             return self._load(pid, port, requests)
 
     def _settings(self, port: int, name: str) -> Settings:

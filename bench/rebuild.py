@@ -147,11 +147,15 @@ def _filled(first: int, end: int) -> Operation[None]:
         f"'{BOARD}', 'alltime', {player}, {score}, {EPOCH_MS} + n, n, 's' || CAST(n AS TEXT), {FOREVER_MS}, n, "
         f"-({score}), {member}, 'rule'"
     )
-    baseline = f"'{BOARD}', {player}, 1, CAST({score} AS TEXT), CAST(({score}) * ({score}) AS TEXT), n"
+    recent = f"'[[' || CAST({EPOCH_MS} + n AS TEXT) || ',' || CAST(n AS TEXT) || ',' || CAST({score} AS TEXT) || ']]'"
+    baseline = (
+        f"'{BOARD}', {player}, 1, CAST({score} AS TEXT), CAST(({score}) * ({score}) AS TEXT), "
+        f"{recent}, {score}, {score}, n"
+    )
     columns = {
         "players (player, name, created_at_ms)": f"{player}, 'Player ' || CAST(n AS TEXT), {EPOCH_MS}",
         'standings (board, "window", player, score, achieved_at_ms, achieved_seq, submission_id, expires_at_ms, seq, order_value, member, rule)': standing,
-        "baselines (board, player, count, total, total_of_squares, seq)": baseline,
+        "baselines (board, player, count, total, total_of_squares, recent, lowest, highest, seq)": baseline,
     }
     statements = [
         Query(text(f"INSERT INTO {table} {numbers} SELECT {values} FROM numbers"))  # noqa: S608 - numbers of ours

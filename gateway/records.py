@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from policies.vocabulary import State
+from validators.baseline import Baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,10 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class StoredBaseline:
-    """A baseline with the sequence number that orders its versions; player `""` is the board's population."""
+    """A baseline with the sequence number that orders its versions (`validators.baseline.Baseline`).
+
+    Player `""` is the board's population, `@` and a build that of the build.
+    """
 
     board: str
     player: str
@@ -41,6 +45,14 @@ class StoredBaseline:
     mean: float
     squares: float
     seq: int
+    scores: tuple[int, ...] = ()
+    lowest: int | None = None
+    highest: int | None = None
+
+    @property
+    def known(self) -> Baseline:
+        """What a check is told of it."""
+        return Baseline(self.count, self.mean, self.squares, self.scores, self.lowest, self.highest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from enum import StrEnum
+from statistics import NormalDist
+from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
 from policies.fields import Part, Score
-from policies.vocabulary import Mode
+from policies.vocabulary import SCORE_LIMIT, Mode
 
 Moded = Annotated[Mode, Field(strict=False)]
 
 
 class Bounds(Part):
-    """What a score can be at all. Outside of it the client is told `bounds-violation`, never the limit."""
+    """What a score can be at all. Where that refuses, the client is told `bounds-violation`, never the limit."""
 
     minimum: Score = 0
     maximum: Score
@@ -26,6 +28,21 @@ class Bounds(Part):
         return self
 
 
+class StatRange(Part):
+    """What a statistic of a run can be, and whether each claim has it."""
+
+    minimum: Score = 0
+    maximum: Score = SCORE_LIMIT
+    step: Annotated[int, Field(ge=1)] = 1
+    required: bool = True
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.minimum > self.maximum:
+            raise ValueError("minimum must not be above maximum")
+        return self
+
+
 class Velocity(Part):
     """How fast points can come, and how far a client's clock may seem to run ahead of ours."""
 
@@ -33,11 +50,55 @@ class Velocity(Part):
     slack_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 2.0
 
 
+class SlowMotion(Part):
+    """How many times as long as it was played a run may have been open, once it is long enough to tell."""
+
+    ratio: Annotated[float, Field(gt=1, le=1000, allow_inf_nan=False)] = 3.0
+    least_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = 30.0
+
+
+class Delay(Part):
+    """How long after it can have ended, at the earliest, a run may be submitted."""
+
+    most_s: Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)] = 600.0
+
+
+class Abandonment(Part):
+    """How many of the runs that a player opened within a day have to be submitted, once they are enough to tell."""
+
+    least_runs: Annotated[int, Field(ge=2, le=1_000_000)] = 30
+    least_share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.1
+
+
 class Prior(Part):
     """What the studio believes of its players before there are any: mean and standard deviation of a score."""
 
-    mean: Annotated[float, Field(allow_inf_nan=False)]
-    spread: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    mean: Annotated[float, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT, allow_inf_nan=False)]
+    spread: Annotated[float, Field(gt=0, le=SCORE_LIMIT, allow_inf_nan=False)]
+
+
+class Transform(StrEnum):
+    """On which scale scores are compared: as they are, by their logarithms, or by how many are better."""
+
+    NONE = "none"
+    LOG = "log"
+    RANK = "rank"
+
+
+PLAYER_RECENT: Final = 32
+"""How many of a player's promoted scores are kept one by one, the newest."""
+
+POPULATION_RECENT: Final = 128
+"""How many promoted scores of a population are kept one by one, the newest."""
+
+
+def normal_score(rank: float, count: int) -> float:
+    """Where a value of this rank (1 for the worst) among so many would stand if they were normal, in deviations.
+
+    The approximation of expected normal order statistics by G. Blom, "Statistical Estimates and Transformed
+    Beta-Variables", 1958.
+    """
+    return NormalDist().inv_cdf((rank - 0.375) / (count + 0.25))
 
 
 class Anomaly(Part):
@@ -47,17 +108,87 @@ class Anomaly(Part):
     against the population; with fewer than `minimum_population` the population is the prior.
     """
 
+    transform: Annotated[Transform, Field(strict=False)] = Transform.NONE
     threshold: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = 4.0
     minimum_history: Annotated[int, Field(ge=2, le=10_000)] = 8
     minimum_population: Annotated[int, Field(ge=2, le=1_000_000)] = 50
-    spread_floor: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    spread_floor: Annotated[float, Field(ge=1e-9, le=SCORE_LIMIT, allow_inf_nan=False)]
     prior: Prior
+
+    @model_validator(mode="after")
+    def _thresholds_that_can_be_reached(self) -> Self:
+        if self.transform is Transform.RANK:
+            self._refuse_unreachable("minimum_history", min(self.minimum_history, PLAYER_RECENT))
+            self._refuse_unreachable("minimum_population", min(self.minimum_population, POPULATION_RECENT))
+        return self
+
+    def _refuse_unreachable(self, name: str, sample: int) -> None:
+        most = normal_score(sample + 1, sample + 1)
+        if self.threshold >= most:
+            raise ValueError(
+                f"`transform: rank` reaches {most:.2f} at most among the {sample} scores that `{name}` asks for (of "
+                f"{PLAYER_RECENT} kept of a player, {POPULATION_RECENT} of all): `threshold` has to be below"
+            )
+
+
+class Drift(Part):
+    """When a player's bests have climbed too far from where they began to be the same player's: a CUSUM.
+
+    Both in standard deviations of the player's early scores: what each new best is allowed above their centre (`slack`),
+    and what may add up beyond it (`decision`).
+    """
+
+    slack: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = 3.0
+    decision: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 6.0
+
+
+class Progress(Part):
+    """How far a player's best may be beaten at once: in largest steps of the player's own, and in points for anybody."""
+
+    times: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = 3.0
+    points: Annotated[int, Field(ge=1, le=SCORE_LIMIT)] | None = None
+
+
+class Forensics(Part):
+    """What hands can do, and from where on two recordings are one: the limits of `replay.forensics`.
+
+    `buttons` is the mask of the bits of an input word that are buttons. A button that was pressed less than
+    `minimum_presses` times says nothing of timing, a recording of less than `minimum_shingles` nothing of likeness.
+    """
+
+    buttons: Annotated[int, Field(ge=1, le=2**32 - 1)] = 2**32 - 1
+    minimum_presses: Annotated[int, Field(ge=10, le=100_000)] = 40
+    interval_variation: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.02
+    press_variation: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.05
+    interval_entropy_bits: Annotated[float, Field(ge=0, le=16, allow_inf_nan=False)] = 1.0
+    periodicity: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.93
+    slowest_device_hz: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = 20.0
+    shortest_press_ms: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)] = 20.0
+    frame_perfect_share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.8
+    presses_per_second: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 16.0
+    slow_motion_ratio: Annotated[float, Field(gt=1, le=1000, allow_inf_nan=False)] = 1.5
+    slow_motion_presses_per_second: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 12.0
+    minimum_shingles: Annotated[int, Field(ge=8, le=4096)] = 32
+    correlation: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.65
+    resemblance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.5
 
 
 class Modes(Part):
     """What becomes of what each validator finds: nothing, a record, a moderator's look, or a rejection."""
 
+    bounds: Moded = Mode.REJECT
+    stats: Moded = Mode.REJECT
+    rules: Moded = Mode.REJECT
     velocity: Moded = Mode.REJECT
     clock: Moded = Mode.REJECT
+    slow_motion: Moded = Mode.SHADOW
+    delay: Moded = Mode.OFF
+    abandonment: Moded = Mode.SHADOW
     anomaly: Moded = Mode.FLAG
+    drift: Moded = Mode.FLAG
+    progress: Moded = Mode.SHADOW
     recording_reuse: Moded = Mode.FLAG
+    timing: Moded = Mode.SHADOW
+    input_rate: Moded = Mode.SHADOW
+    slow_motion_inputs: Moded = Mode.SHADOW
+    similarity: Moded = Mode.SHADOW

@@ -19,8 +19,24 @@ from cronsim import CronSim, CronSimError
 from pydantic import Field, field_validator, model_validator
 
 from policies.fields import BuildName, Name, Order, Part, Score, SegmentName, StatName
-from policies.judging import Anomaly, Bounds, Modes, Velocity
-from policies.replaying import Build, Replay
+from policies.judging import (
+    Abandonment,
+    Anomaly,
+    Bounds,
+    Delay,
+    Drift,
+    Forensics,
+    Modes,
+    Progress,
+    SlowMotion,
+    StatRange,
+    Transform,
+    Velocity,
+)
+from policies.plugins import Plugin
+from policies.replaying import Build, Replay, Verification
+from policies.rules import RULES, Asked, Rule, asked, refuse_unaskable
+from policies.vocabulary import SCORE_LIMIT, Mode
 
 SUM_LIMIT = 2**40
 """Largest score on a summing board: eight million of them still fit the 63 bits that SQL sums in."""
@@ -167,13 +183,23 @@ class Policy(Part):
     exact_ranks: Annotated[int, Field(ge=10, le=10_000_000)] | None = None
     ranges: Annotated[tuple[Score, ...], Field(max_length=64, strict=False)] = ()
     score: Bounds
+    stats: Annotated[dict[StatName, StatRange], Field(default_factory=dict, max_length=16)]
     velocity: Velocity
+    slow_motion: SlowMotion = SlowMotion()
+    delay: Delay = Delay()
+    abandonment: Abandonment = Abandonment()
     limits: Limits = Limits()
     run_lifetime_s: Annotated[int, Field(ge=30, le=604_800)] = 3600
     anomaly: Anomaly
+    drift: Drift = Drift()
+    progress: Progress = Progress()
     validators: Modes = Modes()
+    forensics: Forensics = Forensics()
     builds: Annotated[dict[BuildName, Build], Field(default_factory=dict, max_length=64)]
     replay: Replay | None = None
+    rules: Annotated[tuple[Rule, ...], Field(max_length=RULES, strict=False)] = ()
+    plugins: Annotated[dict[Name, Plugin], Field(default_factory=dict, max_length=16)]
+    verification: Verification = Verification()
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -223,12 +249,53 @@ class Policy(Part):
         return self
 
     @model_validator(mode="after")
+    def _share_that_can_be_spared(self) -> Self:
+        if self.verification.share < 1 and (
+            self.writes is not Writes.VERIFIED or self.operator is not Operator.BEST
+        ):
+            raise ValueError(
+                "a `verification.share` below 1 is for boards with `writes: verified` and `operator: best`"
+            )
+        if self.verification.reveal_s and self.writes is not Writes.VERIFIED:
+            raise ValueError("`verification.reveal_s` is for boards with `writes: verified`")
+        return self
+
+    @model_validator(mode="after")
     def _builds_that_can_be_replayed(self) -> Self:
         if self.replay and not self.builds:
             raise ValueError("a board with a `replay` section needs `builds`, each with its `simulator`")
         for name, build in self.builds.items():
             if (build.simulator is None) != (self.replay is None):
                 raise ValueError(f"build {name}: a `simulator` and a `replay` section need each other")
+            if self.replay:
+                self.replay.refuse_unreachable(name, build)
+        return self
+
+    @model_validator(mode="after")
+    def _scores_with_logarithms(self) -> Self:
+        if self.anomaly.transform is Transform.LOG and (
+            self.score.minimum < 0 or self.anomaly.prior.mean < 0
+        ):
+            raise ValueError(
+                "`anomaly.transform: log` needs `score.minimum` and `anomaly.prior.mean` at 0 or above"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _claims_that_can_be_judged(self) -> Self:
+        if self.operator is Operator.SUM and self.validators.bounds is not Mode.REJECT:
+            raise ValueError(
+                "a board with `operator: sum` needs `validators.bounds: reject`, or sums overflow"
+            )
+        if self.replay:
+            for name, rule in self.stats.items():
+                if name not in self.replay.stats or not rule.required:
+                    raise ValueError(f"stats.{name}: a replay gives exactly the statistics of `replay.stats`")
+        names = [rule.name for rule in self.rules]
+        if len(set(names)) != len(names):
+            raise ValueError("each rule has a name of its own")
+        scores = (self.score.minimum, self.score.maximum)
+        refuse_unaskable(self.rules, self.claim_stats, scores, next(iter(self.builds), "build"))
         return self
 
     @field_validator("time_zone")
@@ -305,6 +372,19 @@ class Policy(Part):
                 "`staleness_s` is about increments, which only a board with `operator: sum` takes"
             )
         return self
+
+    @cached_property
+    def claim_stats(self) -> Mapping[str, tuple[int, int]]:
+        """Lowest and highest value of each statistic that a claim may have, as far as the policy names them."""
+        ranges = {name: (rule.minimum, rule.maximum) for name, rule in self.stats.items()}
+        replayed = self.replay.stats if self.replay else ()
+        others = (*replayed, *(field.stat for field in self.tie_fields))
+        return MappingProxyType(dict.fromkeys(others, (-SCORE_LIMIT, SCORE_LIMIT)) | ranges)
+
+    @cached_property
+    def rules_asked(self) -> Asked:
+        """The rules that a claim is asked, compiled."""
+        return asked(self.rules, self.validators.rules)
 
     @property
     def most_entries(self) -> int | None:

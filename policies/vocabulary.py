@@ -31,7 +31,7 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     State.RECEIVED: frozenset({State.PENDING, State.HELD, State.REJECTED}),
     State.PENDING: frozenset({State.PROMOTED, State.HELD, State.REJECTED, State.SUPERSEDED}),
     State.HELD: frozenset({State.PROMOTED, State.REJECTED}),
-    State.PROMOTED: frozenset({State.REVOKED}),
+    State.PROMOTED: frozenset({State.PROMOTED, State.REVOKED}),
     State.REVOKED: frozenset({State.PROMOTED}),
     State.REJECTED: frozenset(),
     State.SUPERSEDED: frozenset(),
@@ -55,6 +55,16 @@ class Reason(StrEnum):
 
     ACCEPTED = "accepted", "Nothing suspicious was found before the replay.", "none"
     VERIFIED = "verified", "Re-simulating the recording gave exactly the claimed result.", "none"
+    SAMPLED = (
+        "sampled",
+        "It counts without a replay: it changes little, and of such runs the board verifies a share.",
+        "none",
+    )
+    NOT_VERIFIED = (
+        "not-verified",
+        "It changes no standing, and of such runs the board verifies a share.",
+        "none",
+    )
     TRUSTED = "trusted", "A registered game server wrote it.", "none"
     APPROVED = "approved", "A moderator approved it.", "none"
     REJECTED_BY_MODERATOR = "rejected-by-moderator", "A moderator rejected it.", "moderation"
@@ -63,22 +73,64 @@ class Reason(StrEnum):
     REMOVED_BY_SERVER = "removed-by-server", "A registered game server took it back.", "moderation"
     CORRECTED = "corrected", "A registered game server put another score in its place.", "none"
     KEY_COMPROMISED = "key-compromised", "The key of the game server that wrote it was in wrong hands."
+    REVERIFIED_OTHERWISE = (
+        "reverified-otherwise",
+        "Played again by a changed simulator, the recording no longer gives the claimed result.",
+        "replay",
+    )
+    REVERIFICATION_UNDONE = "reverification-undone", "The batch that had revoked it was undone.", "none"
     REVIEW_REQUIRED = "review-required", "The board takes runs without a replay only through a moderator."
 
+    BUILD_BLOCKED = "build-blocked", "The build of the game is blocked on this board."
+    BUILD_PROVISIONAL = (
+        "build-provisional",
+        "The build of the game is provisional: a moderator decides on its verified runs.",
+    )
+
+    SCORE_BOUNDS = "score-bounds", "A score that the board says there cannot be.", "implausible"
+    STATS_BOUNDS = "stats-bounds", "A statistic that the board says there cannot be.", "implausible"
+    STATS_NAMES = "stats-names", "A statistic is missing, or none that the board knows.", "implausible"
+    RULE_BROKEN = "rule-broken", "A rule of the board is not true of the claim.", "implausible"
+    RULE_FAILED = "rule-failed", "A rule of the board has no answer for the claim."
     VELOCITY_POINTS = "velocity-points", "More points per second than the game can give.", "implausible"
     VELOCITY_TIME = (
         "velocity-time",
         "More ticks were played than time has passed since the ticket.",
         "implausible",
     )
+    SLOW_MOTION = "slow-motion", "The run was open for much longer than it was played."
+    LATE = "late", "The run was submitted long after it can have ended."
+    RUNS_ABANDONED = "runs-abandoned", "The player opens many runs and submits few of them."
     ANOMALY_PLAYER = "anomaly-player", "Far outside the player's own promoted history."
-    ANOMALY_POPULATION = "anomaly-population", "A newcomer far outside what the board's players reach."
+    ANOMALY_POPULATION = (
+        "anomaly-population",
+        "New to the player, and far outside what the board's players reach.",
+    )
+    ANOMALY_RECORD = "anomaly-record", "A newcomer's score is better than every promoted one of the board."
+    DRIFT = "drift", "The player's bests have climbed far from where they began, step by step."
+    PROGRESS = "progress", "The player's best is beaten by more than the player ever gained at once."
+    PLUGIN = "plugin", "A validator of the studio's own found something, which its code names."
+    PLUGIN_FAILED = "plugin-failed", "A validator of the studio's own failed: a fault of ours."
     RECORDING_REUSED = "recording-reused", "Another submission on the board has the very same recording."
+    RECORDING_SIMILAR = "recording-similar", "Another recording on the board has nearly the same inputs."
+    INPUTS_EVEN = "inputs-even", "Presses last, or follow each other, more evenly than hands can."
+    INPUTS_PERIODIC = "inputs-periodic", "Presses keep to a beat that is neither a hand's nor a device's."
+    INPUTS_FRAME_PERFECT = "inputs-frame-perfect", "Too many presses are shorter than a finger's."
+    INPUTS_DENSE = "inputs-dense", "More presses in a second of play than hands can give."
+    INPUTS_SLOWED = (
+        "inputs-slowed",
+        "Dense inputs in a run that took much longer than it lasted: slow motion.",
+    )
 
     RECORDING_MALFORMED = "recording-malformed", "The recording is not a recording.", "replay"
     RECORDING_MISSING = (
         "recording-missing",
         "The board verifies replays and the claim came without one.",
+        "replay",
+    )
+    RECORDING_NOT_REVEALED = (
+        "recording-not-revealed",
+        "The recording whose digest came with the claim was asked for, and did not come in time.",
         "replay",
     )
     SCORE_MISMATCH = "score-mismatch", "The replay gives another score than the claim.", "replay"
@@ -93,7 +145,7 @@ class Reason(StrEnum):
     OUT_OF_MEMORY = "out-of-memory", "The simulator asked for more memory than it may have."
     SIMULATOR_TRAPPED = "simulator-trapped", "The simulator crashed."
     SIMULATOR_MISSING = "simulator-missing", "No simulator with the ticket's digest is installed."
-    SIMULATOR_UNUSABLE = "simulator-unusable", "The simulator breaks the module interface."
+    SIMULATOR_UNUSABLE = "simulator-unusable", "The simulator breaks its interface."
     ATTEMPTS_EXHAUSTED = "attempts-exhausted", "Verification failed too often to be tried again."
 
 
@@ -145,7 +197,8 @@ class Finding:
     """One suspicious fact from one validator, with the evidence for it.
 
     A validator says what it found; the judge adds what the board makes of it, the validator's name, and the digest of
-    the policy. `detail` holds further numbers, by name.
+    the policy. `detail` holds further numbers, by name. `code` says what the reason leaves open: which statistic, which
+    rule, or what a validator of the studio's own found. `others` are ids of other submissions that it is about.
     """
 
     reason: Reason
@@ -156,6 +209,8 @@ class Finding:
     severity: Severity = Severity.NOTE
     validator: str = ""
     policy: str = ""
+    code: str = ""
+    others: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """The finding as it is stored in the ledger and shown to moderators. The schema is stable: fields are only added."""
@@ -172,6 +227,8 @@ class Finding:
             "sample_size": self.sample_size,
             "detail": dict(self.detail),
             "policy": self.policy,
+            "code": self.code,
+            "others": list(self.others),
         }
 
 
@@ -190,6 +247,14 @@ class VerdictKind(StrEnum):
     VERIFIED = "verified"
     MISMATCH = "mismatch"
     INCONCLUSIVE = "inconclusive"
+
+
+class SimulatorKind(StrEnum):
+    """What a build's simulator is: a WebAssembly module, a headless program, or a Python file."""
+
+    WASM = "wasm"
+    PROCESS = "process"
+    PLUGIN = "plugin"
 
 
 class InputRun(NamedTuple):
@@ -229,6 +294,7 @@ class Verdict:
     """The answer of one re-simulation.
 
     `detail` holds numbers for moderators (simulated score, fuel); it never holds text from the simulated module.
+    `simulated` is what a later simulation of the run is compared with (`replay.fingerprint`).
     """
 
     kind: VerdictKind
@@ -237,8 +303,9 @@ class Verdict:
     engine: str
     divergence: Divergence | None = None
     detail: Mapping[str, int] = field(default_factory=dict)
+    simulated: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def first_divergent_tick(self) -> int | None:
         """The tick of the first checkpoint at which claim and replay part, where checkpoints allow it."""
-        return self.divergence and self.divergence.at_tick
+        return None if self.divergence is None else self.divergence.at_tick

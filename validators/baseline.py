@@ -1,21 +1,58 @@
-"""Mean and spread of promoted scores, kept so exactly that a revoked score leaves no trace."""
+"""What promoted scores teach: counts, moments and a window of the newest, so that a revoked score leaves no trace."""
 
 from __future__ import annotations
 
 import math
+from bisect import insort
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
+from typing import Final, NamedTuple
+
+from policies.judging import PLAYER_RECENT, POPULATION_RECENT
+
+POPULATION: Final = ""
+"""Whose baseline is that of a whole board; no player id is empty."""
+
+BUILD_PREFIX: Final = "@"
+"""What the population of one build is called by begins with; no player id has it."""
+
+
+def population_of(build: str) -> str:
+    """Under which name the population of a build has its baseline."""
+    return f"{BUILD_PREFIX}{build}"
+
+
+def is_population(subject: str) -> bool:
+    """True for the whole board and for a build, False for a player."""
+    return subject == POPULATION or subject.startswith(BUILD_PREFIX)
+
+
+def recent_of(subject: str) -> int:
+    """How many of the newest scores the baseline of a subject keeps."""
+    return POPULATION_RECENT if is_population(subject) else PLAYER_RECENT
+
+
+def taught_by(player: str, build: str) -> tuple[str, str, str]:
+    """Whose baselines a promoted score is learnt in: its player's, its build's, and the whole board's."""
+    return player, population_of(build), POPULATION
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Count, mean, and sum of squared deviations from the mean of a set of scores: Welford's triple.
+    """What a check is told of a set of promoted scores.
 
-    (B. P. Welford, "Note on a Method for Calculating Corrected Sums of Squares and Products", Technometrics 4(3), 1962.)
+    Count, mean, and sum of squared deviations from the mean are of all of them: Welford's triple. (B. P. Welford, "Note
+    on a Method for Calculating Corrected Sums of Squares and Products", Technometrics 4(3), 1962.) `scores` are the newest
+    in the order in which they were achieved, `lowest` and `highest` the ends of all, None where there are none.
     """
 
     count: int
     mean: float
     squares: float
+    scores: tuple[int, ...] = ()
+    lowest: int | None = None
+    highest: int | None = None
 
     @property
     def spread(self) -> float:
@@ -53,3 +90,83 @@ class Sums:
             return EMPTY
         squares = (self.count * self.total_of_squares - self.total**2) / self.count
         return Baseline(self.count, self.total / self.count, squares)
+
+
+class Scored(NamedTuple):
+    """A promoted score: when it was achieved (Unix ms), and the number of its submission, which parts equal times."""
+
+    at_ms: int
+    seq: int
+    score: int
+
+
+class Ends(NamedTuple):
+    """The lowest and the highest of a set of scores; None where there are none."""
+
+    lowest: int | None = None
+    highest: int | None = None
+
+    def plus(self, score: int) -> Ends:
+        """The ends with one more score."""
+        if self.lowest is None or self.highest is None:
+            return Ends(score, score)
+        return Ends(min(self.lowest, score), max(self.highest, score))
+
+
+NO_ENDS: Final = Ends()
+
+
+def ends_of(parts: Iterable[Ends]) -> Ends:
+    """The ends of several sets together."""
+    ends = NO_ENDS
+    for score in chain(*parts):
+        ends = ends if score is None else ends.plus(score)
+    return ends
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """A baseline as it is kept: what a promoted score is added to, and a revoked one taken out of.
+
+    `recent` are the newest `size`, oldest first. After `minus` some of what is left may be unknown: then `has_gap` is
+    True until `filled` was told.
+    """
+
+    size: int
+    sums: Sums = Sums()
+    recent: tuple[Scored, ...] = ()
+    ends: Ends = NO_ENDS
+    has_gap: bool = False
+
+    def plus(self, scored: Scored) -> Learnt:
+        """With one more promoted score, wherever in time it stands."""
+        recent = list(self.recent)
+        insort(recent, scored)
+        sums, ends = self.sums.plus(scored.score), self.ends.plus(scored.score)
+        return Learnt(self.size, sums, tuple(recent[-self.size :]), ends, self.has_gap)
+
+    def minus(self, scored: Scored) -> Learnt:
+        """Without one of its scores."""
+        sums = self.sums.minus(scored.score)
+        recent = tuple(each for each in self.recent if each != scored)
+        has_gap = self.has_gap or scored.score in self.ends or len(recent) < min(sums.count, self.size)
+        return Learnt(self.size, sums, recent, self.ends, has_gap)
+
+    def filled(self, recent: Iterable[Scored], ends: Ends) -> Learnt:
+        """With the newest of what is promoted, in any order, and the ends of all of it."""
+        return Learnt(self.size, self.sums, tuple(sorted(recent)[-self.size :]), ends)
+
+    @property
+    def baseline(self) -> Baseline:
+        """What a check is told of it."""
+        moments = self.sums.baseline
+        scores = tuple(each.score for each in self.recent)
+        return Baseline(moments.count, moments.mean, moments.squares, scores, *self.ends)
+
+
+def learnt_from(scores: Iterable[Scored], size: int) -> Learnt:
+    """What these promoted scores teach, from nothing."""
+    learnt = Learnt(size)
+    for each in sorted(scores):
+        learnt = learnt.plus(each)
+    return learnt

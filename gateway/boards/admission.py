@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from gateway.boards.batcher import Batcher
 from gateway.boards.scripts import Script
 from policies.errors import IndexUnavailable
 from policies.model import Limits, Rate
-from validators.baseline import EMPTY, Baseline
+from validators.baseline import EMPTY, Baseline, population_of
 from validators.submission import History
 
 ADMIT_LINGER_S: Final = 0.001
@@ -36,15 +36,16 @@ _ADMISSIONS: Final = tuple(Admission)
 
 
 class Asking(NamedTuple):
-    """Who wants to be let past: the submission, its player, and the hashed client address."""
+    """Who wants to be let past: the submission, its player, the hashed client address, and the build that was played."""
 
     submission_id: str
     player: str
     address: str
+    build: str = ""
 
 
 class Admitted(NamedTuple):
-    """The answer: whether, how long to wait (ms), how many more would fit, and the history if Redis had it."""
+    """The answer: whether, how long to wait (ms), how many more would fit, and the history if Redis has all of it."""
 
     admission: Admission
     wait_ms: int
@@ -61,7 +62,12 @@ class SubmissionLimits:
         self._script = Script(client, "admit")
         self._local = LocalLimiter()
         self._batcher: Batcher[Asking, Admitted] = Batcher(self._send, linger_s=ADMIT_LINGER_S)
-        self._fixed_keys = [keys.pending(board), keys.settled(board), keys.baselines(board)]
+        self._fixed_keys = [
+            keys.pending(board),
+            keys.settled(board),
+            keys.baselines(board),
+            keys.sentinel(board),
+        ]
         self._fixed_arguments = [
             interval_us(limits.player),
             limits.player.burst,
@@ -86,13 +92,19 @@ class SubmissionLimits:
                 for each in group
             )
         )
+        fields = [keys.POPULATION_FIELD, *{population_of(each.build) for each in group}]
         whose = chain(*((each.submission_id, each.player) for each in group))
-        answer = await self._script([*self._fixed_keys, *limit_keys], [*self._fixed_arguments, *whose])
-        known = _baseline(answer[0])
-        told = zip(answer[1::4], answer[2::4], answer[3::4], answer[4::4], strict=True)
+        answer = await self._script(
+            [*self._fixed_keys, *limit_keys], [*self._fixed_arguments, len(fields), *fields, *whose]
+        )
+        is_whole, *populations = answer[: 1 + len(fields)]
+        known = dict(zip(fields, populations, strict=True)) if is_whole else None
+        told = answer[1 + len(fields) :]
         return [
-            Admitted(_ADMISSIONS[status], wait_ms, left, _history(status, baseline, known))
-            for status, wait_ms, left, baseline in told
+            Admitted(_ADMISSIONS[status], wait_ms, left, _history(status, baseline, known, each.build))
+            for each, status, wait_ms, left, baseline in zip(
+                group, told[0::4], told[1::4], told[2::4], told[3::4], strict=True
+            )
         ]
 
     def _admit_locally(self, asking: Asking) -> Admitted:
@@ -160,13 +172,22 @@ def interval_us(rate: Rate) -> int:
     return -(-60_000_000 // rate.per_minute)
 
 
-def _history(status: int, baseline: Any, population: Baseline) -> History | None:
-    """What is known of a player, where the script had reason to look."""
-    return History(_baseline(baseline), population) if status == Admission.ADMITTED else None
+def _history(status: int, player: Any, populations: Mapping[str, Any] | None, build: str) -> History | None:
+    """What is known of a player and of the others, where the script had reason to look.
+
+    None too if it is unreadable, and if the index is not whole (`populations` None): to that everybody is a newcomer.
+    """
+    if status != Admission.ADMITTED or populations is None:
+        return None
+    try:
+        return History(
+            _baseline(player),
+            _baseline(populations[keys.POPULATION_FIELD]),
+            _baseline(populations[population_of(build)]),
+        )
+    except ValueError:
+        return None
 
 
 def _baseline(stored: Any) -> Baseline:
-    if not stored:
-        return EMPTY
-    _, count, mean, squares = stored.split(" ")
-    return Baseline(int(count), float(mean), float(squares))
+    return keys.baseline_from_value(stored) if stored else EMPTY

@@ -15,6 +15,7 @@ from gateway.boards import keys
 from gateway.boards.batcher import Batcher
 from gateway.boards.ranges import window_key
 from gateway.boards.residency import Residency
+from gateway.boards.runs import COUNTS_LIFE_MS, RunCount, count_field
 from gateway.boards.scripts import Script, answering
 from gateway.boards.versions import Versions
 from gateway.records import Change, Standing, StoredBaseline
@@ -84,6 +85,11 @@ class Pend(NamedTuple):
     is_pending: bool = True
 
 
+def _pend_arguments(pend: Pend) -> tuple[str, int, int, str]:
+    submitted = count_field(RunCount.SUBMITTED, pend.received_at_ms)
+    return pend.submission_id, pend.received_at_ms, int(pend.is_pending), submitted
+
+
 class Followers(Protocol):
     """What shows how a player stands elsewhere as well, after it was shown on the board."""
 
@@ -151,15 +157,14 @@ class BoardIndex:
                 [
                     keys.pending(self.board),
                     keys.settled(self.board),
-                    *(keys.open_runs(self.board, each.player) for each in pends),
+                    *chain(*(self._keys_of_runs(each.player) for each in pends)),
                 ],
-                list(
-                    chain(
-                        *((each.submission_id, each.received_at_ms, int(each.is_pending)) for each in pends)
-                    )
-                ),
+                [COUNTS_LIFE_MS, *chain(*map(_pend_arguments, pends))],
             )
         )
+
+    def _keys_of_runs(self, player: str) -> tuple[str, str]:
+        return keys.open_runs(self.board, player), keys.run_counts(self.board, player)
 
     async def project(self, change: Change) -> None:
         """Shows a change in every window it touches. Does nothing more the second time."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from gateway.records import Standing, StoredBaseline
 from policies.ranking import Place, Ranking
+from validators.baseline import Baseline
 
 POPULATION_FIELD = "*"
-"""Field of the population in a baselines hash; no player id can be an asterisk."""
+"""Field of the board's population in a baselines hash; no player id can be an asterisk."""
 
 SAME = "="
 """What a slot says in the place of a member that is the player's id, as members of composite boards are."""
@@ -89,6 +92,11 @@ def version(board: str) -> str:
 def open_runs(board: str, player: str) -> str:
     """ZSET: runs a player has open, by the time their ticket expires (ms)."""
     return f"lb:{{{board}}}:open:{player}"
+
+
+def run_counts(board: str, player: str) -> str:
+    """HASH: how many runs a player opened and submitted, `opened:<hour>` and `submitted:<hour>` since 1970."""
+    return f"lb:{{{board}}}:runs:{player}"
 
 
 def limit(board: str, kind: str, who: str) -> str:
@@ -216,7 +224,23 @@ def baseline_field(stored: StoredBaseline) -> str:
 
 def baseline_value(stored: StoredBaseline) -> str:
     """The value of a stored baseline; `repr` of a float reads back as the same float."""
-    return f"{stored.seq} {stored.count} {stored.mean!r} {stored.squares!r}"
+    lowest, highest = ("" if end is None else end for end in (stored.lowest, stored.highest))
+    scores = ",".join(map(str, stored.scores))
+    return f"{stored.seq} {stored.count} {stored.mean!r} {stored.squares!r} {lowest} {highest} {scores}"
+
+
+@lru_cache(maxsize=256)
+def baseline_from_value(value: str) -> Baseline:
+    """The baseline that a value speaks of; remembered, since that of a population comes with every submission."""
+    _, count, mean, squares, lowest, highest, scores = value.split(" ")
+    return Baseline(
+        int(count),
+        float(mean),
+        float(squares),
+        tuple(map(int, scores.split(","))) if scores else (),
+        int(lowest) if lowest else None,
+        int(highest) if highest else None,
+    )
 
 
 def probe(board: str) -> str:

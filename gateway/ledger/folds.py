@@ -1,9 +1,9 @@
-"""Standings and baselines: folded from what is promoted, inside the transaction that changed what is promoted."""
+"""Standings: folded from what is promoted, inside the transaction that changed what is promoted."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -13,19 +13,14 @@ from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.anchors import note_move
 from gateway.ledger.joins import is_joined
-from gateway.ledger.records import baseline_from, sums_from
-from gateway.ledger.schema import anchored_windows, baselines, is_in, players, standings, submissions
+from gateway.ledger.schema import anchored_windows, is_in, players, standings, submissions
 from gateway.ledger.transaction import Query, Row, Transaction
-from gateway.records import Standing, StoredBaseline
+from gateway.records import Standing
 from policies.fields import Order
 from policies.model import Joins, Operator
 from policies.ranking import Place, Ranking, Reached
 from policies.vocabulary import SCORE_LIMIT, State
 from policies.windows import FOREVER_MS, Window, calendar_of
-from validators.baseline import Sums
-
-POPULATION: Final = ""
-"""The player under whose name a board's population baseline is stored; no player id is empty."""
 
 _s = submissions.c
 
@@ -42,11 +37,6 @@ _FOLDED: Final = (
 )
 
 _NAME = Query(select(players.c.name).where(players.c.player == bindparam("player")))
-_BASELINE = Query(
-    select(baselines).where(
-        baselines.c.board == bindparam("board"), baselines.c.player == bindparam("player")
-    )
-)
 _put_standing = insert(standings)  # PostgreSQL's upsert compiles for SQLite too, and not the other way round
 _PUT_STANDING = Query(
     _put_standing.on_conflict_do_update(
@@ -66,13 +56,6 @@ _HELD = Query(
                 *(standings.c[name] == _at[name] for name in _at), standings.c.player == bindparam("player")
             ),
         )
-    )
-)
-_put_baseline = insert(baselines)
-_PUT_BASELINE = Query(
-    _put_baseline.on_conflict_do_update(
-        index_elements=["board", "player"],
-        set_={name: _put_baseline.excluded[name] for name in ("count", "total", "total_of_squares", "seq")},
     )
 )
 
@@ -126,19 +109,6 @@ async def fold_standings(
     return tuple(
         [await _fold_window(tx, ranking, (window, player, name), some, seq) for window, some in found.items()]
     )
-
-
-async def fold_baseline(
-    tx: Transaction, board: str, player: str, differences: Iterable[tuple[int, int]], seq: int
-) -> StoredBaseline:
-    """The baseline of a player, or of the population, with each score counted once more (1) or once less (-1)."""
-    rows = await tx.rows(_BASELINE, board=board, player=player)
-    sums = sums_from(rows[0]) if rows else Sums()
-    for score, difference in differences:
-        sums = sums.plus(score) if difference > 0 else sums.minus(score)
-    row = (board, player, sums.count, str(sums.total), str(sums.total_of_squares), seq)
-    await tx.run(_PUT_BASELINE, **dict(zip(baselines.columns.keys(), row, strict=True)))
-    return baseline_from(row)
 
 
 Slot = tuple[Window, str, str]
@@ -218,6 +188,16 @@ def _added(ranking: Ranking, held: Held, counted: Sequence[Counted]) -> Reached 
         reached = _plus(ranking, reached, each)
     is_held = ranking.policy.operator is Operator.SUM and SCORE_LIMIT in (abs(score), abs(reached.score))
     return None if is_held or abs(reached.score) > SCORE_LIMIT else reached
+
+
+def with_one_more(ranking: Ranking, held: Held, each: Counted) -> Reached:
+    """A player's standing if one submission more counted, told from what stands and not from the whole history."""
+    if held.score is None:
+        score = 1 if ranking.policy.operator is Operator.COUNT else each.score
+        return Reached(score, each.achieved_at_ms, each.seq, each.submission_id, ranking.ties(each.stats))
+    ties = held.member[: ranking.tie_digits]
+    reached = Reached(held.score, held.achieved_at_ms, held.achieved_seq, held.submission_id, ties)
+    return _plus(ranking, reached, each)
 
 
 def _plus(ranking: Ranking, reached: Reached, each: Counted) -> Reached:

@@ -17,6 +17,7 @@ from gateway.ledger.schema import baselines, events, players, standings, submiss
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.records import Standing, StoredBaseline
 from policies.vocabulary import State
+from validators.baseline import POPULATION, population_of
 
 LIST: Final = 64
 
@@ -73,6 +74,7 @@ _SUBMISSIONS_LISTED = Query(
         is_listed(_s.submission_id)
     )
 )
+_BUILDS_LISTED = Query(select(_s.build).where(is_listed(_s.submission_id)).distinct())
 _EVENT = select(
     events.c.seq,
     events.c.submission_id,
@@ -103,7 +105,7 @@ class BoardEvent(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """Some events, and the standings and baselines of their players and of all."""
+    """Some events, and the standings and baselines of their players, of their builds and of all."""
 
     events: list[BoardEvent]
     standings: list[Standing]
@@ -186,7 +188,7 @@ def names_of(wanted: Sequence[str]) -> Operation[dict[str, str]]:
 
 
 def baselines_listed(board: str, wanted: Sequence[str]) -> Operation[list[StoredBaseline]]:
-    """The baselines there are of these players; player `""` is the board's population."""
+    """The baselines there are of these players and populations."""
 
     async def work(tx: Transaction) -> list[StoredBaseline]:
         return [baseline_from(row) for row in await listed(tx, _BASELINES_LISTED, wanted, board=board)]
@@ -218,7 +220,11 @@ def touched_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation
         players = sorted({each.player for each in found})
         windows = await live_windows(board, now_ms=now_ms)(tx)
         stands = await standings_of(board, dict.fromkeys(windows, players))(tx)
-        return Touched(found, stands, await baselines_listed(board, [*players, ""])(tx))
+        builds = {
+            build for (build,) in await listed(tx, _BUILDS_LISTED, [each.submission_id for each in found])
+        }
+        subjects = [*players, *map(population_of, sorted(builds)), POPULATION]
+        return Touched(found, stands, await baselines_listed(board, subjects)(tx))
 
     return work
 
@@ -237,7 +243,7 @@ def _event(row: Row) -> BoardEvent:
     return BoardEvent(seq, submission_id, board, player, State(to_state), at_ms)
 
 
-async def listed(tx: Transaction, query: Query, wanted: Sequence[str], **values: Any) -> list[Row]:
+async def listed(tx: Transaction, query: Query, wanted: Sequence[Any], **values: Any) -> list[Row]:
     """What a query with `is_listed` gives for all of these values, a list of them at a time."""
     found: list[Row] = []
     for at in range(0, len(wanted), LIST):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import bindparam, func, insert, or_, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
+from gateway.ledger.index_pages import is_listed, listed
 from gateway.ledger.records import (
     Receipt,
     ServerKey,
@@ -25,7 +27,8 @@ from gateway.ledger.schema import (
 )
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.records import StoredBaseline
-from policies.vocabulary import Claim, Reason, State
+from policies.vocabulary import Claim, Finding, Reason, State
+from validators.baseline import POPULATION, population_of
 
 _s = submissions.c
 
@@ -49,6 +52,8 @@ _SUBMISSION_COLUMNS = (
     _s.state,
     _s.reason,
     _s.attempt,
+    _s.runs_opened,
+    _s.runs_submitted,
 )
 
 _SUBMISSION = Query(select(*_SUBMISSION_COLUMNS).where(_s.submission_id == bindparam("submission_id")))
@@ -84,10 +89,15 @@ _EVENTS = Query(
     .where(events.c.submission_id == bindparam("submission_id"))
     .order_by(events.c.seq)
 )
+_FOUND_BY_REPLAY = Query(
+    select(events.c.submission_id, events.c.detail)
+    .where(is_listed(events.c.submission_id), events.c.actor == "replay")
+    .order_by(events.c.seq)
+)
 _BASELINE = Query(
     select(baselines).where(
         baselines.c.board == bindparam("board"),
-        or_(baselines.c.player == bindparam("player"), baselines.c.player == ""),
+        baselines.c.player.in_([bindparam("player"), bindparam("build"), POPULATION]),
     )
 )
 _board_baselines = (
@@ -128,6 +138,9 @@ _REVOKED_BY = Query(
     .order_by(events.c.seq)
     .limit(bindparam("count"))
 )
+_NEWEST_EVENT = Query(
+    select(func.max(events.c.seq)).where(events.c.submission_id == bindparam("submission_id"))
+)
 _PROBE = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 _COUNTS = Query(select(_s.state, func.count()).where(_s.board == bindparam("board")).group_by(_s.state))
 
@@ -145,6 +158,12 @@ async def load_submission(tx: Transaction, submission_id: str) -> StoredSubmissi
     """The submission as it stands, or None, inside a transaction."""
     rows = await tx.rows(_SUBMISSION, submission_id=submission_id)
     return _stored(rows[0]) if rows else None
+
+
+async def newest_event(tx: Transaction, submission_id: str) -> int | None:
+    """The sequence number of the newest event of a submission; None where there is none. Inside a transaction."""
+    [[seq]] = await tx.rows(_NEWEST_EVENT, submission_id=submission_id)
+    return None if seq is None else int(seq)
 
 
 def receipt(submission_id: str) -> Operation[Receipt | None]:
@@ -187,17 +206,31 @@ def history_of(submission_id: str) -> Operation[list[dict[str, Any]]]:
     return work
 
 
-def baselines_of(board: str, player: str) -> Operation[list[StoredBaseline]]:
-    """The baseline of a player and of the board's population (player `""`), where they exist."""
+def found_by_replay(submission_ids: Sequence[str]) -> Operation[dict[str, tuple[Finding, ...]]]:
+    """What a worker found when it replayed each of these submissions, the last time that it did."""
+
+    async def work(tx: Transaction) -> dict[str, tuple[Finding, ...]]:
+        rows = await listed(tx, _FOUND_BY_REPLAY, submission_ids)
+        return {
+            submission_id: tuple(map(finding_from, orjson.loads(detail).get("findings", ())))
+            for submission_id, detail in rows
+        }
+
+    return work
+
+
+def baselines_of(board: str, player: str, build: str) -> Operation[list[StoredBaseline]]:
+    """The baselines of a player, of a build's population and of the board's, where they exist."""
+    whose = {"board": board, "player": player, "build": population_of(build)}
 
     async def work(tx: Transaction) -> list[StoredBaseline]:
-        return [baseline_from(row) for row in await tx.rows(_BASELINE, board=board, player=player)]
+        return [baseline_from(row) for row in await tx.rows(_BASELINE, **whose)]
 
     return work
 
 
 def baselines_page(board: str, *, after: str | None, count: int) -> Operation[list[StoredBaseline]]:
-    """Baselines of a board in the order of players, after `after`; the population's (player `""`) comes first."""
+    """Baselines of a board in the order of players, after `after`; the populations' (`""`, then `@...`) come among them."""
 
     async def work(tx: Transaction) -> list[StoredBaseline]:
         query = _BASELINES_FIRST if after is None else _BASELINES_PAGE
@@ -290,7 +323,7 @@ def head() -> Operation[int]:
 
 
 def _stored(row: Row) -> StoredSubmission:
-    *facts, score, ticks, stats, recording_digest, simulator, findings, state, reason, attempt = row
+    *facts, score, ticks, stats, recording_digest, simulator, findings, state, reason, attempt = row[:-2]
     found: Any = (
         *facts,
         Claim(score, ticks, orjson.loads(stats)),
@@ -300,5 +333,6 @@ def _stored(row: Row) -> StoredSubmission:
         State(state),
         Reason(reason),
         attempt,
+        *row[-2:],
     )
     return StoredSubmission(*found)

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import orjson
+
 from gateway.records import StoredBaseline
 from policies.vocabulary import Claim, Expected, Finding, Reason, Severity, State
-from validators.baseline import Sums
+from validators.baseline import Ends, Learnt, Scored, Sums, recent_of
 from validators.judge import Judgement
 from validators.submission import Submission
 
@@ -19,8 +21,9 @@ SERVER_CREDENTIAL = "server:"
 class NewSubmission(NamedTuple):
     """A judged submission on its way into the ledger, all in one commit with its event and its outbox row.
 
-    `recording` is None where there is none, and where it was put into the store of recordings before. `achieved_at_ms`
-    None: when it was received. `details` is JSON.
+    `recording` is None where there is none, where it was put into the store of recordings before, and where its digest
+    came in its place: then `reveal_ms` is how long its sender has to send it once it is asked for. `achieved_at_ms` None:
+    when it was received. `details` is JSON.
     """
 
     submission: Submission
@@ -35,6 +38,7 @@ class NewSubmission(NamedTuple):
     policy_digest: str
     achieved_at_ms: int | None = None
     details: str | None = None
+    reveal_ms: int | None = None
 
 
 class Receipt(NamedTuple):
@@ -71,6 +75,8 @@ class StoredSubmission:
     state: State
     reason: Reason
     attempt: int
+    runs_opened: int | None = None
+    runs_submitted: int | None = None
 
 
 class StoredRecording(NamedTuple):
@@ -88,12 +94,19 @@ class Lease:
     submission: StoredSubmission
     recording: StoredRecording | None
     attempt: int
-    is_recording_reused: bool
+
+    @property
+    def is_unrevealed(self) -> bool:
+        """Whether only the digest of its recording has come."""
+        return self.recording is None and self.submission.recording_digest is not None
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """Work that the ledger says is still to be done. `attempt`: how often its submission was leased for it."""
+    """Work that the ledger says is still to be done, and the expected harm of waiting (`validators.budget`).
+
+    `attempt`: how often its submission was leased for it; `is_returned`: it was handed out before, and came again.
+    """
 
     seq: int
     kind: str
@@ -101,7 +114,9 @@ class OutboxRow:
     board: str
     player: str
     due_at_ms: int
+    priority: int
     attempt: int
+    is_returned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +139,37 @@ def receipt_from(row: Sequence[Any]) -> Receipt:
     return Receipt(submission_id, board, player, score, State(state), nonce, content_digest, is_new=False)
 
 
-def sums_from(row: Sequence[Any]) -> Sums:
-    """The sums of a row of `baselines`."""
-    _, _, count, total, total_of_squares, _ = row
-    return Sums(count, int(total), int(total_of_squares))
+def learnt_from_row(row: Sequence[Any]) -> Learnt:
+    """What a row of `baselines` keeps."""
+    _, subject, count, total, total_of_squares, recent, lowest, highest, _ = row
+    scores = tuple(Scored(*each) for each in orjson.loads(recent))
+    return Learnt(
+        recent_of(subject), Sums(count, int(total), int(total_of_squares)), scores, Ends(lowest, highest)
+    )
+
+
+def row_of(board: str, subject: str, learnt: Learnt, seq: int) -> tuple[Any, ...]:
+    """The row of `baselines` that keeps it."""
+    sums, recent = learnt.sums, orjson.dumps([tuple(each) for each in learnt.recent]).decode()
+    return (
+        board,
+        subject,
+        sums.count,
+        str(sums.total),
+        str(sums.total_of_squares),
+        recent,
+        *learnt.ends,
+        seq,
+    )
 
 
 def baseline_from(row: Sequence[Any]) -> StoredBaseline:
-    """The baseline that a row of `baselines` adds up to."""
+    """The baseline that a row of `baselines` comes to."""
     board, player, *_, seq = row
-    baseline = sums_from(row).baseline
-    return StoredBaseline(board, player, baseline.count, baseline.mean, baseline.squares, seq)
+    known = learnt_from_row(row).baseline
+    return StoredBaseline(
+        board, player, known.count, known.mean, known.squares, seq, known.scores, known.lowest, known.highest
+    )
 
 
 def finding_from(stored: Mapping[str, Any]) -> Finding:
@@ -148,4 +183,6 @@ def finding_from(stored: Mapping[str, Any]) -> Finding:
         Severity(stored["severity"]),
         stored["validator"],
         stored["policy"],
+        stored["code"],
+        tuple(stored["others"]),
     )

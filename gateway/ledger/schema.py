@@ -2,6 +2,9 @@
 
 `events`, `recordings`, and the facts of `submissions` are written once. `state`, `reason`, `attempt` and
 `lease_until_ms` of a submission, like `standings` and `baselines`, are folds of the events, kept beside them.
+`recording_bands` are the numbers by which a recording like another is found: `seq` is that of the submission.
+`commitments` are of the submissions, by their `seq`, that came with the digest of a recording in its place
+(`gateway.ledger.reveals`).
 `rank_anchors` are counts of the standings ahead of some places, `rank_moves` what came and went since
 (`gateway.ledger.anchors`).
 `progress`, `board_counts`, `trend_slots` and `achievements` are derived from them later, by the steward. `webhooks` are
@@ -10,7 +13,8 @@ the endpoints that are told, `deliveries` what each still has to be told; `due_a
 newest that was begun, `changed_seq` an event that the readable one lacks (0: none), `is_thin` 1 once standings of it may
 have gone. `archived_entries` are their final ranks.
 All times are Unix milliseconds. `first_seq` of a recording is the event it first came with. The sums of a baseline are decimal text: squares of scores need 106 bits and more, and
-only whole numbers forget a revoked score without a trace.
+only whole numbers forget a revoked score without a trace. `recent` are the newest promoted scores as JSON, oldest first:
+[achieved_at_ms, seq, score]. The baseline whose `player` is empty is the whole board's, one that begins with `@` a build's.
 """
 
 from __future__ import annotations
@@ -48,10 +52,10 @@ def _required(name: str, kind: object, **options: object) -> Column[object]:
     return Column(name, kind, nullable=False, **options)  # type: ignore[arg-type]
 
 
-def _index_of_state(state: State, *columns: str) -> Index:
+def _index_of_state(state: State, *columns: str, suffix: str = "") -> Index:
     """An index of the submissions in one state alone: what is appended then costs the others nothing."""
     where = text(f"state = '{state.value}'")
-    return Index(f"submissions_{state.value}", *columns, sqlite_where=where, postgresql_where=where)
+    return Index(f"submissions_{state.value}{suffix}", *columns, sqlite_where=where, postgresql_where=where)
 
 
 players = Table(
@@ -116,6 +120,27 @@ recordings = Table(
     sqlite_strict=True,
 )
 
+commitments = Table(
+    "commitments",
+    metadata,
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    _required("size_bytes", Int64),
+    _required("reveal_ms", Int64),
+    Column("asked_at_ms", Int64),
+    Column("revealed_at_ms", Int64),
+    sqlite_strict=True,
+)
+
+recording_bands = Table(
+    "recording_bands",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("band", Int64, primary_key=True, autoincrement=False),
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 submissions = Table(
     "submissions",
     metadata,
@@ -137,6 +162,8 @@ submissions = Table(
     Column("details", Text),
     Column("recording_digest", LargeBinary),
     _required("simulator", Text),
+    Column("runs_opened", Int64),
+    Column("runs_submitted", Int64),
     _required("findings", Text),
     _required("initial_state", Text),
     _required("state", Text),
@@ -149,6 +176,8 @@ submissions = Table(
     _index_of_state(State.PENDING, "board", "seq"),
     _index_of_state(State.HELD, "board", "seq"),
     _index_of_state(State.PROMOTED, "board", "player", "achieved_at_ms"),
+    _index_of_state(State.PROMOTED, "board", "build", "achieved_at_ms", suffix="_of_build"),
+    _index_of_state(State.PROMOTED, "board", "build", "score", suffix="_by_score"),
     sqlite_strict=True,
 )
 
@@ -331,6 +360,9 @@ baselines = Table(
     _required("count", Int64),
     _required("total", Text),
     _required("total_of_squares", Text),
+    _required("recent", Text),
+    Column("lowest", Int64),
+    Column("highest", Int64),
     _required("seq", Int64),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -345,7 +377,15 @@ outbox = Table(
     _required("board", Text),
     _required("player", Text),
     _required("due_at_ms", Int64),
-    Index("outbox_due", "kind", "due_at_ms"),
+    _required("priority", Int64),
+    Index("outbox_due", "kind", "priority", "due_at_ms"),
+    Index(
+        "outbox_reveals",
+        "player",
+        "due_at_ms",
+        sqlite_where=text("kind = 'reveal'"),
+        postgresql_where=text("kind = 'reveal'"),
+    ),
     sqlite_strict=True,
 )
 
@@ -490,6 +530,8 @@ SQLITE_TRIGGERS: tuple[str, ...] = (
     _refuse("server_operations_no_delete", "DELETE", "server_operations"),
     _refuse("recordings_no_update", "UPDATE", "recordings"),
     _refuse("recordings_no_delete", "DELETE", "recordings"),
+    _refuse("commitments_facts_no_update", "UPDATE", "commitments", ("seq", "size_bytes", "reveal_ms")),
+    _refuse("commitments_no_delete", "DELETE", "commitments"),
     _refuse("submissions_facts_no_update", "UPDATE", "submissions", _FACTS),
     _refuse("submissions_no_delete", "DELETE", "submissions"),
     _refuse("achievements_no_update", "UPDATE", "achievements"),

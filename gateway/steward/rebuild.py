@@ -35,6 +35,7 @@ from gateway.steward.windows import readable_windows
 from policies.errors import RebuildLost
 from policies.model import Policy
 from policies.vocabulary import State
+from validators.baseline import is_population
 
 PAGE: Final = 2_000
 """Rows read and written at once: a few megabytes here, and a few milliseconds of Redis' one thread."""
@@ -223,7 +224,9 @@ class Rebuilder:
             await self._index.pend_all(pends)
         for each in (e for e in found.events if not _waits(e)):
             stands = tuple(standing for standing in found.standings if standing.player == each.player)
-            learnt = tuple(baseline for baseline in found.baselines if baseline.player in (each.player, ""))
+            learnt = tuple(
+                one for one in found.baselines if one.player == each.player or is_population(one.player)
+            )
             await self._index.project(
                 Change(each.seq, each.submission_id, self._board, each.player, each.to_state, stands, learnt)
             )

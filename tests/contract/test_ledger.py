@@ -41,6 +41,8 @@ FACTS = [
     "stats",
     "recording_digest",
     "simulator",
+    "runs_opened",
+    "runs_submitted",
     "findings",
     "initial_state",
 ]
@@ -398,7 +400,7 @@ async def test_I23_a_ledger_that_the_next_version_has_widened_still_serves_this_
     assert 2 == await ledger.read(queries.head())
     assert ["after"] == [
         row.submission_id
-        for row in await ledger.read(work.due("verify", now_ms=2**50, count=9))
+        for row in await ledger.read(work.due_to_assess(now_ms=2**50, count=9))
         if row.submission_id != "before"
     ]
     assert None is not await ledger.read(queries.receipt("after"))

@@ -153,7 +153,7 @@ def test_a_batch_ends_as_its_operations_do_one_by_one(operator: Operator, asked:
     for fact in (
         "SELECT submission_id, state, reason FROM submissions ORDER BY 1",
         'SELECT "window", player, score, submission_id FROM standings ORDER BY 1, 2',
-        "SELECT player, count, total, total_of_squares FROM baselines ORDER BY 1",
+        "SELECT player, count, total, total_of_squares, lowest, highest FROM baselines ORDER BY 1",
         "SELECT * FROM slot_versions ORDER BY 1, 2",
         "SELECT submission_id, from_state, to_state FROM events ORDER BY seq",
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -72,6 +72,17 @@ class Books:
     async def read(self, work: Operation[T]) -> T:
         """The same, for who expects a ledger."""
         return self.do(work)
+
+    def flip(self, submission_ids: Sequence[str], promoted: Iterable[str]) -> None:
+        """Promotes or revokes each in one transaction, `promoted` being what counts before; each as often as it is named."""
+        now, decisions = set(promoted), []
+        for each in submission_ids:
+            to_state = State.REVOKED if each in now else State.PROMOTED
+            decisions.append(
+                Decision(each, to_state, "replay", Reason.VERIFIED, NOON_MS + 1, frozenset(State))
+            )
+            now ^= {each}
+        self.do(_decide_all(self.board, decisions))
 
     def decide(self, submission_id: str, to_state: State) -> Change:
         decision = Decision(submission_id, to_state, "replay", Reason.VERIFIED, NOON_MS + 1, frozenset(State))

@@ -96,13 +96,14 @@ class Keyspace:
         return self._differs(held, Kind.FORGED_OPEN_RUNS, "", held.kind)
 
     def _is_passing(self, name: str, held: KeyFacts) -> bool:
-        """True for keys that go by themselves: limits, what a rebuild is building, and what by our clock has gone."""
+        """True for keys that go by themselves: limits, counts of runs, what a rebuild is building, and what by our clock has gone."""
         if held.expires_at_ms is None:
             return False
         if held.expires_at_ms <= self._view.clock():
             return True
         kinds = {
             "limit:": "string",
+            "runs:": "hash",
             "building": "string",
             "built:": held.kind,
             "circle:": held.kind,

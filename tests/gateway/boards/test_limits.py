@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
+from gateway.boards import keys
 from gateway.boards.admission import (
     Admission,
     Asking,
@@ -19,8 +20,11 @@ from gateway.boards.admission import (
     interval_us,
 )
 from gateway.boards.scripts import script_source
+from gateway.records import StoredBaseline
 from policies.model import Limits, Rate
 from tests.support.valkey import ValkeyServer
+from validators.baseline import EMPTY, Scored, learnt_from
+from validators.submission import History
 
 rates = st.builds(Rate, per_minute=st.integers(1, 10_000_000), burst=st.integers(1, 50))
 fast_rates = st.builds(Rate, per_minute=st.integers(60_000, 10_000_000), burst=st.integers(1, 20))
@@ -139,6 +143,55 @@ async def test_the_script_and_the_local_bucket_say_the_same(client: Redis, valke
         one = await with_redis.admit(asking(number, player))
         two = alone._admit_locally(asking(number, player))
         assert one.admission is two.admission
+
+
+def a_baseline(subject: str, *scores: int) -> StoredBaseline:
+    known = learnt_from((Scored(at, at, score) for at, score in enumerate(scores)), 32).baseline
+    return StoredBaseline(
+        "b", subject, known.count, known.mean, known.squares, 7, known.scores, known.lowest, known.highest
+    )
+
+
+async def test_who_is_let_past_comes_with_what_is_known(client: Redis):
+    """The player's baseline, the board's, and that of the build each of a group played; EMPTY where there is none."""
+    stored = [a_baseline(subject, *scores) for subject, *scores in
+              [("ada", 5, -3), ("", 1, 2, 3), ("@b1", 4), ("@b2", 2**53 - 1)]]  # fmt: skip
+    await client.hset(
+        keys.baselines("b"), mapping={keys.baseline_field(e): keys.baseline_value(e) for e in stored}
+    )
+    ada, board, first, second = (each.known for each in stored)
+    await client.set(keys.sentinel("b"), "1")
+    limits = SubmissionLimits(client, "b", LIMITS)
+    asked = [("ada", "b1"), ("bea", "b2"), ("bea", "b3"), ("ada", "b1")]
+    told = await asyncio.gather(
+        *(
+            limits.admit(Asking(f"run-{n}", player, "address", build))
+            for n, (player, build) in enumerate(asked)
+        )
+    )
+    due = [(ada, first), (EMPTY, second), (EMPTY, EMPTY), (ada, first)]
+    assert [History(player, board, build) for player, build in due] == [each.history for each in told]
+
+
+async def test_V06_an_index_that_was_emptied_makes_nobody_a_newcomer(client: Redis):
+    """Until it is whole again the history is the ledger's to tell: what Redis has lost is not what nobody did."""
+    await client.hset(keys.baselines("b"), "ada", keys.baseline_value(a_baseline("ada", 5, 6)))
+    limits = SubmissionLimits(client, "b", LIMITS)
+    emptied = await limits.admit(asking(1))
+    await client.set(keys.sentinel("b"), "1")
+    whole = await limits.admit(asking(2))
+    assert [Admission.ADMITTED] * 2 == [emptied.admission, whole.admission]
+    assert (None, 2) == (emptied.history, whole.history.player.count)
+
+
+@pytest.mark.parametrize("value", ["", "1 2 3.0", "1 2 3.0 4.0 x 6 7", "1 2 3.0 4.0 5 6 7,,8", "nonsense"])
+async def test_an_unreadable_baseline_leaves_the_answer_to_the_ledger(client: Redis, value: str):
+    """Who may pass does so, without a history from the index."""
+    await client.set(keys.sentinel("b"), "1")
+    await client.hset(keys.baselines("b"), "*", value)
+    told = await SubmissionLimits(client, "b", LIMITS).admit(asking(1))
+    assert Admission.ADMITTED is told.admission
+    assert (None if value else History()) == told.history
 
 
 async def test_R10_a_limit_without_a_clock_to_wait_for_expires(client: Redis):

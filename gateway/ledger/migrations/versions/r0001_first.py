@@ -35,10 +35,10 @@ def _required(name: str, kind: object, **options: object) -> Column[object]:
     return Column(name, kind, nullable=False, **options)  # type: ignore[arg-type]
 
 
-def _index_of_state(state: str, *columns: str) -> Index:
+def _index_of_state(state: str, *columns: str, suffix: str = "") -> Index:
     """An index of the submissions in one state alone: what is appended then costs the others nothing."""
     where = text(f"state = '{state}'")
-    return Index(f"submissions_{state}", *columns, sqlite_where=where, postgresql_where=where)
+    return Index(f"submissions_{state}{suffix}", *columns, sqlite_where=where, postgresql_where=where)
 
 
 Table(
@@ -104,6 +104,27 @@ Table(
 )
 
 Table(
+    "commitments",
+    metadata,
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    _required("size_bytes", Int64),
+    _required("reveal_ms", Int64),
+    Column("asked_at_ms", Int64),
+    Column("revealed_at_ms", Int64),
+    sqlite_strict=True,
+)
+
+Table(
+    "recording_bands",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("band", Int64, primary_key=True, autoincrement=False),
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
     "submissions",
     metadata,
     Column("seq", Int64, primary_key=True, autoincrement=False),
@@ -124,6 +145,8 @@ Table(
     Column("details", Text),
     Column("recording_digest", LargeBinary),
     _required("simulator", Text),
+    Column("runs_opened", Int64),
+    Column("runs_submitted", Int64),
     _required("findings", Text),
     _required("initial_state", Text),
     _required("state", Text),
@@ -136,6 +159,8 @@ Table(
     _index_of_state("pending", "board", "seq"),
     _index_of_state("held", "board", "seq"),
     _index_of_state("promoted", "board", "player", "achieved_at_ms"),
+    _index_of_state("promoted", "board", "build", "achieved_at_ms", suffix="_of_build"),
+    _index_of_state("promoted", "board", "build", "score", suffix="_by_score"),
     sqlite_strict=True,
 )
 
@@ -299,6 +324,9 @@ Table(
     _required("count", Int64),
     _required("total", Text),
     _required("total_of_squares", Text),
+    _required("recent", Text),
+    Column("lowest", Int64),
+    Column("highest", Int64),
     _required("seq", Int64),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -313,7 +341,15 @@ Table(
     _required("board", Text),
     _required("player", Text),
     _required("due_at_ms", Int64),
-    Index("outbox_due", "kind", "due_at_ms"),
+    _required("priority", Int64),
+    Index("outbox_due", "kind", "priority", "due_at_ms"),
+    Index(
+        "outbox_reveals",
+        "player",
+        "due_at_ms",
+        sqlite_where=text("kind = 'reveal'"),
+        postgresql_where=text("kind = 'reveal'"),
+    ),
     sqlite_strict=True,
 )
 
@@ -467,6 +503,8 @@ _FACTS: Final = (
     "details",
     "recording_digest",
     "simulator",
+    "runs_opened",
+    "runs_submitted",
     "findings",
     "initial_state",
 )
@@ -478,6 +516,8 @@ _REFUSED: Final[tuple[tuple[str, str, str, tuple[str, ...]], ...]] = (
     ("server_operations_no_delete", "DELETE", "server_operations", ()),
     ("recordings_no_update", "UPDATE", "recordings", ()),
     ("recordings_no_delete", "DELETE", "recordings", ()),
+    ("commitments_facts_no_update", "UPDATE", "commitments", ("seq", "size_bytes", "reveal_ms")),
+    ("commitments_no_delete", "DELETE", "commitments", ()),
     ("submissions_facts_no_update", "UPDATE", "submissions", _FACTS),
     ("submissions_no_delete", "DELETE", "submissions", ()),
     ("achievements_no_update", "UPDATE", "achievements", ()),
@@ -492,13 +532,14 @@ _UPDATES: Final = {
     "archived_windows": "policy, policy_digest, rule, stage, revision, building, is_thin, changed_seq, frozen_at_ms, upto_seq, "
     "entries, groups",
     "submissions": "state, reason, attempt, lease_until_ms",
-    "baselines": "count, total, total_of_squares, seq",
+    "baselines": "count, total, total_of_squares, recent, lowest, highest, seq",
     "friend_lists": "version",
     "joins": "is_joined, actor, at_ms",
     "memberships": "version, segments",
     "board_counts": "attempts, promoted",
     "deliveries": "due_at_ms, tries, state, outcome",
-    "outbox": "due_at_ms",
+    "outbox": "kind, due_at_ms, priority",
+    "commitments": "asked_at_ms, revealed_at_ms",
     "progress": "seq",
     "rank_anchors": "ahead, groups_ahead",
     "rank_moves": "delta",
@@ -522,6 +563,7 @@ _DELETED: Final = (
     "anchored_windows",
     "rank_anchors",
     "rank_moves",
+    "recording_bands",
 )
 """The tables from which the application may take rows away."""
 

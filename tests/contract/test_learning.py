@@ -1,0 +1,80 @@
+"""Baselines on every ledger: what is kept of the newest is read again where something ceases to count."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from gateway.ledger import index_pages, queries
+from gateway.ledger.ledger import Ledger
+from gateway.records import Change, StoredBaseline
+from gateway.settlement import Decision, settle
+from policies.fields import Order
+from policies.model import Operator
+from policies.vocabulary import Reason, State
+from tests.support.books import board_of
+from tests.support.ledger import NOON_MS, new_submission
+from tests.support.stores import Store, open_in
+from validators import baseline
+
+BOARD = board_of(Operator.BEST, Order.DESCENDING)
+
+
+class Nowhere:
+    """An index that everything is shown to in vain."""
+
+    async def project(self, changes: Sequence[Change]) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+async def ledger(store: Store, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ledger]:
+    monkeypatch.setattr(baseline, "PLAYER_RECENT", 3)
+    monkeypatch.setattr(baseline, "POPULATION_RECENT", 3)
+    async with open_in(store) as running:
+        yield running
+
+
+async def known(ledger: Ledger) -> dict[str, tuple[int, tuple[int, ...], int | None, int | None]]:
+    stored: list[StoredBaseline] = await ledger.read(queries.baselines_page("tiny", after=None, count=9))
+    return {each.player: (each.count, each.scores, each.lowest, each.highest) for each in stored}
+
+
+async def decide(ledger: Ledger, to_state: State, *runs: str) -> None:
+    asked = [
+        Decision(run, to_state, "replay", Reason.VERIFIED, NOON_MS + 1, frozenset(State)) for run in runs
+    ]
+    changes = await settle(ledger, Nowhere(), BOARD, asked)
+    assert all(isinstance(each, Change) for each in changes)
+
+
+async def test_V05_a_revoked_score_leaves_no_trace_among_the_newest(ledger: Ledger):
+    """Five runs of two builds, windows of three; the newest and best is revoked, and comes back."""
+    runs = [("r0", "b1", 5), ("r1", "b1", 7), ("r2", "b2", 4), ("r3", "b2", 6), ("r4", "b2", 99)]
+    for at, (run, build, score) in enumerate(runs):
+        await ledger.append(new_submission(run, build=build, score=score, at_ms=NOON_MS + at))
+    names = [run for run, _, _ in runs]
+    await decide(ledger, State.PROMOTED, *names[:4])
+    without = {
+        "": (4, (7, 4, 6), 4, 7), "@b1": (2, (5, 7), 5, 7), "@b2": (2, (4, 6), 4, 6), "ada": (4, (7, 4, 6), 4, 7)
+    }  # fmt: skip
+    assert without == await known(ledger)
+    await decide(ledger, State.PROMOTED, "r4")
+    entire = {
+        "": (5, (4, 6, 99), 4, 99), "@b1": (2, (5, 7), 5, 7), "@b2": (3, (4, 6, 99), 4, 99), "ada": (5, (4, 6, 99), 4, 99)
+    }  # fmt: skip
+    assert entire == await known(ledger)
+    await decide(ledger, State.REVOKED, "r4")
+    assert without == await known(ledger)
+    await decide(ledger, State.REVOKED, *names[:4])
+    assert dict.fromkeys(without, (0, (), None, None)) == await known(ledger)
+
+
+async def test_what_events_touched_includes_the_builds_they_were_played_with(ledger: Ledger):
+    """Whoever catches up with events reads the baseline of every population that they taught."""
+    for run, build in (("r0", "b1"), ("r1", "b2")):
+        await ledger.append(new_submission(run, build=build))
+    await decide(ledger, State.PROMOTED, "r0", "r1")
+    touched = await ledger.read(index_pages.touched_after("tiny", 3, now_ms=NOON_MS, count=9))
+    assert {"", "@b2", "ada"} == {each.player for each in touched.baselines}

@@ -1,0 +1,66 @@
+"""The history of a board, kept in memory: what ledger and index keep of it, for whoever goes through the log."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from validators.baseline import (
+    EMPTY,
+    POPULATION,
+    Baseline,
+    Ends,
+    Learnt,
+    Scored,
+    population_of,
+    recent_of,
+    taught_by,
+)
+from validators.submission import History, Submission
+
+
+class Memory:
+    """What is known of players and populations, from promoted submissions alone."""
+
+    def __init__(self) -> None:
+        self._subjects: dict[str, _Subject] = {}
+
+    def history(self, submission: Submission) -> History:
+        """What a validator may know of the submission's player, and of all."""
+        subjects = (submission.player, POPULATION, population_of(submission.build))
+        return History(*(self._baseline(each) for each in subjects))
+
+    def count(self, submission: Submission, scored: Scored, difference: int) -> None:
+        """Learns a submission that counts from now on (1), or forgets one that does no more (-1)."""
+        for name in taught_by(submission.player, submission.build):
+            subject = self._subjects.setdefault(name, _Subject(recent_of(name)))
+            subject.learn(scored) if difference > 0 else subject.forget(scored)
+
+    def _baseline(self, subject: str) -> Baseline:
+        known = self._subjects.get(subject)
+        return known.baseline if known else EMPTY
+
+
+class _Subject:
+    """A player, a build or the whole board: all that counts of it, and what that teaches."""
+
+    def __init__(self, size: int) -> None:
+        self._counting: list[Scored] = []
+        self._learnt = Learnt(size)
+        self.baseline = EMPTY
+
+    def learn(self, scored: Scored) -> None:
+        insort(self._counting, scored)
+        self._keep(self._learnt.plus(scored))
+
+    def forget(self, scored: Scored) -> None:
+        del self._counting[bisect_left(self._counting, scored)]
+        learnt = self._learnt.minus(scored)
+        if learnt.has_gap:
+            scores = [each.score for each in self._counting]
+            ends = Ends(min(scores), max(scores)) if scores else Ends()
+            learnt = learnt.filled(self._counting[-learnt.size :], ends)
+        self._keep(learnt)
+
+    def _keep(self, learnt: Learnt) -> None:
+        self._learnt = learnt
+        self.baseline = learnt.baseline

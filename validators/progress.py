@@ -1,0 +1,42 @@
+"""Whether a player's best is beaten by more at once than players gain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from policies.model import Policy
+from policies.vocabulary import Expected, Finding, Reason
+from validators.bests import best_of, distances_of, is_better, merits, successive_bests
+from validators.scale import on_scale, step_on_scale
+from validators.submission import History, Submission
+
+LEAST_STEPS = 2
+"""How often a player must have improved before the steps say anything."""
+
+
+def progress(submission: Submission, policy: Policy, history: History) -> Iterator[Finding]:
+    """Findings if the player's best is beaten by more than `progress.points`, or `progress.times` the own largest step.
+
+    The steps are those between successive bests among the newest scores. One is a difference of points, or with `anomaly.transform: log` one of logarithms, so a ratio. None is taken to be
+    smaller than `anomaly.spread_floor`.
+    """
+    player, score, rule = history.player, submission.claim.score, policy.progress
+    best = best_of(player, policy)
+    if best is None or not is_better(score, best, policy):
+        return
+    gain = abs(score - best)
+    if rule.points is not None and gain > rule.points:
+        expected = Expected(at_most=rule.points, unit="points beyond the player's best")
+        yield Finding(Reason.PROGRESS, gain, expected, player.count)
+    steps = np.diff(successive_bests(merits(player.scores, policy)))
+    if len(steps) < LEAST_STEPS:
+        return
+    scale = distances_of(policy)
+    reached = on_scale(best, scale)
+    floor = step_on_scale(policy.anomaly.spread_floor, reached, scale)
+    largest, taken = max(float(steps.max()), floor), abs(on_scale(score, scale) - reached)
+    if taken > rule.times * largest:
+        expected = Expected(at_most=rule.times, unit="largest steps of the player's own")
+        yield Finding(Reason.PROGRESS, round(taken / largest, 3), expected, player.count, {"gain": gain})
