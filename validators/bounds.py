@@ -1,11 +1,21 @@
-"""Can this board hold such a score at all? The one check whose failure the client is told."""
+"""Whether the board can hold such a score, and such a run, at all."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from policies.model import Policy
-from policies.vocabulary import Claim
+from policies.vocabulary import Claim, Expected, Finding, Reason
+from validators.submission import History, Submission
+
+
+def bounds(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
+    """A finding for a score that is out of range, or beside the grid."""
+    score, rule = submission.claim.score, policy.score
+    if is_score_possible(score, policy):
+        return ()
+    expected = Expected(at_least=rule.minimum, at_most=rule.maximum, unit="points")
+    return (Finding(Reason.SCORE_BOUNDS, score, expected, detail={"step": rule.step}),)
 
 
 def is_score_possible(score: int, policy: Policy) -> bool:
@@ -14,12 +24,8 @@ def is_score_possible(score: int, policy: Policy) -> bool:
     return bounds.minimum <= score <= bounds.maximum and (score - bounds.minimum) % bounds.step == 0
 
 
-def is_within_bounds(claim: Claim, policy: Policy) -> bool:
-    """True if score, ticks and stats could come out of this game; says nothing of whether they did."""
-    return is_score_possible(claim.score, policy) and _is_playable(claim, policy)
-
-
-def _is_playable(claim: Claim, policy: Policy) -> bool:
+def is_playable(claim: Claim, policy: Policy) -> bool:
+    """True if there is such a run at all: ticks and stats as the replay takes them. Nothing judges what is none."""
     replay = policy.replay
     if replay is None:
         return claim.ticks >= 0

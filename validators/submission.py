@@ -10,7 +10,11 @@ from validators.baseline import EMPTY, Baseline
 
 
 class Submission(NamedTuple):
-    """A claim for one run, with the facts of its ticket. Times are Unix milliseconds of our own clock."""
+    """A claim for one run, with the facts of its ticket. Times are Unix milliseconds of our own clock.
+
+    `runs_opened` and `runs_submitted` are of the player on the board in the day before this run was opened; None where
+    the index could not tell.
+    """
 
     submission_id: str
     board: str
@@ -21,6 +25,8 @@ class Submission(NamedTuple):
     received_at_ms: int
     claim: Claim
     has_recording: bool
+    runs_opened: int | None = None
+    runs_submitted: int | None = None
 
     @property
     def elapsed_ms(self) -> int:
@@ -30,7 +36,8 @@ class Submission(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The promoted scores before this submission, the player's and the whole board's."""
+    """The promoted scores before this submission: the player's, the whole board's, and those of its build."""
 
     player: Baseline = EMPTY
     population: Baseline = EMPTY
+    build: Baseline = EMPTY

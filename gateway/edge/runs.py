@@ -8,6 +8,7 @@ import unicodedata
 
 from aiohttp import web
 
+from gateway.boards.runs import Noted
 from gateway.clock import rfc3339
 from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
@@ -21,6 +22,7 @@ from gateway.failpoints import Point, reach
 from gateway.ledger import queries
 from policies.loader import Board
 from policies.model import Rate, Writes
+from policies.replaying import BuildStatus
 
 PLAYER_RATE = Rate(per_minute=60, burst=120)
 """New anonymous players of one address."""
@@ -54,11 +56,14 @@ async def open_run(request: web.Request) -> web.Response:
     edge, board, bearer = request.app[EDGE], board_of(request), player_of(request)
     body = parse_body(await read_body(request, SMALL_BODY), bodies.NewRun)
     simulator = _simulator_of(board, body.build)
+    if edge.builds.status_of(board, body.build) is BuildStatus.BLOCKED:
+        raise Problem(ProblemType.BUILD_BLOCKED, f"build {body.build} is blocked; update the game")
     wait_ms = await edge.run_limits[board.name].wait_ms(bearer.subject)
     if wait_ms:
         raise quota_exceeded("player", board.policy.limits.player, wait_ms)
     ticket = _ticket(board, bearer.subject, body.build, simulator, edge.clock())
-    await _note_open(edge, board, ticket)
+    noted = await _note_open(edge, board, ticket)
+    ticket = ticket._replace(runs_opened=noted.opened, runs_submitted=noted.submitted)
     reach(Point.AFTER_OPEN)
     text, key = edge.tickets.issue(ticket)
     return _secret(_opened(board, ticket, text, key))
@@ -69,14 +74,14 @@ def _secret(answer: fields.Answer) -> web.Response:
 
 
 def _simulator_of(board: Board, build: str) -> bytes:
-    """The SHA-256 that the build's simulator has; zeros on a board without replay."""
+    """The SHA-256 that the build's simulator has; zeros on a board without replay. Without `builds` any build is known."""
     if board.policy.writes is Writes.TRUSTED:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
-    if board.policy.replay is None:
-        return _NO_SIMULATOR
+    if board.policy.builds and build not in board.policy.builds:
+        raise Problem(ProblemType.BUILD_UNKNOWN, f"known builds: {', '.join(sorted(board.policy.builds))}")
     simulator = board.simulators.get(build)
     if simulator is None:
-        raise Problem(ProblemType.BUILD_UNKNOWN, f"known builds: {', '.join(sorted(board.simulators))}")
+        return _NO_SIMULATOR
     return bytes.fromhex(simulator.digest.removeprefix("sha256:"))
 
 
@@ -93,17 +98,18 @@ def _ticket(board: Board, player: str, build: str, simulator: bytes, now_ms: int
     )
 
 
-async def _note_open(edge: Edge, board: Board, ticket: Ticket) -> None:
+async def _note_open(edge: Edge, board: Board, ticket: Ticket) -> Noted:
     noted = await edge.open_runs[board.name].note(
         ticket.player, ticket.run, now_ms=ticket.issued_at_ms, expires_at_ms=ticket.expires_at_ms
     )
-    if not noted:
+    if not noted.may_open:
         most = board.policy.limits.open_runs
         raise Problem(
             ProblemType.QUOTA_EXCEEDED,
             f"{most} runs are open; submit one or wait until it expires",
             headers={"Retry-After": str(board.policy.run_lifetime_s)},
         )
+    return noted
 
 
 def _opened(board: Board, ticket: Ticket, text: str, key: bytes) -> answers.RunOpened:

@@ -25,14 +25,14 @@ from gateway.edge.wire import bodies
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries
 from gateway.ledger.records import NewSubmission, Receipt
-from gateway.telemetry import Event, logger
+from gateway.telemetry import PLUGIN_FAILURES, Event, logger
 from policies.errors import IndexUnavailable
 from policies.loader import Board
 from policies.model import Writes
-from policies.vocabulary import Claim, State
-from validators.baseline import EMPTY, Baseline
-from validators.bounds import is_within_bounds
-from validators.judge import judge
+from policies.vocabulary import Claim, Reason, State
+from validators.baseline import EMPTY, taught_by
+from validators.bounds import is_playable
+from validators.judge import Judgement, judge
 from validators.submission import History, Submission
 
 OVERHEAD_BYTES: Final = 4_096
@@ -66,13 +66,15 @@ async def submit_score(request: web.Request) -> web.Response:
     receipt = await _known(edge, admitted, proven)
     if receipt is None:
         new = await _judged(edge, board, proven, claim, admitted)
-        is_inline = new.recording_bytes <= edge.recordings.inline_bytes
-        receipt = await (edge.ledger.append(new) if is_inline else _append_large(edge, new))
+        is_large = new.recording is not None and new.recording_bytes > edge.recordings.inline_bytes
+        receipt = await (_append_large(edge, new) if is_large else edge.ledger.append(new))
         _pend(edge, new, receipt)
     _refuse_other_content(receipt, proven)
-    left = rate_limit_headers(board.policy.limits.player, admitted.left)
+    headers = rate_limit_headers(board.policy.limits.player, admitted.left)
+    if claim.recording_digest:
+        headers = {**headers, "Location": f"/v1/submissions/{receipt.submission_id}"}
     reach(Point.BEFORE_ANSWER)
-    return score_accepted(receipt, receipt.state, outcome=receipt.state.value, headers=left)
+    return score_accepted(receipt, receipt.state, outcome=receipt.state.value, headers=headers)
 
 
 def body_limit(board: Board) -> int:
@@ -116,7 +118,8 @@ def _check_ticket(request: web.Request, ticket: Ticket, board: Board, now_ms: in
 
 async def _admit(edge: Edge, request: web.Request, board: Board, proven: _Proven) -> Admitted:
     reach(Point.BEFORE_ADMIT)
-    asking = Asking(proven.ticket.run, proven.ticket.player, client_name(edge, request))
+    ticket = proven.ticket
+    asking = Asking(ticket.run, ticket.player, client_name(edge, request), ticket.build)
     admitted = await edge.submission_limits[board.name].admit(asking)
     refuse_limited(admitted, board.policy.limits)
     return admitted
@@ -134,28 +137,84 @@ async def _judged(
 ) -> NewSubmission:
     """The submission with its judgement. Raises `bounds-violation` for a claim that the game cannot give."""
     claim, details = Claim(body.score, body.ticks, body.stats), stored_details(board, body.details)
-    if not is_within_bounds(claim, board.policy):
+    if not is_playable(claim, board.policy):
         raise Problem(ProblemType.BOUNDS_VIOLATION)
-    recording = _decode_recording(body.recording, board)
-    submission = _submission(edge, proven.ticket, claim, has_recording=recording is not None)
+    recording, digest, size_bytes = _recording_of(body, board)
+    submission = _submission(edge, proven.ticket, claim, has_recording=digest is not None)
     history = admitted.history or await _history(edge, proven.ticket)
+    status = edge.builds.status_of(board, submission.build)
+    judgement = judge(submission, board.policy, history, digest=board.digest, build=status)
+    _refuse_impossible(submission, judgement)
+    _tell_of_failures(submission, judgement)
     return NewSubmission(
         submission,
-        judge(submission, board.policy, history, digest=board.digest),
+        judgement,
         credential=f"run:{proven.ticket.run}",
         nonce=proven.nonce,
         content_digest=proven.content_digest,
         recording=recording,
-        recording_digest=hashlib.sha256(recording).digest() if recording is not None else None,
-        recording_bytes=len(recording or b""),
+        recording_digest=digest,
+        recording_bytes=size_bytes,
         simulator=f"sha256:{proven.ticket.simulator.hex()}",
         policy_digest=board.digest,
         details=details,
+        reveal_ms=_reveal_ms(board) if body.recording_digest else None,
     )
+
+
+def _refuse_impossible(submission: Submission, judgement: Judgement) -> None:
+    """Raises `bounds-violation`, without the bound, for what the board says cannot be; our log knows which it was."""
+    refusal = judgement.refusal
+    if refusal is None:
+        return
+    told = {"validator": refusal.validator, "reason": refusal.reason.value, "code": refusal.code}
+    _log.info(Event.CLAIM_REFUSED, board=submission.board, submission=submission.submission_id, **told)
+    raise Problem(ProblemType.BOUNDS_VIOLATION)
+
+
+def _tell_of_failures(submission: Submission, judgement: Judgement) -> None:
+    """Counts the studio's own validators that failed, and names their errors in our log."""
+    for found in judgement.findings:
+        if found.reason is Reason.PLUGIN_FAILED:
+            PLUGIN_FAILURES.labels(submission.board, found.validator).inc()
+            where = {"submission": submission.submission_id, "line": found.detail.get("line")}
+            _log.warning(
+                Event.PLUGIN_FAILED,
+                board=submission.board,
+                validator=found.validator,
+                error=found.code,
+                **where,
+            )
 
 
 def _recording_limit(board: Board) -> int:
     return board.policy.replay.recording_bytes if board.policy.replay else OPEN_RECORDING_BYTES
+
+
+def _recording_of(body: bodies.NewScore, board: Board) -> tuple[bytes | None, bytes | None, int]:
+    """The recording, its digest and its size: of one that is there what it has, of one that is not what is said of it."""
+    if body.recording_digest is None and body.recording_bytes is None:
+        recording = _decode_recording(body.recording, board)
+        digest = None if recording is None else hashlib.sha256(recording).digest()
+        return recording, digest, len(recording or b"")
+    if not board.policy.verification.reveal_s:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "recording_digest: this board takes recordings alone")
+    if body.recording is not None:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "recording_digest: the recording itself is there")
+    if body.recording_digest is None or body.recording_bytes is None:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "recording_digest and recording_bytes need each other")
+    _refuse_too_large(body.recording_bytes, board)
+    return None, bytes.fromhex(body.recording_digest.removeprefix("sha256:")), body.recording_bytes
+
+
+def _reveal_ms(board: Board) -> int | None:
+    given_s = board.policy.verification.reveal_s
+    return None if given_s is None else given_s * 1000
+
+
+def _refuse_too_large(size_bytes: int, board: Board) -> None:
+    if size_bytes > _recording_limit(board):
+        raise Problem(ProblemType.PAYLOAD_TOO_LARGE, f"a recording may have {_recording_limit(board)} bytes")
 
 
 def _decode_recording(text: str | None, board: Board) -> bytes | None:
@@ -165,8 +224,7 @@ def _decode_recording(text: str | None, board: Board) -> bytes | None:
         recording = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise Problem(ProblemType.SCHEMA_VIOLATION, "recording: expected base64") from None
-    if len(recording) > _recording_limit(board):
-        raise Problem(ProblemType.PAYLOAD_TOO_LARGE, f"a recording may have {_recording_limit(board)} bytes")
+    _refuse_too_large(len(recording), board)
     return recording
 
 
@@ -181,14 +239,19 @@ def _submission(edge: Edge, ticket: Ticket, claim: Claim, *, has_recording: bool
         edge.clock(),
         claim,
         has_recording,
+        ticket.runs_opened,
+        ticket.runs_submitted,
     )
 
 
 async def _history(edge: Edge, ticket: Ticket) -> History:
     """The history as the ledger has it, for when Redis could not tell."""
-    stored = await edge.ledger.read(queries.baselines_of(ticket.board, ticket.player))
-    known = {each.player: Baseline(each.count, each.mean, each.squares) for each in stored}
-    return History(known.get(ticket.player, EMPTY), known.get("", EMPTY))
+    stored = await edge.ledger.read(queries.baselines_of(ticket.board, ticket.player, ticket.build))
+    known = {each.player: each.known for each in stored}
+    player, build, population = (
+        known.get(subject, EMPTY) for subject in taught_by(ticket.player, ticket.build)
+    )
+    return History(player, population, build)
 
 
 async def _append_large(edge: Edge, new: NewSubmission) -> Receipt:

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.judging import Bounds
-from policies.vocabulary import SCORE_LIMIT, Claim
-from tests.support.submissions import a_policy
-from validators.bounds import is_score_possible, is_within_bounds
+from policies.vocabulary import SCORE_LIMIT, Claim, Expected, Reason
+from tests.support.submissions import a_policy, a_submission
+from validators.bounds import bounds, is_playable, is_score_possible
+from validators.submission import History
 
 STATS = {"kills": 1}
 
@@ -17,25 +18,29 @@ STATS = {"kills": 1}
 @pytest.mark.parametrize("score", [0, 10, 9_990, 10_000])
 def test_scores_on_the_grid_within_the_limits_are_possible(score):
     """Both limits belong to the range."""
-    assert is_within_bounds(Claim(score, 60, STATS), a_policy())
+    assert () == bounds(a_submission(score=score), a_policy(), History())
 
 
 @pytest.mark.parametrize("score", [-10, 5, 10_010, SCORE_LIMIT])
-def test_V01_scores_outside_or_off_the_grid_are_not(score):
-    """Below, above, and between the steps."""
-    assert not is_within_bounds(Claim(score, 60, STATS), a_policy())
+def test_V01_scores_outside_or_off_the_grid_are_found(score):
+    """Below, above, and between the steps; the finding says the range and the step."""
+    [finding] = bounds(a_submission(score=score), a_policy(), History())
+    assert (Reason.SCORE_BOUNDS, score) == (finding.reason, finding.value)
+    assert Expected(at_least=0, at_most=10_000, unit="points") == finding.expected
+    assert {"step": 10} == finding.detail
 
 
 @pytest.mark.parametrize("ticks", [0, 3_601])
 def test_V01_a_run_has_at_least_one_tick_and_no_more_than_the_game_allows(ticks):
     """Ticks are bounded like scores."""
-    assert not is_within_bounds(Claim(10, ticks, STATS), a_policy())
+    assert is_playable(Claim(10, 3_600, STATS), a_policy())
+    assert not is_playable(Claim(10, ticks, STATS), a_policy())
 
 
 @pytest.mark.parametrize("stats", [{}, {"deaths": 1}, {"kills": 1, "deaths": 1}])
-def test_stats_are_exactly_the_declared_ones(stats):
+def test_stats_of_a_replay_are_exactly_the_declared_ones(stats):
     """None missing, none invented."""
-    assert not is_within_bounds(Claim(10, 60, stats), a_policy())
+    assert not is_playable(Claim(10, 60, stats), a_policy())
 
 
 @given(minimum=st.integers(-SCORE_LIMIT, 0), step=st.integers(1, 10**6), steps=st.integers(0, 10**6))

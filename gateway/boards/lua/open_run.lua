@@ -1,13 +1,31 @@
--- Notes a run as open, unless the player has too many open.
--- KEYS[1] the player's open runs
+-- Notes a run as open, unless the player has too many open, and counts it among those of the player's day.
+-- KEYS[1] the player's open runs   KEYS[2] the player's runs by the hour
 -- ARGV[1] run id (string)   ARGV[2] now (ms)   ARGV[3] expiry of the ticket (ms)   ARGV[4] most open runs (count)
--- Returns 1 if it is noted, 0 if there are too many.
--- Clock: the caller's. Idempotent by the run id.
+-- ARGV[5] the hour now (hours since 1970)   ARGV[6] field to count it in (string)   ARGV[7] life of the counts (ms)
+-- Returns {1 if it is noted or 0 if there are too many, runs opened in the day before it, runs submitted then}.
+-- Clock: the caller's. Idempotent by the run id, but for the counts that it returns.
+
+local opened, submitted = 0, 0
+local kept = redis.call('HGETALL', KEYS[2])
+for at = 1, #kept, 2 do
+  local kind, hour = string.match(kept[at], '^(%a+):(%d+)$')
+  if not hour or tonumber(hour) <= tonumber(ARGV[5]) - 24 then
+    redis.call('HDEL', KEYS[2], kept[at])
+  elseif kind == 'opened' then
+    opened = opened + tonumber(kept[at + 1])
+  else
+    submitted = submitted + tonumber(kept[at + 1])
+  end
+end
 
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[2])
-if not redis.call('ZSCORE', KEYS[1], ARGV[1]) and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) then
-  return 0
+if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+  if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) then
+    return { 0, opened, submitted }
+  end
+  redis.call('HINCRBY', KEYS[2], ARGV[6], 1)
+  redis.call('PEXPIRE', KEYS[2], ARGV[7])
 end
 redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1])
 redis.call('PEXPIREAT', KEYS[1], ARGV[3])
-return 1
+return { 1, opened, submitted }

@@ -9,15 +9,22 @@ from typing import Final, NamedTuple
 
 from gateway.edge.credentials.keyring import Keyring
 
-_HEAD: Final = struct.Struct(">B26sQQQBBB32s")
+_HEAD: Final = struct.Struct(">B26sQQQIIBBB32s")
 _VERSION: Final = 1
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_UNKNOWN: Final = 0xFFFFFFFF
+"""What stands in a ticket for a count that the index could not tell."""
+
 SEED_BITS: Final = 63
 """Seeds are drawn from 63 bits: non-negative in every signed 64-bit column and in `i64`."""
 
 
 class Ticket(NamedTuple):
-    """What the server promised about a run. Times are Unix milliseconds; `simulator` is 32 raw SHA-256 bytes."""
+    """What the server promised about a run. Times are Unix milliseconds; `simulator` is 32 raw SHA-256 bytes.
+
+    `runs_opened` and `runs_submitted` are how many the player had on the board in the day before: they are counted in
+    the index when a run is opened, and travel in its ticket, so that a submission asks for nothing more.
+    """
 
     run: str
     board: str
@@ -27,6 +34,8 @@ class Ticket(NamedTuple):
     seed: int
     issued_at_ms: int
     expires_at_ms: int
+    runs_opened: int | None = None
+    runs_submitted: int | None = None
 
 
 class Tickets:
@@ -70,17 +79,26 @@ def _pack(ticket: Ticket) -> bytes:
         ticket.issued_at_ms,
         ticket.expires_at_ms,
         ticket.seed,
+        _count(ticket.runs_opened),
+        _count(ticket.runs_submitted),
         *map(len, names),
         ticket.simulator,
     )
     return head + b"".join(names)
 
 
+def _count(known: int | None) -> int:
+    return _UNKNOWN if known is None else min(known, _UNKNOWN - 1)
+
+
 def _unpack(payload: bytes) -> Ticket:
     if len(payload) < _HEAD.size or payload[0] != _VERSION:
         raise ValueError("not a ticket of this version")
-    _, run, issued_at_ms, expires_at_ms, seed, board, player, build, simulator = _HEAD.unpack_from(payload)
+    _, run, issued_at_ms, expires_at_ms, seed, *counts, board, player, build, simulator = _HEAD.unpack_from(
+        payload
+    )
     names = payload[_HEAD.size :].decode("ascii")
+    opened, submitted = (None if count == _UNKNOWN else count for count in counts)
     return Ticket(
         run.decode("ascii"),
         names[:board],
@@ -90,4 +108,6 @@ def _unpack(payload: bytes) -> Ticket:
         seed,
         issued_at_ms,
         expires_at_ms,
+        opened,
+        submitted,
     )

@@ -31,6 +31,8 @@ tickets = st.builds(
     seed=st.integers(0, 2**SEED_BITS - 1),
     issued_at_ms=times,
     expires_at_ms=times,
+    runs_opened=st.none() | st.integers(0, 2**32 - 2),
+    runs_submitted=st.none() | st.integers(0, 2**32 - 2),
 )
 
 

@@ -1,0 +1,24 @@
+"""Whether a player opens runs to look at their seeds, and plays only the lucky ones."""
+
+from __future__ import annotations
+
+from policies.model import Policy
+from policies.vocabulary import Expected, Finding, Reason
+from validators.submission import History, Submission
+
+
+def abandonment(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
+    """A finding if, of the runs that the player had opened in the day before this one, too few were submitted.
+
+    The counts are those of the ticket. Without them nothing is known, and nothing is found: Redis being away is no
+    evidence against anybody. Runs that are still open count as not submitted; they are few.
+    """
+    opened, submitted, rule = submission.runs_opened, submission.runs_submitted, policy.abandonment
+    if opened is None or submitted is None or opened < rule.least_runs:
+        return ()
+    share = submitted / opened
+    if share >= rule.least_share:
+        return ()
+    expected = Expected(at_least=rule.least_share, unit="of the runs opened in a day")
+    detail = {"opened": opened, "submitted": submitted}
+    return (Finding(Reason.RUNS_ABANDONED, round(share, 4), expected, opened, detail),)

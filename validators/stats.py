@@ -1,0 +1,33 @@
+"""Whether a run of this game can have such statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.model import Policy
+from policies.vocabulary import Expected, Finding, Reason
+from validators.submission import History, Submission
+
+
+def stats(submission: Submission, policy: Policy, _history: History) -> Iterator[Finding]:
+    """A finding for each statistic that is out of its range, beside its grid, missing, or none of the board's.
+
+    A board that declares no statistics has none to speak of. The finding's code is the statistic.
+    """
+    claimed = submission.claim.stats
+    for name, rule in policy.stats.items():
+        value = claimed.get(name)
+        if value is None:
+            if rule.required:
+                yield _unexpected(name, 0, due=1)
+        elif not rule.minimum <= value <= rule.maximum or (value - rule.minimum) % rule.step:
+            expected = Expected(at_least=rule.minimum, at_most=rule.maximum, unit=name)
+            yield Finding(Reason.STATS_BOUNDS, value, expected, detail={"step": rule.step}, code=name)
+    if policy.stats and policy.replay is None:
+        for name in sorted(claimed.keys() - policy.claim_stats.keys()):
+            yield _unexpected(name, 1, due=0)
+
+
+def _unexpected(name: str, given: int, *, due: int) -> Finding:
+    expected = Expected(at_least=due, at_most=due, unit="statistics of this name")
+    return Finding(Reason.STATS_NAMES, given, expected, code=name)
