@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from pathlib import PurePath
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from policies.fields import Part, StatName
+from policies.vocabulary import SCORE_LIMIT, SimulatorKind
+
+FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
-class SimulatorKind(StrEnum):
-    """What a build's simulator is."""
+class RecordingKind(StrEnum):
+    """What the bytes of a recording are: our container of input words, or a format of the game's own."""
 
-    WASM = "wasm"
+    SCOREGATE = "scoregate"
+    RAW = "raw"
 
 
 class BuildStatus(StrEnum):
@@ -25,9 +30,13 @@ class BuildStatus(StrEnum):
 
 
 class Build(Part):
-    """A build of the game. `simulator` is the file that plays its recordings again, relative to the policy file."""
+    """A build of the game. `simulator` is the file that plays its recordings again, relative to the policy file.
+
+    `files` are further files that it needs, besides those of `replay.files`.
+    """
 
     simulator: str | None = None
+    files: Annotated[tuple[FilePath, ...], Field(max_length=32, strict=False)] = ()
     tells_divergence: bool = False
     status: Annotated[BuildStatus, Field(strict=False)] = BuildStatus.ALLOW
 
@@ -40,13 +49,69 @@ class Budget(Part):
     wall_ms: Annotated[int, Field(ge=10, le=600_000)] = 10_000
 
 
+class Audit(Part):
+    """How many of a day's verified runs are simulated again, and when: `at`, in the board's time zone.
+
+    A run is drawn with the chance `share`; where that gives fewer than `least`, so many are drawn.
+    """
+
+    at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] = "03:00"
+    share: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.01
+    least: Annotated[int, Field(ge=0, le=10_000)] = 10
+
+
+def detection_probability(share: float, runs: int) -> float:
+    """The chance that at least one of `runs` false runs is among those verified: 1 - (1 - share)^runs.
+
+    Each is drawn by itself, so the chance that none is verified is a product (the binomial distribution at 0).
+    """
+    return 1.0 - (1.0 - share) ** runs
+
+
+class Verification(Part):
+    """What is verified, and in which order. `top`: the first so many of a window are those worth a lie.
+
+    What would enter it is always verified, and so is a newcomer, and what beats the player's best by more than
+    `beats_best_by` points; of the rest a random `share` is. With `reveal_s` a client may send the digest of a recording
+    with the score, and has so many seconds to send the recording once it is asked for.
+    """
+
+    top: Annotated[int, Field(ge=1, le=10_000)] = 100
+    beats_best_by: Annotated[int, Field(ge=0, le=SCORE_LIMIT)] = 0
+    share: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
+    reveal_s: Annotated[int, Field(ge=3600, le=2_592_000)] | None = None
+    audit: Audit = Audit()
+
+
 class Replay(Part):
     """How a recording is re-simulated, by the simulator of the run's build."""
 
     simulator: Annotated[SimulatorKind, Field(strict=False)] = SimulatorKind.WASM
+    recording: Annotated[RecordingKind, Field(strict=False)] = RecordingKind.SCOREGATE
+    files: Annotated[tuple[FilePath, ...], Field(max_length=32, strict=False)] = ()
     ticks_per_second: Annotated[int, Field(ge=1, le=1000)] = 60
     maximum_ticks: Annotated[int, Field(ge=1, le=10_000_000)]
     checkpoint_ticks: Annotated[int, Field(ge=1, le=100_000)] = 60
     recording_bytes: Annotated[int, Field(ge=64, le=1_048_576)] = 65_536
     stats: Annotated[tuple[StatName, ...], Field(max_length=16, strict=False)] = ()
     budget: Budget = Budget()
+
+    @model_validator(mode="after")
+    def _simulator_that_can_play_it(self) -> Self:
+        if self.recording is RecordingKind.RAW and self.simulator is SimulatorKind.WASM:
+            raise ValueError(
+                "`recording: raw` needs `simulator: process` or `plugin`: a module takes input words"
+            )
+        if len(set(self.stats)) < len(self.stats):
+            raise ValueError("`stats` names a statistic twice: each of the simulator's has a name of its own")
+        return self
+
+    def refuse_unreachable(self, name: str, build: Build) -> None:
+        """Raises ValueError if the build's simulator could not read its files, or not tell one from the other."""
+        files = (*self.files, *build.files)
+        if files and self.simulator is not SimulatorKind.PROCESS:
+            raise ValueError("`files` need `simulator: process`: modules and plug-ins read none")
+        if len({PurePath(each).name for each in files}) < len(files):
+            raise ValueError(
+                f"build {name}: two `files` have the same name, which is all that the program sees"
+            )

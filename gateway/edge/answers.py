@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from gateway.boards.index import Entry, Page
+from gateway.builds import BuildRegistry
 from gateway.clock import rfc3339
 from gateway.edge.spreads import Among
 from gateway.edge.wire import answers, readings
@@ -17,7 +18,7 @@ from gateway.ledger.records import Receipt, StoredSubmission
 from gateway.records import Standing
 from gateway.telemetry import Event, count_submission, logger
 from policies.loader import Board
-from policies.vocabulary import Finding, State
+from policies.vocabulary import Finding, Reason, State
 
 JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
 
@@ -71,7 +72,7 @@ def replayed(*, is_replay: bool) -> dict[str, str]:
     return {"Idempotency-Replayed": "true"} if is_replay else {}
 
 
-def board_info(board: Board) -> readings.BoardInfo:
+def board_info(board: Board, builds: BuildRegistry) -> readings.BoardInfo:
     """What readers may know of a board's policy; its limits and thresholds are not among it."""
     policy = board.policy
     return readings.BoardInfo(
@@ -88,8 +89,17 @@ def board_info(board: Board) -> readings.BoardInfo:
         tie_fields=[field.stat for field in policy.tie_fields],
         tie_resolutions_ms={kind.value: given for kind, given in policy.tie_resolutions_ms.items()},
         writes=policy.writes.value,
-        builds=sorted(board.simulators),
+        builds=[_build_shown(board, name, builds) for name in sorted(board.policy.builds)],
         ticks_per_second=policy.ticks_per_second,
+        reveal_s=policy.verification.reveal_s,
+    )
+
+
+def _build_shown(board: Board, build: str, builds: BuildRegistry) -> readings.BuildShown:
+    simulator = board.simulators.get(build)
+    status = builds.status_of(board, build)
+    return readings.BuildShown(
+        build=build, status=status.value, simulator=simulator.digest if simulator else None
     )
 
 
@@ -144,7 +154,10 @@ def entry_page(
 
 
 def submission_status(
-    found: StoredSubmission, rank: int | None, divergent_tick: int | None = None
+    found: StoredSubmission,
+    rank: int | None,
+    divergent_tick: int | None = None,
+    reveal_by_ms: int | None = None,
 ) -> answers.SubmissionStatus:
     """Where a submission stands, as its player may know it: the coarse class of the reason and nothing of the evidence."""
     return answers.SubmissionStatus(
@@ -157,6 +170,8 @@ def submission_status(
         rank=rank,
         received_at=rfc3339(found.received_at_ms),
         divergent_tick=divergent_tick,
+        verified=found.reason is not Reason.SAMPLED if found.state is State.PROMOTED else None,
+        reveal_by=None if reveal_by_ms is None else rfc3339(reveal_by_ms),
     )
 
 
@@ -165,8 +180,8 @@ def shown_finding(finding: Finding) -> answers.FindingShown:
     return answers.FindingShown(**finding.as_dict(), meaning=finding.reason.meaning)  # type: ignore[arg-type]
 
 
-def held_submission(found: StoredSubmission) -> answers.HeldSubmission:
-    """A submission as a moderator sees it, with all evidence."""
+def held_submission(found: StoredSubmission, replayed: Sequence[Finding]) -> answers.HeldSubmission:
+    """A submission as a moderator sees it, with all evidence: what was found when it came, and when it was replayed."""
     return answers.HeldSubmission(
         submission=found.submission_id,
         board=found.board,
@@ -178,7 +193,7 @@ def held_submission(found: StoredSubmission) -> answers.HeldSubmission:
         state=found.state.value,
         reason=found.reason.value,
         meaning=found.reason.meaning,
-        findings=[shown_finding(finding) for finding in found.findings],
+        findings=[shown_finding(finding) for finding in (*found.findings, *replayed)],
         received_at=rfc3339(found.received_at_ms),
         cursor=found.seq,
     )

@@ -14,6 +14,7 @@ from gateway.boards.live import LiveFeed
 from gateway.boards.runs import OpenRuns
 from gateway.boards.segments import SegmentBoards
 from gateway.boards.subsets import ListedPlayers
+from gateway.builds import BuildRegistry
 from gateway.clock import Clock
 from gateway.coalescing import Coalescer
 from gateway.edge.address import ClientAddresses
@@ -25,8 +26,8 @@ from gateway.edge.spreads import SpreadReader
 from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings
+from gateway.reload import BoardsInForce
 from gateway.settings import Settings
-from policies.loader import Board
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Edge:
     """The parts of a running edge."""
 
     settings: Settings
-    boards: Mapping[str, Board]
+    boards: BoardsInForce
     clock: Clock
     ledger: Ledger
     recordings: Recordings
@@ -42,9 +43,9 @@ class Edge:
     readers: Mapping[str, BoardReader]
     spreads: Mapping[str, SpreadReader]
     live: LiveFeed
-    submission_limits: Mapping[str, SubmissionLimits]
-    run_limits: Mapping[str, KeyedLimit]
-    open_runs: Mapping[str, OpenRuns]
+    submission_limits: dict[str, SubmissionLimits]
+    run_limits: dict[str, KeyedLimit]
+    open_runs: dict[str, OpenRuns]
     player_limit: KeyedLimit
     profile_limit: KeyedLimit
     friends: FriendLists
@@ -56,6 +57,7 @@ class Edge:
     tickets: Tickets
     tokens: Tokens
     server_keys: ServerKeys
+    builds: BuildRegistry
     turnstile: Turnstile
 
 

@@ -41,6 +41,12 @@ class ProblemType(Enum):
     SCHEMA_VIOLATION = ("schema-violation", 422, "The body does not have the required form")
     BOUNDS_VIOLATION = ("bounds-violation", 422, "The score is not possible on this board")
     BUILD_UNKNOWN = ("build-unknown", 422, "The board does not know that game build")
+    BUILD_BLOCKED = ("build-blocked", 403, "The game build may not play on the board any more")
+    RECORDING_MISMATCH = (
+        "recording-mismatch",
+        422,
+        "The recording is not the one whose digest was submitted",
+    )
     IDEMPOTENCY_MISMATCH = (
         "idempotency-mismatch",
         422,

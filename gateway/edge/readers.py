@@ -10,6 +10,7 @@ from aiohttp import web
 
 from gateway.boards.index import Cut
 from gateway.edge.answers import (
+    WAITING,
     board_info,
     entry_page,
     entry_read,
@@ -29,7 +30,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import bearer_of, board_of, whole_number
 from gateway.edge.spreads import ESTIMATED
 from gateway.edge.wire import readings
-from gateway.ledger import queries
+from gateway.ledger import queries, reveals
 from gateway.ledger.records import StoredSubmission
 from policies.loader import Board
 from policies.model import RankKind, WindowKind
@@ -43,14 +44,14 @@ DEPTH_LIMIT: Final = 10**9
 
 async def list_boards(request: web.Request) -> web.Response:
     """Every board."""
-    boards = request.app[EDGE].boards
-    shown = readings.BoardList(boards=[board_info(boards[name]) for name in sorted(boards)])
-    return revalidated(request, json_response(shown))
+    edge = request.app[EDGE]
+    shown = [board_info(edge.boards[name], edge.builds) for name in sorted(edge.boards)]
+    return revalidated(request, json_response(readings.BoardList(boards=shown)))
 
 
 async def show_board(request: web.Request) -> web.Response:
     """One board."""
-    return revalidated(request, json_response(board_info(board_of(request))))
+    return revalidated(request, json_response(board_info(board_of(request), request.app[EDGE].builds)))
 
 
 async def list_entries(request: web.Request) -> web.Response:
@@ -121,7 +122,15 @@ async def show_submission(request: web.Request) -> web.Response:
     if found is None or not (bearer.subject == found.player or bearer.may_moderate(found.board)):
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
     rank, divergent_tick = await _rank(edge, found), await _divergent_tick(edge, found)
-    return json_response(submission_status(found, rank, divergent_tick))
+    return json_response(submission_status(found, rank, divergent_tick, await _reveal_by_ms(edge, found)))
+
+
+async def _reveal_by_ms(edge: Edge, found: StoredSubmission) -> int | None:
+    """Until when the recording of a submission is asked for; None where it is not."""
+    if found.recording_digest is None or found.state not in WAITING:
+        return None
+    committed = await edge.ledger.read(reveals.commitment(found.seq))
+    return committed.due_at_ms if committed else None
 
 
 def remembered(request: web.Request, board: Board, window: str, draw: Draw) -> Asked:

@@ -110,4 +110,5 @@ async def _newest(tx: Transaction, change: BuildChange) -> tuple[int, BuildStatu
 
 
 async def _add(tx: Transaction, change: BuildChange, revision: int) -> None:
-    await tx.run(_ADD, **change._asdict(), revision=revision)
+    row = change._asdict() | {"status": change.status.value, "revision": revision}
+    await tx.run(_ADD, **row)

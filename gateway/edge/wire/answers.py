@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from pydantic import JsonValue
+from typing import Any, Literal
 
 from gateway.edge.wire.fields import Answer, PlayerId, Secret
 
@@ -48,6 +46,8 @@ class SubmissionStatus(Answer):
     """Where a submission stands. `reason` is a coarse class: `review`, `implausible`, `replay` or `moderation`.
 
     `divergent_tick` is told for builds whose policy says so alone: the first checkpoint at which a replay differed.
+    `verified` is false for what counts without a replay, null for what does not count. `reveal_by` is until when the
+    recording is asked for, of which only the digest has come; null while it is not.
     """
 
     submission: str
@@ -59,6 +59,33 @@ class SubmissionStatus(Answer):
     rank: int | None
     received_at: str
     divergent_tick: int | None = None
+    verified: bool | None = None
+    reveal_by: str | None = None
+
+
+class RevealShown(Answer):
+    """A recording that is asked for: the one with this digest, until `reveal_by`."""
+
+    submission: str
+    board: str
+    recording_digest: str
+    recording_bytes: int
+    reveal_by: str
+
+
+class RevealList(Answer):
+    """The recordings that a player is asked for, the next deadline first; up to 100 of them."""
+
+    player: PlayerId
+    reveals: list[RevealShown]
+
+
+class RecordingRevealed(Answer):
+    """The recording is stored, and its submission will be verified."""
+
+    submission: str
+    recording_digest: str
+    recording_bytes: int
 
 
 class FriendShown(Answer):
@@ -151,7 +178,9 @@ class ExpectedShown(Answer):
 class FindingShown(Answer):
     """One suspicious fact, as evidence: who found it, what was expected, and what the board makes of it.
 
-    `sample_size` is how many scores it was compared with, `policy` the digest of the policy it was found under.
+    `sample_size` is how many scores it was compared with, `policy` the digest of the policy it was found under. `code`
+    says what the reason leaves open: a statistic, a rule, or what a validator of the studio's own found. `others` are
+    the ids of other submissions that it is about.
     """
 
     validator: str
@@ -163,6 +192,8 @@ class FindingShown(Answer):
     sample_size: int
     detail: dict[str, float]
     policy: str
+    code: str
+    others: list[str]
 
 
 class HeldSubmission(Answer):
@@ -200,7 +231,7 @@ class EventShown(Answer):
     reason: str
     policy: str
     rules_version: int
-    detail: dict[str, JsonValue]
+    detail: dict[str, Any]
     findings: list[FindingShown]
     at: str
 
@@ -226,8 +257,12 @@ class Liveness(Answer):
 
 
 class Readiness(Answer):
-    """Whether requests can be taken, and the truth about each dependency."""
+    """Whether requests can be taken, and the truth about each dependency.
+
+    `policies` is false while the policy files were refused, so that older ones are in force.
+    """
 
     status: Literal["ready", "degraded", "unready"]
     ledger: bool
     index: bool
+    policies: bool

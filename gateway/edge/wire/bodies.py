@@ -11,6 +11,7 @@ from gateway.edge.wire.fields import (
     ExactScore,
     OperationId,
     PlayerId,
+    RecordingDigest,
     SegmentName,
     SegmentValue,
     StatName,
@@ -55,12 +56,18 @@ class Details(Body):
 
 
 class NewScore(Body):
-    """The claim for a run, with the recording of its inputs (base64 of the recording container)."""
+    """The claim for a run, with the recording of its inputs (base64 of the recording container).
+
+    Where the board offers it (`reveal_s`), the SHA-256 of the recording and its size in bytes may stand in its place:
+    then it is sent once it is asked for, and only then.
+    """
 
     score: ExactScore
     ticks: Count
     stats: Annotated[dict[StatName, ExactScore], Field(max_length=16)] = {}
     recording: Annotated[str, Field(max_length=1_400_000)] | None = None
+    recording_digest: RecordingDigest | None = None
+    recording_bytes: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
     details: Details | None = None
 
 

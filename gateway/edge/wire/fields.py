@@ -16,6 +16,8 @@ Version = Annotated[int, Field(ge=1, le=SCORE_LIMIT)]
 OperationId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Secret = Annotated[str, Field(repr=False)]
 """Never part of a repr, so that no log can hold it."""
+RecordingDigest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+"""The SHA-256 of a recording's bytes."""
 SegmentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
 SegmentValue = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")]
 StatName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]

@@ -9,12 +9,21 @@ from pydantic import RootModel
 from gateway.edge.wire.fields import Answer, PlayerId, SubmissionId
 
 
+class BuildShown(Answer):
+    """A build of the game: what it may do now, and the digest of what plays its runs again, where that is done."""
+
+    build: str
+    status: str
+    simulator: str | None
+
+
 class BoardInfo(Answer):
     """A board as a reader needs to know it.
 
     `decimals` places of a score are behind the point. `ranks` are the kinds that can be asked for, the board's own first.
     `tie_resolutions_ms` says, by window, how far apart two times must be to decide between equal scores, where that is
-    not every millisecond.
+    not every millisecond. With `reveal_s` a score may come with the digest of its recording, which is sent within so many
+    seconds of being asked for; null where that is not offered.
     """
 
     board: str
@@ -30,8 +39,9 @@ class BoardInfo(Answer):
     tie_fields: list[str]
     tie_resolutions_ms: dict[str, int]
     writes: str
-    builds: list[str]
+    builds: list[BuildShown]
     ticks_per_second: int
+    reveal_s: int | None
 
 
 class BoardList(Answer):

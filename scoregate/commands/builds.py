@@ -1,0 +1,57 @@
+"""Builds of the game: what each may do, and the kill switch."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from policies.replaying import BuildStatus
+from scoregate.commands.common import DataDir, settings_of
+
+app = typer.Typer(help="Say which builds of the game may play.", no_args_is_help=True)
+
+Why = Annotated[str, typer.Option(help="Why, in a sentence; kept in the ledger.")]
+
+
+@app.command("list")
+def build_list(
+    board: Annotated[str | None, typer.Argument(help="A board by name; all if none.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """List builds: board, build, status, the digest of the simulator, and who changed the status when and why."""
+    from gateway.clock import rfc3339
+    from scoregate.builds import all_builds
+
+    for each in asyncio.run(all_builds(settings_of(data_dir), board)):
+        change = each.change
+        since = f"{change.actor} {rfc3339(change.at_ms)}: {change.reason}" if change else "by its policy"
+        typer.echo(f"{each.board}\t{each.build}\t{each.status}\t{each.simulator or '-'}\t{since}")
+
+
+@app.command("allow")
+def build_allow(board: str, build: str, reason: Why, data_dir: DataDir = None) -> None:
+    """Let a build play, whatever the policy says of it."""
+    _change(board, build, BuildStatus.ALLOW, reason, data_dir)
+
+
+@app.command("provisional")
+def build_provisional(board: str, build: str, reason: Why, data_dir: DataDir = None) -> None:
+    """Have a moderator decide on the verified runs of a build."""
+    _change(board, build, BuildStatus.PROVISIONAL, reason, data_dir)
+
+
+@app.command("block")
+def build_block(board: str, build: str, reason: Why, data_dir: DataDir = None) -> None:
+    """Refuse new runs of a build, and hold what comes of those that are open."""
+    _change(board, build, BuildStatus.BLOCKED, reason, data_dir)
+
+
+def _change(board: str, build: str, status: BuildStatus, reason: str, data_dir: Path | None) -> None:
+    from scoregate.builds import set_status
+
+    is_new = asyncio.run(set_status(settings_of(data_dir), board, build, status, reason=reason))
+    told = "running parts heed it within two seconds" if is_new else "it was that before"
+    typer.echo(f"{board} {build}: {status}; {told}")

@@ -1,0 +1,71 @@
+"""The registry of builds in memory: what it knows holds while the ledger is away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.builds import BuildRegistry
+from policies.errors import LedgerUnavailable
+from policies.replaying import BuildStatus
+from tests.support import boards
+from tests.support.boards import BUILD
+
+
+class Ledger:
+    """A ledger that says what it is told to, or cannot be read."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[tuple[str, str], BuildStatus] | None = {}
+        self.reads = 0
+
+    async def read(self, _: Any) -> Any:
+        self.reads += 1
+        if self.statuses is None:
+            raise LedgerUnavailable
+        return self.statuses
+
+
+async def test_what_was_read_last_holds_while_the_ledger_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A block outlives an outage; before the first reading nothing is believed."""
+    monkeypatch.setattr("gateway.builds.REFRESH_S", 0.0)
+    ledger, board = Ledger(), boards.board(tmp_path)
+    registry = BuildRegistry(ledger)  # type: ignore[arg-type]
+    ledger.statuses = None
+    with pytest.raises(LedgerUnavailable):
+        await registry.refresh_if_old()
+    ledger.statuses = {("tiny", BUILD): BuildStatus.BLOCKED}
+    await registry.refresh_if_old()
+    ledger.statuses = None
+    await registry.refresh_if_old()
+
+    assert BuildStatus.BLOCKED is registry.status_of(board, BUILD)
+
+
+async def test_looking_a_status_up_asks_the_ledger_nothing(tmp_path: Path):
+    """One reading serves every submission until it is old."""
+    ledger, board = Ledger(), boards.board(tmp_path)
+    registry = BuildRegistry(ledger)  # type: ignore[arg-type]
+    for _ in range(100):
+        await registry.refresh_if_old()
+        registry.status_of(board, BUILD)
+
+    assert 1 == ledger.reads
+
+
+async def test_the_ledger_is_above_the_policy(tmp_path: Path):
+    """The policy's status holds where the ledger says nothing; what neither knows is allowed."""
+    module = str(boards.board(tmp_path).simulators[BUILD].path)
+    builds = {name: {"simulator": module, "status": "provisional"} for name in ("a", "b")}
+    board = boards.board(tmp_path, builds=builds)
+    ledger = Ledger()
+    ledger.statuses = {("tiny", "a"): BuildStatus.ALLOW, ("huge", "b"): BuildStatus.BLOCKED}
+    registry = BuildRegistry(ledger)  # type: ignore[arg-type]
+    await registry.refresh()
+
+    statuses = [registry.status_of(board, each) for each in ("a", "b", "c")]
+    assert [BuildStatus.ALLOW, BuildStatus.PROVISIONAL, BuildStatus.ALLOW] == statuses
