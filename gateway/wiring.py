@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -20,6 +21,7 @@ from gateway.boards.shards import board_index
 from gateway.boards.sketches import Sketches
 from gateway.boards.subsets import ListedPlayers
 from gateway.boards.tail import Spreads
+from gateway.builds import BuildRegistry
 from gateway.clock import Clock, wall_clock
 from gateway.coalescing import Coalescer
 from gateway.edge.address import ClientAddresses
@@ -38,6 +40,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
+from gateway.reload import BoardsInForce
 from gateway.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
@@ -133,9 +136,12 @@ async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIt
             clock=clock,
         )
         edge.live.start()
+        await edge.builds.refresh()
+        fresh = asyncio.create_task(edge.builds.keep_fresh(), name="builds")
         try:
             yield edge
         finally:
+            fresh.cancel()
             for coalescer in edge.coalescers.values():
                 await coalescer.drained()
             await edge.live.stop()
@@ -177,9 +183,9 @@ def _edge(
     clock: Clock,
 ) -> Edge:
     client, readers = index.client, _readers(settings, ledger, index)
-    return Edge(
+    edge = Edge(
         settings=settings,
-        boards=boards,
+        boards=BoardsInForce(boards),
         clock=clock,
         ledger=ledger,
         recordings=recordings,
@@ -187,13 +193,9 @@ def _edge(
         readers=readers,
         spreads={name: _spread_reader(each) for name, each in readers.items()},
         live=live,
-        submission_limits={
-            name: SubmissionLimits(client, name, board.policy.limits) for name, board in boards.items()
-        },
-        run_limits={name: _run_limit(index, board) for name, board in boards.items()},
-        open_runs={
-            name: OpenRuns(client, name, board.policy.limits.open_runs) for name, board in boards.items()
-        },
+        submission_limits={},
+        run_limits={},
+        open_runs={},
         profile_limit=KeyedLimit(client, PROFILE_RATE, keys.profile_limit),
         friends=FriendLists(client),
         circles={name: Circles(each) for name, each in index.boards.items()},
@@ -213,8 +215,31 @@ def _edge(
         tickets=Tickets(keyring),
         tokens=Tokens(keyring),
         server_keys=ServerKeys(ledger),
+        builds=BuildRegistry(ledger),
         turnstile=Turnstile(),
     )
+    for board in boards.values():
+        _limit(edge, board)
+    return edge
+
+
+def put_in_force(edge: Edge, boards: Mapping[str, Board]) -> None:
+    """Has a running edge judge by other policies from the next request on, in one step.
+
+    What was begun goes on under the policy it began with; only counters that requests share, the limits, change for all.
+    """
+    for name, board in boards.items():
+        if board.digest != edge.boards[name].digest:
+            _limit(edge, board)
+    edge.boards.replace(boards)
+
+
+def _limit(edge: Edge, board: Board) -> None:
+    """Gives the edge what counts and limits by a board's policy."""
+    client, name, limits = edge.index.client, board.name, board.policy.limits
+    edge.submission_limits[name] = SubmissionLimits(client, name, limits)
+    edge.run_limits[name] = _run_limit(edge.index, board)
+    edge.open_runs[name] = OpenRuns(client, name, limits.open_runs)
 
 
 def _readers(settings: Settings, ledger: Ledger, index: Index) -> dict[str, BoardReader]:

@@ -12,11 +12,14 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from policies.digests import sha256_of, simulator_digest
 from policies.errors import PolicyError
 from policies.model import Policy
+from policies.plugins import load_plugin, refuse_settings
 from policies.ranking import Ranking
+from policies.vocabulary import Mode
 
 _PLAIN = {"missing": "this setting is missing", "extra_forbidden": "there is no such setting"}
 """Our words for pydantic's, where a game developer would not know what an input is."""
@@ -24,10 +27,11 @@ _PLAIN = {"missing": "this setting is missing", "extra_forbidden": "there is no 
 
 @dataclass(frozen=True, slots=True)
 class Simulator:
-    """A simulator module on disk, known by the digest of its bytes (`sha256:<hex>`)."""
+    """A simulator on disk, and the files it reads, known by the digest of them all (`policies.digests`)."""
 
     digest: str
     path: Path
+    files: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,8 @@ def load_board(path: Path) -> Board:
         policy = Policy.model_validate(document)
     except ValidationError as error:
         raise PolicyError(_explanation(path, document, error)) from None
-    simulators = _simulators(path, policy)
-    return Board(policy, _digest(policy, simulators), simulators)
+    simulators, plugins = _simulators(path, document, policy), _plugins(path, document, policy)
+    return Board(policy, _digest(policy, simulators, plugins), simulators)
 
 
 def _parse(path: Path) -> Any:
@@ -86,6 +90,8 @@ def _parse(path: Path) -> Any:
         raise PolicyError(f"{path}:{line}: {error.problem or 'not YAML'}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(f"{path}: cannot be read: {error}") from None
+    except (YAMLError, ValueError, LookupError, RecursionError) as error:  # as for a 31st of June
+        raise PolicyError(f"{path}: not YAML: {error}") from None
     if not isinstance(document, dict):
         raise PolicyError(f"{path}:1: expected a mapping with `board`, `score`, ... at the top level")
     return document
@@ -124,25 +130,50 @@ def _line_of(document: Any, location: list[Any]) -> int:
     return line
 
 
-def _simulators(path: Path, policy: Policy) -> Mapping[str, Simulator]:
+def _simulators(path: Path, document: Any, policy: Policy) -> Mapping[str, Simulator]:
     found = {}
     for name, build in policy.builds.items():
         if build.simulator is None:
             continue
         target = (path.parent / build.simulator).resolve()
-        try:
-            digest = hashlib.sha256(target.read_bytes()).hexdigest()
-        except OSError as error:
-            raise PolicyError(
-                f"{path}: builds.{name}.simulator: expected a simulator module: {error}"
-            ) from None
-        found[name] = Simulator(f"sha256:{digest}", target)
+        shared = policy.replay.files if policy.replay else ()
+        files = tuple((path.parent / each).absolute() for each in (*shared, *build.files))
+        where = f"{path}:{_line_of(document, ['builds', name, 'simulator'])}: builds.{name}"
+        digest = simulator_digest(
+            _sha256_of(target, f"{where}.simulator: expected a simulator"),
+            {each.name: _sha256_of(each, f"{where}.files: expected a file") for each in files},
+        )
+        found[name] = Simulator(digest, target, files)
     return MappingProxyType(found)
 
 
-def _digest(policy: Policy, simulators: Mapping[str, Simulator]) -> str:
+def _sha256_of(file: Path, expectation: str) -> str:
+    try:
+        return sha256_of(file)
+    except OSError as error:
+        raise PolicyError(f"{expectation}: {error}") from None
+
+
+def _plugins(path: Path, document: Any, policy: Policy) -> Mapping[str, str]:
+    """Each of the studio's own validators that is asked, with the version of the package that it is from."""
+    versions = {}
+    for name, plugin in policy.plugins.items():
+        if plugin.mode is Mode.OFF:
+            continue
+        try:
+            loaded = load_plugin(name)
+            refuse_settings(plugin, loaded)
+        except ValueError as error:
+            line = _line_of(document, ["plugins", name])
+            raise PolicyError(f"{path}:{line}: plugins.{name}: {error}") from None
+        versions[name] = loaded.version
+    return versions
+
+
+def _digest(policy: Policy, simulators: Mapping[str, Simulator], plugins: Mapping[str, str]) -> str:
     content = {
         "policy": policy.model_dump(mode="json"),
         "simulators": {b: s.digest for b, s in simulators.items()},
+        "plugins": dict(plugins),
     }
     return "sha256:" + hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,14 +17,16 @@ import typer
 from rich.console import Console
 
 from gateway.edge.credentials.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
+from gateway.reload import is_terminal_gone, reload_when_asked
 from gateway.settings import Settings
+from gateway.steward.dispatch import Lane
 from gateway.telemetry import configure_logging
-from gateway.wiring import keyring_of, open_edge, open_steward
+from gateway.wiring import keyring_of, open_edge, open_steward, put_in_force
 from policies.errors import ScoregateError
-from policies.loader import load_board
-from scoregate.commands import boards, keys, ledgers, webhooks
+from scoregate.commands import boards, builds, keys, ledgers, policies, replays, sim, webhooks
 from scoregate.commands.common import Bind, DataDir, fail, settings_beside, settings_of
 from scoregate.metrics import serving_metrics
+from scoregate.parts import Told, do_rounds
 
 app = typer.Typer(
     help="An anti-cheat leaderboard gateway: signed submissions in, re-simulated scores on the board.",
@@ -32,13 +35,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 token_app = typer.Typer(help="Mint bearer tokens.", no_args_is_help=True)
-policy_app = typer.Typer(help="Look at policy files.", no_args_is_help=True)
 derived_app = typer.Typer(help="Make what is derived from the ledger anew.", no_args_is_help=True)
 app.add_typer(token_app, name="token")
 app.add_typer(keys.app, name="key")
-app.add_typer(policy_app, name="policy")
+app.add_typer(policies.app, name="policy")
 app.add_typer(boards.app, name="board")
+app.add_typer(builds.app, name="build")
 app.add_typer(ledgers.app, name="ledger")
+app.add_typer(replays.app, name="replay")
+app.add_typer(sim.app, name="sim")
 app.add_typer(webhooks.app, name="webhook")
 app.add_typer(derived_app, name="derived")
 
@@ -54,6 +59,7 @@ def up(
     from scoregate.stack import running_stack
 
     with running_stack(settings_of(data_dir, bind), workers=workers) as stack:
+        signal.signal(signal.SIGHUP, lambda *_: sys.exit(0) if is_terminal_gone() else stack.reload())
         console = Console()
         console.print(f"Scoregate {version('scoregate')} is up; its data is in {stack.settings.data_dir}")
         console.print(f"  the game        {stack.url}/arcade/")
@@ -83,9 +89,12 @@ def serve(bind: Bind = None) -> None:
 
     settings = settings_of(None, bind)
 
-    async def run(stop: asyncio.Event) -> None:
+    async def run(told: Told) -> None:
         async with open_edge(settings) as edge, listening(edge):
-            await stop.wait()
+            put = partial(put_in_force, edge)
+            reloading = asyncio.create_task(reload_when_asked(told.reload, settings, edge.boards, put))
+            await told.stop.wait()
+            reloading.cancel()
 
     _run_part(settings, run)
 
@@ -95,31 +104,25 @@ def steward() -> None:
     """Run the background duties."""
     settings = settings_of()
 
-    async def run(stop: asyncio.Event) -> None:
+    async def run(told: Told) -> None:
         with serving_metrics(settings):
-            await do_rounds(stop)
-
-    async def do_rounds(stop: asyncio.Event) -> None:
-        async with open_steward(settings) as duties:
-            rounds = asyncio.create_task(duties.run())
-            told = asyncio.create_task(stop.wait())
-            await asyncio.wait({rounds, told}, return_when=asyncio.FIRST_COMPLETED)
-            rounds.cancel()
-            with suppress(asyncio.CancelledError):
-                await rounds
+            async with open_steward(settings) as duties:
+                await do_rounds(duties, settings, told)
 
     _run_part(settings, run)
 
 
 @app.command()
-def worker() -> None:
+def worker(
+    lane: Annotated[Lane, typer.Option(help="Where its work comes from.")] = Lane.MAIN,
+) -> None:
     """Run a worker, which replays and settles."""
     from replay.worker.process import run_worker
 
     settings = settings_of()
     configure_logging(settings.log_level)
     with serving_metrics(settings):
-        run_worker(settings)
+        run_worker(settings, lane=lane)
 
 
 @token_app.command("moderator")
@@ -136,16 +139,6 @@ def token_moderator(
     now_s = int(time.time())
     bearer = Bearer(name, Role.MODERATOR, now_s + MODERATOR_TOKEN_S, tuple(board or ["*"]))
     typer.echo(Tokens(keyring_of(settings_of(data_dir))).mint(bearer, now_s=now_s))
-
-
-@policy_app.command("check")
-def policy_check(files: list[Path]) -> None:
-    """Say whether policy files are right, and if not, where and why."""
-    for file in files:
-        board = load_board(file)
-        typer.echo(f"{file}: board '{board.name}', {board.digest}")
-        for kind, resolution_ms in board.policy.tie_resolutions_ms.items():
-            typer.echo(f"  {kind.value}: equal scores {resolution_ms} ms apart rank by who was first")
 
 
 @app.command("backup")
@@ -186,11 +179,13 @@ def derived_rebuild(name: str, data_dir: DataDir = None) -> None:
 @app.command("health")
 def health(bind: Bind = None) -> None:
     """Exit with 0 if the edge here is ready. What a container asks."""
-    from scoregate.health import problem_with
+    from scoregate.health import health_of
 
-    problem = problem_with(settings_of(None, bind))
-    if problem:
-        fail(f"not ready: {problem}")
+    health = health_of(settings_of(None, bind))
+    if health.problem:
+        fail(f"not ready: {health.problem}")
+    if health.is_stale:
+        typer.echo("ready; but the policy files were refused, and older ones are in force", err=True)
 
 
 @app.command("version")
@@ -207,15 +202,16 @@ def main() -> None:
         fail(str(error))
 
 
-def _run_part(settings: Settings, run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+def _run_part(settings: Settings, run: Callable[[Told], Awaitable[None]]) -> None:
     configure_logging(settings.log_level)
 
     async def until_stopped() -> None:
-        stop = asyncio.Event()
+        told = Told()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        await run(stop)
+            loop.add_signal_handler(number, told.stop.set)
+        loop.add_signal_handler(signal.SIGHUP, told.hang_up)
+        await run(told)
 
     gc.freeze()
     gc.set_threshold(GARBAGE_THRESHOLD)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from http.client import HTTPConnection, HTTPException
-from typing import Final
+from typing import Final, NamedTuple
+
+import orjson
 
 from gateway.settings import Settings
 
@@ -13,15 +15,25 @@ READY: Final = 200
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what one listens on is not what one asks
 
 
-def problem_with(settings: Settings) -> str | None:
-    """Why the edge is not ready, or None."""
+class Health(NamedTuple):
+    """Why the edge is not ready, or None; and whether it goes by older policies than the files have, which it refused."""
+
+    problem: str | None
+    is_stale: bool = False
+
+
+def health_of(settings: Settings) -> Health:
+    """How the edge is, in its own words."""
     host, port = settings.bind_address
     connection = HTTPConnection(_WILDCARDS.get(host, host), port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", "/readyz", headers={"Host": min(settings.allowed_hosts)})
         response = connection.getresponse()
-        return None if response.status == READY else response.read().decode(errors="replace")
+        body = response.read()
+        if response.status != READY:
+            return Health(body.decode(errors="replace"))
+        return Health(None, is_stale=not orjson.loads(body)["policies"])
     except (OSError, HTTPException) as error:
-        return str(error)
+        return Health(str(error))
     finally:
         connection.close()

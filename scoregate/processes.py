@@ -17,6 +17,7 @@ from policies.errors import ScoregateError
 STOP_S: Final = 15.0
 RESTART_PAUSE_S: Final = 1.0
 _PR_SET_PDEATHSIG: Final = 1
+_OURS: Final = ["-m", "scoregate"]
 
 
 class PartFailed(ScoregateError):
@@ -32,6 +33,11 @@ class Part:
     environment: Mapping[str, str]
     log: Path
     process: subprocess.Popen[bytes]
+
+    @property
+    def is_ours(self) -> bool:
+        """True for what runs one of our commands, False for Valkey."""
+        return self.command[1:3] == _OURS
 
 
 class Parts:
@@ -65,6 +71,12 @@ class Parts:
             part.process = _spawn(part.command, part.environment, part.log)
         return [part.name for part in dead]
 
+    def hang_up(self) -> None:
+        """Has our own parts read their policies again; those that are not up do so when they start."""
+        for part in self._parts:
+            if part.is_ours and part.process.poll() is None:
+                part.process.send_signal(signal.SIGHUP)
+
     def stop(self) -> None:
         """Asks each part to end, and makes it if it does not."""
         for part in reversed(self._parts):
@@ -86,7 +98,7 @@ class Parts:
 
 def python(*arguments: str) -> list[str]:
     """The command that runs one of our own commands in this installation."""
-    return [sys.executable, "-m", "scoregate", *arguments]
+    return [sys.executable, *_OURS, *arguments]
 
 
 def _spawn(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
@@ -98,12 +110,13 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str], log: Path) ->
             stdout=output,
             stderr=output,
             start_new_session=True,  # a Ctrl-C reaches us alone; we end the parts in order
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - the front door has one thread
+            preexec_fn=_as_a_part,  # noqa: PLW1509 - the front door has one thread
         )
 
 
-def _die_with_parent() -> None:
-    """Has Linux end this process when the one that started it is gone, even by SIGKILL."""
+def _as_a_part() -> None:
+    """Has Linux end this process when the one that started it is gone, even by SIGKILL; SIGHUP is for who is ready for it."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

@@ -40,6 +40,10 @@ class Stack:
         host, port = self.settings.bind_address
         return f"http://{'localhost' if host in {'127.0.0.1', '0.0.0.0', '::1', '::'} else host}:{port}"  # noqa: S104
 
+    def reload(self) -> None:
+        """Has every part read its policies again."""
+        self._parts.hang_up()
+
     def keep_up(self) -> None:
         """Restarts what dies, for ever."""
         while True:
@@ -77,7 +81,9 @@ def _start_ours(settings: Settings, parts: Parts, workers: int) -> None:
     # One address is one process's: here it is the steward's.
     without = {name: value for name, value in environment.items() if name != "SCOREGATE_METRICS_BIND"}
     for number in range(1, workers + 1):
-        parts.start(f"worker-{number}", python("worker"), without)
+        # The last of several is there for what cannot wait.
+        lane = ["--lane", "urgent"] if 1 < number == workers else []
+        parts.start(f"worker-{number}", python("worker", *lane), without)
 
 
 def _redis(settings: Settings, data_dir: Path, parts: Parts) -> str:

@@ -34,7 +34,12 @@ async def readyz(request: web.Request) -> web.Response:
     edge = request.app[EDGE]
     has_ledger, has_index = await asyncio.gather(_has_ledger(edge), _has_index(edge))
     status = ("ready" if has_index else "degraded") if has_ledger else "unready"
-    answer = answers.Readiness(status=status, ledger=has_ledger, index=has_index)  # type: ignore[arg-type]
+    answer = answers.Readiness(
+        status=status,  # type: ignore[arg-type]
+        ledger=has_ledger,
+        index=has_index,
+        policies=not edge.boards.is_stale,
+    )
     return json_response(answer, status=200 if has_ledger else 503)
 
 
@@ -42,20 +47,26 @@ async def metrics(request: web.Request) -> web.Response:
     """The metrics in Prometheus' text format."""
     edge = request.app[EDGE]
     try:
-        waiting, oldest_ms = await edge.ledger.read(work.backlog())
+        backlog = await edge.ledger.read(work.backlog())
         tail = await edge.ledger.read(chain.tail())
         undelivered = await edge.ledger.read(webhooks.undelivered())
     except LedgerUnavailable:
         pass  # the gauges keep their last value; readiness tells of the ledger
     else:
-        BACKLOG.set(waiting)
-        BACKLOG_AGE.set(max(0, edge.clock() - oldest_ms) / 1000 if oldest_ms else 0)
+        for is_urgent, waiting in backlog.items():
+            lane = "urgent" if is_urgent else "main"
+            BACKLOG.labels(lane).set(waiting.count)
+            BACKLOG_AGE.labels(lane).set(_age_s(edge, waiting.since_ms))
         for state in (DeliveryState.PENDING, DeliveryState.DEAD):
             UNDELIVERED.labels(state.value).set(undelivered.get(state, 0))
         UNSEALED.set(tail.events)
-        UNSEALED_AGE.set(max(0, edge.clock() - tail.since_ms) / 1000 if tail.since_ms else 0)
+        UNSEALED_AGE.set(_age_s(edge, tail.since_ms))
     body = generate_latest(REGISTRY)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _age_s(edge: Edge, since_ms: int | None) -> float:
+    return max(0, edge.clock() - since_ms) / 1000 if since_ms else 0
 
 
 async def _has_ledger(edge: Edge) -> bool:

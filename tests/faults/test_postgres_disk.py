@@ -101,7 +101,10 @@ async def assert_says_so(world: World, refused: Answer) -> None:
         refused.headers["Retry-After"],
     )
     ready = await world.harness.get("/readyz")
-    assert (503, {"status": "unready", "ledger": False, "index": True}) == (ready.status, ready.body)
+    assert (503, {"status": "unready", "ledger": False, "index": True, "policies": True}) == (
+        ready.status,
+        ready.body,
+    )
     assert 200 == (await world.harness.get("/v1/boards/tiny/entries")).status
 
 

@@ -85,6 +85,26 @@ def test_a_key_that_stands_twice_is_refused(write):
         load_board(path)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "title: 2026-13-01",
+        "title: \0",
+        "title: !!int x",
+        "title: !!bool x",
+        f"title: {'9' * 5_000}",
+        "a: " + "[" * 3_000,
+    ],
+    ids=["no-such-day", "control-character", "no-number", "no-truth", "endless-number", "endless-depth"],
+)
+def test_what_the_yaml_reader_trips_over_is_an_error_of_the_file(tmp_path, text):
+    """A running part is asked to read whatever somebody saved: it is told what is wrong, and lives."""
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+    with pytest.raises(PolicyError, match=r"wrong\.yaml: not YAML"):
+        load_board(path)
+
+
 def test_values_are_yaml_1_2(write):
     """`no` is a word and not False."""
     assert "no" == load_board(write(("title: Perihelion", "title: no"))).policy.title
@@ -93,7 +113,7 @@ def test_values_are_yaml_1_2(write):
 def test_a_missing_simulator_is_named(write):
     """The build and the path that was looked at."""
     path = write(("game.wasm", "gone.wasm"))
-    expected = r"builds\.arcade-1\.simulator: expected a simulator module: .*gone\.wasm"
+    expected = r"\.yaml:\d+: builds\.arcade-1\.simulator: expected a simulator: .*gone\.wasm"
     with pytest.raises(PolicyError, match=expected):
         load_board(path)
 

@@ -1,57 +1,91 @@
-"""`scoregate policy check`: what it says of a policy that is right, and of one that is not."""
+"""`policy check` and `policy diff`: what a policy file means, in words, and in what two differ."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from policies.errors import PolicyError
+from policies.judging import Modes
 from scoregate.cli import app
-from tests.support.policies import a_policy, write_policies
-
-COMPOSITE = {"tie_break": "composite", "windows": ["alltime", "daily"]}
-
-
-def check(folder: Path, **policy: Any) -> Any:
-    write_policies(folder, a_policy("lap", score={"minimum": 0, "maximum": 115_400}, **policy))
-    return CliRunner().invoke(app, ["policy", "check", str(folder / "lap.yaml")])
+from tests.support.game import BUILD
+from tests.support.policies import arcade_policy, write_policies
 
 
-def test_a_composite_board_is_told_its_resolution(tmp_path: Path):
-    """How far apart two times have to be, in each window, for the score's bounds."""
-    told = check(tmp_path, **COMPOSITE, tie_resolution_ms=50)
-    assert 0 == told.exit_code
-    assert "alltime: equal scores 33 ms apart" in told.output
-    assert "daily: equal scores 1 ms apart" in told.output
-    assert "apart" not in check(tmp_path).output
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, ["policy", *map(str, words)])
 
 
-def test_a_resolution_that_cannot_be_kept_is_refused_with_what_there_is(tmp_path: Path):
-    """The loader says how many slots the score's bounds leave, and what that comes to."""
-    told = check(tmp_path, **COMPOSITE, tie_resolution_ms=10)
-    assert isinstance(told.exception, PolicyError)
-    assert "33 ms in alltime, where `tie_resolution_ms` asks for 10" in str(told.exception)
+def a_file(folder: Path, **changes: Any) -> Path:
+    return write_policies(folder, arcade_policy(**changes)) / "arcade.yaml"
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        {"tie_break": "composite"},
-        {"tie_resolution_ms": 50},
-        {"tie_break": "fields"},
-        {"tie_fields": [{"stat": "kills"}]},
-        {"tie_break": "composite", "tie_resolution_ms": 50, "operator": "count"},
-        {"ranks": ["dense", "dense"]},
-        {"windows": ["season"]},
-        {"season": "0 0 1 * *"},
-        {"season": "0 * * * *", "windows": ["season"]},
-        {"season": "never", "windows": ["season"]},
-        {"time_zone": "Middle/Earth"},
-    ],
-)
-def test_what_does_not_go_together_is_refused(tmp_path: Path, policy: dict[str, Any]):
-    """Tie-breaks without what they need, seasons without windows, hours for seasons, places that are not."""
-    assert isinstance(check(tmp_path, **policy).exception, PolicyError)
+def test_a_right_file_is_explained(tmp_path: Path):
+    """Who writes, what counts, what time is expected, which builds, and each validator with its mode."""
+    result = run("check", a_file(tmp_path))
+    lines = [line.split(maxsplit=1) for line in result.output.splitlines()[1:]]
+
+    assert 0 == result.exit_code
+    assert "players, and a run counts once its replay gives what it claims" in result.output
+    assert "0 to 115400 in steps of 10; the highest is first; a player's best counts" in result.output
+    assert "the longest run has 7200 (120 s)" in result.output
+    assert f"{BUILD} (allow, sha256:" in result.output
+    assert "flag: what it finds waits for a moderator." in result.output
+    assert set(Modes.model_fields) <= {name for name, _ in lines}
+    assert "warning" not in result.output
+
+
+def test_what_no_sentence_tells_is_listed(tmp_path: Path):
+    """A setting that somebody adds to the model is shown as soon as a file sets it."""
+    result = run("check", a_file(tmp_path, details={"integers": 4}, staleness_s=0.0))
+
+    assert "also               details.integers: 4" in result.output
+    assert "staleness_s" not in result.output
+
+
+def test_an_unwise_file_is_right_with_a_warning(tmp_path: Path):
+    """The status stays 0: it can be put in force."""
+    result = run("check", a_file(tmp_path, run_lifetime_s=60))
+
+    assert 0 == result.exit_code
+    assert (
+        "  warning: run_lifetime_s: the ticket ends after 60 s, the longest run takes 120 s" in result.output
+    )
+
+
+def test_a_wrong_file_is_told_with_its_line(tmp_path: Path):
+    """The first word is the file, then the line, then the setting."""
+    file = a_file(tmp_path, run_lifetime_s=1)
+    result = run("check", file)
+
+    assert result.exit_code
+    assert f"{file}:1: run_lifetime_s:" in str(result.exception)
+
+
+def test_equal_files_are_told_by_the_status(tmp_path: Path):
+    """Nothing is printed."""
+    result = run("diff", a_file(tmp_path / "old"), a_file(tmp_path / "new"))
+
+    assert (0, "") == (result.exit_code, result.output)
+
+
+def test_a_difference_is_told_with_what_it_takes(tmp_path: Path):
+    """Each by its name, both values, the effect, and what the section is about."""
+    new = a_file(tmp_path / "new", order="ascending", title="Aphelion")
+    result = run("diff", a_file(tmp_path / "old"), new)
+
+    assert 1 == result.exit_code
+    [title, order] = result.output.splitlines()
+    assert "title: Perihelion -> Aphelion; takes effect at once" == title
+    assert (
+        "order: descending -> ascending; needs a restart of all parts, then `scoregate board refold` "
+        "(Which scores rank first.)"
+    ) == order
+
+
+def test_a_wrong_file_is_no_difference(tmp_path: Path):
+    """It is an error, and neither equal nor different."""
+    result = run("diff", a_file(tmp_path / "old"), tmp_path / "none.yaml")
+
+    assert "PolicyError" == type(result.exception).__name__

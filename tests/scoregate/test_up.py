@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +24,8 @@ from scoregate_client import ScoregateClient, ServerClient
 
 from tests.support.game import BUILD, play_run
 from tests.support.harness import free_port
+from tests.support.policies import arcade_policy, write_policies
+from tests.support.valkey import ValkeyServer
 
 
 def scoregate(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -152,6 +156,48 @@ def workers_of(parent: int) -> list[int]:
         for pid, ppid, stat, command in rows
         if int(ppid) == parent and "Z" not in stat and command.endswith("scoregate worker")
     ]
+
+
+def test_a_hangup_has_every_part_read_its_policies_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """One signal to `up` reaches edge, steward and worker; none of them ends."""
+    folder = write_policies(tmp_path / "policies", arcade_policy())
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(folder))
+    logs = [tmp_path / "data" / "logs" / f"{part}.log" for part in ("edge", "steward", "worker-1")]
+    with up(tmp_path / "data", free_port()) as stack:
+        write_policies(folder, arcade_policy(title="Aphelion"))
+        deadline = time.monotonic() + 20
+        while not all(log.exists() and "policy_reloaded" in log.read_text() for log in logs):
+            assert time.monotonic() < deadline
+            os.kill(stack.pid, signal.SIGHUP)  # again, since a part that is still starting does not hear it
+            time.sleep(0.2)
+        with urlopen(f"{stack.url}/v1/boards/arcade") as shown:
+            assert "Aphelion" == json.load(shown)["title"]
+
+
+def test_a_part_ends_when_its_terminal_is_closed(tmp_path: Path, valkey: ValkeyServer):
+    """There a hangup is what it always was, and no reload."""
+    ours, theirs = os.openpty()
+    settings = {"DATA_DIR": tmp_path, "REDIS_URL": valkey.url, "BIND": f"127.0.0.1:{free_port()}"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scoregate", "serve"],
+        env=os.environ | {f"SCOREGATE_{name}": str(value) for name, value in settings.items()},
+        stdin=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - nothing here has threads
+    )
+    os.close(theirs)
+    assert process.stderr is not None
+    assert '"started"' in process.stderr.readline()
+    os.close(ours)
+    try:
+        _, said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+
+    assert 0 == process.returncode
+    assert "policy" not in said
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,171 @@
+"""A policy in plain words, for whoever has to answer for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from policies.changing import shown
+from policies.fields import Order
+from policies.loader import Board
+from policies.model import Operator, Policy, Rate, TieBreak, Writes
+from policies.replaying import detection_probability
+from policies.vocabulary import Mode
+
+_WRITES: Final[Mapping[Writes, str]] = {
+    Writes.VERIFIED: "players, and a run counts once its replay gives what it claims; registered game servers",
+    Writes.OPEN: "players, without a replay: every run waits for a moderator; registered game servers",
+    Writes.TRUSTED: "registered game servers alone",
+}
+_COUNTS: Final[Mapping[Operator, str]] = {
+    Operator.BEST: "a player's best counts",
+    Operator.LATEST: "a player's latest counts",
+    Operator.SUM: "a player's scores are added up",
+    Operator.COUNT: "a player's runs are counted",
+}
+_MODES: Final[Mapping[Mode, str]] = {
+    Mode.OFF: "it is not asked",
+    Mode.SHADOW: "what it finds is recorded, without effect",
+    Mode.FLAG: "what it finds waits for a moderator",
+    Mode.REJECT: "what it finds is rejected",
+}
+_TOLD: Final = frozenset(
+    {
+        *(
+            "board",
+            "title",
+            "writes",
+            "order",
+            "operator",
+            "windows",
+            "time_zone",
+            "score",
+            "velocity",
+            "limits",
+        ),
+        *("run_lifetime_s", "builds", "validators", "decimals", "tie_break"),
+        *("replay.ticks_per_second", "replay.maximum_ticks", "replay.budget", "replay.simulator"),
+        *("replay.checkpoint_ticks", "replay.recording_bytes"),
+        "verification.share",
+    }
+)
+"""What the sentences tell; every other setting that is not at its default is listed as it stands."""
+
+
+_FALSE_RUNS: Final = (1, 10, 100)
+"""For how many false runs it is told with what probability one of them is verified."""
+
+
+def explanation(board: Board, finds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Lines as (about what, what), in the order of a submission's way. `finds` says what each validator looks for."""
+    policy = board.policy
+    yield "who writes", _WRITES[policy.writes]
+    yield "a score", _score(policy)
+    yield "windows", f"{', '.join(each.value for each in policy.windows)}, in {policy.time_zone}"
+    yield "ties", _ties(policy)
+    if policy.writes is not Writes.TRUSTED:
+        yield "a run", _run(policy)
+        yield "time", _time(policy)
+        yield "builds", _builds(board)
+        yield "replay", _replay(policy)
+        if policy.verification.share < 1:
+            yield "verified", _share(policy)
+        yield "held", _held(policy)
+        yield from _validators(policy, finds)
+    for name, value in _others(policy, ""):
+        yield "also", f"{name}: {shown(value)}"
+
+
+def _score(policy: Policy) -> str:
+    bounds, first = policy.score, "lowest" if policy.order is Order.ASCENDING else "highest"
+    scaled = f", read with {policy.decimals} decimals" if policy.decimals else ""
+    return (
+        f"{bounds.minimum} to {bounds.maximum} in steps of {bounds.step}{scaled}; "
+        f"the {first} is first; {_COUNTS[policy.operator]}"
+    )
+
+
+def _ties(policy: Policy) -> str:
+    if policy.tie_break is TieBreak.COMPOSITE:
+        told = ", ".join(f"{ms} ms in {kind.value}" for kind, ms in policy.tie_resolutions_ms.items())
+        return f"who was first, told apart by {told}"
+    return "the tie fields, then who was first" if policy.tie_break is TieBreak.FIELDS else "who was first"
+
+
+def _run(policy: Policy) -> str:
+    limits = policy.limits
+    return (
+        f"is open for {policy.run_lifetime_s} s; a player has up to {limits.open_runs} open and sends "
+        f"{_rate(limits.player)}, an address {_rate(limits.address)}"
+    )
+
+
+def _rate(rate: Rate) -> str:
+    return f"{rate.per_minute} a minute ({rate.burst} at once)"
+
+
+def _time(policy: Policy) -> str:
+    told = [f"{policy.ticks_per_second} ticks are a second of play"]
+    if policy.replay:
+        longest_s = policy.replay.maximum_ticks / policy.ticks_per_second
+        told.append(f"the longest run has {policy.replay.maximum_ticks} ({longest_s:g} s)")
+    told.append(f"play may seem {policy.velocity.slack_s:g} s longer than our clock says since the ticket")
+    if policy.order is Order.DESCENDING:
+        told.append(f"a second gives up to {policy.velocity.points_per_second:g} points")
+    return "; ".join(told)
+
+
+def _builds(board: Board) -> str:
+    told = []
+    for name, build in board.policy.builds.items():
+        simulator = board.simulators.get(name)
+        told.append(f"{name} ({build.status}{f', {simulator.digest}' if simulator else ''})")
+    return ", ".join(told) or "any, since none is named"
+
+
+def _replay(policy: Policy) -> str:
+    if policy.replay is None:
+        return "none"
+    replay, budget = policy.replay, policy.replay.budget
+    return (
+        f"{replay.simulator.value}, within {budget.wall_ms} ms, {budget.memory_mib} MiB and {budget.fuel} fuel; "
+        f"recordings of up to {replay.recording_bytes} bytes with a checkpoint every {replay.checkpoint_ticks} ticks"
+    )
+
+
+def _share(policy: Policy) -> str:
+    rule = policy.verification
+    chances = ", ".join(f"{runs} with {detection_probability(rule.share, runs):.1%}" for runs in _FALSE_RUNS)
+    return (
+        f"always what would enter the first {rule.top} of a window, newcomers, and gains of more than "
+        f"{shown(rule.beats_best_by)} points; of the rest a share of {rule.share:g}: who sends so many false runs is "
+        f"caught with the probability 1 - (1 - {rule.share:g})^n: {chances}"
+    )
+
+
+def _held(policy: Policy) -> str:
+    if policy.writes is Writes.OPEN:
+        return "every run that is not rejected"
+    return "what a validator flags, what could not be replayed, and runs of builds that are provisional or blocked"
+
+
+def _validators(policy: Policy, finds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in type(policy.validators).model_fields:
+        mode: Mode = getattr(policy.validators, name)
+        about = f" {finds[name]}" if name in finds else ""
+        yield name, f"{mode.value}: {_MODES[mode]}.{about}"
+
+
+def _others(section: BaseModel, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Settings that no sentence tells and that are not at their default, with their dotted names."""
+    for name, field in type(section).model_fields.items():
+        value, default = getattr(section, name), field.default
+        if prefix + name in _TOLD or (default is not PydanticUndefined and value == default) or not value:
+            continue
+        if isinstance(value, BaseModel):
+            yield from _others(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, section.model_dump(mode="json")[name]

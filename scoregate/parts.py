@@ -1,0 +1,47 @@
+"""What a running part is told by signals, and how a steward heeds it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from gateway.reload import BoardsInForce, is_terminal_gone, reload_when_asked
+from gateway.settings import Settings
+from gateway.steward.duties import Steward
+from policies.loader import Board
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What signals have told this process: to end (SIGTERM, SIGINT), or to read its policies again (SIGHUP)."""
+
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    reload: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hang_up(self) -> None:
+        """SIGHUP: from the closing of our terminal it means to end."""
+        (self.stop if is_terminal_gone() else self.reload).set()
+
+
+async def do_rounds(duties: Steward, settings: Settings, told: Told) -> None:
+    """Does a steward's rounds until told to stop. Other policies are another steward's, which takes over between rounds."""
+    boards, is_changed = BoardsInForce(duties.boards), asyncio.Event()
+
+    def put(changed: Mapping[str, Board]) -> None:
+        boards.replace(changed)
+        is_changed.set()
+
+    reloading = asyncio.create_task(reload_when_asked(told.reload, settings, boards, put))
+    stopped = asyncio.create_task(told.stop.wait())
+    while not stopped.done():
+        rounds, changed = asyncio.create_task(duties.run()), asyncio.create_task(is_changed.wait())
+        await asyncio.wait({rounds, changed, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        is_changed.clear()
+        changed.cancel()
+        rounds.cancel()
+        with suppress(asyncio.CancelledError):
+            await rounds
+        duties = duties.under(boards)
+    reloading.cancel()

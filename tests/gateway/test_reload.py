@@ -1,0 +1,144 @@
+"""Policies that change under a running edge: all in one step, and never under a request that has begun."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.edge import submit
+from gateway.ledger import queries
+from gateway.reload import read_again
+from gateway.settings import Settings
+from gateway.wiring import put_in_force
+from policies.loader import Board, load_boards
+from tests.support.attack import CLAIM, a_run, honest
+from tests.support.harness import Harness
+from tests.support.policies import GENEROUS, a_policy, arcade_policy, write_policies
+
+NARROW = {"minimum": 0, "maximum": 100, "step": 1}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, settings: Settings) -> Settings:
+    folder = write_policies(tmp_path / "policies", a_policy("sprint"), arcade_policy())
+    return settings.model_copy(update={"policies_dir": folder})
+
+
+def changed(harness: Harness, **changes: Any) -> Mapping[str, Board]:
+    """Both boards, one with other settings, in force."""
+    folder = harness.edge.settings.policies_dir
+    write_policies(folder, a_policy("sprint", **changes))
+    boards = load_boards(folder)
+    put_in_force(harness.edge, boards)
+    return boards
+
+
+async def policies_of(harness: Harness, submission: str) -> list[str]:
+    return [each["policy"] for each in await harness.edge.ledger.read(queries.history_of(submission))]
+
+
+async def test_the_next_request_is_judged_by_the_new_policy(harness: Harness):
+    """Bounds, and the digest that its event bears."""
+    first, second = await a_run(harness), await a_run(harness)
+    await harness.send(honest(harness, first))
+    before = harness.edge.boards["sprint"].digest
+    after = changed(harness, score=NARROW)["sprint"].digest
+
+    refused = await harness.send(honest(harness, second))
+    taken = await harness.send(honest(harness, second, {"score": 99, "ticks": 60}))
+
+    assert ("bounds-violation", 202) == (refused.problem, taken.status)
+    assert [before] == await policies_of(harness, first.id)
+    assert [after] == await policies_of(harness, second.id)
+    assert before != after
+
+
+async def test_a_request_that_has_begun_is_judged_by_the_policy_it_began_with(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """The body comes after the change, which would have refused it."""
+    run, begun, go_on = await a_run(harness), asyncio.Event(), asyncio.Event()
+    request, before = honest(harness, run), harness.edge.boards["sprint"].digest
+    read_body = submit.read_body
+
+    async def noted(*given: Any) -> bytes:
+        begun.set()
+        return await read_body(*given)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield request.body[:10]
+        await go_on.wait()
+        yield request.body[10:]
+
+    monkeypatch.setattr(submit, "read_body", noted)
+    sending = asyncio.create_task(
+        harness.session.post(harness.url + request.path, data=body(), headers=request.headers)
+    )
+    await begun.wait()
+    changed(harness, score=NARROW)
+    go_on.set()
+
+    assert 202 == (await sending).status
+    assert [before] == await policies_of(harness, run.id)
+
+
+async def test_limits_follow_the_policy(harness: Harness):
+    """How fast a player may send, and how many runs may be open."""
+    limits = GENEROUS | {"player": {"per_minute": 60, "burst": 3}, "open_runs": 2}
+    changed(harness, limits=limits)
+    token = await harness.new_player()
+    runs = [await harness.open_run(token, "sprint") for _ in range(2)]
+    third = await harness.post("/v1/boards/sprint/runs", {"build": "b"}, token)
+    answer = await harness.send(honest(harness, runs[0]))
+
+    assert ("quota-exceeded", "2 runs are open; submit one or wait until it expires") == (
+        third.problem,
+        third.body["detail"],
+    )
+    assert '"player";q=3;w=3' == answer.headers["RateLimit-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("sprint", "board: sprint\nscore: {minimum: [", "sprint.yaml"),
+        ("sprint", None, "board 'sprint' is gone"),
+        ("second", a_policy("second"), "board 'second' is new"),
+        ("sprint", a_policy("sprint", order="ascending"), "order was descending and is now ascending"),
+        ("sprint", a_policy("sprint", windows=["alltime", "daily"]), "windows was [alltime]"),
+        ("sprint", a_policy("sprint", title="Dash", shards=4), "shards was 1 and is now 4"),
+    ],
+)
+async def test_files_that_cannot_be_put_in_force_leave_all_as_it_was(
+    harness: Harness, capfd: pytest.CaptureFixture[str], name: str, content: Any, said: str
+):
+    """Broken, or in need of a restart: not even the board beside it changes, and readiness says so until it is mended."""
+    folder, in_force = harness.edge.settings.policies_dir, harness.edge.boards
+    before = dict(in_force)
+    path = folder / f"{name}.yaml"
+    if content is None:
+        path.unlink()
+    elif isinstance(content, str):
+        path.write_text(content)
+    else:
+        write_policies(folder, content)
+    write_policies(folder, arcade_policy(title="Aphelion"))
+
+    assert read_again(harness.edge.settings, in_force) is None
+    assert said in capfd.readouterr().out
+    assert before == dict(in_force)
+    assert (await harness.get("/readyz")).body["policies"] is False
+    assert b"scoregate_policy_stale 1.0" in (await harness.get("/metrics")).raw
+
+    (folder / "second.yaml").unlink(missing_ok=True)
+    write_policies(folder, a_policy("sprint"))
+    boards = read_again(harness.edge.settings, in_force)
+    assert boards is not None
+    put_in_force(harness.edge, boards)
+    assert (await harness.get("/readyz")).body["policies"] is True
+    assert "Aphelion" == (await harness.get("/v1/boards/arcade")).body["title"]
+    assert 202 == (await harness.send(honest(harness, await a_run(harness), CLAIM))).status

@@ -1,0 +1,80 @@
+"""A worker changes its policies between two jobs, and never inside one."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gateway.settings import Settings
+from policies.loader import Board, load_boards
+from replay.worker.policies import WorkerPolicies
+from tests.support import boards
+
+
+@pytest.fixture
+def put() -> list[str]:
+    """The titles that were put in force, in their order."""
+    return []
+
+
+@pytest.fixture
+def policies(tmp_path: Path, put: list[str]) -> WorkerPolicies:
+    boards.write_board(tmp_path)
+
+    def note(changed: Mapping[str, Board]) -> None:
+        put.append(changed["tiny"].policy.title)
+
+    return WorkerPolicies(Settings(policies_dir=tmp_path), load_boards(tmp_path), note)
+
+
+def hang_up(policies: WorkerPolicies, folder: Path, title: str) -> None:
+    boards.write_board(folder, title=title)
+    policies.hang_up(signal.SIGHUP, None)
+
+
+def test_between_jobs_it_changes_at_once(policies: WorkerPolicies, tmp_path: Path, put: list[str]):
+    """An idle worker does not wait for work to hear of a wrong file."""
+    hang_up(policies, tmp_path, "First")
+
+    assert ["First"] == put
+
+
+def test_inside_a_job_it_waits_for_its_end(policies: WorkerPolicies, tmp_path: Path, put: list[str]):
+    """Asked twice, it reads the files once, as they are then."""
+    with policies.held():
+        hang_up(policies, tmp_path, "First")
+        hang_up(policies, tmp_path, "Second")
+        assert [] == put
+
+    assert ["Second"] == put
+
+
+def test_a_wrong_file_changes_nothing(policies: WorkerPolicies, tmp_path: Path, put: list[str]):
+    """Nor does one that needs a restart; what comes after it does."""
+    (tmp_path / "tiny.yaml").write_text("board: [")
+    policies.hang_up(signal.SIGHUP, None)
+    boards.write_board(tmp_path, order="ascending")
+    policies.hang_up(signal.SIGHUP, None)
+    assert [] == put
+    hang_up(policies, tmp_path, "Mended")
+
+    assert ["Mended"] == put
+
+
+def test_asked_again_while_it_reads_it_ends_with_the_newest(tmp_path: Path, put: list[str]):
+    """A second signal in the middle of a change is heeded after it: what was read first is not put in force last."""
+    boards.write_board(tmp_path)
+
+    def note(changed: Mapping[str, Board]) -> None:
+        title = changed["tiny"].policy.title
+        if title == "First":
+            hang_up(policies, tmp_path, "Second")
+        put.append(title)
+
+    policies = WorkerPolicies(Settings(policies_dir=tmp_path), load_boards(tmp_path), note)
+    hang_up(policies, tmp_path, "First")
+
+    assert ["First", "Second"] == put
