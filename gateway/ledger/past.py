@@ -1,0 +1,107 @@
+"""The log of a board as it happened: each event with the submission that it is about, oldest first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import bindparam, select
+
+from gateway.ledger import queries
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.records import SERVER_CREDENTIAL, finding_from
+from gateway.ledger.schema import events, submissions
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.vocabulary import Claim, Reason, State, Verdict, VerdictKind
+from validators.backtest import Happened
+from validators.baseline import Scored
+from validators.submission import Submission
+
+SLICE: Final = 5_000
+"""Events looked at in one read, so that nobody waits behind a long one."""
+
+_e, _s = events.c, submissions.c
+
+_LOG = Query(
+    select(
+        _e.at_ms, _e.from_state, _e.to_state, _e.actor, _e.reason, _e.detail,
+        _s.submission_id, _s.board, _s.player, _s.build, _s.seed, _s.issued_at_ms, _s.received_at_ms,
+        _s.score, _s.ticks, _s.stats, _s.recording_digest, _s.runs_opened, _s.runs_submitted, _s.seq, _s.achieved_at_ms, _s.credential, _s.findings,
+    )
+    .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
+    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"), _e.board == bindparam("board"))
+    .order_by(_e.seq)
+)  # fmt: skip
+
+
+async def log_of(ledger: Ledger, board: str) -> AsyncIterator[Happened]:
+    """Every event of a board up to the newest of this moment."""
+    head = await ledger.read(queries.head())
+    for after in range(0, head, SLICE):
+        for row in await ledger.read(_slice(board, after, min(after + SLICE, head))):
+            yield _happened(row)
+
+
+def _slice(board: str, after: int, upto: int) -> Operation[list[Row]]:
+    async def work(tx: Transaction) -> list[Row]:
+        return await tx.rows(_LOG, board=board, after=after, upto=upto)
+
+    return work
+
+
+def _happened(row: Row) -> Happened:
+    (
+        at_ms,
+        from_state,
+        to_state,
+        actor,
+        reason,
+        detail_text,
+        *facts,
+        seq,
+        achieved_at_ms,
+        credential,
+        findings,
+    ) = row
+    detail, submission = orjson.loads(detail_text), _submission(facts)
+    return Happened(
+        at_ms,
+        State(from_state),
+        State(to_state),
+        actor,
+        reason,
+        submission,
+        tuple(finding_from(each) for each in orjson.loads(findings)),
+        tuple(finding_from(each) for each in detail.get("findings", [])),
+        _verdict(detail),
+        Scored(achieved_at_ms, seq, submission.claim.score),
+        is_trusted=credential.startswith(SERVER_CREDENTIAL),
+    )
+
+
+def _submission(facts: Sequence[Any]) -> Submission:
+    submission_id, board, player, build, seed, issued_at_ms, received_at_ms, *rest = facts
+    score, ticks, stats, recording, runs_opened, runs_submitted = rest
+    claim = Claim(score, ticks, orjson.loads(stats))
+    return Submission(
+        submission_id,
+        board,
+        player,
+        build,
+        seed,
+        issued_at_ms,
+        received_at_ms,
+        claim,
+        recording is not None,
+        runs_opened,
+        runs_submitted,
+    )
+
+
+def _verdict(detail: dict[str, Any]) -> Verdict | None:
+    """What the replay said, where an event has it."""
+    if "verdict" not in detail:
+        return None
+    kind, reason = VerdictKind(detail["verdict"]), Reason(detail["verdict_reason"])
+    return Verdict(kind, reason, detail["simulator"], detail["engine"])

@@ -1,0 +1,230 @@
+"""A policy held against history: what it would have decided."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.judging import Modes
+from policies.replaying import Build, Replay
+from policies.vocabulary import Expected, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
+from tests.support.submissions import a_policy, a_submission
+from validators.backtest import Backtest, Happened, Outcome, Share
+from validators.baseline import Scored
+
+FAST = Finding(
+    Reason.VELOCITY_POINTS, 200, Expected(at_most=100), severity=Severity.REJECT, validator="velocity"
+)
+REUSED = Finding(
+    Reason.RECORDING_REUSED, 1, Expected(at_most=0), severity=Severity.FLAG, validator="recording_reuse"
+)
+VERIFIED = Verdict(VerdictKind.VERIFIED, Reason.VERIFIED, "sha256:0", "engine")
+MISMATCH = Verdict(VerdictKind.MISMATCH, Reason.SCORE_MISMATCH, "sha256:0", "engine")
+
+
+class Log:
+    """Events of submissions, fed to a backtest."""
+
+    def __init__(self, since_ms=0, **policy):
+        self.test = Backtest(a_policy(**policy), digest="sha256:1", since_ms=since_ms)
+        self.report = self.test.report
+        self.count = 0
+
+    def received(
+        self, to_state=State.PENDING, reason=Reason.ACCEPTED, findings=(), *, is_trusted=False, **facts
+    ):
+        self.count += 1
+        run = a_submission(**facts)._replace(submission_id=f"r{self.count}")
+        self._take(run, State.RECEIVED, to_state, "edge", reason, findings=findings, is_trusted=is_trusted)
+        return run
+
+    def replayed(self, run, to_state, verdict=VERIFIED, findings_after=()):
+        self._take(
+            run, State.PENDING, to_state, "replay", verdict.reason, verdict=verdict, after=findings_after
+        )
+
+    def settled(self, run, to_state, reason):
+        self._take(run, State.PENDING, to_state, "budget", reason)
+
+    def decided(self, run, from_state, to_state, actor="moderator:ada"):
+        self._take(run, from_state, to_state, actor, Reason.APPROVED)
+
+    def promoted(self, **facts):
+        run = self.received(**facts)
+        self.replayed(run, State.PROMOTED)
+        return run
+
+    def _take(
+        self,
+        run,
+        from_state,
+        to_state,
+        actor,
+        reason,
+        *,
+        findings=(),
+        after=(),
+        verdict=None,
+        is_trusted=False,
+    ):
+        self.test.take(
+            Happened(
+                run.received_at_ms, from_state, to_state, actor, reason.value, run, tuple(findings),
+                tuple(after), verdict, Scored(run.received_at_ms, int(run.submission_id[1:]), run.claim.score), is_trusted,
+            )
+        )  # fmt: skip
+
+    def outcomes(self):
+        return [(case.then.outcome, case.now.outcome, case.now.reason) for case in self.report.cases]
+
+
+def test_the_same_policy_changes_no_decision():
+    """The control: what was decided is decided again."""
+    log = Log()
+    log.promoted()
+    log.received(State.REJECTED, Reason.VELOCITY_POINTS, [FAST], score=4_000)
+    held = log.received(score=2_800, ticks=3_000, elapsed_s=60)
+    log.replayed(held, State.HELD)
+    cheat = log.received()
+    log.replayed(cheat, State.REJECTED, MISMATCH)
+    assert [] == log.report.changed
+    assert 4 == len(log.report.cases)
+
+
+def test_a_stricter_policy_holds_what_was_promoted():
+    """The findings of now decide, after the verdict of then."""
+    log = Log(velocity={"points_per_second": 40.0}, validators=Modes(velocity=Mode.FLAG))
+    log.promoted()
+    assert [(Outcome.PROMOTED, Outcome.HELD, "velocity-points")] == log.outcomes()
+
+
+def test_a_milder_policy_lets_a_replay_decide_where_there_was_none():
+    """What was rejected at once had no replay, so that more than `pending` cannot be told."""
+    log = Log(velocity={"points_per_second": 1_000.0})
+    log.received(State.REJECTED, Reason.VELOCITY_POINTS, [FAST], score=4_000)
+    assert [(Outcome.REJECTED, Outcome.PENDING, "accepted")] == log.outcomes()
+
+
+def test_what_the_bounds_of_now_refuse():
+    """Narrower bounds refuse what was promoted."""
+    log = Log(score={"minimum": 0, "maximum": 500, "step": 10})
+    log.promoted()
+    assert [(Outcome.PROMOTED, Outcome.REFUSED, "bounds-violation")] == log.outcomes()
+
+
+def test_what_the_replay_of_now_does_not_take_is_refused():
+    """Other statistics or fewer ticks than a run has: no such run is judged."""
+    for replay in (Replay(maximum_ticks=3_600), Replay(maximum_ticks=1_000, stats=("kills",))):
+        log = Log(replay=replay)
+        log.promoted()
+        assert [(Outcome.PROMOTED, Outcome.REFUSED, "bounds-violation")] == log.outcomes()
+
+
+@pytest.mark.parametrize("status", ["provisional", "blocked"])
+def test_a_build_is_what_the_policy_of_now_says(status):
+    """A verified run of it is held; one that lies is rejected if it is replayed, and held if it is not."""
+    log = Log(builds={"b1": Build(simulator="game.wasm", status=status)})
+    log.promoted()
+    cheat = log.received()
+    log.replayed(cheat, State.REJECTED, MISMATCH)
+    lie = (Outcome.HELD, "build-blocked") if status == "blocked" else (Outcome.REJECTED, "score-mismatch")
+    assert [(Outcome.PROMOTED, Outcome.HELD, f"build-{status}"), (Outcome.REJECTED, *lie)] == log.outcomes()
+
+
+def test_what_a_replay_found_is_weighed_by_the_modes_of_now():
+    """A reused recording was held; a board that only notes it promotes."""
+    log = Log(validators=Modes(recording_reuse=Mode.SHADOW))
+    run = log.received()
+    log.replayed(run, State.HELD, findings_after=[REUSED])
+    assert [(Outcome.HELD, Outcome.PROMOTED, "verified")] == log.outcomes()
+    assert {("recording_reuse", Severity.FLAG): 1} == log.report.found(is_new=False)
+    assert {("recording_reuse", Severity.NOTE): 1} == log.report.found(is_new=True)
+
+
+def test_each_is_judged_by_the_history_of_its_time():
+    """The third of a player who was at 1,000 is far out, though later runs are there too; a revoked one counts no more."""
+    log = Log()
+    for _ in range(6):
+        log.promoted(score=1_000)
+    log.promoted(score=1_900)
+    assert "anomaly-player" == log.report.cases[-1].now.reason
+    revoked = log.promoted(score=1_000)
+    log.decided(revoked, State.PROMOTED, State.REVOKED)
+    for _ in range(12):
+        log.promoted(score=1_900)
+    assert Outcome.PROMOTED is log.report.cases[-1].now.outcome
+
+
+@pytest.mark.parametrize(
+    ("to_state", "reason", "outcome"),
+    [
+        (State.PROMOTED, Reason.SAMPLED, Outcome.PROMOTED),
+        (State.SUPERSEDED, Reason.NOT_VERIFIED, Outcome.SUPERSEDED),
+        (State.HELD, Reason.RECORDING_LOST, Outcome.HELD),
+    ],
+)
+def test_what_was_settled_without_a_replay_is_settled_so_again(to_state, reason, outcome):
+    """A draw that spared the replay and a fault of ours are no decisions of the policy: they change nothing."""
+    log = Log()
+    log.settled(log.received(), to_state, reason)
+    assert [(outcome, outcome, reason.value)] == log.outcomes()
+    strict = Log(velocity={"points_per_second": 40.0})
+    strict.settled(strict.received(), to_state, reason)
+    assert [(outcome, Outcome.REJECTED, "velocity-points")] == strict.outcomes()
+
+
+def test_what_came_before_is_learnt_and_not_counted():
+    """`--since` keeps older submissions out of the report, not out of the history."""
+    log = Log(since_ms=1_020_000)
+    for _ in range(6):
+        log.promoted(score=1_000, elapsed_s=19)
+    log.promoted(score=1_900)
+    assert [(Outcome.PROMOTED, Outcome.HELD, "anomaly-player")] == log.outcomes()
+
+
+def test_a_servers_write_is_learnt_and_not_judged():
+    """The policy does not judge what registered servers write."""
+    log = Log()
+    run = log.received(is_trusted=True)
+    assert [] == log.report.cases
+    log.decided(run, State.PENDING, State.PROMOTED, actor="server:1")
+    assert [] == log.report.cases
+
+
+def test_precision_and_recall_are_of_what_moderators_decided():
+    """Two cheats, one of them unsuspected; one honest run suspected; the rest has no label."""
+    log = Log(validators=Modes(anomaly=Mode.OFF), velocity={"points_per_second": 60.0})
+    caught = log.received(State.REJECTED, Reason.VELOCITY_POINTS, [FAST], score=1_500)
+    slipped = log.promoted(score=500)
+    honest = log.received(score=1_300)
+    log.replayed(honest, State.HELD)
+    log.promoted(score=500)
+    log.decided(caught, State.HELD, State.REJECTED)
+    log.decided(slipped, State.PROMOTED, State.REVOKED)
+    log.decided(honest, State.HELD, State.PROMOTED)
+    assert (Share(1, 2), Share(1, 2)) == (log.report.precision(is_new=True), log.report.recall(is_new=True))
+
+
+def test_held_submissions_are_told_per_day():
+    """Over less than a day they are of that day."""
+    log = Log()
+    for _ in range(3):
+        held = log.received(score=2_800, ticks=3_000, elapsed_s=60)
+        log.replayed(held, State.HELD)
+    assert 3.0 == log.report.held_per_day(is_new=True)
+
+
+@given(st.integers(1, 500), st.data())
+def test_an_interval_holds_its_share(of, data):
+    """Wilson's interval is inside 0 to 1, around the share, and the whole of it where nothing is known."""
+    hits = data.draw(st.integers(0, of))
+    low, high = Share(hits, of).interval
+    assert 0 <= low <= hits / of <= high <= 1
+    assert (0.0, 1.0) == Share(0, 0).interval
+
+
+def test_the_interval_is_wilsons():
+    """8 of 10, from the formula's own tables: 0.490 to 0.943."""
+    low, high = Share(8, 10).interval
+    assert (0.490, 0.943) == (round(low, 3), round(high, 3))
