@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policies.loader import Simulator
-from policies.replaying import Replay
+from policies.replaying import RecordingKind, Replay
 from policies.vocabulary import Claim, Reason, Verdict, VerdictKind
 from replay.divergence import divergence_of
+from replay.fingerprint import fingerprint_of
 from replay.recording import Recording, RecordingError, decode
-from replay.simulators import Fault, Simulation, SimulationRequest, Simulators
+from replay.simulators import Fault, Malformed, Simulation, SimulationRequest, Simulators
 
 
 def verify(
@@ -25,20 +26,34 @@ def verify(
     A claim that the recording does not bear out is a mismatch; whatever goes wrong on our side of it, the
     module included, is inconclusive. `seed` is the u64 of the run's ticket.
     """
-    verdict = Verdict(VerdictKind.MISMATCH, Reason.RECORDING_MISSING, simulator.digest, simulators.engine)
+    engine = simulators.engine_of(replay.simulator)
+    verdict = Verdict(VerdictKind.MISMATCH, Reason.RECORDING_MISSING, simulator.digest, engine)
     if recording is None:
         return verdict
     try:
-        played = decode(recording, maximum_ticks=replay.maximum_ticks)
+        played = read_recording(recording, claim, replay)
     except RecordingError:
         return replace(verdict, reason=Reason.RECORDING_MALFORMED)
     reason = _before_simulation(claim, played, replay)
     if reason is not None:
         return replace(verdict, reason=reason)
-    outcome = simulators.simulate(_request(played, seed, replay, simulator))
+    outcome = simulators.simulate(request_of(recording, played, seed, replay, simulator))
+    if isinstance(outcome, Malformed):
+        return replace(verdict, reason=Reason.RECORDING_MALFORMED)
     if isinstance(outcome, Fault):
         return replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=outcome.reason, detail=outcome.detail)
-    return _compared(replace(verdict, detail=_numbers(outcome)), claim, played, replay, outcome)
+    verdict = replace(verdict, detail=_numbers(outcome), simulated=fingerprint_of(outcome))
+    return _compared(verdict, claim, played, replay, outcome)
+
+
+def read_recording(recording: bytes, claim: Claim, replay: Replay) -> Recording:
+    """What can be read of the recording before it is simulated: nothing but its claimed length, if it is the game's own.
+
+    Raises RecordingError for bytes that should be our container and are not.
+    """
+    if replay.recording is RecordingKind.RAW:
+        return Recording(claim.ticks, replay.checkpoint_ticks, b"", ())
+    return decode(recording, maximum_ticks=replay.maximum_ticks)
 
 
 def _before_simulation(claim: Claim, played: Recording, replay: Replay) -> Reason | None:
@@ -50,7 +65,10 @@ def _before_simulation(claim: Claim, played: Recording, replay: Replay) -> Reaso
     return None
 
 
-def _request(played: Recording, seed: int, replay: Replay, simulator: Simulator) -> SimulationRequest:
+def request_of(
+    recording: bytes, played: Recording, seed: int, replay: Replay, simulator: Simulator
+) -> SimulationRequest:
+    """The question that a recording, as `read_recording` gives it, is to the simulators."""
     return SimulationRequest(
         module=simulator.path,
         digest=simulator.digest,
@@ -59,6 +77,10 @@ def _request(played: Recording, seed: int, replay: Replay, simulator: Simulator)
         ticks=played.ticks,
         checkpoint_ticks=played.checkpoint_ticks,
         budget=replay.budget,
+        kind=replay.simulator,
+        recording=recording,
+        files=simulator.files,
+        stats=replay.stats,
     )
 
 

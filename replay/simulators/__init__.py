@@ -1,7 +1,8 @@
-"""The port to the simulators: what is asked of one, and the two things it can answer.
+"""The port to the simulators: what is asked of one, and the three things it can answer.
 
-A simulator runs the game's own module over the inputs of a recording. It gives a `Simulation`, or a `Fault`
-when it could not: a fault is ours, or the game's, and never evidence of a cheat.
+A simulator runs the game's own module, program or plug-in over a recording. It gives a `Simulation`; or `Malformed`
+for bytes that are no recording of its game; or a `Fault` when it could not: a fault is ours, or the game's, and never
+evidence of a cheat.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from policies.vocabulary import Reason
+from policies.vocabulary import Reason, SimulatorKind
 
 if TYPE_CHECKING:  # the sandboxed child imports this file, and has no use for pydantic
     from policies.replaying import Budget
@@ -19,10 +20,12 @@ if TYPE_CHECKING:  # the sandboxed child imports this file, and has no use for p
 
 @dataclass(frozen=True, slots=True)
 class SimulationRequest:
-    """One run to simulate: the module on disk and its digest, and the run's seed (u64) and inputs.
+    """One run to simulate: the simulator on disk and its digest, and the run's seed (u64) and inputs.
 
-    `inputs` holds `ticks` little-endian u32 words. State hashes are wanted every `checkpoint_ticks` ticks, 0
-    for none.
+    `inputs` holds `ticks` little-endian u32 words; it is empty where the recording is in a format of the game's own, and
+    `ticks` is then what was claimed. State hashes are wanted every `checkpoint_ticks` ticks, 0 for none. `recording`
+    is what the client sent, `files` are what the program may read besides itself, `stats` names the statistics in the
+    order in which they are wanted: a module takes no notice of the three.
     """
 
     module: Path
@@ -32,6 +35,10 @@ class SimulationRequest:
     ticks: int
     checkpoint_ticks: int
     budget: Budget
+    kind: SimulatorKind = SimulatorKind.WASM
+    recording: bytes = b""
+    files: tuple[Path, ...] = ()
+    stats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,8 @@ class Simulation:
     """What the module made of the inputs.
 
     `ticks` were really consumed; `is_over` says whether the run had ended after them. `stats` come in the
-    order of the policy's names, `checkpoints` are 64-bit state hashes, `fuel` is in units of the engine.
+    order of the policy's names, `checkpoints` are 64-bit state hashes, `fuel` is in units of the engine, 0 for one that
+    counts none. `state_hash` is 0 where none was given.
     """
 
     ticks: int
@@ -51,20 +59,39 @@ class Simulation:
     fuel: int
 
 
+SAID_CHARACTERS = 200
+
+
+def printable(text: str) -> str:
+    """What may be shown of a program's own words."""
+    return "".join(filter(str.isprintable, text[:SAID_CHARACTERS]))
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why there is no simulation, with numbers for whoever looks into it."""
+    """Why there is no simulation, with numbers for whoever looks into it.
+
+    `said` is the program's own word for it, for the developer who tries it out: it goes into no verdict.
+    """
 
     reason: Reason
     detail: Mapping[str, int] = field(default_factory=dict)
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """The simulator's word that the bytes are no recording of its game."""
+
+
+Outcome = Simulation | Malformed | Fault
 
 
 class Simulators(Protocol):
-    """Something that runs simulator modules."""
+    """Something that runs simulators."""
 
-    @property
-    def engine(self) -> str:
-        """Name and version of what runs the modules, for the verdict, such as `wasmtime 50.0.1`."""
+    def engine_of(self, kind: SimulatorKind) -> str:
+        """Name and version of what runs simulators of this kind, for the verdict, such as `wasmtime 50.0.1`."""
 
-    def simulate(self, request: SimulationRequest) -> Simulation | Fault:
+    def simulate(self, request: SimulationRequest) -> Outcome:
         """The simulation of the run, or why there is none, within the request's budget."""

@@ -31,9 +31,9 @@ READ, WRITE = 0, 1
 CHUNK_BYTES = 1 << 20
 
 
-def main(parent: int) -> None:
+def main(parent: int, machine: Machine | None = None) -> None:
     """Serves until the input ends or the parent, whose process id is `parent`, does."""
-    machine = Machine()
+    machine = machine or Machine()
     confine(parent)
     _write(HELLO)
     while (header := _read(HEADER.size)) is not None:

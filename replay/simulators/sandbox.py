@@ -6,51 +6,24 @@ module, the limit for compiling it) with a simulation or a fault, and the next c
 
 from __future__ import annotations
 
-import os
-import select
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from policies.errors import ScoregateError
-from policies.vocabulary import Reason
+from policies.vocabulary import Reason, SimulatorKind
 from replay.simulators import Fault, Simulation, SimulationRequest, wire
+from replay.simulators.child_process import ChildProcess, Dead, Late, SandboxUnavailable, boot, deadline_in
 
 MODULE_BYTES_LIMIT = 64 * 1024 * 1024
 """The largest module file that is read."""
 MODULES_AT_ONCE = 32
 """Modules that one child keeps compiled; it is replaced by a fresh one before it takes more."""
-READ_BYTES = 65_536
-LAST_WORDS_BYTES = 16_384
 
 _GARBLED = Fault(Reason.SIMULATOR_UNUSABLE)
 _WASMTIME_VERSION = version("wasmtime")
-_ROOT = Path(__file__).resolve().parents[2]
-_BOOT = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from replay.simulators.child import main
-main(int(sys.argv[2]))
-"""
-
-
-class SandboxUnavailable(ScoregateError):
-    """The sandbox's child process cannot be started."""
-
-
-class _Late(Exception):
-    """The child did not answer in time."""
-
-
-class _Dead(Exception):
-    """The child has ended."""
 
 
 class Sandbox:
@@ -74,8 +47,7 @@ class Sandbox:
         self._child: Child | None = None
         self._lock = threading.Lock()
 
-    @property
-    def engine(self) -> str:
+    def engine_of(self, kind: SimulatorKind) -> str:  # noqa: ARG002 - it has one kind
         """The engine that the child runs, such as `wasmtime 50.0.1`."""
         return f"wasmtime {_WASMTIME_VERSION}"
 
@@ -110,7 +82,7 @@ class Sandbox:
             self._drop()
             child = None
         if child is None:
-            child = self._child = Child(self._command or _command(), self._start_wall_ms)
+            child = self._child = Child(self._command or boot("child"), self._start_wall_ms)
         return child
 
     def _drop(self) -> None:
@@ -142,10 +114,10 @@ class Sandbox:
     ) -> Simulation | Fault | None:
         """The answer as it is meant; None stands for LOADED. A child that fails us is not used again."""
         try:
-            return _meaning(kind, *child.ask(kind, question, limit, _deadline(wall_ms)))
-        except _Late:
+            return _meaning(kind, *child.ask(kind, question, limit, deadline_in(wall_ms)))
+        except Late:
             fault = Fault(Reason.TIMED_OUT, {"wall_ms": wall_ms})
-        except _Dead:
+        except Dead:
             fault = child.cause_of_death()
         except wire.WireError:
             fault = _GARBLED
@@ -153,38 +125,21 @@ class Sandbox:
         return fault
 
 
-class Child:
-    """One child process: questions in, answers out, each by a deadline in seconds of the monotonic clock."""
+class Child(ChildProcess):
+    """The child that simulates modules: it says hello, then answers questions in frames."""
 
     def __init__(self, command: Sequence[str], start_wall_ms: int) -> None:
+        super().__init__(command)
         self.loaded: set[str] = set()
         self._sequence = 0
-        self._owner = os.getpid()
-        self._process = _start(command)
-        assert self._process.stdin
-        assert self._process.stdout
-        assert self._process.stderr
-        self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
-        self._stderr = self._process.stderr.fileno()
-        for descriptor in (self._stdin, self._stdout, self._stderr):
-            os.set_blocking(descriptor, False)
-        self._await_hello(_deadline(start_wall_ms))
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether this process started it; a forked copy must not mix its questions with ours."""
-        return self._owner == os.getpid()
-
-    def is_idle(self) -> bool:
-        """Whether it is alive and has said nothing that it was not asked."""
-        return self._process.poll() is None and not _poll(self._stdout, select.POLLIN, 0)
+        self._await_hello(deadline_in(start_wall_ms))
 
     def has_room_for(self, digest: str) -> bool:
         """Whether it has the module or may still take it."""
         return digest in self.loaded or len(self.loaded) < MODULES_AT_ONCE
 
     def ask(self, kind: int, question: bytes, limit: int, deadline: float) -> tuple[int, bytes]:
-        """Kind and payload (at most `limit` bytes) of the answer. Raises _Late, _Dead or WireError."""
+        """Kind and payload (at most `limit` bytes) of the answer. Raises Late, Dead or WireError."""
         self._sequence = (self._sequence + 1) % 2**32
         self._send(wire.HEADER.pack(kind, self._sequence, len(question)) + question, deadline)
         answer = self._receive(wire.HEADER.size, wire.HEADER.size + limit, deadline)
@@ -196,105 +151,17 @@ class Child:
             raise wire.WireError
         return kind, bytes(answer[wire.HEADER.size :])
 
-    def cause_of_death(self) -> Fault:
-        """Why the child ended, as far as its exit status and last words tell."""
-        try:
-            status = self._process.wait(timeout=1)
-        except subprocess.TimeoutExpired:  # it closed its output and lives on
-            return _GARBLED
-        if status == -signal.SIGXCPU:
-            return Fault(Reason.TIMED_OUT)
-        words = self._last_words()
-        if b"MemoryError" in words or b"memory allocation of" in words:  # Python's words, and Rust's
-            return Fault(Reason.OUT_OF_MEMORY)
-        return Fault(Reason.SIMULATOR_TRAPPED, {"signal": -status} if status < 0 else {"exit_status": status})
-
-    def kill(self) -> None:
-        """Ends the process and all it may have started, at once."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            assert pipe is not None
-            pipe.close()
-
     def _await_hello(self, deadline: float) -> None:
         try:
             hello = self._receive(len(wire.HELLO), len(wire.HELLO), deadline)
-        except (_Late, _Dead):
+        except (Late, Dead):
             hello = bytearray()
         if hello != wire.HELLO:
-            words = self._last_words().decode("utf-8", "replace")
+            words = self.last_words().decode("utf-8", "replace")
             self.kill()
             raise SandboxUnavailable(
                 f"the simulator process did not start: {words.strip() or 'it said nothing'}"
             )
-
-    def _last_words(self) -> bytes:
-        """What it wrote to its standard error, of which only its own death is read."""
-        try:
-            return os.read(self._stderr, LAST_WORDS_BYTES)
-        except BlockingIOError:
-            return b""
-
-    def _send(self, data: bytes, deadline: float) -> None:
-        view = memoryview(data)
-        while view:
-            try:
-                view = view[os.write(self._stdin, view) :]
-            except BlockingIOError:
-                _await(self._stdin, select.POLLOUT, deadline)
-            except BrokenPipeError:
-                raise _Dead from None
-
-    def _receive(self, least: int, most: int, deadline: float) -> bytearray:
-        """At least `least` bytes and what else has come, up to `most`."""
-        data = bytearray()
-        while len(data) < least:
-            _await(self._stdout, select.POLLIN, deadline)
-            more = os.read(self._stdout, min(most - len(data), READ_BYTES))
-            if not more:
-                raise _Dead
-            data += more
-        return data
-
-
-def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            command,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={},
-            cwd="/",
-            close_fds=True,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise SandboxUnavailable(f"the simulator process cannot be started: {error}") from None
-
-
-def _command() -> Sequence[str]:
-    return (sys.executable, "-I", "-B", "-c", _BOOT, str(_ROOT), str(os.getpid()))
-
-
-def _deadline(wall_ms: int) -> float:
-    return time.monotonic() + wall_ms / 1000
-
-
-def _await(descriptor: int, event: int, deadline: float) -> None:
-    """Returns once the descriptor is ready. Raises _Late past the deadline."""
-    left_ms = (deadline - time.monotonic()) * 1000
-    if left_ms <= 0 or not _poll(descriptor, event, left_ms):
-        raise _Late
-
-
-def _poll(descriptor: int, event: int, timeout_ms: float) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, event)
-    return bool(poll.poll(timeout_ms))
 
 
 def _read_module(path: Path) -> bytes | Fault:

@@ -16,10 +16,8 @@ from enum import IntEnum
 from wasmtime import (
     Config,
     Engine,
-    Func,
     FuncType,
     Instance,
-    Memory,
     MemoryType,
     Module,
     Store,
@@ -30,6 +28,7 @@ from wasmtime import (
 
 from policies.vocabulary import Reason
 from replay.simulators import Fault, Simulation
+from replay.simulators.exports import SIGNATURES, Exports
 from replay.simulators.wire import STATS_LIMIT, Order
 
 ABI_VERSION = 1
@@ -37,17 +36,8 @@ STACK_BYTES = 512 * 1024
 """Stack of a module; past it the run traps."""
 TABLE_ELEMENTS = 65_536
 TABLES = 8
-
-SIGNATURES = {
-    "abi_version": ((), ("i32",)),
-    "start": (("i64",), ()),
-    "tick": (("i32",), ("i32",)),
-    "score": ((), ("i64",)),
-    "state_hash": ((), ("i64",)),
-    "inputs": (("i32",), ("i32",)),
-    "simulate": (("i64", "i32", "i32"), ("i32",)),
-}
-"""Parameters and results of the functions of module interface version 1."""
+WORDS = 2**32
+"""How many values an i32 has: an address is one of them, whatever its sign."""
 
 _RECORD = struct.Struct("<IIqQII")
 _OFF = (
@@ -103,8 +93,9 @@ class Compiled:
 class Machine:
     """Modules compiled once, and simulations of them, each in an instance of its own."""
 
-    def __init__(self) -> None:
-        self._engine = Engine(_config())
+    def __init__(self, config: Config | None = None) -> None:
+        """`config` replaces the engine's settings, to see that they do not matter (`replay.kit`)."""
+        self._engine = Engine(config or standard_config())
         self._modules: dict[str, Compiled] = {}
 
     def load(self, digest: str, module: bytes) -> Fault | None:
@@ -129,8 +120,11 @@ class Machine:
             return Fault(Reason.OUT_OF_MEMORY, {"memory_bytes": compiled.initial_memory_bytes})
         with Store(self._engine) as store:
             store.set_limits(order.memory_bytes, TABLE_ELEMENTS, instances=1, tables=TABLES, memories=1)
-            store.set_fuel(order.fuel)
-            return Attempt(store, compiled, order).outcome()
+            return self._attempt(store, compiled, order)
+
+    def _attempt(self, store: Store, compiled: Compiled, order: Order) -> Simulation | Fault:
+        store.set_fuel(order.fuel)
+        return Attempt(store, compiled, order).outcome()
 
 
 class Attempt:
@@ -140,7 +134,7 @@ class Attempt:
         self._store = store
         self._compiled = compiled
         self._order = order
-        self._memory: Memory | None = None
+        self._exports: Exports | None = None
 
     def outcome(self) -> Simulation | Fault:
         """The simulation, or why there is none."""
@@ -154,22 +148,20 @@ class Attempt:
             return Fault(Reason.OUT_OF_MEMORY)
 
     def _simulation(self) -> Simulation:
-        store, order = self._store, self._order
-        exports = Instance(store, self._compiled.module, []).exports(store)
-        memory = exports["memory"]
-        assert isinstance(memory, Memory)
-        self._memory = memory
-        if not self._compiled.has_our_version and self._call(exports["abi_version"]) != ABI_VERSION:
+        return self._play(self._instance())
+
+    def _instance(self) -> Exports:
+        """The exports of a fresh instance."""
+        self._exports = exports = Exports(self._store, Instance(self._store, self._compiled.module, []))
+        if not self._compiled.has_our_version and exports.call("abi_version") != ABI_VERSION:
             raise BrokenRule(Rule.VERSION)
         self._compiled.has_our_version = True
-        self._feed(self._call(exports["inputs"], order.ticks))
-        seed = order.seed - 2**64 if order.seed >= 2**63 else order.seed
-        return self._result(self._call(exports["simulate"], seed, order.ticks, order.checkpoint_ticks))
+        return exports
 
-    def _call(self, function: object, *arguments: int) -> int:
-        """The i32 that an exported function returns, as unsigned. Raises Trap."""
-        assert isinstance(function, Func)
-        return int(function(self._store, *arguments)) & 0xFFFF_FFFF
+    def _play(self, exports: Exports) -> Simulation:
+        order = self._order
+        self._feed(exports.call("inputs", order.ticks))
+        return self._result(exports.call("simulate", order.seed, order.ticks, order.checkpoint_ticks))
 
     def _feed(self, address: int) -> None:
         inputs = self._order.inputs
@@ -198,10 +190,11 @@ class Attempt:
 
     def _inside(self, address: int, size: int, rule: Rule) -> int:
         """The machine address of `size` bytes of the module's memory. Raises BrokenRule where it has none."""
-        assert self._memory is not None
-        if address == 0 or address % 8 or address + size > self._memory.data_len(self._store):
+        assert self._exports is not None
+        address %= WORDS
+        if address == 0 or address % 8 or address + size > self._exports.memory_bytes:
             raise BrokenRule(rule)
-        return ctypes.addressof(self._memory.data_ptr(self._store).contents) + address
+        return self._exports.memory_address + address
 
     def _fuel(self) -> int:
         return self._order.fuel - self._store.get_fuel()
@@ -209,7 +202,7 @@ class Attempt:
     def _trapped(self, code: TrapCode | None) -> Fault:
         if code is TrapCode.OUT_OF_FUEL:
             return Fault(Reason.OUT_OF_FUEL, {"fuel": self._order.fuel})
-        memory_bytes = self._memory.data_len(self._store) if self._memory else 0
+        memory_bytes = self._exports.memory_bytes if self._exports else 0
         detail = {"fuel": self._fuel(), "memory_bytes": memory_bytes}
         if self._was_denied_memory(memory_bytes):
             return Fault(Reason.OUT_OF_MEMORY, detail)
@@ -226,7 +219,7 @@ class Attempt:
         )
 
 
-def _config() -> Config:
+def standard_config() -> Config:
     """The engine's settings.
 
     Memory keeps wasmtime's default of 4 GiB of reserved addresses with guard pages, which costs no memory and
@@ -249,7 +242,7 @@ def _check_interface(module: Module) -> int:
     exports = {export.name: export.type for export in module.exports}
     for name, signature in SIGNATURES.items():
         kind = exports.get(name)
-        if not isinstance(kind, FuncType) or _signature(kind) != signature:
+        if not isinstance(kind, FuncType) or signature_of(kind) != signature:
             raise BrokenRule(Rule.EXPORTS)
     memory = exports.get("memory")
     if not isinstance(memory, MemoryType):
@@ -257,7 +250,8 @@ def _check_interface(module: Module) -> int:
     return memory.limits.min * 65_536
 
 
-def _signature(kind: FuncType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def signature_of(kind: FuncType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Parameters and results of a function, as `SIGNATURES` writes them."""
     return tuple(map(str, kind.params)), tuple(map(str, kind.results))
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from policies.loader import Simulator
 from policies.replaying import Budget, Replay
-from policies.vocabulary import Claim, Reason, Verdict, VerdictKind
+from policies.vocabulary import Claim, Reason, SimulatorKind, Verdict, VerdictKind
+from replay.fingerprint import fingerprint_of
 from replay.recording import encode
-from replay.simulators import Fault, Simulation, SimulationRequest
+from replay.simulators import Fault, Malformed, Outcome, Simulation, SimulationRequest
 from replay.verify import verify
 from tests.replay.games import END, STATS, play
 
@@ -33,13 +34,15 @@ SIMULATOR = Simulator("sha256:" + "a" * 64, Path("/nowhere/tiny.wasm"))
 class FakeSimulators:
     """Simulators that give the answer they were made with and remember what they were asked."""
 
-    engine = "fake 1"
-
-    def __init__(self, outcome: Simulation | Fault = SIMULATION) -> None:
+    def __init__(self, outcome: Outcome = SIMULATION) -> None:
         self.outcome = outcome
         self.requests: list[SimulationRequest] = []
 
-    def simulate(self, request: SimulationRequest) -> Simulation | Fault:
+    def engine_of(self, kind: SimulatorKind) -> str:
+        """What the verdict names."""
+        return "fake 1"
+
+    def simulate(self, request: SimulationRequest) -> Outcome:
         """The answer it was made with."""
         self.requests.append(request)
         return self.outcome
@@ -48,7 +51,7 @@ class FakeSimulators:
 def verdict(
     claim: Claim = CLAIM,
     recording: bytes | None = PLAY.recording,
-    outcome: Simulation | Fault = SIMULATION,
+    outcome: Outcome = SIMULATION,
     policy: Replay = REPLAY,
 ) -> Verdict:
     """The verdict on the honest play, but for what is given."""
@@ -64,7 +67,7 @@ def test_an_honest_claim_is_verified() -> None:
     """The verdict names simulator and engine and carries the numbers a moderator wants."""
     detail = {"simulated_score": PLAY.score, "simulated_ticks": PLAY.ticks, "fuel": 77}
     expected = Verdict(VerdictKind.VERIFIED, Reason.VERIFIED, SIMULATOR.digest, "fake 1", None, detail)
-    assert expected == verdict()
+    assert replace(expected, simulated=fingerprint_of(SIMULATION)) == verdict()
 
 
 def test_the_simulator_gets_ticket_seed_and_recorded_inputs() -> None:
@@ -72,7 +75,15 @@ def test_the_simulator_gets_ticket_seed_and_recorded_inputs() -> None:
     simulators = FakeSimulators()
     verify(CLAIM, PLAY.recording, SEED, REPLAY, SIMULATOR, simulators)
     expected = SimulationRequest(
-        SIMULATOR.path, SIMULATOR.digest, SEED, PLAY.inputs, PLAY.ticks, 10, REPLAY.budget
+        SIMULATOR.path,
+        SIMULATOR.digest,
+        SEED,
+        PLAY.inputs,
+        PLAY.ticks,
+        10,
+        REPLAY.budget,
+        recording=PLAY.recording,
+        stats=STATS,
     )
     assert [expected] == simulators.requests
 
@@ -162,6 +173,51 @@ def test_a_fault_is_never_a_cheat_verdict(reason: Reason) -> None:
     found = verdict(outcome=Fault(reason, {"fuel": 3}))
     assert (VerdictKind.INCONCLUSIVE, reason) == judged(found)
     assert {"fuel": 3} == found.detail
+
+
+def test_the_simulators_word_that_it_is_no_recording_is_a_mismatch() -> None:
+    """Bytes that the game itself cannot read are no evidence of a run; that is an answer, and no fault."""
+    assert (VerdictKind.MISMATCH, Reason.RECORDING_MALFORMED) == judged(verdict(outcome=Malformed()))
+
+
+RAW = Replay(
+    simulator="process",
+    recording="raw",
+    maximum_ticks=100,
+    checkpoint_ticks=10,
+    stats=STATS,
+    budget=REPLAY.budget,
+)
+
+
+def test_a_raw_recording_is_handed_over_unread() -> None:
+    """Whatever the bytes are, they are the game's own: there are no words of ours in them, and no checkpoints."""
+    simulators = FakeSimulators(replace(SIMULATION, checkpoints=(1, 2)))
+    found = verify(CLAIM, b"DEMO", SEED, RAW, SIMULATOR, simulators)
+    assert (VerdictKind.VERIFIED, Reason.VERIFIED) == judged(found)
+    [asked] = simulators.requests
+    assert (b"DEMO", b"", CLAIM.ticks, 10, "process") == (
+        asked.recording,
+        asked.inputs,
+        asked.ticks,
+        asked.checkpoint_ticks,
+        asked.kind,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"ticks": 30}, Reason.TICKS_MISMATCH),
+        ({"is_over": False}, Reason.NOT_OVER),
+        ({"score": 0}, Reason.SCORE_MISMATCH),
+        ({"stats": (0, 0)}, Reason.STATS_MISMATCH),
+    ],
+)
+def test_a_raw_recording_is_compared_in_all_that_it_gives(change: dict[str, object], reason: Reason) -> None:
+    """The same schema for all kinds: length, end, score and statistics."""
+    found = verdict(recording=b"DEMO", outcome=replace(SIMULATION, **change), policy=RAW)
+    assert (VerdictKind.MISMATCH, reason) == judged(found)
 
 
 @pytest.mark.parametrize("stats", [(), (1,), (1, 2, 3)])

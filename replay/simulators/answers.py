@@ -1,0 +1,169 @@
+"""JSON-lines protocol, version 1: the question that a program is asked, and what its answer means.
+
+Nothing in an answer is believed but for its shape: one strict JSON object of the expected fields, with numbers in their
+ranges. Whatever else a program says is a fault of the program.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from enum import IntEnum
+from typing import Annotated, Any, Literal, Never
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from policies.vocabulary import Reason
+from replay.simulators import Fault, Malformed, Outcome, Simulation, SimulationRequest, printable
+
+VERSION = 1
+ANSWER_BYTES = 16_384
+"""Room for an answer without its checkpoints: sixteen statistics with their longest names take a tenth."""
+CHECKPOINT_BYTES = 32
+"""Room for a checkpoint in an answer: 16 digits, quotes, a comma, and blanks."""
+
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
+class Rule(IntEnum):
+    """The rules of the protocol, as `broken_rule` of a fault names the one that was broken."""
+
+    STRICT_JSON = 11
+    FIELDS = 12
+    TICKS = 13
+    STATS = 14
+    CHECKPOINTS = 15
+    ONE_LINE = 16
+    OUTPUT = 17
+    ANOTHER_QUESTION = 18
+
+
+class BrokenRule(Exception):
+    """The program breaks a rule of the protocol."""
+
+    def __init__(self, rule: Rule) -> None:
+        super().__init__(rule.name)
+        self.rule = rule
+
+    def as_fault(self) -> Fault:
+        """The fault that it is."""
+        return Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": int(self.rule)})
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Answer(_Strict):
+    id: int
+
+
+class _Played(_Answer):
+    ticks: Annotated[int, Field(ge=0, lt=2**32)]
+    is_over: bool
+    score: Number
+    stats: dict[str, Number]
+    state_hash: Hash | None = None
+    checkpoints: list[Hash] | None = None
+
+
+class _Failed(_Answer):
+    fault: str
+
+
+class _NotOfThisGame(_Answer):
+    malformed: Literal[True]
+
+
+def question(request: SimulationRequest, number: int) -> bytes:
+    """The line that asks for the simulation, with its line feed. `number` is that of the question, for the answer."""
+    asked = {
+        "version": VERSION,
+        "id": number,
+        "seed": str(request.seed),
+        "ticks": request.ticks,
+        "checkpoint_ticks": request.checkpoint_ticks,
+        "inputs": _base64(request.inputs) if request.inputs else None,
+        "recording": _base64(request.recording),
+    }
+    return json.dumps(asked).encode() + b"\n"
+
+
+def answer_limit(request: SimulationRequest) -> int:
+    """Bytes that an answer can have at most, with its line feed."""
+    checkpoints = request.ticks // request.checkpoint_ticks if request.checkpoint_ticks else 0
+    return ANSWER_BYTES + CHECKPOINT_BYTES * checkpoints
+
+
+def meaning(line: bytes, request: SimulationRequest, number: int) -> Outcome:
+    """What a program's answer to the question of this number says. Raises BrokenRule for one that is none."""
+    answer = _answer(_strict(line))
+    if answer.id != number:
+        raise BrokenRule(Rule.ANOTHER_QUESTION)
+    match answer:
+        case _Failed():
+            return Fault(Reason.SIMULATOR_TRAPPED, said=printable(answer.fault))
+        case _NotOfThisGame():
+            return Malformed()
+        case _Played():
+            return _simulation(answer, request)
+
+
+def _answer(document: dict[str, Any]) -> _Played | _Failed | _NotOfThisGame:
+    kind = _Failed if "fault" in document else _NotOfThisGame if "malformed" in document else _Played
+    try:
+        return kind.model_validate(document)
+    except ValidationError:
+        raise BrokenRule(Rule.FIELDS) from None
+
+
+def _simulation(played: _Played, request: SimulationRequest) -> Simulation:
+    if request.inputs and played.ticks > request.ticks:
+        raise BrokenRule(Rule.TICKS)
+    if set(played.stats) != set(request.stats):
+        raise BrokenRule(Rule.STATS)
+    return Simulation(
+        ticks=played.ticks,
+        is_over=played.is_over,
+        score=played.score,
+        state_hash=int(played.state_hash or "0", 16),
+        stats=tuple(played.stats[name] for name in request.stats),
+        checkpoints=_checkpoints(played, request) if request.inputs else (),
+        fuel=0,
+    )
+
+
+def _checkpoints(played: _Played, request: SimulationRequest) -> tuple[int, ...]:
+    hashes = played.checkpoints or []
+    if len(hashes) != (played.ticks // request.checkpoint_ticks if request.checkpoint_ticks else 0):
+        raise BrokenRule(Rule.CHECKPOINTS)
+    return tuple(int(each, 16) for each in hashes)
+
+
+def _strict(line: bytes) -> dict[str, Any]:
+    """The JSON object of a line: no key twice, no fractions, no NaN, no numbers of thousands of digits."""
+    try:
+        document = json.loads(
+            line.decode(), object_pairs_hook=_object, parse_float=_refuse, parse_constant=_refuse
+        )
+    except (ValueError, RecursionError):  # what is no UTF-8 and no JSON, and an integer too long to read
+        raise BrokenRule(Rule.STRICT_JSON) from None
+    if not isinstance(document, dict):
+        raise BrokenRule(Rule.STRICT_JSON)
+    return document
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found
+
+
+def _refuse(token: str) -> Never:
+    raise ValueError(token)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

@@ -1,0 +1,80 @@
+"""The sandbox of a native program: an empty machine made by bubblewrap, with nothing in it but the program.
+
+Everything is left behind: network, processes, users, files. The program sees the system's programs and libraries, which
+are the same for everybody, its own files, and two small file systems in memory that end with it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from replay.simulators.child_process import boot
+from replay.simulators.launch import INSIDE, SYSTEM
+
+PROGRAM: Final = "/simulator/program"
+FILES: Final = "/simulator/files"
+SCRATCH: Final = "/tmp"  # noqa: S108 - the sandbox's own
+SCRATCH_BYTES: Final = 64 * 1024 * 1024
+SHARED_MEMORY_BYTES: Final = 16 * 1024 * 1024
+
+PROBE_MEMORY_BYTES: Final = 64 * 1024 * 1024
+PROBE_S: Final = 20
+
+
+@cache
+def version() -> str | None:
+    """Name and version of bubblewrap, or None where it is missing or may not do what we ask of it."""
+    path = shutil.which("bwrap")
+    if path is None:
+        return None
+    limits = str(PROBE_MEMORY_BYTES), str(PROBE_S)
+    command = boot("launch", INSIDE, "/", *limits, *enclosed(path, ("/bin/true",), {}, {}))
+    try:
+        tried = subprocess.run(command, env={}, capture_output=True, timeout=PROBE_S, check=False)
+        if tried.returncode != 0:
+            return None
+        told = subprocess.run((path, "--version"), env={}, capture_output=True, timeout=PROBE_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.decode("ascii", "replace").strip()
+
+
+def enclosed(
+    bubblewrap: str, command: Sequence[str], environment: Mapping[str, str], data: Mapping[str, int]
+) -> tuple[str, ...]:
+    """The command that runs `command` in a sandbox; `data` are paths in it and descriptors of what stands there."""
+    variables = (("--setenv", name, value) for name, value in environment.items())
+    return (
+        bubblewrap,
+        *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
+        *_flat(_system(Path(each)) for each in SYSTEM),
+        *("--proc", "/proc", "--dev", "/dev"),
+        *("--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"),  # noqa: S108 - the sandbox's own
+        *("--size", str(SCRATCH_BYTES), "--tmpfs", SCRATCH),
+        *("--dir", FILES),
+        *_flat(_placed(path, descriptor) for path, descriptor in data.items()),
+        *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH),
+        *_flat(variables),
+        "--",
+        *command,
+    )
+
+
+def _system(path: Path) -> tuple[str, ...]:
+    """The part of the system at `path`: a link where it is one, as /bin is on merged systems."""
+    if path.is_symlink():
+        return ("--symlink", str(path.readlink()), str(path))
+    return ("--ro-bind-try", str(path), str(path))
+
+
+def _placed(path: str, descriptor: int) -> tuple[str, ...]:
+    return ("--perms", "0555" if path == PROGRAM else "0444", "--ro-bind-data", str(descriptor), path)
+
+
+def _flat(parts: Iterable[Sequence[str]]) -> Iterable[str]:
+    return (each for part in parts for each in part)

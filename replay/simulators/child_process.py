@@ -1,0 +1,189 @@
+"""A child process that simulates: started in a session of its own, talked to over pipes, killed from outside.
+
+Every wait has a deadline in seconds of the monotonic clock, which this side keeps: whatever the child does, nobody
+waits longer for it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from policies.errors import ScoregateError
+from policies.vocabulary import Reason
+from replay.simulators import Fault, printable
+
+READ_BYTES = 65_536
+LAST_WORDS_BYTES = 16_384
+
+_ROOT = Path(__file__).resolve().parents[2]
+_BOOT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from replay.simulators.{module} import main
+main(int(sys.argv[2]), *sys.argv[3:])
+"""
+_BY_SHELL = 128
+"""A shell, and bubblewrap, report that a signal ended a program by an exit status of this and the signal."""
+
+
+class SandboxUnavailable(ScoregateError):
+    """The sandbox's child process cannot be started."""
+
+
+class Late(Exception):
+    """The child did not answer in time."""
+
+
+class Dead(Exception):
+    """The child has ended."""
+
+
+class ChildProcess:
+    """One child process and its three pipes. Raises SandboxUnavailable if it cannot be started."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        pass_fds: Sequence[int] = (),
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self._owner = os.getpid()
+        self._process = _start(command, pass_fds, environment or {})
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
+        self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._stderr = self._process.stderr.fileno()
+        for descriptor in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(descriptor, False)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process started it; a forked copy must not mix its questions with ours."""
+        return self._owner == os.getpid()
+
+    def is_idle(self) -> bool:
+        """Whether it is alive and has said nothing that it was not asked."""
+        return self._process.poll() is None and not _poll(self._stdout, select.POLLIN, 0)
+
+    def cause_of_death(self) -> Fault:
+        """Why the child ended, as far as its exit status and last words tell."""
+        try:
+            status = self._process.wait(timeout=1)
+        except subprocess.TimeoutExpired:  # it closed its output and lives on
+            return Fault(Reason.SIMULATOR_UNUSABLE)
+        if status in {-signal.SIGXCPU, _BY_SHELL + signal.SIGXCPU}:
+            return Fault(Reason.TIMED_OUT)
+        words = self.last_words()
+        if b"MemoryError" in words or b"memory allocation of" in words:  # Python's words, and Rust's
+            return Fault(Reason.OUT_OF_MEMORY)
+        how = {"signal": -status} if status < 0 else {"exit_status": status}
+        return Fault(Reason.SIMULATOR_TRAPPED, how, _last_line(words))
+
+    def kill(self) -> None:
+        """Ends the process and all it may have started, at once."""
+        self._process.poll()
+        with suppress(ProcessLookupError):  # its group may have outlived it, or nothing is left
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+    def last_words(self) -> bytes:
+        """What it wrote to its standard error, of which only its own death is read."""
+        try:
+            return os.read(self._stderr, LAST_WORDS_BYTES)
+        except BlockingIOError:
+            return b""
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self._stdin, view) :]
+            except BlockingIOError:
+                _await(self._stdin, select.POLLOUT, deadline)
+            except BrokenPipeError:
+                raise Dead from None
+
+    def _receive(self, least: int, most: int, deadline: float) -> bytearray:
+        """At least `least` bytes and what else has come, up to `most`."""
+        data = bytearray()
+        while len(data) < least:
+            _await(self._stdout, select.POLLIN, deadline)
+            more = os.read(self._stdout, min(most - len(data), READ_BYTES))
+            if not more:
+                raise Dead
+            data += more
+        return data
+
+
+def boot(module: str, *arguments: str, hash_seed: bool = False) -> tuple[str, ...]:
+    """The command that runs `main` of a module of this package, isolated: the parent's process id, then `arguments`.
+
+    With `hash_seed` the interpreter heeds the variables of its environment, which `-I` would have it pass over.
+    """
+    program = _BOOT.format(module=module)
+    isolation = ("-s", "-P") if hash_seed else ("-I",)
+    return (sys.executable, *isolation, "-B", "-c", program, str(_ROOT), str(os.getpid()), *arguments)
+
+
+def deadline_in(wall_ms: int) -> float:
+    """The deadline that is `wall_ms` milliseconds away."""
+    return time.monotonic() + wall_ms / 1000
+
+
+def left_ms(deadline: float) -> float:
+    """Milliseconds to the deadline. Raises Late past it."""
+    left = (deadline - time.monotonic()) * 1000
+    if left <= 0:
+        raise Late
+    return left
+
+
+def _start(
+    command: Sequence[str], pass_fds: Sequence[int], environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            cwd="/",
+            close_fds=True,
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SandboxUnavailable(f"the simulator process cannot be started: {error}") from None
+
+
+def _await(descriptor: int, event: int, deadline: float) -> None:
+    """Returns once the descriptor is ready. Raises Late past the deadline."""
+    if not _poll(descriptor, event, left_ms(deadline)):
+        raise Late
+
+
+def _last_line(words: bytes) -> str:
+    """What an interpreter says of an exception, or a shell of a program that it cannot start."""
+    lines = words.decode("utf-8", "replace").strip().splitlines()
+    return printable(lines[-1]) if lines else ""
+
+
+def _poll(descriptor: int, event: int, timeout_ms: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return bool(poll.poll(timeout_ms))

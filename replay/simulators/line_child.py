@@ -1,0 +1,90 @@
+"""A child process that is asked in lines and answers in lines, whatever it writes beside them."""
+
+from __future__ import annotations
+
+import os
+import select
+from contextlib import suppress
+
+from replay.simulators.answers import BrokenRule, Rule
+from replay.simulators.child_process import LAST_WORDS_BYTES, READ_BYTES, ChildProcess, Dead, Late, left_ms
+
+COMPLAINT_BYTES = 1024 * 1024
+"""What it may write to its standard error for each question; past it the child is killed."""
+
+
+class LineChild(ChildProcess):
+    """A child that was given a program, and the questions it was asked so far."""
+
+    questions = 0
+    _words = b""
+    _is_mute = False
+
+    def ask(self, question: bytes, limit: int, deadline: float) -> bytes:
+        """The line (at most `limit` bytes) that answers, without its line feed. Raises Late, Dead or BrokenRule.
+
+        Its standard error is read all the while and thrown away, or a program that says much there would stand still
+        for ever. The question is written as the child reads it, for the same reason.
+        """
+        self.questions += 1
+        self._hear_complaints(0)
+        unsent, answer, complaints = memoryview(question), bytearray(), 0
+        while not answer.endswith(b"\n"):
+            ready = self._wait(deadline, sends=bool(unsent))
+            if self._stderr in ready:
+                complaints = self._hear_complaints(complaints)
+            if self._stdout in ready:
+                answer += self._hear_answer(limit - len(answer))
+            if self._stdin in ready and unsent:
+                unsent = self._say(unsent)
+        if unsent or answer.count(b"\n") > 1:
+            raise BrokenRule(Rule.ONE_LINE)
+        return bytes(answer[:-1])
+
+    def last_words(self) -> bytes:
+        """The end of what it wrote to its standard error since it was started."""
+        with suppress(BrokenRule):
+            self._hear_complaints(0)
+        return self._words
+
+    def _wait(self, deadline: float, *, sends: bool) -> set[int]:
+        """The pipes that can go on. Raises Late past the deadline."""
+        poll = select.poll()
+        poll.register(self._stdout, select.POLLIN)
+        if not self._is_mute:
+            poll.register(self._stderr, select.POLLIN)
+        if sends:
+            poll.register(self._stdin, select.POLLOUT)
+        ready = {descriptor for descriptor, _ in poll.poll(left_ms(deadline))}
+        if not ready:
+            raise Late
+        return ready
+
+    def _hear_answer(self, room: int) -> bytes:
+        """What else it has answered. Raises Dead where it ended, BrokenRule beyond the `room` that is left."""
+        heard = os.read(self._stdout, min(room + 1, READ_BYTES))
+        if not heard:
+            raise Dead
+        if len(heard) > room:
+            raise BrokenRule(Rule.OUTPUT)
+        return heard
+
+    def _hear_complaints(self, heard: int) -> int:
+        """How many bytes it has complained since the question; only the last are kept. Raises BrokenRule past the limit."""
+        with suppress(BlockingIOError):
+            while words := os.read(self._stderr, READ_BYTES):
+                self._words = (self._words + words)[-LAST_WORDS_BYTES:]
+                heard += len(words)
+                if heard > COMPLAINT_BYTES:
+                    raise BrokenRule(Rule.OUTPUT)
+            self._is_mute = True  # it closed the pipe, which would be ready for ever
+        return heard
+
+    def _say(self, unsent: memoryview) -> memoryview:
+        """What is left to be said. A child that has stopped listening may still have answered."""
+        try:
+            return unsent[os.write(self._stdin, unsent) :]
+        except BlockingIOError:
+            return unsent
+        except BrokenPipeError:
+            raise Dead from None

@@ -1,0 +1,112 @@
+"""What programs and plug-ins have in common: warm children, one for each simulator and budget, that are asked in lines.
+
+Whatever happens to a child, a call ends within its budget's wall-clock limit (plus, for a child's first run, the time to
+start) with an outcome, and the next call finds a child that works.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Final, Self
+
+from policies.replaying import Budget
+from policies.vocabulary import Reason, SimulatorKind
+from replay.simulators import Fault, Outcome, SimulationRequest
+from replay.simulators.answers import BrokenRule, answer_limit, meaning, question
+from replay.simulators.child_process import Dead, Late, deadline_in
+from replay.simulators.line_child import LineChild
+
+CHILDREN_AT_ONCE: Final = 4
+"""Children that are kept warm; the one that was asked longest ago makes room."""
+
+QUESTIONS_OF_A_CHILD: Final = 256
+"""After so many a child is replaced: what leaks in a game's program, or adds up in it, does not go on for ever."""
+
+START_WALL_MS: Final = 10_000
+
+_Key = tuple[str, Budget]
+
+
+class LineSimulators(ABC):
+    """Simulators that are child processes speaking JSON lines.
+
+    Calls from several threads take turns; a forked copy starts children of its own. A child dies with the thread that
+    started it (Linux), so one that ends should not be the first to call.
+    """
+
+    def __init__(self, *, start_wall_ms: int = START_WALL_MS) -> None:
+        """`start_wall_ms` is the time that a child's first run may take beyond its budget."""
+        self._start_wall_ms = start_wall_ms
+        self._children: dict[_Key, LineChild] = {}
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def engine_of(self, kind: SimulatorKind) -> str:
+        """Name and version of what runs the simulators, for the verdict."""
+
+    @abstractmethod
+    def _open(self, request: SimulationRequest) -> LineChild | Fault:
+        """A child that has the request's simulator, or why there can be none. Raises SandboxUnavailable."""
+
+    def simulate(self, request: SimulationRequest) -> Outcome:
+        """What the simulator makes of the recording. Raises SandboxUnavailable if no child can be started."""
+        with self._lock:
+            child = self._ready_child(request)
+            if isinstance(child, Fault):
+                return child
+            outcome = self._ask(child, request)
+            if isinstance(outcome, Fault) or child.questions >= QUESTIONS_OF_A_CHILD:
+                self._drop((request.digest, request.budget))
+            return outcome
+
+    def close(self) -> None:
+        """Ends all children."""
+        with self._lock:
+            for key in tuple(self._children):
+                self._drop(key)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ready_child(self, request: SimulationRequest) -> LineChild | Fault:
+        key = request.digest, request.budget
+        child = self._children.get(key)
+        if child is not None and not (child.is_ours and child.is_idle()):
+            self._drop(key)
+            child = None
+        if child is None:
+            while len(self._children) >= CHILDREN_AT_ONCE:
+                self._drop(next(iter(self._children)))
+            opened = self._open(request)
+            if isinstance(opened, Fault):
+                return opened
+            child = opened
+        self._children.pop(key, None)
+        self._children[key] = child  # the last in the order is the one asked last
+        return child
+
+    def _ask(self, child: LineChild, request: SimulationRequest) -> Outcome:
+        wall_ms = request.budget.wall_ms
+        deadline = deadline_in(wall_ms if child.questions else wall_ms + self._start_wall_ms)
+        try:
+            number = child.questions + 1
+            line = child.ask(question(request, number), answer_limit(request), deadline)
+            return meaning(line, request, number)
+        except Late:
+            return Fault(Reason.TIMED_OUT, {"wall_ms": wall_ms})
+        except Dead:
+            return child.cause_of_death()
+        except BrokenRule as broken:
+            return broken.as_fault()
+
+    def _drop(self, key: _Key) -> None:
+        child = self._children.pop(key)
+        if child.is_ours:
+            child.kill()

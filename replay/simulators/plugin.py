@@ -1,0 +1,90 @@
+"""Runs a studio's own verifier, a Python file with one function, in a confined child process.
+
+The child reads no file: it is sent the very bytes that have the digest. What it may import it has imported before it gave
+up its files (`replay.simulators.plugin_child`).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import platform
+from typing import Final
+
+from policies.digests import simulator_digest
+from policies.vocabulary import Reason, SimulatorKind
+from replay.simulators import Fault, SimulationRequest
+from replay.simulators.answers import VERSION, BrokenRule, Rule
+from replay.simulators.child_process import Dead, Late, SandboxUnavailable, boot, deadline_in
+from replay.simulators.line_child import LineChild
+from replay.simulators.lines import LineSimulators
+from replay.simulators.plugin_child import HELLO, LOADED
+
+SOURCE_BYTES_LIMIT: Final = 1024 * 1024
+
+HASH_SEED: Final = {"PYTHONHASHSEED": "0"}
+"""The child's whole environment: sets and dicts keep one order for ever, whatever their keys."""
+
+
+class PluginSimulators(LineSimulators):
+    """Python files, each in a warm child."""
+
+    def engine_of(self, kind: SimulatorKind) -> str:  # noqa: ARG002 - it has one kind
+        """The protocol and the interpreter, such as `json-lines 1, cpython 3.11.7`."""
+        return f"json-lines {VERSION}, {platform.python_implementation().lower()} {platform.python_version()}"
+
+    def _open(self, request: SimulationRequest) -> LineChild | Fault:
+        source = _source(request)
+        if isinstance(source, Fault):
+            return source
+        child = LineChild(boot("plugin_child", hash_seed=True), environment=HASH_SEED)
+        try:
+            self._await_hello(child)
+            fault = self._load(child, source, request)
+        except BaseException:
+            child.kill()
+            raise
+        if fault is not None:
+            child.kill()
+        return fault or child
+
+    def _await_hello(self, child: LineChild) -> None:
+        try:
+            is_ready = child.ask(b"", len(HELLO) + 1, deadline_in(self._start_wall_ms)) == HELLO
+        except (Late, Dead, BrokenRule):
+            is_ready = False
+        if not is_ready:
+            words = child.last_words().decode("utf-8", "replace").strip()
+            raise SandboxUnavailable(f"the plug-in's process did not start: {words or 'it said nothing'}")
+
+    def _load(self, child: LineChild, source: bytes, request: SimulationRequest) -> Fault | None:
+        """None once the child has compiled the file and run it once, as an import does."""
+        budget = request.budget
+        order = {
+            "source": base64.b64encode(source).decode("ascii"),
+            "memory_bytes": budget.memory_mib * 1024 * 1024,
+            "wall_ms": budget.wall_ms,
+        }
+        deadline = deadline_in(budget.wall_ms)
+        try:
+            is_loaded = child.ask(json.dumps(order).encode() + b"\n", len(LOADED) + 1, deadline) == LOADED
+        except Late:
+            return Fault(Reason.TIMED_OUT, {"wall_ms": budget.wall_ms})
+        except Dead:
+            return child.cause_of_death()
+        except BrokenRule as broken:
+            return broken.as_fault()
+        return None if is_loaded else BrokenRule(Rule.FIELDS).as_fault()
+
+
+def _source(request: SimulationRequest) -> bytes | Fault:
+    try:
+        with request.module.open("rb") as file:
+            source = file.read(SOURCE_BYTES_LIMIT + 1)
+    except OSError:
+        return Fault(Reason.SIMULATOR_MISSING)
+    if len(source) > SOURCE_BYTES_LIMIT:
+        return Fault(Reason.SIMULATOR_UNUSABLE)
+    is_right = simulator_digest(hashlib.sha256(source).hexdigest(), {}) == request.digest
+    return source if is_right else Fault(Reason.SIMULATOR_MISSING)
