@@ -33,19 +33,19 @@ async def list_held(request: web.Request) -> web.Response:
     moderator_of(request, board.name)
     after = whole_number(request, "after", 0, 0, 10**15)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
-    found = await edge.ledger.read(queries.held(board.name, after=after, count=count))
-    return json_response(
-        answers.HeldPage(board=board.name, submissions=[held_submission(each) for each in found])
-    )
+    held = await edge.ledger.read(queries.held(board.name, after=after, count=count))
+    replayed = await edge.ledger.read(queries.found_by_replay([each.submission_id for each in held]))
+    shown = [held_submission(each, replayed.get(each.submission_id, ())) for each in held]
+    return json_response(answers.HeldPage(board=board.name, submissions=shown))
 
 
 async def show_case(request: web.Request) -> web.Response:
     """One submission with its findings and its whole history."""
     edge, found, _ = await _case(request)
     events = await edge.ledger.read(queries.history_of(found.submission_id))
-    return json_response(
-        answers.CaseFile(submission=held_submission(found), events=[_shown(event) for event in events])
-    )
+    replayed = await edge.ledger.read(queries.found_by_replay([found.submission_id]))
+    shown = held_submission(found, replayed.get(found.submission_id, ()))
+    return json_response(answers.CaseFile(submission=shown, events=[_shown(event) for event in events]))
 
 
 def _shown(event: Mapping[str, Any]) -> answers.EventShown:

@@ -1,0 +1,200 @@
+"""How long it takes to find a recording like another among many, and how often a changed copy is found.
+
+    python -m bench.similarity [--recordings 100000] [--queries 100] [--quick]
+
+A ledger in an SQLite file (WAL, synchronous=FULL) is filled with recordings of about a minute of play with five buttons,
+whose presses have a hand's log-normal scatter, each as a submission with its bands. Then copies of some of them are looked
+for as a worker does: bands of the copy, search in the ledger (the copy is put in by the same commit), and comparison with
+the nearest. For each way to change a copy the table says how many shared a band with the original, and how many were
+then named in a finding. Recordings of which the ledger has nothing show how many are named for no reason. Times are
+medians and 99th percentiles over all queries, one after the other. The last line is `recall R`: found among copies in
+which 5 % of the presses were moved. --quick is 2,000 recordings and 20 queries of each kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gateway.ledger.bands import Banded, Neighbour, put_and_find
+from gateway.ledger.records import NewSubmission
+from gateway.ledger.sqlite import SqliteLedger
+from policies.judging import Forensics
+from policies.vocabulary import Claim, Reason, State
+from replay.forensics.inputs import inputs_of
+from replay.forensics.shingles import bands_of
+from replay.forensics.similarity import Play, similarity
+from replay.recording import decode, encode
+from replay.worker.exhibits import MOST_COMPARED
+from tests.replay.forensics import players
+from validators.judge import Judgement
+from validators.submission import Submission
+
+Words = NDArray[np.uint32]
+
+TICKS: Final = 3600
+BUTTONS: Final = 5
+AT_ONCE: Final = 500
+LIMITS: Final = Forensics()
+
+CHANGES: Final[dict[str, Callable[[Words, int], Words]]] = {
+    "nothing": lambda words, _: words,
+    "a tick later": lambda words, _: players.moved(words, 1),
+    "an unused button pressed": players.with_noise,
+    "1 % of the presses edited": lambda words, seed: players.edited(words, seed, 0.01),
+    "5 % edited": lambda words, seed: players.edited(words, seed, 0.05),
+    "10 % edited": lambda words, seed: players.edited(words, seed, 0.10),
+    "ticks put in at ten places": players.with_pauses,
+    "a fifth cut off": lambda words, _: players.cut(words, 0.2),
+    "half cut off": lambda words, _: players.cut(words, 0.5),
+}
+
+
+def played(seed: int) -> Words:
+    """The words of run number `seed`, always the same: each button pressed every third of a second to a second."""
+    rng = np.random.default_rng(seed)
+    words = np.zeros(TICKS, np.uint32)
+    for bit in range(BUTTONS):
+        intervals = rng.uniform(20, 60) * np.exp(rng.normal(0, 0.4, 3 * TICKS // 20))
+        lengths = np.minimum(
+            rng.uniform(4.5, 9) * np.exp(rng.normal(0, 0.25, intervals.size)), intervals * 0.8
+        )
+        presses = np.floor(np.cumsum(intervals)).astype(np.int64)
+        toggles = np.concatenate([presses, presses + np.maximum(1, lengths.astype(np.int64))])
+        np.bitwise_xor.at(words, toggles[toggles < TICKS], np.uint32(1 << bit))
+    return np.bitwise_xor.accumulate(words)
+
+
+def read(recording: bytes) -> Play:
+    """The recording as a worker reads it."""
+    return Play(recording, inputs_of(decode(recording, maximum_ticks=2 * TICKS).inputs, LIMITS.buttons))
+
+
+def submission(number: int, recording: bytes) -> NewSubmission:
+    """Run number `number` of a player of its own, verified."""
+    run = Submission(
+        f"run-{number}", "bench", f"p{number}", "b1", 0, 0, 60_000, Claim(1, TICKS), has_recording=True
+    )
+    digest = hashlib.sha256(recording).digest()
+    judgement = Judgement(State.PROMOTED, Reason.VERIFIED)
+    name = f"n{number}"
+    return NewSubmission(run, judgement, name, name, digest, recording, digest, len(recording), "", "")
+
+
+async def fill(ledger: SqliteLedger, recordings: int) -> None:
+    """Puts the recordings in: submission number n has sequence number n + 1."""
+    for first in range(0, recordings, AT_ONCE):
+        numbers = range(first, min(first + AT_ONCE, recordings))
+        made = [encode(played(number).astype("<u4").tobytes(), (), 0) for number in numbers]
+        await asyncio.gather(
+            *(ledger.append(submission(number, each)) for number, each in zip(numbers, made, strict=True))
+        )
+        banded = [
+            Banded("bench", number + 1, bands_of(read(each).shingles))
+            for number, each in zip(numbers, made, strict=True)
+        ]
+        await ledger.write(put_and_find(banded))
+
+
+@dataclass
+class Outcome:
+    """What came of the queries of one kind."""
+
+    queries: int = 0
+    shared: int = 0
+    named: int = 0
+    others: int = 0
+    times_ms: dict[str, list[float]] = field(
+        default_factory=lambda: {"bands": [], "search": [], "compare": []}
+    )
+
+
+async def search(ledger: SqliteLedger, seq: int, words: Words, original: str, outcome: Outcome) -> None:
+    """Looks for what is like a recording, and notes whether that is the original."""
+    copy = Play(b"", inputs_of(words.astype("<u4").tobytes(), LIMITS.buttons))
+    started = time.perf_counter()
+    bands = bands_of(copy.shingles)
+    banded = time.perf_counter()
+    [near] = await ledger.write(put_and_find([Banded("bench", seq, bands)]))
+    searched = time.perf_counter()
+    named = _named(copy, near)
+    for step, took_s in zip(
+        ("bands", "search", "compare"),
+        (banded - started, searched - banded, time.perf_counter() - searched),
+        strict=True,
+    ):
+        outcome.times_ms[step].append(took_s * 1000)
+    outcome.queries += 1
+    outcome.shared += original in {each.submission_id for each in near}
+    outcome.named += original in named
+    outcome.others += bool(set(named) - {original})
+
+
+def _named(copy: Play, near: Iterable[Neighbour]) -> tuple[str, ...]:
+    alike = [
+        (each.submission_id, read(each.recording.body))
+        for each in list(near)[:MOST_COMPARED]
+        if each.recording and each.recording.body
+    ]
+    return next((finding.others for finding in similarity(copy, alike, LIMITS)), ())
+
+
+async def measure(recordings: int, queries: int) -> dict[str, Outcome]:
+    """The outcome of each kind of change, on a ledger that is filled for it."""
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = SqliteLedger(Path(folder) / "ledger.sqlite3")
+        await ledger.open()
+        started = time.perf_counter()
+        await fill(ledger, recordings)
+        print(
+            f"{recordings} recordings put in, {(time.perf_counter() - started) / recordings * 1000:.2f} ms each"
+        )
+        outcomes, seqs = {}, count(10**12)
+        rng = np.random.default_rng(0)
+        for name, change in CHANGES.items():
+            outcomes[name] = Outcome()
+            for number in rng.choice(recordings, min(queries, recordings), replace=False).tolist():
+                words = change(played(number), number)
+                await search(ledger, next(seqs), words, f"run-{number}", outcomes[name])
+        outcomes["another recording"] = Outcome()
+        for number in range(recordings, recordings + queries):
+            await search(ledger, next(seqs), played(number), "", outcomes["another recording"])
+        await ledger.close()
+        return outcomes
+
+
+def main() -> None:
+    """Prints what was found, and how long it took."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("--recordings", type=int, default=100_000)
+    arguments.add_argument("--queries", type=int, default=100)
+    arguments.add_argument("--quick", action="store_true")
+    options = arguments.parse_args()
+    if options.quick:
+        options.recordings, options.queries = 2_000, 20
+    outcomes = asyncio.run(measure(options.recordings, options.queries))
+    print(f"{'changed in the copy':28} queries   shared a band   named   others named")
+    for name, each in outcomes.items():
+        found = [part / each.queries for part in (each.shared, each.named, each.others)]
+        print(f"{name:28} {each.queries:7} {found[0]:15.3f} {found[1]:7.3f} {found[2]:14.3f}")
+    for step in ("bands", "search", "compare"):
+        times = np.concatenate([each.times_ms[step] for each in outcomes.values()])
+        median, worst = np.percentile(times, [50, 99])
+        print(f"{step:8} {median:8.2f} ms median, {worst:8.2f} ms at the 99th percentile")
+    edited = outcomes["5 % edited"]
+    print(f"recall {edited.named / edited.queries:.3f}")
+
+
+if __name__ == "__main__":
+    main()

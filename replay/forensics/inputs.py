@@ -1,0 +1,83 @@
+"""The inputs of a recording, seen as buttons that go down and up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_WORDS = 64
+"""More different words than this are no buttons, but numbers: a stick, a pointer.
+
+Two hands reach few combinations of what they hold; one axis of eight bits runs through hundreds of values.
+"""
+
+Ticks = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """One bit of the words: the ticks at which it toggled, beginning with a press."""
+
+    bit: int
+    toggles: Ticks
+
+    @property
+    def presses(self) -> Ticks:
+        """The ticks at which it went down."""
+        return self.toggles[::2]
+
+    @property
+    def lengths(self) -> Ticks:
+        """How many ticks each press lasted; a press that the end of the run cut off is left out."""
+        releases = self.toggles[1::2]
+        return releases - self.presses[: releases.size]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The words of a run, one for each tick, and where they change."""
+
+    words: NDArray[np.uint32]
+    changed_at: Ticks
+    changes: NDArray[np.uint32]
+
+    @property
+    def ticks(self) -> int:
+        """How long the run is."""
+        return int(self.words.size)
+
+    @property
+    def reached(self) -> NDArray[np.uint32]:
+        """The word after each change."""
+        return self.words[self.changed_at]
+
+    @cached_property
+    def is_analog(self) -> bool:
+        """True if the words are numbers, which neither go down nor up."""
+        return np.unique(self.reached).size > MOST_WORDS
+
+    @cached_property
+    def buttons(self) -> Sequence[Button]:
+        """The bits that were used, lowest first."""
+        used = int(np.bitwise_or.reduce(self.changes, initial=0))
+        bits = [bit for bit in range(32) if used >> bit & 1]
+        return [Button(bit, self.changed_at[(self.changes >> np.uint32(bit)) & 1 == 1]) for bit in bits]
+
+    @cached_property
+    def presses(self) -> Ticks:
+        """The ticks of all presses of all buttons, in order."""
+        ticks = [button.presses for button in self.buttons]
+        return np.sort(np.concatenate(ticks)) if ticks else np.empty(0, np.int64)
+
+
+def inputs_of(packed: bytes, buttons: int) -> Inputs:
+    """The inputs in `packed`, little-endian u32 words; bits outside the mask `buttons` are taken for noise."""
+    words = np.frombuffer(packed, "<u4") & np.uint32(buttons)
+    changes = words.copy()
+    changes[1:] ^= words[:-1]
+    changed_at = np.flatnonzero(changes)
+    return Inputs(words, changed_at, changes[changed_at])

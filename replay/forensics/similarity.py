@@ -1,0 +1,116 @@
+"""Whether two recordings are one: how well the inputs of one fit into the other, wherever they were moved to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.judging import Forensics
+from policies.vocabulary import Expected, Finding, Reason
+from replay.forensics.inputs import Inputs
+from replay.forensics.shingles import Hashes, resemblance, shingles_of, shingles_of_bytes
+
+PIECES: Final = 8
+PIECE_TICKS: Final = 240
+"""A run is compared in up to so many pieces, of at least so many ticks, each of which may have moved on its own.
+
+Ticks that were put in or taken out shift all that comes after them: one shift for the whole run would not fit.
+"""
+
+COMPARED_TICKS: Final = 32_768
+"""How much of a run is compared, which bounds the cost: nine minutes at 60 ticks a second."""
+
+Signals = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Play:
+    """A recording to be compared: its bytes, and its inputs, which one in another format than ours does not have."""
+
+    recording: bytes
+    inputs: Inputs | None
+
+    @cached_property
+    def shingles(self) -> Hashes:
+        """What it is known again by."""
+        return shingles_of_bytes(self.recording) if self.inputs is None else shingles_of(self.inputs)
+
+
+def similarity(ours: Play, others: Sequence[tuple[str, Play]], limits: Forensics) -> Iterator[Finding]:
+    """A finding that names those of the other submissions (by id) whose recording is nearly ours, the nearest first."""
+    if ours.shingles.size < limits.minimum_shingles:
+        return
+    fits = sorted(((_fit(ours, theirs), name) for name, theirs in others), reverse=True)
+    limit = limits.resemblance if ours.inputs is None else limits.correlation
+    alike = [(fit, name) for fit, name in fits if fit > limit]
+    if alike:
+        what = "shingles of the recording" if ours.inputs is None else "inputs, moved to where they fit best"
+        nearest = dict(others)[alike[0][1]]
+        yield Finding(
+            Reason.RECORDING_SIMILAR,
+            round(alike[0][0], 3),
+            Expected(at_most=limit, unit=f"agreement of the {what}"),
+            int(ours.shingles.size),
+            {"resemblance": round(resemblance(ours.shingles, nearest.shingles), 3)},
+            others=tuple(name for _, name in alike),
+        )
+
+
+def _fit(ours: Play, theirs: Play) -> float:
+    if ours.inputs is None or theirs.inputs is None:
+        return resemblance(ours.shingles, theirs.shingles)
+    return correlation(ours.inputs, theirs.inputs)
+
+
+def correlation(ours: Inputs, theirs: Inputs) -> float:
+    """How well each piece of our inputs correlates with theirs where it fits best, on average: 0 to 1.
+
+    A piece counts for as much as happens in it. Buttons that only one of the two used are left out, so that pressing one
+    without effect hides nothing. The correlations at all shifts at once are a product of spectra (the
+    cross-correlation theorem: Press et al., "Numerical Recipes", section 13.2).
+    """
+    bits = sorted({each.bit for each in ours.buttons} & {each.bit for each in theirs.buttons})
+    if not bits:
+        return 0.0
+    mine, other = _signals(ours, bits), _signals(theirs, bits)
+    pieces = _pieces(mine)
+    fits, weights = _best_fits(pieces, other)
+    return float((fits * weights).sum() / max(1e-9, weights.sum()))
+
+
+def _signals(inputs: Inputs, bits: Sequence[int]) -> Signals:
+    """Whether each button is down in each tick, less how often it is on average."""
+    words = inputs.words[:COMPARED_TICKS]
+    held = ((words >> np.array(bits, np.uint32)[:, np.newaxis]) & 1).astype(np.float32)
+    signals: Signals = held - held.mean(axis=1, keepdims=True)
+    return signals
+
+
+def _pieces(signals: Signals) -> NDArray[np.float32]:
+    """The signals cut into (piece, button, tick); what is left over at the end is dropped."""
+    buttons, ticks = signals.shape
+    count = min(PIECES, max(1, ticks // PIECE_TICKS))
+    length = ticks // count
+    return signals[:, : count * length].reshape(buttons, count, length).swapaxes(0, 1)
+
+
+def _best_fits(pieces: NDArray[np.float32], other: Signals) -> tuple[Signals, Signals]:
+    """The highest correlation of each piece with the other's signals at any shift, and the energy of each piece."""
+    length = pieces.shape[2]
+    other = np.pad(other, ((0, 0), (length, length)))
+    size = 1 << (other.shape[1] + length - 1).bit_length()
+    spectrum = np.fft.rfft(other, size)
+    products = (spectrum * np.conj(np.fft.rfft(pieces, size))).sum(axis=1)
+    shifts = other.shape[1] - length + 1
+    crossed = np.fft.irfft(products, size)[:, :shifts]
+    summed = np.concatenate([[0.0], np.cumsum((other.astype(np.float64) ** 2).sum(axis=0))])
+    there = summed[length:] - summed[:-length]
+    here = (pieces**2).sum(axis=(1, 2))
+    # Where little happens in the other, little agrees by chance: it counts as if a quarter of the piece did.
+    energies = np.sqrt(here[:, np.newaxis] * np.maximum(there, here[:, np.newaxis] / 4) + 1e-12)
+    return (crossed / energies).max(axis=1).clip(0, 1).astype(np.float32), here

@@ -1,0 +1,127 @@
+"""What is examined of each submission: its recording, its inputs, and the recordings on the board that are like it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.ledger.bands import Banded, Neighbour, put_and_find
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.records import Lease
+from gateway.recordings.recordings import Recordings
+from policies.errors import RecordingLost, RecordingsUnavailable
+from policies.loader import Board
+from policies.model import Operator, Policy
+from policies.replaying import RecordingKind
+from policies.vocabulary import Mode
+from replay.forensics.inputs import Inputs, inputs_of
+from replay.forensics.shingles import bands_of
+from replay.forensics.similarity import Play
+from replay.recording import RecordingError, decode
+
+MOST_COMPARED: Final = 4
+"""Recordings that one is held against, those that share most bands: each costs a few milliseconds."""
+
+_REPEATS_PAY: Final = frozenset({Operator.SUM, Operator.COUNT})
+"""Where a player gains by sending their own run again. Elsewhere it counts once at most, and who always plays the same
+opening, or knows a course by heart, is like nobody more than themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One recording, ready to be examined. `same` are submissions with the very same one, `alike` those near it."""
+
+    recording: bytes | None = None
+    play: Play | None = None
+    same: tuple[str, ...] = ()
+    alike: Sequence[tuple[str, Play]] = ()
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """Its inputs; None where it has none that can be read."""
+        return self.play.inputs if self.play else None
+
+
+class Exhibits:
+    """Gets ready what is examined, for a job at a time: one commit of the ledger for all of it."""
+
+    def __init__(self, ledger: Ledger, recordings: Recordings) -> None:
+        self._ledger = ledger
+        self._recordings = recordings
+
+    async def of(self, boards: Mapping[str, Board], leases: Sequence[Lease]) -> dict[str, Exhibit]:
+        """What there is to examine, by submission; nothing of a recording that cannot be had. Raises LedgerUnavailable."""
+        found: dict[str, Exhibit] = {}
+        banded: list[Banded] = []
+        for lease in leases:
+            policy = boards[lease.submission.board].policy
+            recording = await self._recording(lease)
+            play = _play_of(recording, policy) if recording else None
+            found[lease.submission.submission_id] = Exhibit(recording, play)
+            bands = _bands(lease, policy, play)
+            banded.append(Banded(policy.board, lease.submission.seq, bands, lease.submission.player))
+        if any(each.bands for each in banded):
+            neighbours = await self._ledger.write(put_and_find(banded))
+            for lease, near in zip(leases, neighbours, strict=True):
+                name, policy = lease.submission.submission_id, boards[lease.submission.board].policy
+                found[name] = await self._beside(lease, policy, found[name], near)
+        return found
+
+    async def _recording(self, lease: Lease) -> bytes | None:
+        try:
+            return await self._recordings.load(lease.recording) if lease.recording else None
+        except (RecordingsUnavailable, RecordingLost):
+            return None  # whoever decides on the submission finds out, and says so
+
+    async def _beside(
+        self, lease: Lease, policy: Policy, exhibit: Exhibit, near: Sequence[Neighbour]
+    ) -> Exhibit:
+        """The exhibit with the others that it is to be held against."""
+        digest = lease.submission.recording_digest
+        same = tuple(each.submission_id for each in near if each.digest == digest)
+        alike = []
+        for each in [one for one in near if _may_be_a_copy(lease, one, policy)][:MOST_COMPARED]:
+            assert each.recording is not None
+            try:
+                recording = await self._recordings.load(each.recording)
+            except (RecordingsUnavailable, RecordingLost):
+                continue
+            play = _play_of(recording, policy)
+            if play:
+                alike.append((each.submission_id, play))
+        return Exhibit(exhibit.recording, exhibit.play, same, alike)
+
+
+def _may_be_a_copy(lease: Lease, other: Neighbour, policy: Policy) -> bool:
+    if policy.validators.similarity is Mode.OFF or other.recording is None:
+        return False
+    return other.player != lease.submission.player or policy.operator in _REPEATS_PAY
+
+
+def _play_of(recording: bytes, policy: Policy) -> Play | None:
+    """The recording to be compared; None for one that is not what the board takes."""
+    if policy.replay is None:
+        return None
+    if policy.replay.recording is RecordingKind.RAW:
+        return Play(recording, None)
+    try:
+        decoded = decode(recording, maximum_ticks=policy.replay.maximum_ticks)
+    except RecordingError:
+        return None
+    return Play(recording, inputs_of(decoded.inputs, policy.forensics.buttons))
+
+
+def band_of(digest: bytes) -> int:
+    """Under which number the index has a recording for its very bytes, which its SHA-256 stands for."""
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _bands(lease: Lease, policy: Policy, play: Play | None) -> Sequence[int]:
+    """Under which numbers the index has a recording: one for its very bytes, and those of its shingles."""
+    digest = lease.submission.recording_digest
+    exact = [band_of(digest)] if digest else []
+    modes = policy.validators
+    if modes.similarity is Mode.OFF or play is None or play.shingles.size < policy.forensics.minimum_shingles:
+        return exact if modes.recording_reuse is not Mode.OFF else []
+    return [*exact, *bands_of(play.shingles)]
