@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
-from sqlalchemy import bindparam, delete, insert, update
+from sqlalchemy import bindparam, delete, insert, or_, update
 
 from gateway.failpoints import Point, reach
-from gateway.ledger import queries, work
+from gateway.ledger import queries, reveals, sampling, work
 from gateway.ledger.append import rows_of
 from gateway.ledger.archive.windows import mark_changed
-from gateway.ledger.folds import POPULATION, Counted, fold_baseline, fold_standings
+from gateway.ledger.folds import Counted, fold_standings
+from gateway.ledger.learning import fold_baseline
 from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -22,6 +23,7 @@ from gateway.records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.loader import Board
 from policies.vocabulary import TRANSITIONS, Reason, State
+from validators.baseline import POPULATION, Scored, population_of
 from validators.judge import RULES_VERSION
 
 T = TypeVar("T")
@@ -30,8 +32,16 @@ PROJECT_AFTER_MS = 2_000
 """How long the projection after a commit may take before the steward does it again."""
 
 _INSERTS = {table: Query(insert(table)) for table in (submissions, events, outbox)}
-_FORGET_WORK = Query(delete(outbox).where(outbox.c.seq == bindparam("received"), outbox.c.kind == "verify"))
+_FORGET_WORK = Query(
+    delete(outbox).where(
+        outbox.c.seq == bindparam("received"),
+        or_(*(outbox.c.kind == kind for kind in ("verify", sampling.KIND, reveals.KIND))),
+    )
+)
 """A submission and its work are written under one sequence number, so the work needs no index to be found."""
+_CONVICTED = frozenset({State.REJECTED, State.REVOKED})
+"""What makes all of a player's unverified runs worth a replay."""
+
 _SET_STATE = Query(
     update(submissions)
     .where(submissions.c.submission_id == bindparam("id"))
@@ -41,7 +51,11 @@ _SET_STATE = Query(
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A change of state that somebody asks for. `attempt` is compared when a worker asks, None for everybody else."""
+    """A change of state that somebody asks for. `attempt` is compared when a worker asks, None for everybody else.
+
+    `newest_event` is compared when the decision rests on what was seen before: nobody may have touched it since.
+    `reveal_by_ms` is compared when it rests on a recording that has not come: it must still be asked for until then.
+    """
 
     submission_id: str
     to_state: State
@@ -51,6 +65,8 @@ class Decision:
     from_states: frozenset[State]
     attempt: int | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
+    newest_event: int | None = None
+    reveal_by_ms: int | None = None
 
 
 class Decided(NamedTuple):
@@ -77,6 +93,11 @@ class Decided(NamedTuple):
             found.claim.score,
             found.claim.stats,
         )
+
+    @property
+    def scored(self) -> Scored:
+        """What it means for the baselines."""
+        return Scored(self.found.achieved_at_ms, self.found.seq, self.found.claim.score)
 
     def change(self, stands: tuple[Standing, ...], learnt: tuple[StoredBaseline, ...]) -> Change:
         """What the index has to learn of it."""
@@ -154,6 +175,11 @@ async def decide(tx: Transaction, board: Board, decision: Decision) -> Decided |
     conflict = _conflict(found, board, decision)
     if found is None or conflict:
         return conflict or StateConflict()
+    expected = decision.newest_event
+    if expected is not None and expected != await queries.newest_event(tx, found.submission_id):
+        return StateConflict("somebody has decided on the submission since")
+    if decision.reveal_by_ms is not None and decision.reveal_by_ms != await reveals.due_at(tx, found.seq):
+        return StateConflict("the recording has come, or has longer")
     last = await queries.head()(tx)
     await _record(tx, board, decision, found, last + 1)
     reach(Point.INSIDE_SETTLE)
@@ -174,17 +200,28 @@ async def fold(tx: Transaction, board: Board, decided: Sequence[Decided]) -> lis
         learnt[seq] = (await _fold_baseline(tx, board, player, group),)
     if touched:
         counted = [each for each in decided if each.difference]
-        learnt[counted[-1].seq] += (await _fold_baseline(tx, board, POPULATION, counted),)
+        learnt[counted[-1].seq] += await _fold_populations(tx, board, counted)
         achieved = {each.found.achieved_at_ms for each in counted}
         await mark_changed(tx, board.name, achieved, counted[-1].seq)
     return [each.change(stands.get(each.seq, ()), learnt.get(each.seq, ())) for each in decided]
 
 
 async def _fold_baseline(
-    tx: Transaction, board: Board, player: str, group: Sequence[Decided]
+    tx: Transaction, board: Board, subject: str, group: Sequence[Decided]
 ) -> StoredBaseline:
-    differences = [(each.found.claim.score, each.difference) for each in group]
-    return await fold_baseline(tx, board.name, player, differences, group[-1].seq)
+    differences = [(each.scored, each.difference) for each in group]
+    return await fold_baseline(tx, board.name, subject, differences, group[-1].seq)
+
+
+async def _fold_populations(
+    tx: Transaction, board: Board, counted: Sequence[Decided]
+) -> tuple[StoredBaseline, ...]:
+    """The baseline of each build that was played, then that of the board, which may be read from theirs."""
+    of_builds: dict[str, list[Decided]] = defaultdict(list)
+    for each in counted:
+        of_builds[population_of(each.found.build)].append(each)
+    groups = [*of_builds.items(), (POPULATION, counted)]
+    return tuple([await _fold_baseline(tx, board, subject, group) for subject, group in groups])
 
 
 def _conflict(found: StoredSubmission | None, board: Board, decision: Decision) -> StateConflict | None:
@@ -194,6 +231,8 @@ def _conflict(found: StoredSubmission | None, board: Board, decision: Decision) 
         return StateConflict()
     if decision.attempt is not None and decision.attempt != found.attempt:
         return StateConflict("another worker has taken the submission over")
+    if decision.to_state is found.state and found.reason is not Reason.SAMPLED:
+        return StateConflict("only what counts unverified is decided on without changing its state")
     if decision.to_state not in TRANSITIONS[found.state]:
         return StateConflict(f"a {found.state} submission never becomes {decision.to_state}")
     return None
@@ -220,5 +259,7 @@ async def _record(
     state = {"to_state": decision.to_state.value, "to_reason": decision.reason.value}
     await tx.run(_SET_STATE, id=found.submission_id, **state)
     await tx.run(_FORGET_WORK, received=found.seq)
+    if board.policy.replay and decision.to_state in _CONVICTED:  # the share may have been lower before
+        await sampling.put_up_player(tx, found.board, found.player, now_ms=decision.at_ms)
     due_at_ms = decision.at_ms + PROJECT_AFTER_MS + int(board.policy.staleness_s * 1000)
-    await tx.run(_INSERTS[outbox], seq=seq, kind="project", **whose, due_at_ms=due_at_ms)
+    await tx.run(_INSERTS[outbox], seq=seq, kind="project", **whose, due_at_ms=due_at_ms, priority=0)

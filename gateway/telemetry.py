@@ -20,6 +20,12 @@ SUBMISSIONS = Counter(
     ["board", "outcome"],
     registry=REGISTRY,
 )
+PLUGIN_FAILURES = Counter(
+    "scoregate_plugin_failures",
+    "Submissions that a validator of the studio's own failed on.",
+    ["board", "validator"],
+    registry=REGISTRY,
+)
 REQUEST_SECONDS = Histogram(
     "scoregate_request_seconds",
     "Time to answer a request, by route and status class.",
@@ -28,9 +34,26 @@ REQUEST_SECONDS = Histogram(
     registry=REGISTRY,
 )
 PROBLEMS = Counter("scoregate_problems", "Refusals by problem type.", ["type"], registry=REGISTRY)
-BACKLOG = Gauge("scoregate_verify_backlog", "Submissions that wait for a verdict.", registry=REGISTRY)
+BACKLOG = Gauge(
+    "scoregate_verify_backlog", "Submissions that wait for a verdict, by lane.", ["lane"], registry=REGISTRY
+)
 BACKLOG_AGE = Gauge(
-    "scoregate_verify_backlog_age_seconds", "How long the oldest of them has been due.", registry=REGISTRY
+    "scoregate_verify_backlog_age_seconds",
+    "How long the oldest of them has been waiting.",
+    ["lane"],
+    registry=REGISTRY,
+)
+AUDITS = Counter(
+    "scoregate_audits",
+    "Verified runs that were simulated again: agrees, disagrees, unable.",
+    ["board", "outcome"],
+    registry=REGISTRY,
+)
+REVEALS = Counter(
+    "scoregate_reveals",
+    "Recordings of which the digest came first: asked for, revealed, or ended by silence.",
+    ["board", "outcome"],
+    registry=REGISTRY,
 )
 RECORDING_FAULTS = Counter(
     "scoregate_recording_faults",
@@ -97,6 +120,18 @@ LIVE_RESETS = Counter(
     "scoregate_live_resets", "Listeners that were told to read the board again.", registry=REGISTRY
 )
 
+POLICY_RELOADS = Counter(
+    "scoregate_policy_reloads",
+    "How often the policy files were read again: in_force, refused.",
+    ["outcome"],
+    registry=REGISTRY,
+)
+POLICY_STALE = Gauge(
+    "scoregate_policy_stale",
+    "1 while the files are not what is in force, since they were refused.",
+    registry=REGISTRY,
+)
+
 
 @lru_cache(maxsize=512)
 def request_seconds(route: str, status_class: int) -> Histogram:
@@ -119,12 +154,17 @@ class Event:
 
     SUBMISSION = "submission"
     REFUSED = "refused"
+    CLAIM_REFUSED = "claim_refused"
+    PLUGIN_FAILED = "plugin_failed"
     BUG = "bug"
     LEDGER_DOWN = "ledger_unavailable"
     INDEX_DOWN = "index_unavailable"
     DUTY_FAILED = "duty_failed"
     DECISION = "decision"
     VERDICT = "verdict"
+    AUDIT_DRAWN = "audit_drawn"
+    REVEALS_PUT_OFF = "reveals_put_off"
+    SIMULATOR_DISAGREES = "simulator_disagrees"
     REBUILT = "index_rebuilt"
     REPAIRED = "index_repaired"
     EVICTED = "board_evicted"
@@ -139,6 +179,8 @@ class Event:
     CHANGES_FORGED = "changes_forged"
     WEBHOOK_DISABLED = "webhook_disabled"
     JOB_REFUSED = "job_refused"
+    POLICY_RELOADED = "policy_reloaded"
+    POLICY_REFUSED = "policy_refused"
     STARTED = "started"
     STOPPED = "stopped"
 

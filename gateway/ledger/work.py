@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import and_, bindparam, delete, exists, func, insert, not_, or_, select, update
 
 from gateway.ledger.queries import load_submission
 from gateway.ledger.records import Lease, OutboxRow, StoredRecording, StoredSubmission
 from gateway.ledger.schema import outbox, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
-from policies.vocabulary import State
+from policies.vocabulary import Reason, State
+from validators.budget import HARMS, UNASSESSED, URGENT
 
 _s = submissions.c
 
@@ -18,13 +21,17 @@ _LEASE = Query(
     update(submissions)
     .where(
         _s.submission_id == bindparam("id"),
-        _s.state == State.PENDING.value,
+        or_(
+            _s.state == State.PENDING.value,
+            and_(_s.state == State.PROMOTED.value, _s.reason == Reason.SAMPLED.value),
+        ),
         _s.lease_until_ms <= bindparam("now_ms"),
+        not_(exists().where(outbox.c.seq == _s.seq, outbox.c.kind == "reveal")),
     )
     .values(attempt=_s.attempt + 1, lease_until_ms=bindparam("until_ms"))
 )
 _RECORDING = Query(
-    select(recordings.c.digest, recordings.c.size_bytes, recordings.c.body, recordings.c.first_seq).where(
+    select(recordings.c.digest, recordings.c.size_bytes, recordings.c.body).where(
         recordings.c.digest == bindparam("digest")
     )
 )
@@ -36,26 +43,50 @@ _ELSEWHERE = Query(
     .limit(bindparam("count"))
 )
 _DUE = Query(
-    select(outbox, func.coalesce(_s.attempt, 0))
+    select(outbox, func.coalesce(_s.attempt, 0), func.coalesce(_s.received_at_ms, outbox.c.due_at_ms))
     .outerjoin_from(outbox, submissions, _s.seq == outbox.c.seq)
-    .where(outbox.c.kind == bindparam("kind"), outbox.c.due_at_ms <= bindparam("now_ms"))
+    .where(
+        outbox.c.kind == bindparam("kind"),
+        outbox.c.priority == bindparam("harm"),
+        outbox.c.due_at_ms <= bindparam("now_ms"),
+    )
     .order_by(outbox.c.due_at_ms)
     .limit(bindparam("count"))
 )
+_DUE_AT = outbox.columns.keys().index("due_at_ms")
+_SET_PRIORITY = Query(
+    update(outbox)
+    .where(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == "verify")
+    .values(priority=bindparam("harm"))
+)
 _POSTPONE = Query(
-    update(outbox).where(outbox.c.seq == bindparam("row_seq")).values(due_at_ms=bindparam("due"))
+    update(outbox)
+    .where(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == bindparam("row_kind"))
+    .values(due_at_ms=bindparam("due"))
 )
 _DONE = Query(delete(outbox).where(and_(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == "project")))
-_BACKLOG = Query(select(func.count(), func.min(outbox.c.seq)).where(outbox.c.kind == "verify"))
+_BACKLOG = Query(
+    select(outbox.c.priority, func.count(), func.min(outbox.c.seq))
+    .where(outbox.c.kind == "verify")
+    .group_by(outbox.c.priority)
+)
 _RECEIVED = Query(select(_s.received_at_ms).where(_s.seq == bindparam("row_seq")))
 _PUT_PROBE = Query(insert(outbox))
 _TAKE_PROBE = Query(delete(outbox).where(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == "probe"))
 
 
-def lease_all(submission_ids: Sequence[str], *, now_ms: int, lease_ms: int) -> Operation[list[Lease]]:
-    """Leases of those submissions that are pending and in nobody's hands, each with its recording.
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How many submissions wait for a verdict, and when the one that waits longest was received (ms; None for none)."""
 
-    A lease counts an attempt. It ends by itself after `lease_ms`; settlement then compares the attempt.
+    count: int
+    since_ms: int | None
+
+
+def lease_all(submission_ids: Sequence[str], *, now_ms: int, lease_ms: int) -> Operation[list[Lease]]:
+    """Leases of those submissions that are pending, or count unverified, and are in nobody's hands, each with its recording.
+
+    One whose recording is asked for waits for that and no worker. A lease counts an attempt. It ends by itself after `lease_ms`; settlement then compares the attempt.
     """
 
     async def work(tx: Transaction) -> list[Lease]:
@@ -64,21 +95,22 @@ def lease_all(submission_ids: Sequence[str], *, now_ms: int, lease_ms: int) -> O
             if await tx.run(_LEASE, id=submission_id, now_ms=now_ms, until_ms=now_ms + lease_ms):
                 found = await load_submission(tx, submission_id)
                 assert found is not None
-                leases.append(await _lease_of(tx, found))
+                leases.append(await lease_of(tx, found))
         return leases
 
     return work
 
 
-async def _lease_of(tx: Transaction, found: StoredSubmission) -> Lease:
+async def lease_of(tx: Transaction, found: StoredSubmission) -> Lease:
+    """The lease of a submission that was just taken, with its recording if that has come."""
     if found.recording_digest is None:
-        return Lease(found, None, found.attempt, is_recording_reused=False)
-    [[*recording, first_seq]] = await tx.rows(_RECORDING, digest=found.recording_digest)
-    return Lease(found, StoredRecording(*recording), found.attempt, is_recording_reused=first_seq < found.seq)
+        return Lease(found, None, found.attempt)
+    rows = await tx.rows(_RECORDING, digest=found.recording_digest)
+    return Lease(found, StoredRecording(*rows[0]) if rows else None, found.attempt)
 
 
 def not_recorded(digests: Sequence[bytes]) -> Operation[set[bytes]]:
-    """Those of the digests that no submission names: a row is committed with the first that does, and never goes."""
+    """Those of the digests that no submission brought: a row is committed with the first that does, and never goes."""
 
     async def work(tx: Transaction) -> set[bytes]:
         return {each for each in digests if not await tx.rows(_IS_RECORDED, digest=each)}
@@ -95,21 +127,49 @@ def recordings_elsewhere(*, after: bytes, count: int) -> Operation[list[StoredRe
     return work
 
 
-def due(kind: str, *, now_ms: int, count: int) -> Operation[list[OutboxRow]]:
-    """Outbox rows whose time has come, the longest waiting first."""
+def due(kind: str, *, now_ms: int, count: int, harms: Sequence[int] = (0,)) -> Operation[list[OutboxRow]]:
+    """Outbox rows whose time has come, up to `count` of each harm, of each the longest waiting first."""
 
     async def work(tx: Transaction) -> list[OutboxRow]:
-        return [OutboxRow(*row) for row in await tx.rows(_DUE, kind=kind, now_ms=now_ms, count=count)]
+        rows: list[OutboxRow] = []
+        for harm in harms:
+            for found in await tx.rows(_DUE, kind=kind, now_ms=now_ms, count=count, harm=harm):
+                values: Any = (*found[:-1], found[_DUE_AT] > found[-1])
+                rows.append(OutboxRow(*values))
+        return rows
+
+    return work
+
+
+def due_to_verify(*, now_ms: int, count: int) -> Operation[list[OutboxRow]]:
+    """Submissions whose verification is due and whose harm is known, up to `count` of each harm."""
+    return due("verify", now_ms=now_ms, count=count, harms=HARMS)
+
+
+def due_to_assess(*, now_ms: int, count: int) -> Operation[list[OutboxRow]]:
+    """Submissions whose harm nobody has looked at, the longest waiting first."""
+    return due("verify", now_ms=now_ms, count=count, harms=(UNASSESSED,))
+
+
+def prioritise(harms: Mapping[int, int]) -> Operation[None]:
+    """Writes down the harm of submissions that wait, by their sequence numbers."""
+
+    async def work(tx: Transaction) -> None:
+        for seq, harm in harms.items():
+            await tx.run(_SET_PRIORITY, row_seq=seq, harm=harm)
 
     return work
 
 
 def postpone(rows: Sequence[OutboxRow], *, until_ms: int) -> Operation[None]:
-    """Makes rows due again at `until_ms`: what was handed over and is never heard of comes back."""
+    """Makes rows due again at `until_ms`: what was handed over and is never heard of comes back.
+
+    What has become work of another kind meanwhile stays as it is: a worker may be faster than this.
+    """
 
     async def work(tx: Transaction) -> None:
         for row in rows:
-            await tx.run(_POSTPONE, row_seq=row.seq, due=until_ms)
+            await tx.run(_POSTPONE, row_seq=row.seq, row_kind=row.kind, due=until_ms)
 
     return work
 
@@ -124,13 +184,17 @@ def projected(seqs: Sequence[int]) -> Operation[None]:
     return work
 
 
-def backlog() -> Operation[tuple[int, int | None]]:
-    """How many submissions wait for a verdict, and when the one that waits longest was received (ms)."""
+def backlog() -> Operation[dict[bool, Waiting]]:
+    """What waits for a verdict, under True what is urgent."""
 
-    async def work(tx: Transaction) -> tuple[int, int | None]:
-        [[count, oldest]] = await tx.rows(_BACKLOG)
-        found = await tx.rows(_RECEIVED, row_seq=oldest) if count else []
-        return count, found[0][0] if found else None
+    async def work(tx: Transaction) -> dict[bool, Waiting]:
+        waiting = dict.fromkeys((False, True), Waiting(0, None))
+        for harm, count, oldest in await tx.rows(_BACKLOG):
+            [[since_ms]] = await tx.rows(_RECEIVED, row_seq=oldest)
+            before = waiting[harm >= URGENT]
+            since_ms = since_ms if before.since_ms is None else min(since_ms, before.since_ms)
+            waiting[harm >= URGENT] = Waiting(before.count + count, since_ms)
+        return waiting
 
     return work
 
@@ -143,7 +207,7 @@ def probe() -> Operation[None]:
 
     async def work(tx: Transaction) -> None:
         whose = {"submission_id": "", "board": "", "player": ""}
-        await tx.run(_PUT_PROBE, seq=0, kind="probe", **whose, due_at_ms=0)
+        await tx.run(_PUT_PROBE, seq=0, kind="probe", **whose, due_at_ms=0, priority=0)
         await tx.run(_TAKE_PROBE, row_seq=0)
 
     return work

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -11,7 +12,7 @@ from gateway.boards.index import Index
 from gateway.clock import Clock, wall_clock
 from gateway.derived.derivations import Derivations
 from gateway.failpoints import Point, reach
-from gateway.ledger import index_pages, queries, work
+from gateway.ledger import audits, index_pages, prospects, queries, reveals, sampling, work
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
 from gateway.recordings.recordings import Recordings
@@ -20,15 +21,19 @@ from gateway.settings import Settings
 from gateway.settlement import project
 from gateway.steward.anchoring import Anchoring
 from gateway.steward.archiving import Archiver
+from gateway.steward.auditing import AuditDraw
 from gateway.steward.cold import ColdBoards
 from gateway.steward.collecting import Collector
-from gateway.steward.dispatch import JobQueue, jobs_of
+from gateway.steward.dispatch import JobQueue, Lane, jobs_of, shared_out
 from gateway.steward.reconcile import Reconciler
+from gateway.steward.reveals import Deadlines
+from gateway.steward.sampling import TopCheck
 from gateway.steward.sealing import Sealer
 from gateway.steward.tail import HeadKeeper, SketchKeeper
 from gateway.telemetry import Event, logger
 from policies.loader import Board
 from policies.vocabulary import State
+from validators.budget import HARMS, UNASSESSED, URGENT
 
 POLL_S: Final = 0.05
 """How often the outbox is asked for due work: the latency that a verdict pays for not being lost."""
@@ -50,6 +55,15 @@ ARCHIVE_S: Final = 5.0
 
 TAILS_S: Final = 1.0
 """How often it is looked whether the head of a window lost too many entries, or its sketch is too old."""
+
+TOP_S: Final = 1.0
+"""How often it is looked whether something is in the top of a board without having been verified."""
+
+REVEALS_S: Final = 1.0
+"""How often it is looked whether a recording that was asked for did not come in time."""
+
+AUDIT_S: Final = 60.0
+"""How often it is looked whether a board's time for an audit has come."""
 
 REPAIR_S: Final = 10.0
 """How often it is looked whether something that is derived was lost with Redis."""
@@ -81,6 +95,10 @@ class Steward:
         self._index = index
         self._jobs = jobs
         self._clock = clock
+        self._rankings = {name: board.ranking for name, board in boards.items()}
+        self._tops = {name: board.policy.verification.top for name, board in boards.items()}
+        self._recordings = recordings
+        self.boards = boards
         self._collector = Collector(ledger, recordings, grace_ms=settings.recordings_grace_h * 3_600_000)
         self._cold = ColdBoards(ledger, index.boards, clock=clock)
         self._anchoring = Anchoring(ledger, [each.ranking for each in boards.values()])
@@ -93,10 +111,25 @@ class Steward:
             if board.policy.exact_ranks
             for keeper in (HeadKeeper, SketchKeeper)
         ]
+        self._top_checks = [TopCheck(ledger, each.policy, clock=clock) for each in boards.values()]
+        self._deadlines = Deadlines(ledger, index, boards, clock=clock)
+        self._draws = [AuditDraw(ledger, each.policy, clock=clock) for each in boards.values()]
         self._reconcilers = [
             Reconciler(ledger, index.boards[board.name], board.policy, clock=clock)
             for board in boards.values()
         ]
+
+    def under(self, boards: Mapping[str, Board]) -> Steward:
+        """The same steward under other policies of the same boards. Its rounds begin when those of this one have ended."""
+        return Steward(
+            self._settings,
+            boards,
+            self._ledger,
+            self._index,
+            self._jobs,
+            recordings=self._recordings,
+            clock=self._clock,
+        )
 
     async def run(self) -> None:
         """Does its rounds until it is cancelled."""
@@ -114,23 +147,39 @@ class Steward:
             group.create_task(self._for_ever(self.collect, COLLECT_S))
             group.create_task(self._for_ever(self.archive, ARCHIVE_S))
             group.create_task(self._for_ever(self.keep_tails, TAILS_S))
+            group.create_task(self._for_ever(self.draw_audits, AUDIT_S))
+            group.create_task(self._for_ever(self.see_to_top, TOP_S))
+            group.create_task(self._for_ever(self.end_reveals, REVEALS_S))
 
     async def dispatch(self) -> int:
         """How many waiting submissions were handed to the queue; each comes back until it is settled."""
-        room = await self._jobs.room()
-        if not room:
+        await self._assess()
+        rooms = await self._jobs.rooms()
+        if not any(rooms.values()):
             return 0
-        jobs = jobs_of(await self._due("verify"), self._settings.verify_batch)[:room]
-        if not jobs:
-            return 0
+        due = await self._due_to_verify()
+        jobs = jobs_of(due, self._settings.verify_batch, has_urgent_lane=rooms[Lane.URGENT] > 0)
+        by_lane: dict[Lane, list[list[OutboxRow]]] = defaultdict(list)
+        for lane, job in shared_out(jobs, rooms):
+            by_lane[lane].append(job)
+        return sum([await self._hand_out(lane, some) for lane, some in by_lane.items()])
+
+    async def _hand_out(self, lane: Lane, jobs: Sequence[Sequence[OutboxRow]]) -> int:
         reach(Point.BEFORE_DISPATCH)
-        if not await self._jobs.put(jobs):
+        if not await self._jobs.put(lane, jobs):
             return 0
         reach(Point.AFTER_DISPATCH)
         handed = [row for job in jobs for row in job]
         until_ms = self._clock() + int(self._settings.redispatch_s * 1000)
         await self._ledger.write(work.postpone(handed, until_ms=until_ms))
         return len(handed)
+
+    async def _assess(self) -> None:
+        """Looks at what has come: how much harm each would do. What comes meanwhile does not change it any more."""
+        rows = await self._ledger.read(work.due_to_assess(now_ms=self._clock(), count=SLICE))
+        if rows:
+            harms = await self._ledger.read(prospects.harms_of(rows, self._rankings, self._tops))
+            await self._ledger.write(work.prioritise(harms))
 
     async def project(self) -> int:
         """How many settled changes were shown that their own settlement did not live to show."""
@@ -165,6 +214,20 @@ class Steward:
         """How much was done for boards with `exact_ranks`: entries that came into heads or went, slices of sketches."""
         return sum([await each.step() for each in self._tails])
 
+    async def see_to_top(self) -> int:
+        """How many submissions that are in a top unverified were put up for verification."""
+        return sum([await each.step() for each in self._top_checks])
+
+    async def end_reveals(self) -> int:
+        """How many recordings that were asked for in vain had a consequence, or a new deadline."""
+        harms = (UNASSESSED, *HARMS)
+        due = work.due(reveals.KIND, now_ms=self._clock(), count=SLICE, harms=harms)
+        return await self._deadlines.end(await self._ours(reveals.KIND, await self._ledger.read(due)))
+
+    async def draw_audits(self) -> int:
+        """How many verified runs were drawn to be simulated again."""
+        return sum([await draw.step() for draw in self._draws])
+
     async def derive_from_log(self) -> int:
         """How many events of the log had their effect on what is derived."""
         return await self._derivations.follow_log()
@@ -181,23 +244,32 @@ class Steward:
         """How much was lost with Redis, and is there again."""
         return await self._derivations.repair()
 
-    async def _due(self, kind: str) -> list[OutboxRow]:
+    async def _due(self, kind: str, *, harm: int = 0) -> list[OutboxRow]:
         """Work whose time has come, a slice of it. What belongs to no board of ours is put off."""
-        now_ms = self._clock()
-        rows = await self._ledger.read(work.due(kind, now_ms=now_ms, count=SLICE))
+        return await self._ours(
+            kind, await self._ledger.read(work.due(kind, now_ms=self._clock(), count=SLICE, harms=(harm,)))
+        )
+
+    async def _due_to_verify(self) -> list[OutboxRow]:
+        rows = await self._ledger.read(work.due_to_verify(now_ms=self._clock(), count=SLICE))
+        again = await self._due(sampling.KIND, harm=URGENT)
+        return [*await self._ours("verify", rows), *again, *await self._due(audits.KIND)]
+
+    async def _ours(self, kind: str, rows: Sequence[OutboxRow]) -> list[OutboxRow]:
         strange = [row for row in rows if row.board not in self._index.boards]
         if strange:
             _log.warning(
                 Event.DUTY_FAILED, duty=kind, error="no policy", boards=sorted({row.board for row in strange})
             )
-            await self._ledger.write(work.postpone(strange, until_ms=now_ms + ABSENT_MS))
+            await self._ledger.write(work.postpone(strange, until_ms=self._clock() + ABSENT_MS))
         return [row for row in rows if row.board in self._index.boards]
 
     async def _change_of(self, row: OutboxRow) -> Change:
         found = await self._ledger.read(queries.submission(row.submission_id))
         now_ms = self._clock()
         live = await self._ledger.read(index_pages.live_standings(row.board, row.player, now_ms=now_ms))
-        learnt = await self._ledger.read(queries.baselines_of(row.board, row.player))
+        build = found.build if found else ""
+        learnt = await self._ledger.read(queries.baselines_of(row.board, row.player, build))
         state = found.state if found else State.REJECTED
         return Change(row.seq, row.submission_id, row.board, row.player, state, tuple(live), tuple(learnt))
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from types import FrameType
-from typing import Final
+from typing import ClassVar, Final
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -20,11 +20,14 @@ from rq.worker import WorkerStatus
 
 from gateway.failpoints import Point, reach
 from gateway.settings import Settings
-from gateway.steward.dispatch import JOB_KEPT_S, JOB_TIMEOUT_S, QUEUE_NAME, VERIFY_JOB
+from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
 from gateway.telemetry import Event, logger
 from gateway.wiring import load_policies, open_index, open_ledger, open_recordings
 from policies.errors import ScoregateError
-from replay.simulators.sandbox import Sandbox
+from policies.loader import Board
+from replay.simulators.installed import AllSimulators
+from replay.worker.audit import Auditor
+from replay.worker.policies import WorkerPolicies
 from replay.worker.verifier import Verifier
 
 MAINTENANCE_S: Final = 60
@@ -41,7 +44,9 @@ _log = logger()
 
 
 class VerifyJob(Job):
-    """A job that can do nothing but verify, whatever somebody wrote into Redis: any other is no job at all."""
+    """A job that can do nothing but verify and audit, whatever somebody wrote into Redis: any other is no job at all."""
+
+    lane: ClassVar = Lane.MAIN
 
     def restore(self, raw_data: Mapping[bytes, bytes]) -> None:
         """Takes which submissions to verify, and nothing else that stands there: no callbacks, time-outs, retries.
@@ -51,7 +56,7 @@ class VerifyJob(Job):
         data = raw_data.get(b"data", b"")
         if len(data) > JOB_BYTES:
             raise self._refused()
-        super().restore({b"data": data, b"origin": QUEUE_NAME.encode()})
+        super().restore({b"data": data, b"origin": self.lane.queue_name.encode()})
         self.timeout, self.result_ttl, self.failure_ttl = JOB_TIMEOUT_S, 0, JOB_KEPT_S
         if not self._is_ours():
             raise self._refused()
@@ -60,7 +65,7 @@ class VerifyJob(Job):
         """How many submissions were judged. What could not be done now comes again from the ledger."""
         reach(Point.AT_DEQUEUE)
         try:
-            return verify_submissions(self.args[0])
+            return RUNS[str(self.func_name)](self.args[0])
         except ScoregateError as error:
             _log.warning(Event.DUTY_FAILED, duty="verify", error=str(error))
             return 0
@@ -71,11 +76,20 @@ class VerifyJob(Job):
         except (DeserializationError, TypeError, ValueError):
             return False
         are_ids = isinstance(ids, list) and all(isinstance(each, str) for each in ids)
-        return are_ids and self.func_name == VERIFY_JOB and not self.kwargs
+        return are_ids and self.func_name in RUNS and not self.kwargs
 
     def _refused(self) -> NoSuchJobError:
         _log.error(Event.JOB_REFUSED, job=self.id)
         return NoSuchJobError(self.id)
+
+
+class UrgentJob(VerifyJob):
+    """The same in the urgent lane: RQ keeps its books of a job under the queue it came from."""
+
+    lane: ClassVar = Lane.URGENT
+
+
+JOBS: Final = {each.lane: each for each in (VerifyJob, UrgentJob)}
 
 
 class VerifyWorker(SimpleWorker):
@@ -99,55 +113,80 @@ class _Process:
 
     runner: asyncio.Runner | None = None
     verifier: Verifier | None = None
+    auditor: Auditor | None = None
+    policies: WorkerPolicies | None = None
 
 
 def verify_submissions(submission_ids: list[str]) -> int:
-    """How many submissions were judged. The one job there is; runs inside `run_worker`.
+    """How many submissions were judged. Runs inside `run_worker`.
 
     Raises LedgerUnavailable, after which the steward queues them again.
     """
-    if _Process.runner is None or _Process.verifier is None:
+    if _Process.runner is None or _Process.verifier is None or _Process.policies is None:
         raise ScoregateError("a verification runs in a worker process alone")
-    return _Process.runner.run(_Process.verifier.verify_all(submission_ids))
+    with _Process.policies.held():
+        return _Process.runner.run(_Process.verifier.verify_all(submission_ids))
 
 
-def run_worker(settings: Settings, *, burst: bool = False) -> None:
-    """Works until told to stop by SIGTERM or SIGINT, finishing the job at hand."""
+def audit_submissions(submission_ids: list[str]) -> int:
+    """How many submissions were audited. Runs inside `run_worker`.
+
+    Raises LedgerUnavailable, after which the steward queues them again.
+    """
+    if _Process.runner is None or _Process.auditor is None or _Process.policies is None:
+        raise ScoregateError("an audit runs in a worker process alone")
+    with _Process.policies.held():
+        return _Process.runner.run(_Process.auditor.audit_all(submission_ids))
+
+
+RUNS: Final = {VERIFY_JOB: verify_submissions, AUDIT_JOB: audit_submissions}
+"""All that a job can have done."""
+
+
+def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = False) -> None:
+    """Works in one lane until told to stop by SIGTERM or SIGINT, finishing the job at hand."""
     boards = load_policies(settings)
-    with asyncio.Runner() as runner, Sandbox() as sandbox:
+    with asyncio.Runner() as runner, AllSimulators() as simulators:
         stack = AsyncExitStack()
         ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
         index = runner.run(stack.enter_async_context(open_index(settings, boards)))
         recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
         _Process.runner = runner
-        _Process.verifier = Verifier(settings, boards, ledger, index, sandbox, recordings=recordings)
+
+        def put(boards: Mapping[str, Board]) -> None:
+            _Process.verifier = Verifier(settings, boards, ledger, index, simulators, recordings=recordings)
+            _Process.auditor = Auditor(settings, boards, ledger, AllSimulators, recordings=recordings)
+
+        put(boards)
+        _Process.policies = WorkerPolicies(settings, boards, put)
+        signal.signal(signal.SIGHUP, _Process.policies.hang_up)
         _log.info(Event.STARTED, part="worker")
         try:
-            _work(settings, burst=burst)
+            _work(settings, lane, burst=burst)
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)  # we are ending; being told again must not break it off
             runner.run(stack.aclose())
         _log.info(Event.STOPPED, part="worker")
 
 
-def _work(settings: Settings, *, burst: bool) -> None:
+def _work(settings: Settings, lane: Lane, *, burst: bool) -> None:
     """Has RQ work, again and again: it gives up when Redis goes away or a job in it makes no sense."""
     client = Redis.from_url(settings.jobs_url)
     with suppress(StopRequested):
-        while not _work_for_a_while(client, burst=burst):
+        while not _work_for_a_while(client, lane, burst=burst):
             time.sleep(RETRY_S)
 
 
-def _work_for_a_while(client: Redis, *, burst: bool) -> bool:
+def _work_for_a_while(client: Redis, lane: Lane, *, burst: bool) -> bool:
     """True if that was all; False if RQ gave up."""
-    queue = Queue(QUEUE_NAME, connection=client, serializer=JSONSerializer, job_class=VerifyJob)
+    queue = Queue(lane.queue_name, connection=client, serializer=JSONSerializer, job_class=JOBS[lane])
     try:
         worker = VerifyWorker(
             [queue],
             connection=client,
             serializer=JSONSerializer,
-            job_class=VerifyJob,
+            job_class=JOBS[lane],
             worker_ttl=WORKER_TTL_S,
             maintenance_interval=MAINTENANCE_S,
             log_job_description=False,

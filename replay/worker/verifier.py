@@ -8,21 +8,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gateway.boards.index import Index
+from gateway.builds import BuildRegistry
 from gateway.clock import Clock, wall_clock
 from gateway.failpoints import Point, reach
-from gateway.ledger import work
+from gateway.ledger import reveals, work
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease, StoredSubmission
 from gateway.recordings.recordings import Recordings
 from gateway.settings import Settings
 from gateway.settlement import Decision, settle
-from gateway.telemetry import Event, logger
+from gateway.telemetry import REVEALS, Event, logger
 from policies.errors import RecordingLost, RecordingsUnavailable
 from policies.loader import Board, Simulator
+from policies.replaying import BuildStatus
 from policies.vocabulary import Finding, Reason, State, Verdict, VerdictKind
 from replay.simulators import Simulators
 from replay.verify import verify
 from replay.worker.examination import examine
+from replay.worker.exhibits import Exhibit, Exhibits
+from replay.worker.share import Share
 from validators.judge import judge_verdict
 
 SETTLE_EVERY_S: Final = 0.2
@@ -51,23 +55,33 @@ class Verifier:
         self._index = index
         self._simulators = simulators
         self._recordings = recordings
+        self._exhibits = Exhibits(ledger, recordings)
         self._clock = clock
+        self._builds = BuildRegistry(ledger)
+        self._share = Share(boards, ledger, self._builds, clock=clock)
 
     async def verify_all(self, submission_ids: Sequence[str]) -> int:
         """How many of the submissions were judged here; the others are settled or in another worker's hands.
 
         Raises LedgerUnavailable; what was not settled by then comes again when its lease has ended.
         """
-        lease_ms = (self._settings.lease_s + self._longest_s() * len(submission_ids)) * 1000
+        await self._builds.refresh_if_old()
+        lease_ms = (self._settings.lease_s + longest_s(self._boards) * len(submission_ids)) * 1000
         leases = await self._ledger.write(
             work.lease_all(submission_ids, now_ms=self._clock(), lease_ms=lease_ms)
         )
         reach(Point.AFTER_LEASE)
         ours = [lease for lease in leases if lease.submission.board in self._boards]
-        unsettled: list[tuple[str, Decision]] = []
+        spared = await self._share.spared(ours)
+        unsettled: list[tuple[str, Decision]] = list(spared.values())
+        leases = await self._ask([each for each in ours if each.submission.submission_id not in spared])
         settled_at = time.monotonic()
-        for lease in ours:
-            decision = await self._decide(lease)
+        attempts = self._settings.verify_attempts
+        exhibits = await self._exhibits.of(
+            self._boards, [each for each in leases if each.attempt <= attempts]
+        )
+        for lease in leases:
+            decision = await self._decide(lease, exhibits.get(lease.submission.submission_id, Exhibit()))
             if decision:
                 unsettled.append((lease.submission.board, decision))
             reach(Point.AFTER_VERDICT)
@@ -77,6 +91,22 @@ class Verifier:
         await self._settle(unsettled)
         return len(ours)
 
+    async def _ask(self, leases: Sequence[Lease]) -> list[Lease]:
+        """Those that can be judged now; the recordings of which only the digest has come are asked for."""
+        asked = [each for each in leases if each.is_unrevealed and not self._is_held(each)]
+        if asked:
+            await self._ledger.write(reveals.ask(asked, now_ms=self._clock()))
+            for lease in asked:
+                REVEALS.labels(lease.submission.board, "asked").inc()
+        return [each for each in leases if not each.is_unrevealed or self._is_held(each)]
+
+    def _is_held(self, lease: Lease) -> bool:
+        """Whether a submission waits for a moderator, whatever its recording says."""
+        found = lease.submission
+        is_spent = lease.attempt > self._settings.verify_attempts
+        status = self._builds.status_of(self._boards[found.board], found.build)
+        return is_spent or status is BuildStatus.BLOCKED
+
     async def _settle(self, decisions: Sequence[tuple[str, Decision]]) -> None:
         by_board: dict[str, list[Decision]] = defaultdict(list)
         for board, decision in decisions:
@@ -84,34 +114,45 @@ class Verifier:
         for board, group in by_board.items():
             await settle(self._ledger, self._index, self._boards[board], group)
 
-    async def _decide(self, lease: Lease) -> Decision | None:
+    async def _decide(self, lease: Lease, exhibit: Exhibit) -> Decision | None:
         """What is decided; None where the recording cannot be had now: the submission comes again."""
         found = lease.submission
         if lease.attempt > self._settings.verify_attempts:
             return self._decision(lease, State.HELD, Reason.ATTEMPTS_EXHAUSTED, {})
         board = self._boards[found.board]
+        status = self._builds.status_of(board, found.build)
+        if status is BuildStatus.BLOCKED:
+            return self._decision(lease, State.HELD, Reason.BUILD_BLOCKED, {"build_status": status.value})
         try:
-            recording = await self._recordings.load(lease.recording) if lease.recording else None
+            if lease.recording and exhibit.recording is None:
+                await self._recordings.load(lease.recording)
+                return None  # it was away as it was to be examined, and nothing is judged unexamined
         except RecordingsUnavailable as error:
             _log.warning(Event.DUTY_FAILED, duty="verify", submission=found.submission_id, error=str(error))
             return None
         except RecordingLost:
             return self._decision(lease, State.HELD, Reason.RECORDING_LOST, {})
-        verdict = self._verdict(board, found, recording)
-        findings = examine(board, lease)
-        judgement = judge_verdict(verdict, (*found.findings, *findings))
+        verdict = self._verdict(board, found, exhibit.recording)
+        await self._builds.refresh_if_old()  # the build may have been blocked while we played it
+        status = self._builds.status_of(board, found.build)
+        findings = examine(board, lease, exhibit)
+        judgement = judge_verdict(verdict, (*found.findings, *findings), build=status)
         _log.info(Event.VERDICT, submission=found.submission_id, verdict=verdict.kind, reason=verdict.reason)
-        evidence = _evidence(verdict, lease, findings)
+        evidence = _evidence(verdict, lease, findings) | {"build_status": status.value}
         return self._decision(lease, judgement.state, judgement.reason, evidence)
 
     def _decision(self, lease: Lease, state: State, reason: Reason, detail: Mapping[str, Any]) -> Decision:
+        """The decision; of what counts already, anything but a clean verdict takes it off the board."""
+        before = lease.submission.state
+        if before is State.PROMOTED and state is not State.PROMOTED:
+            state = State.REVOKED
         return Decision(
             lease.submission.submission_id,
             state,
             "replay",
             reason,
             self._clock(),
-            frozenset({State.PENDING}),
+            frozenset({before}),
             lease.attempt,
             detail,
         )
@@ -119,16 +160,15 @@ class Verifier:
     def _verdict(self, board: Board, found: StoredSubmission, recording: bytes | None) -> Verdict:
         replay, simulator = board.policy.replay, _simulator_of(board, found.build, found.simulator)
         if replay is None or simulator is None:
-            engine = self._simulators.engine
+            engine = self._simulators.engine_of(replay.simulator) if replay else ""
             return Verdict(VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_MISSING, found.simulator, engine)
         return verify(found.claim, recording, found.seed, replay, simulator, self._simulators)
 
-    def _longest_s(self) -> int:
-        """The most that one re-simulation may take on any board, in whole seconds."""
-        budgets = [
-            board.policy.replay.budget.wall_ms for board in self._boards.values() if board.policy.replay
-        ]
-        return -(-max(budgets, default=0) // 1000)
+
+def longest_s(boards: Mapping[str, Board]) -> int:
+    """The most that one re-simulation may take on any board, in whole seconds."""
+    budgets = [board.policy.replay.budget.wall_ms for board in boards.values() if board.policy.replay]
+    return -(-max(budgets, default=0) // 1000)
 
 
 def _simulator_of(board: Board, build: str, digest: str) -> Simulator | None:
@@ -145,6 +185,7 @@ def _evidence(verdict: Verdict, lease: Lease, findings: Sequence[Finding]) -> di
         "engine": verdict.engine,
         "first_divergent_tick": verdict.first_divergent_tick,
         "divergence": verdict.divergence and verdict.divergence.as_dict(),
+        "simulated": dict(verdict.simulated),
         "attempt": lease.attempt,
         "findings": [each.as_dict() for each in findings],
         **verdict.detail,

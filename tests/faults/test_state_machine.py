@@ -191,7 +191,7 @@ class Gateway(RuleBasedStateMachine):
     def remove_or_reinstate(self, data: Any) -> None:
         submission = data.draw(st.sampled_from(self._in("promoted") + self._in("revoked")))
         [state] = self.may_be[submission]
-        [to_state] = TRANSITIONS[State(state)]
+        [to_state] = TRANSITIONS[State(state)] - {State(state)}
         decision = Decision(
             submission, to_state, "moderator:mara", Reason.APPROVED, self._now(), frozenset({State(state)})
         )

@@ -56,7 +56,7 @@ class Deployment:
             environment["SCOREGATE_FAILPOINT"] = failpoint if ":" in failpoint else f"{failpoint}:kill"
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "scoregate", part],
+                [sys.executable, "-m", "scoregate", *part.split()],
                 env=os.environ | environment,
                 stdout=log,
                 stderr=log,

@@ -27,7 +27,7 @@ from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.wiring import open_edge
 from policies.errors import IndexUnavailable
-from replay.simulators.sandbox import Sandbox
+from replay.simulators import Simulators
 from replay.worker.verifier import Verifier
 from tests.support.clock import ShiftedClock
 from tests.support.game import BUILD, play_run
@@ -120,6 +120,11 @@ class Harness:
             {"Authorization": f"Bearer {token}"} if token else {}
         )
         return await self.send(Request("POST", path, json.dumps(body).encode(), headers))
+
+    async def put_octets(self, path: str, body: bytes, token: str | None, **headers: str) -> Answer:
+        headers = {"Content-Type": "application/octet-stream"} | headers
+        headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        return await self.send(Request("PUT", path, body, headers))
 
     async def new_player(self, name: str = "Ada") -> str:
         """The token of a new player."""
@@ -217,7 +222,7 @@ class Harness:
         parts = {"recordings": edge.recordings, "clock": self.clock}
         return Steward(edge.settings, edge.boards, edge.ledger, edge.index, jobs, **parts)
 
-    async def verify(self, *submission_ids: str, sandbox: Sandbox) -> int:
+    async def verify(self, *submission_ids: str, sandbox: Simulators) -> int:
         """Judges submissions as a worker would, in this process, with the real sandbox."""
         edge = self.edge
         parts = {"recordings": edge.recordings, "clock": self.clock}

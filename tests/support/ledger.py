@@ -34,7 +34,7 @@ def new_submission(
         submission_id,
         board,
         player,
-        "tiny-1",
+        facts.get("build", "tiny-1"),
         facts.get("seed", 7),
         at_ms - 1000,
         at_ms,

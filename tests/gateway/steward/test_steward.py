@@ -57,7 +57,7 @@ async def test_I14_what_a_worker_took_up_in_vain_goes_alone(duty: Duty):
     duty.clock.shift(31)
     await duty.append("fresh-1", "fresh-2")
     await duty.steward.dispatch()
-    assert [["run-1"], ["run-3"], ["run-2", "run-4", "fresh-1", "fresh-2"]] == duty.queued()
+    assert [["run-1"], ["run-2", "run-4", "fresh-1", "fresh-2"], ["run-3"]] == duty.queued()
 
 
 async def test_I15_a_full_queue_takes_no_more(duty: Duty):

@@ -1,0 +1,36 @@
+"""What a submission could do is put into one number, which orders the work and decides nothing."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from validators.budget import HARMS, URGENT, Prospect, expected_harm
+
+
+@pytest.mark.parametrize(
+    ("prospect", "is_flagged", "harm"),
+    [
+        (Prospect(counts=False, enters_top=False, is_newcomer=False, gain=0), True, 0),
+        (Prospect(counts=True, enters_top=False, is_newcomer=False, gain=5), False, 1),
+        (Prospect(counts=True, enters_top=False, is_newcomer=True, gain=0), False, 2),
+        (Prospect(counts=True, enters_top=False, is_newcomer=False, gain=5), True, 4),
+        (Prospect(counts=True, enters_top=True, is_newcomer=False, gain=5), False, 4),
+        (Prospect(counts=True, enters_top=True, is_newcomer=True, gain=0), False, 8),
+        (Prospect(counts=True, enters_top=True, is_newcomer=True, gain=0), True, 16),
+    ],
+)
+def test_the_harm_is_the_damage_times_the_suspicion(prospect: Prospect, is_flagged: bool, harm: int):
+    """Nothing changes: 0. An own best: 1. The top, a newcomer, a flag: more, and urgent from 4 on."""
+    assert harm == expected_harm(prospect, is_flagged=is_flagged)
+    assert (harm >= URGENT) == (prospect.enters_top or (prospect.counts and is_flagged))
+
+
+def test_every_harm_is_one_that_is_asked_for():
+    """What waits is read harm by harm; one that is not on the list would wait for ever."""
+    facts = product((False, True), repeat=4)
+    assert set(HARMS) == {
+        expected_harm(Prospect(counts, top, newcomer, 0), is_flagged=flagged)
+        for counts, top, newcomer, flagged in facts
+    }
