@@ -80,15 +80,51 @@ export class Scoregate {
    * @throws {ScoregateError}
    */
   async submit(run, { score, ticks, stats, recording }) {
+    return this.#sendClaim(run, { score, ticks, stats, recording: toBase64(recording) });
+  }
+
+  /**
+   * The same with the digest of the recording alone, on a board that offers it (`reveal_s`). Keep the recording, and
+   * send it with `reveal` when it is among `reveals`: as long as the run is pending, or counts and is not verified.
+   * @param {object} run what `openRun` returned
+   * @param {{score: number, ticks: number, stats: Record<string, number>, recording: Uint8Array}} claim
+   * @throws {ScoregateError}
+   */
+  async commit(run, { score, ticks, stats, recording }) {
+    const digest = await sha256(recording);
+    const recording_digest = `sha256:${Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+    return this.#sendClaim(run, { score, ticks, stats, recording_digest, recording_bytes: recording.length });
+  }
+
+  /**
+   * The recordings that the player is asked for, the next deadline first: `[{submission, reveal_by, ...}]`.
+   */
+  async reveals() {
+    return (await this.#call("GET", "/v1/reveals")).reveals;
+  }
+
+  /**
+   * Sends a recording that is asked for; again after a network error or a 503, which is safe.
+   * @param {string} id the submission
+   * @param {Uint8Array} recording
+   */
+  reveal(id, recording) {
+    const headers = { Authorization: `Bearer ${this.token}`, "Content-Type": "application/octet-stream" };
+    const url = this.#url(`/v1/submissions/${encodeURIComponent(id)}/recording`);
+    return this.#sendUntilAnswered(url, { method: "PUT", headers, body: recording });
+  }
+
+  async #sendClaim(run, claim) {
     const url = this.#url(`/v1/boards/${encodeURIComponent(run.board)}/scores`);
-    const body = JSON.stringify({ score, ticks, stats, recording: toBase64(recording) });
+    const body = JSON.stringify(claim);
+    const signed = async () => ({ method: "POST", headers: await this.#signed(run, url, body), body });
     try {
-      return await this.#sendUntilAnswered(url, body, await this.#signed(run, url, body));
+      return await this.#sendUntilAnswered(url, await signed());
     } catch (error) {
       if (!(error instanceof ScoregateError) || error.status !== 401 || error.reason !== "signature-expired") throw error;
       this.#clockOffset_s = Number(error.problem.server_time) - this.#now() / 1000;
       if (!Number.isFinite(this.#clockOffset_s)) throw error;
-      return this.#sendUntilAnswered(url, body, await this.#signed(run, url, body));
+      return this.#sendUntilAnswered(url, await signed());
     }
   }
 
@@ -166,10 +202,10 @@ export class Scoregate {
   }
 
   // The headers are part of what is sent again: a fresh nonce would make it another request.
-  async #sendUntilAnswered(url, body, headers) {
+  async #sendUntilAnswered(url, request) {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await answer(await this.#attempt(url, { method: "POST", headers, body }));
+        return await answer(await this.#attempt(url, request));
       } catch (error) {
         if (!isWorthRepeating(error) || attempt === ATTEMPTS) throw error;
         await this.#wait(error.retryAfter_ms ?? FIRST_WAIT_MS * 2 ** (attempt - 1));
@@ -203,9 +239,7 @@ export function encodeRecording(inputs, checkpoints, checkpointEvery) {
  * @returns {Promise<Record<string, string>>}
  */
 export async function signedHeaders({ method, url, body, key, keyid, created, nonce }) {
-  if (!globalThis.crypto?.subtle) throw new Error("Signing needs a secure page: use https or localhost.");
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
-  const contentDigest = `sha-256=:${toBase64(new Uint8Array(digest))}:`;
+  const contentDigest = `sha-256=:${toBase64(await sha256(new TextEncoder().encode(body)))}:`;
   const parameters = `${COMPONENTS};created=${created};expires=${created + SIGNATURE_LIFE_S};nonce="${nonce}";keyid="${keyid}";alg="hmac-sha256";tag="scoregate-run"`;
   const signature = await hmac(key, signatureBase({ method, url, contentDigest, parameters }));
   return {
@@ -231,6 +265,11 @@ export function signatureBase({ method, url, contentDigest, parameters }) {
     `"content-digest": ${contentDigest}`,
     `"@signature-params": ${parameters}`,
   ].join("\n");
+}
+
+async function sha256(bytes) {
+  if (!globalThis.crypto?.subtle) throw new Error("Signing needs a secure page: use https or localhost.");
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
 }
 
 async function hmac(keyBase64, text) {

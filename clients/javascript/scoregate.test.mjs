@@ -1,6 +1,7 @@
 /** The JavaScript client against vectors computed by another implementation, and against a gateway that misbehaves. */
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
@@ -97,6 +98,29 @@ test("a refusal is not repeated and carries the problem document", async () => {
   assert.deepEqual([error.status, error.reason, error.message], [409, "run-used", "This run has a score."]);
   assert.deepEqual(error.problem, problem);
   assert.equal(requests.length, 1);
+});
+
+test("a commitment has the digest and the size of the recording, and not the recording", async () => {
+  const { client, requests } = clientOf(json(202, RECEIPT));
+  assert.deepEqual(await client.commit(RUN, CLAIM), RECEIPT);
+  const sent = JSON.parse(requests[0].body);
+  assert.equal(sent.recording, undefined);
+  assert.equal(sent.recording_digest, `sha256:${createHash("sha256").update(CLAIM.recording).digest("hex")}`);
+  assert.equal(sent.recording_bytes, CLAIM.recording.length);
+});
+
+test("a recording that is asked for is sent as it is, until it is answered", async () => {
+  const asked = { player: "p", reveals: [{ submission: "s1", reveal_by: "2026-11-20T12:00:00Z" }] };
+  const { client, requests } = clientOf(json(200, asked), json(503, {}), json(200, { submission: "s1" }));
+  client.token = "t";
+  const [{ submission }] = await client.reveals();
+  await client.reveal(submission, CLAIM.recording);
+  assert.deepEqual(requests.map(({ method, url }) => `${method} ${new URL(url).pathname}`), [
+    "GET /v1/reveals", "PUT /v1/submissions/s1/recording", "PUT /v1/submissions/s1/recording",
+  ]);
+  assert.deepEqual(requests[2].body, CLAIM.recording);
+  assert.equal(requests[2].headers.Authorization, "Bearer t");
+  assert.equal(requests[2].headers["Content-Type"], "application/octet-stream");
 });
 
 test("it gives up after six attempts", async () => {

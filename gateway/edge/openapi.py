@@ -109,6 +109,8 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.body:
         schema = {"$ref": _REF.format(model=route.body.__name__)}
         operation["requestBody"] = {"required": True, "content": _content(route, schema)}
+    if route.takes_octets:
+        operation["requestBody"] = {"required": True, "content": {"application/octet-stream": {}}}
     return operation
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl
@@ -32,16 +33,28 @@ _attempts: Final = LocalLimiter()
 _log = logger()
 
 _JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
+_OCTETS: Final = re.compile(r"application/octet-stream", re.IGNORECASE)
 NDJSON: Final = re.compile(r'application/x-ndjson(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
 
 
 async def read_body(request: web.Request, limit: int, *others: re.Pattern[str]) -> bytes:
     """The raw body, JSON or one of `others` by its media type, of at most `limit` bytes, within the deadline."""
+    return await _read(request, limit, (_JSON, *others), "application/json")
+
+
+async def read_octets(request: web.Request, limit: int) -> bytes:
+    """The raw body, `application/octet-stream`, of at most `limit` bytes, within the deadline."""
+    return await _read(request, limit, (_OCTETS,), "application/octet-stream")
+
+
+async def _read(
+    request: web.Request, limit: int, patterns: Sequence[re.Pattern[str]], expected: str
+) -> bytes:
     if "Content-Encoding" in request.headers:
         raise Problem(ProblemType.CONTENT_ENCODING_NOT_ALLOWED)
     media = request.headers.get("Content-Type", "")
-    if not any(pattern.fullmatch(media) for pattern in (_JSON, *others)):
-        raise Problem(ProblemType.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
+    if not any(pattern.fullmatch(media) for pattern in patterns):
+        raise Problem(ProblemType.UNSUPPORTED_MEDIA_TYPE, f"expected {expected}")
     if (request.content_length or 0) > limit:
         raise _too_large(limit)
     try:

@@ -19,6 +19,7 @@ from gateway.edge import (
     memberships,
     moderation,
     readers,
+    reveals,
     runs,
     server_batches,
     server_operations,
@@ -44,7 +45,10 @@ class Caller(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One row: what is called, by whom, with what body, and which refusals to expect besides the common ones."""
+    """One row: what is called, by whom, with what body, and which refusals to expect besides the common ones.
+
+    `takes_octets`: the body is bytes, and no JSON.
+    """
 
     method: str
     path: str
@@ -57,6 +61,7 @@ class Route:
     problems: tuple[P, ...] = ()
     query: tuple[str, ...] = ()
     is_stream: bool = False
+    takes_octets: bool = False
 
 
 _BODY = (P.MALFORMED_REQUEST, P.SCHEMA_VIOLATION, P.UNSUPPORTED_MEDIA_TYPE, P.CONTENT_ENCODING_NOT_ALLOWED)
@@ -105,11 +110,17 @@ ROUTES: tuple[Route, ...] = (
           "Replace whom a player follows as a trusted server", answers.FriendsChanged, bodies.NewFriends, 200,
           (*_SERVER, P.IDEMPOTENCY_MISMATCH)),
     Route("POST", "/v1/boards/{board}/runs", runs.open_run, Caller.PLAYER, "Open a run",
-          answers.RunOpened, bodies.NewRun, 201, (*_POST, *_TOKEN, P.BUILD_UNKNOWN, P.QUOTA_EXCEEDED, P.NOT_FOUND)),
+          answers.RunOpened, bodies.NewRun, 201, (*_POST, *_TOKEN, P.BUILD_UNKNOWN, P.BUILD_BLOCKED, P.QUOTA_EXCEEDED, P.NOT_FOUND)),
     Route("POST", "/v1/boards/{board}/scores", submit.submit_score, Caller.RUN, "Submit the score of a run",
           answers.ScoreAccepted, bodies.NewScore, 202, _SUBMIT),
     Route("GET", "/v1/submissions/{submission}", readers.show_submission, Caller.PLAYER, "See where a submission stands",
           answers.SubmissionStatus, problems=_HELD),
+    Route("PUT", "/v1/submissions/{submission}/recording", reveals.reveal_recording, Caller.PLAYER,
+          "Send a recording that is asked for", answers.RecordingRevealed, status=200, takes_octets=True,
+          problems=(*_CAPPED, *_TOKEN, *_DURABLE, P.UNSUPPORTED_MEDIA_TYPE, P.CONTENT_ENCODING_NOT_ALLOWED, P.TOO_EARLY,
+                    P.NOT_FOUND, P.STATE_CONFLICT, P.RECORDING_MISMATCH, P.QUOTA_EXCEEDED)),
+    Route("GET", "/v1/reveals", reveals.list_reveals, Caller.PLAYER, "List the recordings that you are asked for",
+          answers.RevealList, problems=(*_TOKEN, *_DURABLE)),
     Route("GET", "/v1/boards", readers.list_boards, Caller.ANYONE, "List the boards", readings.BoardList),
     Route("GET", "/v1/boards/{board}", readers.show_board, Caller.ANYONE, "Describe a board",
           readings.BoardInfo, problems=(P.NOT_FOUND,)),

@@ -9,8 +9,9 @@ import orjson
 from sqlalchemy import Table
 
 from gateway.ledger.records import NewSubmission, Receipt
-from gateway.ledger.schema import events, outbox, recordings, submissions
+from gateway.ledger.schema import commitments, events, outbox, recordings, submissions
 from policies.vocabulary import State
+from validators.budget import UNASSESSED
 from validators.judge import RULES_VERSION
 
 Cells = tuple[Any, ...]
@@ -47,7 +48,9 @@ def rows_of(first_seq: int, fresh: Sequence[NewSubmission]) -> Iterator[tuple[Ta
     Equal recordings are stored once: theirs are the only rows that may already be there.
     """
     numbered = list(enumerate(fresh, start=first_seq))
-    yield recordings, [_recording_row(seq, new) for seq, new in numbered if new.recording_digest]
+    brought = [each for each in numbered if each[1].recording_digest]
+    yield recordings, [_recording_row(seq, new) for seq, new in brought if new.reveal_ms is None]
+    yield commitments, [_commitment_row(seq, new) for seq, new in brought if new.reveal_ms is not None]
     yield submissions, [_submission_row(seq, new) for seq, new in numbered]
     yield events, [_event_row(seq, new) for seq, new in numbered]
     yield outbox, [_outbox_row(seq, new) for seq, new in numbered if new.judgement.state is State.PENDING]
@@ -71,6 +74,10 @@ def _recording_row(seq: int, new: NewSubmission) -> Cells:
     return (new.recording_digest, new.recording_bytes, new.recording, seq)
 
 
+def _commitment_row(seq: int, new: NewSubmission) -> Cells:
+    return (seq, new.recording_bytes, new.reveal_ms, None, None)
+
+
 def _submission_row(seq: int, new: NewSubmission) -> Cells:
     run, judgement = new.submission, new.judgement
     return (
@@ -92,6 +99,8 @@ def _submission_row(seq: int, new: NewSubmission) -> Cells:
         new.details,
         new.recording_digest,
         new.simulator,
+        run.runs_opened,
+        run.runs_submitted,
         orjson.dumps([finding.as_dict() for finding in judgement.findings]).decode(),
         judgement.state.value,
         judgement.state.value,
@@ -121,4 +130,4 @@ def _event_row(seq: int, new: NewSubmission) -> Cells:
 
 def _outbox_row(seq: int, new: NewSubmission) -> Cells:
     run = new.submission
-    return (seq, "verify", run.submission_id, run.board, run.player, run.received_at_ms)
+    return (seq, "verify", run.submission_id, run.board, run.player, run.received_at_ms, UNASSESSED)

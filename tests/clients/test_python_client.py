@@ -7,6 +7,7 @@ import copy
 import json
 from base64 import b64decode
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -394,6 +395,28 @@ async def test_a_player_plays_a_run() -> None:
         "stats": {"coins": 1},
         "recording": "U0dSMQ==",
     }
+
+
+async def test_a_recording_that_is_asked_for_is_sent_as_it_is(pauses: list[float]) -> None:
+    """The commitment has digest and size in its place; the bytes follow with the token, and again after a fault."""
+    gateway = FakeGateway(FakeGateway.honest, busy("0"))
+    async with Serving(gateway) as url, a_client(url) as client:
+        await client.commit(Run.from_json(RUN_DOCUMENT), 7, 3, {"coins": 1}, b"SGR1")
+        await client.reveal("r_1", b"SGR1")
+
+    committed, *revealed = gateway.seen
+    assert {
+        "score": 7,
+        "ticks": 3,
+        "stats": {"coins": 1},
+        "recording_digest": f"sha256:{sha256(b'SGR1').hexdigest()}",
+        "recording_bytes": 4,
+    } == json.loads(committed[3])
+    assert [("PUT", "/v1/submissions/r_1/recording", b"SGR1")] * 2 == [
+        (*each[:2], each[3]) for each in revealed
+    ]
+    assert {"Bearer secret-token"} == {each[2]["Authorization"] for each in revealed}
+    assert 1 == len(pauses)
 
 
 def test_secrets_do_not_stand_in_the_text_of_objects() -> None:

@@ -3,7 +3,7 @@
 from scoregate_client.client import ScoregateClient, ServerClient
 from scoregate_client.errors import ScoregateError
 from scoregate_client.feed import FeedEvent
-from scoregate_client.models import Entry, EntryPage, Player, Run, Submission
+from scoregate_client.models import Entry, EntryPage, Player, Reveal, Run, Submission
 from scoregate_client.recording import encode_recording
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "EntryPage",
     "FeedEvent",
     "Player",
+    "Reveal",
     "Run",
     "ScoregateClient",
     "ScoregateError",

@@ -9,6 +9,7 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
+from hashlib import sha256
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
@@ -20,7 +21,7 @@ from yarl import URL
 
 from scoregate_client.errors import ScoregateError
 from scoregate_client.feed import FEED_TIMEOUT, FeedEvent, follow
-from scoregate_client.models import Entry, EntryPage, Player, Run, Submission
+from scoregate_client.models import Entry, EntryPage, Player, Reveal, Run, Submission
 from scoregate_client.signing import Parameters, Target, sign_for_run, sign_for_server
 
 SIGNATURE_LIFETIME_S = 300
@@ -162,13 +163,35 @@ class ScoregateClient(_Connection):
         self, run: Run, score: int, ticks: int, stats: Mapping[str, int], recording: bytes
     ) -> Submission:
         """The submission of a run, once the gateway has stored it; safe to call again with the same claim."""
-        claim = {
-            "score": score,
-            "ticks": ticks,
-            "stats": dict(stats),
-            "recording": b64encode(recording).decode("ascii"),
-        }
+        sent = {"recording": b64encode(recording).decode("ascii")}
+        return await self._submit(run, {"score": score, "ticks": ticks, "stats": dict(stats), **sent})
 
+    async def commit(
+        self, run: Run, score: int, ticks: int, stats: Mapping[str, int], recording: bytes
+    ) -> Submission:
+        """The submission of a run with the digest of its recording alone, on a board that offers it (`reveal_s`).
+
+        Keep the recording, and send it with `reveal` when it is among `reveals`: as long as the run is pending, or counts
+        and is not verified.
+        """
+        digest = {
+            "recording_digest": f"sha256:{sha256(recording).hexdigest()}",
+            "recording_bytes": len(recording),
+        }
+        return await self._submit(run, {"score": score, "ticks": ticks, "stats": dict(stats), **digest})
+
+    async def reveals(self) -> tuple[Reveal, ...]:
+        """The recordings that this player is asked for, the next deadline first; up to 100 of them."""
+        document = await self._get("/v1/reveals", self._bearer())
+        return tuple(Reveal.from_json(item) for item in document["reveals"])
+
+    async def reveal(self, submission: str, recording: bytes) -> None:
+        """Returns once the gateway has stored a recording that it asked for; safe to call again."""
+        headers = {**self._bearer(), "Content-Type": "application/octet-stream"}
+        url = self._url(f"/v1/submissions/{_segment(submission)}/recording")
+        await self._send("PUT", url, headers, recording)
+
+    async def _submit(self, run: Run, claim: Mapping[str, Any]) -> Submission:
         def sign(target: Target, body: bytes, now_s: int) -> dict[str, str]:
             return sign_for_run(
                 run.key, target, body, _parameters(now_s, run.ticket, "hmac-sha256", "scoregate-run")

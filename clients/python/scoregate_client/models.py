@@ -53,7 +53,10 @@ class Run(_Document):
 
 @dataclass(frozen=True, slots=True)
 class Submission(_Document):
-    """A submission and its state; `reason` is a coarse class, `rank` None while the score does not count."""
+    """A submission and its state; `reason` is a coarse class, `rank` None while the score does not count.
+
+    `reveal_by` (RFC 3339) is until when its recording is asked for, None while it is not.
+    """
 
     submission: str
     board: str
@@ -63,6 +66,20 @@ class Submission(_Document):
     reason: str | None = None
     rank: int | None = None
     received_at: str | None = None
+    divergent_tick: int | None = None
+    verified: bool | None = None
+    reveal_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reveal(_Document):
+    """A recording that the gateway asks for: the one with this digest, until `reveal_by` (RFC 3339, UTC)."""
+
+    submission: str
+    board: str
+    recording_digest: str
+    recording_bytes: int
+    reveal_by: str
 
 
 @dataclass(frozen=True, slots=True)

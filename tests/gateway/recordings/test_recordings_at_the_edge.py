@@ -17,7 +17,9 @@ import pytest
 
 from gateway import failpoints
 from gateway.failpoints import Point
+from gateway.recordings.recordings import Recordings
 from gateway.settings import Settings
+from policies.errors import RecordingsUnavailable
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards
 from tests.support.boards import tiny_claim
@@ -226,6 +228,26 @@ async def test_a_recording_altered_in_the_ledger_convicts_nobody(own_settings: S
             intruder.execute("UPDATE recordings SET body = ?", (body + b"x",))
         assert 1 == await house.verify(run.id, sandbox=sandbox)
         assert ("held", "recording-lost") == (await house.state_of(run.id), reason_of(house, run))
+
+
+async def test_a_store_that_is_away_for_a_moment_lets_nobody_past_unexamined(
+    house: Harness, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+):
+    """What came back only for the replay was not looked at for likeness and timing: the submission comes again."""
+    run, _ = await submitted(house)
+    load, failures = Recordings.load, iter([RecordingsUnavailable("away")])
+
+    async def flaky(*asked: Any) -> bytes:
+        for failure in failures:
+            raise failure
+        return await load(*asked)
+
+    monkeypatch.setattr(Recordings, "load", flaky)
+    await house.verify(run.id, sandbox=sandbox)
+    assert "pending" == await house.state_of(run.id)
+    house.clock.shift(3_600)
+    await house.verify(run.id, sandbox=sandbox)
+    assert "promoted" == await house.state_of(run.id)
 
 
 async def test_a_store_that_is_away_delays_a_verdict_and_gives_none(
