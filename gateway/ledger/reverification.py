@@ -1,0 +1,121 @@
+"""What is asked of the ledger to judge promoted runs again: which there are, what else counts, and what a batch did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+from sqlalchemy import bindparam, select
+
+from gateway.ledger.queries import load_submission, newest_event
+from gateway.ledger.records import StoredRecording, StoredSubmission
+from gateway.ledger.schema import events, is_in, recordings, submissions
+from gateway.ledger.transaction import Operation, Query, Transaction
+from policies.ranking import Ranking, Reached
+from policies.vocabulary import Reason, State
+from policies.windows import Window
+
+BATCH: Final = "batch"
+"""Under which name the id of a batch stands in the detail of its events."""
+
+_s = submissions.c
+_e = events.c
+
+_PROMOTED = Query(
+    select(_s.submission_id)
+    .where(
+        is_in(State.PROMOTED),
+        _s.board == bindparam("board"),
+        _s.build == bindparam("build"),
+        _s.seq > bindparam("after"),
+    )
+    .order_by(_s.seq)
+    .limit(bindparam("count"))
+)
+_RECORDING = Query(
+    select(recordings.c.digest, recordings.c.size_bytes, recordings.c.body).where(
+        recordings.c.digest == bindparam("digest")
+    )
+)
+_COUNTING = Query(
+    select(_s.score, _s.achieved_at_ms, _s.seq, _s.submission_id, _s.stats).where(
+        is_in(State.PROMOTED),
+        _s.board == bindparam("board"),
+        _s.player == bindparam("player"),
+        _s.achieved_at_ms >= bindparam("begin"),
+        _s.achieved_at_ms < bindparam("end"),
+    )
+)
+_BATCH_EVENTS = Query(
+    select(_e.seq, _e.submission_id, _e.board, _e.detail)
+    .where(_e.seq > bindparam("after"), _e.reason == Reason.REVERIFIED_OTHERWISE.value)
+    .order_by(_e.seq)
+    .limit(bindparam("count"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PromotedRun:
+    """A submission that counts, its recording if it has one, and its newest event."""
+
+    submission: StoredSubmission
+    recording: StoredRecording | None
+    newest_event: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEvent:
+    """A revocation, and the batch that it was part of."""
+
+    seq: int
+    submission_id: str
+    board: str
+    batch: str
+
+
+def promoted_of_build(board: str, build: str, *, after: int, count: int) -> Operation[list[PromotedRun]]:
+    """What counts of a build on a board, in the order it came, after sequence number `after`."""
+
+    async def work(tx: Transaction) -> list[PromotedRun]:
+        rows = await tx.rows(_PROMOTED, board=board, build=build, after=after, count=count)
+        return [await _promoted(tx, row[0]) for row in rows]
+
+    return work
+
+
+async def _promoted(tx: Transaction, submission_id: str) -> PromotedRun:
+    found, newest = await load_submission(tx, submission_id), await newest_event(tx, submission_id)
+    assert found is not None
+    assert newest is not None
+    if found.recording_digest is None:
+        return PromotedRun(found, None, newest)
+    rows = await tx.rows(_RECORDING, digest=found.recording_digest)
+    return PromotedRun(found, StoredRecording(*rows[0]) if rows else None, newest)
+
+
+def counting_in(ranking: Ranking, player: str, window: Window) -> Operation[list[Reached]]:
+    """Each promoted submission of a player in a window, in no order."""
+    span = {"begin": window.begin_ms, "end": window.end_ms}
+
+    async def work(tx: Transaction) -> list[Reached]:
+        rows = await tx.rows(_COUNTING, board=ranking.policy.board, player=player, **span)
+        return [
+            Reached(score, at_ms, seq, submission_id, ranking.ties(orjson.loads(stats)))
+            for score, at_ms, seq, submission_id, stats in rows
+        ]
+
+    return work
+
+
+def revoked_in_batches(*, after: int, count: int) -> Operation[list[BatchEvent]]:
+    """The revocations of all batches, in their order, after sequence number `after`."""
+
+    async def work(tx: Transaction) -> list[BatchEvent]:
+        rows = await tx.rows(_BATCH_EVENTS, after=after, count=count)
+        return [
+            BatchEvent(seq, submission_id, board, orjson.loads(detail).get(BATCH, ""))
+            for seq, submission_id, board, detail in rows
+        ]
+
+    return work

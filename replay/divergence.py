@@ -1,0 +1,55 @@
+"""Where a claim and its simulation part, as far as checkpoints tell, and what was pressed around that place.
+
+A recording holds a state hash every K ticks and nothing in between, so the first of them that differs bounds the tick
+at which both part: after the checkpoint before it, and not after its own. The simulation could be stepped through that
+stretch; the claim cannot, so no nearer answer can be had from a recording.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import groupby, islice
+from typing import Final
+
+from policies.vocabulary import Divergence, InputRun
+from replay.recording import Recording
+from replay.simulators import Simulation
+
+AROUND_TICKS: Final = 60
+"""Ticks before and after the stretch that are shown with it: a second of most games."""
+
+INPUT_RUNS: Final = 128
+"""Most input runs that are shown; what is held is held for several ticks, so these are seconds of play."""
+
+_WORD_BYTES: Final = 4
+
+
+def divergence_of(played: Recording, simulation: Simulation) -> Divergence | None:
+    """The first checkpoint that differs, with the inputs around it; None where all agree that both have.
+
+    A run that ended early is compared up to its end.
+    """
+    if played.checkpoints == simulation.checkpoints:
+        return None
+    pairs = enumerate(zip(played.checkpoints, simulation.checkpoints, strict=False), 1)
+    for number, (claimed, simulated) in pairs:
+        if claimed != simulated:
+            at_tick = number * played.checkpoint_ticks
+            after_tick = at_tick - played.checkpoint_ticks
+            return Divergence(
+                after_tick, at_tick, claimed, simulated, inputs_around(played, after_tick, at_tick)
+            )
+    return None
+
+
+def inputs_around(played: Recording, after_tick: int, at_tick: int) -> tuple[InputRun, ...]:
+    """What was pressed from a little before `after_tick` to a little after `at_tick`, the first `INPUT_RUNS` of it."""
+    first = max(0, after_tick - AROUND_TICKS)
+    last = min(played.ticks, at_tick + AROUND_TICKS)
+    words = struct.unpack(f"<{last - first}I", played.inputs[first * _WORD_BYTES : last * _WORD_BYTES])
+    tick, runs = first + 1, []
+    for word, same in islice(groupby(words), INPUT_RUNS):
+        length = sum(1 for _ in same)
+        runs.append(InputRun(tick, length, word))
+        tick += length
+    return tuple(runs)

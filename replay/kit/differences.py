@@ -1,0 +1,48 @@
+"""What two simulations of the same run have different, and in which words that is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from replay.simulators import Fault, Malformed, Outcome, Simulation
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One run that went another way under a setting: what differs first, and both values."""
+
+    run: str
+    setting: str
+    what: str
+    expected: str
+    found: str
+
+
+def first_difference(
+    expected: Outcome, found: Outcome, checkpoint_ticks: int, *, has_stats: bool = True
+) -> tuple[str, str, str] | None:
+    """What differs first, the expected and the found; None if nothing does. Fuel is no part of the answer."""
+    if not (isinstance(expected, Simulation) and isinstance(found, Simulation)):
+        same = described(expected) == described(found)
+        return None if same else ("outcome", described(expected), described(found))
+    for number, (one, other) in enumerate(zip(expected.checkpoints, found.checkpoints, strict=False), 1):
+        if one != other:
+            return f"state hash after tick {number * checkpoint_ticks}", f"{one:016x}", f"{other:016x}"
+    pairs = {
+        "ticks": (expected.ticks, found.ticks),
+        "end of the run": (expected.is_over, found.is_over),
+        "score": (expected.score, found.score),
+        "statistics": (expected.stats, found.stats if has_stats else expected.stats),
+        "state hash at the end": (f"{expected.state_hash:016x}", f"{found.state_hash:016x}"),
+    }
+    return next(((what, str(one), str(other)) for what, (one, other) in pairs.items() if one != other), None)
+
+
+def described(outcome: Outcome) -> str:
+    """An outcome in a few words."""
+    if isinstance(outcome, Fault):
+        numbers = " ".join(f"{name}={value}" for name, value in outcome.detail.items() if name != "fuel")
+        return f"{outcome.reason.value} {numbers}".rstrip()
+    if isinstance(outcome, Malformed):
+        return "recording-malformed"
+    return f"a score of {outcome.score} after {outcome.ticks} ticks"

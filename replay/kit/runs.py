@@ -1,0 +1,82 @@
+"""What was played, from a file: a recording as such, or what a client submitted together with its seed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from policies.errors import ScoregateError
+from policies.fields import StatName
+from policies.vocabulary import SCORE_LIMIT, Claim
+
+SEED_LIMIT = 2**64
+Number = Annotated[int, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT)]
+
+
+class RunUnreadable(ScoregateError):
+    """The file holds no run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedRun:
+    """One run: the file's name, the seed (u64) it was played under, its recording, and what was claimed, if anything."""
+
+    name: str
+    seed: int
+    recording: bytes
+    claim: Claim | None = None
+
+
+class RunFile(BaseModel):
+    """A run in JSON: the body of a submission, and the seed that its ticket had, in decimal digits."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+    seed: Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
+    recording: str
+    score: Number | None = None
+    ticks: Number | None = None
+    stats: dict[StatName, Number] = Field(default_factory=dict)
+
+
+def read_run(path: Path, seed: int | None) -> PlayedRun:
+    """The run in a file: `*.json` is a RunFile, all else a recording, which needs a `seed`.
+
+    A seed that is given takes the place of the file's. Raises RunUnreadable.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RunUnreadable(f"{path}: cannot be read: {error.strerror}") from None
+    if path.suffix == ".json":
+        return _from_json(path, content, seed)
+    if seed is None:
+        raise RunUnreadable(
+            f"{path}: a recording does not say its seed: give --seed, or a JSON file with one"
+        )
+    return PlayedRun(path.name, _checked(path, seed), content)
+
+
+def _from_json(path: Path, content: bytes, seed: int | None) -> PlayedRun:
+    try:
+        file = RunFile.model_validate_json(content)
+        recording = base64.b64decode(file.recording, validate=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise RunUnreadable(f"{path}: {where}: {first['msg']}") from None
+    except binascii.Error:
+        raise RunUnreadable(f"{path}: recording: expected base64") from None
+    claim = None if file.score is None or file.ticks is None else Claim(file.score, file.ticks, file.stats)
+    return PlayedRun(path.name, _checked(path, int(file.seed) if seed is None else seed), recording, claim)
+
+
+def _checked(path: Path, seed: int) -> int:
+    if not 0 <= seed < SEED_LIMIT:
+        raise RunUnreadable(f"{path}: a seed is a number of 64 bits, 0 to {SEED_LIMIT - 1}")
+    return seed

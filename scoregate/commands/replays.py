@@ -1,0 +1,78 @@
+"""Judge promoted runs again after an engine change."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scoregate.commands.common import DataDir, error_console, fail, settings_beside
+
+app = typer.Typer(help="Judge what was promoted again, after an engine change.", no_args_is_help=True)
+
+
+@app.command("reverify")
+def replay_reverify(
+    board: Annotated[str, typer.Option(help="The board.")],
+    build: Annotated[str, typer.Option(help="The build whose runs are judged again.")],
+    simulator: Annotated[
+        Path | None, typer.Option(help="The new simulator; that of the policy if none.")
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Revoke what no longer holds, as one batch.")
+    ] = False,
+    batch: Annotated[
+        str | None, typer.Option(help="With --apply: go on with a batch that was broken off.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Play a build's promoted runs again, and say what would change. Status 0 if nothing would, 1 if something would."""
+    from replay.worker.reverification import begin_of
+    from scoregate import replays
+
+    if batch is not None:
+        begin_of(batch)
+        if not apply:
+            fail("--batch goes on with a batch: it needs --apply")
+    done = asyncio.run(
+        replays.reverify(
+            settings_beside(data_dir),
+            board,
+            build,
+            error_console,
+            path=simulator,
+            is_applied=apply,
+            batch=batch,
+        )
+    )
+    for line in [replays.as_json(done)] if as_json else replays.lines(done):
+        typer.echo(line)
+    if done.batch.left if done.batch else done.plan.to_revoke:
+        raise typer.Exit(1)
+
+
+@app.command("undo")
+def replay_undo(
+    batch: str,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Let count again what a batch revoked, and nobody has decided on since. Status 1 if something of it was left."""
+    from dataclasses import asdict
+
+    import orjson
+
+    from scoregate import replays
+
+    undone = asyncio.run(replays.undo(settings_beside(data_dir), batch, error_console))
+    if as_json:
+        typer.echo(orjson.dumps(asdict(undone)))
+    else:
+        typer.echo(f"batch {batch}: reinstated {len(undone.settled)}")
+        for each in undone.left:
+            typer.echo(f"decided on since, left as it is\t{each}")
+    if undone.left:
+        raise typer.Exit(1)

@@ -1,0 +1,102 @@
+"""Try a simulator: what it makes of one recording, and whether it can be relied on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from policies.vocabulary import SimulatorKind
+from scoregate.commands.common import error_console, fail
+
+app = typer.Typer(help="Try a simulator before a board relies on it.", no_args_is_help=True)
+
+Module = Annotated[Path, typer.Argument(metavar="MODULE", help="The simulator.")]
+Seed = Annotated[
+    int | None, typer.Option(help="The seed of the run's ticket; a JSON file of a run has it already.")
+]
+Kind = Annotated[
+    SimulatorKind | None, typer.Option(help="What the simulator is, if its file's suffix does not tell.")
+]
+PolicyFile = Annotated[
+    Path | None, typer.Option("--policy", help="A board's policy file: its statistics, ticks and budget.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
+
+
+@app.command("run")
+def sim_run(
+    module: Module,
+    recording: Path,
+    kind: Kind = None,
+    seed: Seed = None,
+    score: Annotated[int | None, typer.Option(help="The score that is claimed.")] = None,
+    ticks: Annotated[int | None, typer.Option(help="The ticks that are claimed.")] = None,
+    stats: Annotated[
+        str | None, typer.Option(help="The statistics that are claimed, in the simulator's order: 12,3,4.")
+    ] = None,
+    policy: PolicyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the verdict on one recording. Status 0 if it is verified, 1 if not, 2 if that cannot be told."""
+    import orjson
+
+    from policies.vocabulary import VerdictKind
+    from scoregate.sim import Claimed, run_one, verdict_as_dict, verdict_lines
+
+    claimed = Claimed(score, ticks, _numbers(stats))
+    judged = run_one(module, recording, kind=kind, seed=seed, claimed=claimed, policy=policy)
+    if as_json:
+        typer.echo(orjson.dumps(verdict_as_dict(judged)))
+    else:
+        for line in verdict_lines(judged):
+            typer.echo(line)
+    if judged.verdict.kind is not VerdictKind.VERIFIED:
+        raise typer.Exit(1)
+
+
+@app.command("check")
+def sim_check(
+    module: Module,
+    recordings: Annotated[list[Path], typer.Argument(help="Recordings, or JSON files of runs.")],
+    kind: Kind = None,
+    seed: Seed = None,
+    policy: PolicyFile = None,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=1000, help="How often the judging setting plays each run.")
+    ] = 5,
+    margin: Annotated[
+        float, typer.Option(min=1, max=1000, help="How many times the worst run the limits allow.")
+    ] = 4.0,
+    maximum_ticks: Annotated[
+        int | None, typer.Option(min=1, help="The longest run the limits are for; the policy's, if none.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether a simulator is replay-safe, and what limits to set. Status 0 if it is, 1 if not, 2 for an error."""
+    from scoregate.sim import check_all, checked_as_json, checked_lines
+
+    checked = check_all(
+        module,
+        recordings,
+        error_console if as_json else Console(),
+        kind=kind,
+        seed=seed,
+        policy=policy,
+        repeats=repeats,
+        margin=margin,
+        maximum_ticks=maximum_ticks,
+    )
+    for line in [checked_as_json(checked)] if as_json else checked_lines(checked):
+        typer.echo(line)
+    if not checked.is_safe:
+        raise typer.Exit(1)
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    try:
+        return tuple(map(int, text.split(","))) if text else ()
+    except ValueError:
+        fail(f"--stats: expected whole numbers as 12,3,4, got {text!r}")

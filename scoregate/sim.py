@@ -1,0 +1,277 @@
+"""Trying simulators from the command line: one verdict, or the determinism kit over many recordings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from policies.digests import sha256_of, simulator_digest
+from policies.errors import PolicyError, SettingsError
+from policies.loader import Simulator, load_board
+from policies.replaying import Budget, Replay
+from policies.vocabulary import Claim, SimulatorKind, VerdictKind
+from replay.kit.check import (
+    GENEROUS,
+    Checked,
+    Checker,
+    Prepared,
+    RunChecked,
+    Tell,
+    meanings,
+    open_simulators,
+    simulations,
+)
+from replay.kit.look import Remark, Weight, look_at, memory_mib
+from replay.kit.runs import PlayedRun, read_run
+from replay.kit.settings import SETTINGS
+from replay.kit.verdict import Judged, judge_run, numbered, question, replay_of
+from replay.simulators import Fault, Simulation, Simulators
+from replay.simulators.installed import AllSimulators
+
+KINDS: Final = {".wasm": SimulatorKind.WASM, ".py": SimulatorKind.PLUGIN}
+"""Kinds of simulators by the suffix of their file; all else is a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What the command line says of a claim; None and () where it says nothing."""
+
+    score: int | None = None
+    ticks: int | None = None
+    stats: tuple[int, ...] = ()
+
+    def over(self, run: PlayedRun, found: Simulation | None, names: Sequence[str]) -> Claim | None:
+        """The run's claim with this over it; what neither says is what the simulation found."""
+        if self == Claimed():
+            return run.claim
+        own = run.claim
+        if own is None and found is not None:
+            own = Claim(found.score, found.ticks, dict(zip(names, found.stats, strict=False)))
+        own = own or Claim(0, 0)
+        return Claim(
+            own.score if self.score is None else self.score,
+            own.ticks if self.ticks is None else self.ticks,
+            dict(zip(names, self.stats, strict=False)) if self.stats else own.stats,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A simulator on its own, or as a board has it: with its files, and the board's `replay` section."""
+
+    simulator: Simulator
+    kind: SimulatorKind
+    section: Replay | None = None
+
+
+def tried(path: Path, kind: SimulatorKind | None, policy: Path | None) -> Tried:
+    """The simulator in a file. Its kind is that of the board, or else told by the file's suffix.
+
+    Raises SettingsError and PolicyError.
+    """
+    try:
+        simulator = Simulator(simulator_digest(sha256_of(path), {}), path.resolve())
+    except OSError as error:
+        raise SettingsError(f"{path}: expected a simulator: {error.strerror}") from None
+    if policy is None:
+        return Tried(simulator, kind or KINDS.get(path.suffix, SimulatorKind.PROCESS))
+    board = load_board(policy)
+    section = board.policy.replay
+    if section is None:
+        raise PolicyError(f"{policy}: the board has no `replay` section")
+    of_board = (each for each in board.simulators.values() if each.path == simulator.path)
+    return Tried(next(of_board, simulator), kind or section.simulator, section)
+
+
+def run_one(
+    path: Path,
+    recording: Path,
+    *,
+    kind: SimulatorKind | None,
+    seed: int | None,
+    claimed: Claimed,
+    policy: Path | None,
+) -> Judged:
+    """The gateway's verdict on one recording. Raises RunUnreadable, SettingsError and PolicyError."""
+    chosen, run = tried(path, kind, policy), read_run(recording, seed)
+    with AllSimulators() as simulators:
+        prepared = _prepared(run, chosen, simulators, Budget())
+        outcome = simulators.simulate(question(run, prepared.replay, chosen.simulator))
+        found = outcome if isinstance(outcome, Simulation) else None
+        run = replace(run, claim=claimed.over(run, found, prepared.replay.stats))
+        return judge_run(run, prepared.replay, chosen.simulator, simulators, time.perf_counter)
+
+
+def _prepared(run: PlayedRun, chosen: Tried, simulators: Simulators, budget: Budget) -> Prepared:
+    """The run with the board's section, or with one that fits it, whose statistics are named by the claim or by number."""
+    if chosen.section is not None:
+        return Prepared(run, chosen.section)
+    names = tuple(run.claim.stats) if run.claim else ()
+    fitting = replay_of(run, budget, names, chosen.kind)
+    if not names:
+        outcome = simulators.simulate(question(run, fitting, chosen.simulator))
+        fitting = fitting.model_copy(update={"stats": numbered(outcome)})
+    return Prepared(run, fitting)
+
+
+def check_all(
+    path: Path,
+    recordings: Sequence[Path],
+    console: Console,
+    *,
+    kind: SimulatorKind | None,
+    seed: int | None,
+    policy: Path | None,
+    repeats: int,
+    margin: float,
+    maximum_ticks: int | None,
+) -> Checked:
+    """Everything that the kit finds out about a simulator. Raises RunUnreadable, SettingsError and PolicyError."""
+    chosen = tried(path, kind, policy)
+    runs = [read_run(each, seed) for each in recordings]
+    is_module = chosen.kind is SimulatorKind.WASM
+    remarks = look_at(path.read_bytes()) if is_module else ()
+    if any(each.weight is Weight.UNUSABLE for each in remarks):
+        return Checked(remarks, (), None, None)
+    with AllSimulators() as simulators:
+        prepared = [_prepared(run, chosen, simulators, GENEROUS) for run in runs]
+    if maximum_ticks is None and chosen.section is not None:
+        maximum_ticks = chosen.section.maximum_ticks
+    settings = SETTINGS if is_module else ()
+    with _progress(console, simulations(len(runs), repeats, len(settings))) as tell:
+        checker = Checker(
+            chosen.simulator,
+            open_simulators,
+            time.perf_counter,
+            settings=settings,
+            repeats=repeats,
+            tell=tell,
+        )
+        memory = memory_mib(path.read_bytes(), GENEROUS.memory_mib) if is_module else None
+        return checker.check(prepared, remarks, memory_mib=memory, margin=margin, maximum_ticks=maximum_ticks)
+
+
+@contextmanager
+def _progress(console: Console, total: int) -> Iterator[Tell]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("simulations", total=total)
+        yield lambda: progress.advance(task)
+
+
+def verdict_as_dict(judged: Judged) -> dict[str, Any]:
+    """A verdict for machines: hashes as 16 hex digits, time in milliseconds."""
+    verdict, outcome = judged.verdict, judged.outcome
+    found: dict[str, Any] = {
+        "verdict": verdict.kind.value,
+        "reason": verdict.reason.value,
+        "meaning": verdict.reason.meaning,
+        "simulator": verdict.simulator,
+        "engine": verdict.engine,
+        "detail": dict(verdict.detail),
+        "divergence": verdict.divergence and verdict.divergence.as_dict(),
+        "said": judged.outcome.said if isinstance(judged.outcome, Fault) else "",
+        "simulation": None,
+        "wall_ms": round(judged.seconds * 1000, 3),
+    }
+    if isinstance(outcome, Simulation):
+        found["simulation"] = {
+            "score": outcome.score,
+            "ticks": outcome.ticks,
+            "is_over": outcome.is_over,
+            "stats": list(outcome.stats),
+            "state_hash": f"{outcome.state_hash:016x}",
+            "checkpoints": [f"{each:016x}" for each in outcome.checkpoints],
+            "fuel": outcome.fuel,
+        }
+    return found
+
+
+def verdict_lines(judged: Judged) -> Iterator[str]:
+    """A verdict for people."""
+    verdict, outcome = judged.verdict, judged.outcome
+    yield f"{verdict.kind.value}: {verdict.reason.value}: {verdict.reason.meaning}"
+    if isinstance(outcome, Simulation):
+        end = "over" if outcome.is_over else "not over"
+        yield f"  score       {outcome.score}"
+        yield f"  ticks       {outcome.ticks}, the run is {end}"
+        yield f"  statistics  {', '.join(map(str, outcome.stats)) or 'none'}"
+        yield f"  state hash  {outcome.state_hash:016x}, {len(outcome.checkpoints)} checkpoints"
+        yield f"  cost        {outcome.fuel} fuel, {1000 * judged.seconds:.2f} ms"
+    elif verdict.detail:
+        yield "  " + ", ".join(f"{name} {value}" for name, value in verdict.detail.items())
+    if isinstance(outcome, Fault) and outcome.said:
+        yield f"  it said     {outcome.said}"
+    if found := verdict.divergence:
+        yield f"  parted      after tick {found.after_tick}, and not after tick {found.at_tick}"
+        yield f"  hashes      {found.claimed:016x} in the recording, {found.simulated:016x} in the simulation"
+        yield "  inputs      " + ", ".join(f"{run.tick}: {run.ticks} x {run.word:#x}" for run in found.inputs)
+    yield f"  simulator   {verdict.simulator}, {verdict.engine}"
+
+
+def checked_as_json(checked: Checked) -> str:
+    """What the kit found, as one JSON object in a line."""
+    found = {
+        "is_safe": checked.is_safe,
+        "remarks": [{"weight": each.weight.value, "text": each.text} for each in checked.remarks],
+        "settings": [each.name for each in SETTINGS],
+        "runs": [_run_as_dict(each) for each in checked.runs],
+        "costs": checked.costs,
+        "budget": checked.budget and checked.budget.model_dump(),
+    }
+    return orjson.dumps(found).decode()
+
+
+def _run_as_dict(run: RunChecked) -> Mapping[str, Any]:
+    return {
+        "run": run.name,
+        "verdict": run.verdict.kind.value,
+        "reason": run.verdict.reason.value,
+        "divergence": run.verdict.divergence and run.verdict.divergence.as_dict(),
+        "differences": run.differences,
+        "untried": run.untried,
+        "cost": run.cost,
+    }
+
+
+def checked_lines(checked: Checked) -> Iterator[str]:
+    """What the kit found, for people."""
+    yield from map(_remark_line, checked.remarks)
+    for run in checked.runs:
+        yield from _run_lines(run)
+    for name, meaning in meanings(checked):
+        yield f"{name} is {meaning}"
+    if checked.costs and checked.budget:
+        costs = checked.costs
+        yield f"fuel  median {costs.fuel_median}, worst {costs.fuel_worst}"
+        yield f"time  median {costs.wall_ms_median:.2f} ms, worst {costs.wall_ms_worst:.2f} ms"
+        yield "limits to set in the board's policy, under replay:"
+        numbers = ", ".join(f"{name}: {value}" for name, value in checked.budget.model_dump().items())
+        yield f"  budget: {{{numbers}}}"
+    yield "replay-safe" if checked.is_safe else "not replay-safe"
+
+
+def _remark_line(remark: Remark) -> str:
+    return f"{remark.weight.value}: {remark.text}"
+
+
+def _run_lines(run: RunChecked) -> Iterator[str]:
+    verdict = run.verdict
+    line = f"{run.name}: {verdict.kind.value}"
+    if verdict.kind is not VerdictKind.VERIFIED:
+        line += f": {verdict.reason.value}: {verdict.reason.meaning}"
+    if found := verdict.divergence:
+        line += f" It parts after tick {found.after_tick}, and not after tick {found.at_tick}."
+    yield line
+    for each in run.differences:
+        yield f"  {each.setting}: {each.what} is {each.found}, not {each.expected}"
+    if run.untried:
+        yield f"  could not be tried, too slow or not supported by the engine: {', '.join(run.untried)}"

@@ -1,0 +1,83 @@
+"""Who is told what of a divergence: moderators everything, players a tick where the policy says so."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gateway.edge.credentials.tokens import Bearer, Role
+from gateway.settings import Settings
+from replay.simulators.sandbox import Sandbox
+from tests.replay.games import GAME, store
+from tests.support.boards import BUILD, CHECKPOINT_TICKS, tiny_claim, tiny_play, write_board
+from tests.support.harness import Answer, Run, free_port
+from tests.support.valkey import ValkeyServer
+from tests.support.world import World, a_world
+
+
+@pytest.fixture
+async def world(tmp_path: Path, sandbox: Sandbox, valkey: ValkeyServer) -> AsyncIterator[World]:
+    """A board whose build tells its players, and one whose build does not."""
+    policies = tmp_path / "policies"
+    module = {"simulator": str(store(tmp_path, GAME).path)}
+    write_board(policies, "open", builds={BUILD: module | {"tells_divergence": True}})
+    write_board(policies, "closed", builds={BUILD: module})
+    settings = Settings(
+        data_dir=tmp_path / "data",
+        policies_dir=policies,
+        redis_url=valkey.url,
+        bind=f"127.0.0.1:{free_port()}",
+    )
+    async with a_world(settings, sandbox, valkey) as world:
+        yield world
+
+
+async def judged(
+    world: World, board: str, *, seed_shift: int = 0, score_shift: int = 0
+) -> tuple[Run, Answer]:
+    """A run that was played under another seed or claims another score, and what its player is told."""
+    run = world.run("ada", board)
+    claim = tiny_claim(int(run.info["seed"]) ^ seed_shift)
+    request = world.harness.signed(run, claim | {"score": claim["score"] + score_shift}, board=board)
+    assert 202 == (await world.harness.send(request)).status
+    await world.verify(run.id)
+    bearer = Bearer("ada", Role.PLAYER, world.harness.clock() // 1000 + 60)
+    token = world.edge.tokens.mint(bearer, now_s=world.harness.clock() // 1000)
+    return run, await world.harness.get(f"/v1/submissions/{run.id}", token)
+
+
+async def test_a_moderator_sees_both_hashes_and_the_inputs(world: World):
+    """The case file has the interval and what was recorded and simulated at its end."""
+    run, _ = await judged(world, "closed", seed_shift=1)
+    case = await world.harness.get(f"/v1/moderation/{run.id}", world.harness.moderator())
+    [*_, last] = case.body["events"]
+    shown = last["detail"]["divergence"]
+
+    assert (200, "diverged") == (case.status, last["reason"])
+    assert (0, CHECKPOINT_TICKS) == (shown["after_tick"], shown["at_tick"])
+    assert f"{tiny_play(int(run.info['seed']) ^ 1).checkpoints[0]:016x}" == shown["claimed"]
+    assert [[1, 4, 1], [5, 20, 2], [25, 1, 0xDEAD]] == shown["inputs"]
+    assert shown["simulated"] != shown["claimed"]
+
+
+async def test_the_player_is_told_the_tick_where_the_policy_says_so(world: World):
+    """On the build of developers the tick is there, and nothing else of the evidence."""
+    _, told = await judged(world, "open", seed_shift=1)
+    _, untold = await judged(world, "closed", seed_shift=1)
+
+    assert ("rejected", "replay", CHECKPOINT_TICKS) == (
+        told.body["state"],
+        told.body["reason"],
+        told.body["divergent_tick"],
+    )
+    assert untold.body["divergent_tick"] is None
+    assert told.body.keys() == untold.body.keys()
+    assert b"simulated" not in told.raw
+
+
+async def test_other_mismatches_have_no_tick(world: World):
+    """A wrong score with honest checkpoints is rejected without one."""
+    _, told = await judged(world, "open", score_shift=1)
+    assert ("rejected", None) == (told.body["state"], told.body["divergent_tick"])

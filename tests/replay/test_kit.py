@@ -1,0 +1,262 @@
+"""The determinism kit: it finds each way in which a module is not fit to judge by, and passes one that is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from wasmtime import wat2wasm
+
+from policies.loader import Simulator
+from policies.replaying import Budget
+from policies.vocabulary import Claim, Reason, VerdictKind
+from replay.kit.budget import Cost, proposed
+from replay.kit.check import GENEROUS, Checked, Checker, Prepared, open_simulators
+from replay.kit.instructions import instructions
+from replay.kit.look import Weight, look_at, memory_mib
+from replay.kit.runs import PlayedRun
+from replay.kit.settings import BY_NAME
+from replay.kit.verdict import replay_of
+from replay.simulators import Outcome, Simulation, SimulationRequest
+from tests.replay.games import END, GAME, STATS, broken, play, store
+
+SEED = 77
+PLAY = play([1, 2, 3] * 10 + [END], SEED, 10)
+RUN = PlayedRun("run", SEED, PLAY.recording, Claim(PLAY.score, PLAY.ticks, PLAY.stats))
+
+FORGETS_NO_SCORE = GAME.replace("(global.set $score (i64.const 0))", "")
+SIMULATES_OTHERWISE = GAME.replace(
+    "(i64.store (i32.const 1032) (global.get $score))",
+    "(i64.store (i32.const 1032) (i64.add (global.get $score) (i64.const 7)))",
+)
+NAN_BITS = "(i64.reinterpret_f64 (f64.div (local.get $zero) (local.get $zero)))"
+SHOWS_NAN = GAME.replace(
+    "(local $played i32)",
+    "(local $zero f64) (local $played i32)",
+).replace(
+    "(i64.store (i32.const 1032) (global.get $score))",
+    f"(i64.store (i32.const 1032) (i64.shr_u {NAN_BITS} (i64.const 52)))",
+)
+TRIES_TO_GROW = GAME.replace('(memory (export "memory") 9 9)', '(memory (export "memory") 9 64)').replace(
+    "(i64.store (i32.const 1032) (global.get $score))",
+    "(i64.store (i32.const 1032) (i64.extend_i32_s (memory.grow (i32.const 40))))",
+)
+assert GAME not in {FORGETS_NO_SCORE, SIMULATES_OTHERWISE, SHOWS_NAN, TRIES_TO_GROW}
+
+
+def checked(
+    folder: Path, wat: str, *settings: str, run: PlayedRun = RUN, memory: tuple[int, int] = (1, 1)
+) -> Checked:
+    """What the kit finds of a module in a few settings; claims are the module's own unless `run` has one."""
+    module = store(folder, wat)
+    checker = Checker(
+        Simulator(module.digest, module.path),
+        open_simulators,
+        time.perf_counter,
+        settings=[BY_NAME[each] for each in settings],
+        repeats=2,
+    )
+    prepared = Prepared(run, replay_of(RUN, GENEROUS, STATS))
+    return checker.check([prepared], (), memory_mib=memory, margin=4, maximum_ticks=None)
+
+
+def found_by(checked: Checked) -> set[str]:
+    return {each.setting for run in checked.runs for each in run.differences}
+
+
+def test_P13_a_deterministic_module_is_replay_safe_in_every_setting(tmp_path: Path):
+    """The same answer by other code, other bounds, an interpreter, and tick by tick; nothing was left untried."""
+    result = checked(tmp_path, GAME, *BY_NAME)
+    [run] = result.runs
+
+    assert (True, VerdictKind.VERIFIED, (), ()) == (
+        result.is_safe,
+        run.verdict.kind,
+        run.differences,
+        run.untried,
+    )
+    assert run.cost is not None
+    assert (PLAY.ticks, 2) == (run.cost.ticks, len(run.cost.seconds))
+
+
+@pytest.mark.parametrize(
+    ("wat", "setting", "what"),
+    [
+        pytest.param(FORGETS_NO_SCORE, "played-before", "score", id="what start leaves"),
+        pytest.param(SIMULATES_OTHERWISE, "tick-by-tick", "score", id="another simulate"),
+        pytest.param(SHOWS_NAN, "any-nan", "score", id="the bits of a NaN"),
+    ],
+)
+def test_P13_what_makes_a_module_unsafe_is_found_and_named(tmp_path: Path, wat: str, setting: str, what: str):
+    """The setting that shows it is named, and what differs first; under the others it is always the same."""
+    unclaimed = replace(RUN, claim=None)
+    result = checked(tmp_path, wat, setting, "unoptimised", run=unclaimed)
+    [run] = result.runs
+
+    assert not result.is_safe
+    assert [(setting, what)] == [(each.setting, each.what) for each in run.differences]
+
+
+def test_P13_a_module_that_answers_otherwise_without_memory_is_found(tmp_path: Path):
+    """It goes on where growing is refused, which can happen on one machine alone."""
+    result = checked(tmp_path, TRIES_TO_GROW, run=replace(RUN, claim=None), memory=(1, 4))
+
+    assert {"memory-limit"} == found_by(result)
+    assert 4 == result.runs[0].memory_mib
+
+
+def test_P13_a_simulator_that_answers_as_it_likes_is_found(tmp_path: Path):
+    """The second answer in the same process is not the first: no setting is needed to see it."""
+    answers: Iterator[int] = iter(range(100))
+
+    class Fickle:
+        def engine_of(self, kind: object) -> str:
+            return "fickle 1"
+
+        def simulate(self, request: object) -> Outcome:
+            return Simulation(PLAY.ticks, True, next(answers), 0, tuple(PLAY.stats.values()), (), 5)
+
+    @contextmanager
+    def opened(setting: object):
+        yield Fickle()
+
+    checker = Checker(Simulator("sha256:" + "0" * 64, tmp_path), opened, time.perf_counter, settings=())
+    prepared = Prepared(RUN, replay_of(RUN, GENEROUS, STATS))
+    result = checker.check([prepared], (), memory_mib=None, margin=4, maximum_ticks=None)
+
+    assert {"again", "fresh-process"} == found_by(result)
+    assert not result.is_safe
+
+
+def test_P13_what_an_earlier_recording_left_is_found(tmp_path: Path):
+    """Each recording has a fresh process of its own: in one for all, the second would go wrong the same way again."""
+
+    class Remembers:
+        most = 0
+
+        def engine_of(self, kind: object) -> str:
+            return "remembering 1"
+
+        def simulate(self, request: SimulationRequest) -> Outcome:
+            self.most = max(self.most, request.seed)
+            return Simulation(PLAY.ticks, True, self.most, 0, tuple(PLAY.stats.values()), (), 5)
+
+    @contextmanager
+    def opened(setting: object):
+        yield Remembers()
+
+    checker = Checker(Simulator("sha256:" + "0" * 64, tmp_path), opened, time.perf_counter, settings=())
+    runs = [replace(RUN, name=str(seed), seed=seed, claim=None) for seed in (9, 4)]
+    prepared = [Prepared(run, replay_of(run, GENEROUS, STATS)) for run in runs]
+    result = checker.check(prepared, (), memory_mib=None, margin=4, maximum_ticks=None)
+
+    assert [("4", "fresh-process", "score", "9", "4")] == [
+        (each.run, each.setting, each.what, each.expected, each.found)
+        for run in result.runs
+        for each in run.differences
+    ]
+
+
+def test_an_honest_recording_that_is_not_verified_makes_a_module_unsafe(tmp_path: Path):
+    """The game that was played and the module here differ: it answers always the same, and always no."""
+    lie = replace(RUN, claim=Claim(PLAY.score + 1, PLAY.ticks, PLAY.stats))
+    result = checked(tmp_path, GAME, run=lie)
+
+    assert (False, Reason.SCORE_MISMATCH, set()) == (
+        result.is_safe,
+        result.runs[0].verdict.reason,
+        found_by(result),
+    )
+
+
+def test_a_file_that_is_no_recording_is_told_and_costs_nothing(tmp_path: Path):
+    """It is malformed, and there are no costs to propose limits from."""
+    result = checked(tmp_path, GAME, run=replace(RUN, recording=b"SGR1"))
+    assert (Reason.RECORDING_MALFORMED, None, None) == (
+        result.runs[0].verdict.reason,
+        result.costs,
+        result.budget,
+    )
+
+
+def test_limits_follow_the_worst_run_at_the_length_that_is_allowed():
+    """Cost per tick times the longest run times the margin, rounded up; never less than a second."""
+    costs = [Cost(100, 1_000, (0.001, 0.002)), Cost(50, 900, (0.0015,))]
+
+    assert Budget(fuel=7_200, memory_mib=2, wall_ms=1_000) == proposed(costs, 2, 4, 100)
+    assert 18 * 1000 * 4 == proposed(costs, 2, 4, 1000).fuel
+    assert 1_000 == proposed(costs, 2, 4, None).wall_ms
+    assert 12_000 == proposed([Cost(10, 0, (1.5,))], 1, 8, None).wall_ms
+    assert Budget().fuel == proposed([Cost(10, 0, (1.5,))], 1, 8, None).fuel
+
+
+def wasm(wat: str) -> bytes:
+    return bytes(wat2wasm(wat))
+
+
+def remarks(wat: str) -> list[tuple[Weight, str]]:
+    return [(each.weight, each.text) for each in look_at(wasm(wat))]
+
+
+def test_a_clean_module_is_looked_at_without_a_word():
+    """No imports, all exports, bounded memory, whole numbers."""
+    assert [] == remarks(GAME)
+    assert (1, 1) == memory_mib(wasm(GAME), 1024)
+
+
+@pytest.mark.parametrize(
+    ("wat", "words"),
+    [
+        (broken(imports='(import "env" "now" (func (result i64)))'), "imports env.now"),
+        (GAME.replace('(export "tick")', '(export "tock")'), "no function tick (i32) -> (i32)"),
+        (GAME.replace('(export "memory")', '(export "heap")'), "no memory"),
+        (
+            broken().replace('(export "score") (result i64) i64', '(export "score") (result i32) i32'),
+            "score is () -> (i32), and has to be () -> (i64)",
+        ),
+    ],
+    ids=["import", "export", "memory", "type"],
+)
+def test_P17_what_the_gateway_would_not_run_is_unusable(wat: str, words: str):
+    """Each broken rule of the interface is named before anything runs."""
+    unusable = [text for weight, text in remarks(wat) if weight is Weight.UNUSABLE]
+    assert [True] == [words in text for text in unusable]
+
+
+@pytest.mark.parametrize("content", [b"", b"(module)", b"\0asm\1\0\0\0\xff"], ids=["empty", "text", "cut"])
+def test_what_is_no_module_is_unusable(content: bytes):
+    """Also the text form, which an engine would take."""
+    assert [Weight.UNUSABLE] == [each.weight for each in look_at(content)]
+
+
+def test_floats_and_growing_memory_are_noted():
+    """They can be right, and are the first suspects."""
+    texts = [text for _, text in remarks(SHOWS_NAN) + remarks(TRIES_TO_GROW) + remarks(broken())]
+    assert [True, True, True] == [
+        words in text
+        for words, text in zip(["floating-point", "grow its memory", "no maximum"], texts, strict=True)
+    ]
+
+
+def test_instructions_are_told_apart_whatever_follows_them():
+    """Constants, tables of branches, blocks, vectors and bulk instructions are passed over by their own lengths."""
+    module = wasm("""(module (memory 1) (table 2 funcref) (type $t (func (param i32) (result i32)))
+      (func $f (param i32) (result i32) (local i64 f64)
+        (block $a (block $b (block $c (br_table $a $b $c (local.get 0)))))
+        (memory.fill (i32.const 0) (i32.const 43) (i32.const 68))
+        (drop (i64.const -9223372036854775808))
+        (drop (f64.const 1.5)) (drop (f32.const 2.5))
+        (drop (v128.const i32x4 1 2 3 4))
+        (drop (i8x16.extract_lane_s 3 (v128.load offset=300 (i32.const 16))))
+        (v128.store8_lane 1 (i32.const 0) (v128.const i64x2 0 0))
+        (drop (select (result i32) (i32.const 1) (i32.const 2) (i32.const 0)))
+        (call_indirect (type $t) (i32.const 1) (i32.const 0))))""")
+    found = [opcode for opcode, _ in instructions(module)]
+
+    assert 0x11 == found[-2]
+    assert 0x0B == found[-1]
+    assert (1, 1, 5) == (found.count(0x44), found.count(0x43), found.count(0xFD))

@@ -1,0 +1,312 @@
+"""After an engine change: promoted runs are judged again, revoked as one batch, and let count again when it is undone."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from rich.console import Console
+from typer.testing import CliRunner
+
+from gateway.ledger import queries
+from gateway.settings import Settings
+from gateway.steward import without
+from policies.errors import SettingsError
+from policies.loader import Simulator
+from replay.simulators.sandbox import Sandbox
+from replay.worker.reverification import Batch, Plan, Reverifier, begin_of
+from scoregate.cli import app
+from scoregate.replays import reverify
+from tests.replay.games import END, GAME, play
+from tests.replay.games import store as store_module
+from tests.support.boards import BUILD, CHECKPOINT_TICKS, claim_of, write_board
+from tests.support.harness import free_port
+from tests.support.stores import Store, on_both_ledgers
+from tests.support.valkey import ValkeyServer
+from tests.support.world import World, a_world
+
+OPERATORS = ("best", "latest", "sum", "count")
+CHANGED = GAME.replace(
+    "(i64.extend_i32_u (i32.and (local.get $word) (i32.const 1)))",
+    """(i64.extend_i32_u (i32.and (i32.and (local.get $word) (i32.const 1))
+        (i32.eqz (i32.and (local.get $word) (i32.const 2)))))""",
+).replace(
+    "(global.set $state\n      (i64.add",
+    "(if (i32.eq (local.get $word) (i32.const 8)) (then unreachable))\n    (global.set $state\n      (i64.add",
+)
+"""The game after the change: 3 scores no more, and 8 crashes it."""
+assert CHANGED.count("unreachable") == 1
+
+
+class Field:
+    """A world with boards of each operator, and the simulator that has changed."""
+
+    def __init__(self, world: World, simulator: Simulator) -> None:
+        self.world = world
+        self.simulator = simulator
+
+    async def played(self, player: str, words: Sequence[int], board: str = "best") -> str:
+        """The id of a promoted run with these words."""
+        run = self.world.run(player, board)
+        claim = claim_of(play([*words, END], int(run.info["seed"]), CHECKPOINT_TICKS))
+        answer = await self.world.harness.send(self.world.harness.signed(run, claim, board=board))
+        assert 202 == answer.status, answer.raw
+        await self.world.verify(run.id)
+        self.world.harness.clock.shift(1)
+        assert "promoted" == await self.world.harness.state_of(run.id)
+        return run.id
+
+    def reverifier(self, board: str = "best") -> Reverifier:
+        edge = self.world.edge
+        parts = (edge.boards[board], edge.ledger, edge.index, edge.recordings)
+        return Reverifier(*parts, clock=self.world.harness.clock, tell=lambda count: None)
+
+    async def plan(self, board: str = "best") -> Plan:
+        return await self.reverifier(board).plan(BUILD, self.simulator, self.world.sandbox)
+
+    async def applied(self, plan: Plan, board: str = "best") -> Batch:
+        return await self.reverifier(board).apply(plan, self.simulator)
+
+    async def shown(self, board: str = "best") -> dict[str, int]:
+        """Scores by player, as readers see them."""
+        answer = await self.world.harness.get(f"/v1/boards/{board}/entries")
+        return {entry["player"]: entry["score"] for entry in answer.body["entries"]}
+
+    async def decide(self, submission: str, decision: str) -> None:
+        """A moderator decides."""
+        token = self.world.harness.moderator()
+        path = f"/v1/moderation/{submission}/{decision}"
+        answer = await self.world.harness.post(path, {"reason": "looked at it"}, token)
+        assert 200 == answer.status, answer.raw
+
+    async def events(self) -> int:
+        return await self.world.edge.ledger.read(queries.head())
+
+
+@pytest.fixture
+def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
+    policies = tmp_path / "policies"
+    module = store_module(tmp_path, GAME)
+    for operator in OPERATORS:
+        alike = {"recording_reuse": "off"}  # short runs of the tiny game are alike
+        write_board(policies, operator, module, operator=operator, validators=alike)
+    return Settings(
+        data_dir=tmp_path / "data",
+        policies_dir=policies,
+        redis_url=valkey.url,
+        bind=f"127.0.0.1:{free_port()}",
+    )
+
+
+@asynccontextmanager
+async def a_field(settings: Settings, sandbox: Sandbox, valkey: ValkeyServer) -> AsyncIterator[Field]:
+    changed = store_module(settings.data_dir.parent, CHANGED)
+    async with a_world(settings, sandbox, valkey) as world:
+        yield Field(world, Simulator(changed.digest, changed.path))
+
+
+@pytest.fixture
+async def field(settings: Settings, sandbox: Sandbox, valkey: ValkeyServer) -> AsyncIterator[Field]:
+    async with a_field(settings, sandbox, valkey) as field:
+        yield field
+
+
+def ids(found: Sequence[Any]) -> list[str]:
+    return [each.run.submission.submission_id for each in found]
+
+
+async def test_a_plan_changes_nothing_and_says_what_would_change(field: Field):
+    """Each run is where it belongs, the standing's next best is named, and neither ledger nor board has moved."""
+    better, _ = await field.played("ada", [3] * 5), await field.played("ada", [1] * 2)
+    await field.played("bob", [1] * 4)
+    crashing = await field.played("cyd", [8, 1])
+    approved = await field.played("dan", [3])
+    await field.decide(approved, "revoke")
+    await field.decide(approved, "reinstate")
+    before, events = await field.shown(), await field.events()
+
+    plan = await field.plan()
+
+    assert (5, [better], [crashing], [approved]) == (
+        plan.looked_at,
+        ids(plan.to_revoke),
+        ids(plan.inconclusive),
+        ids(plan.decided_by_people),
+    )
+    assert {("ada", 6, 3, False)} == {
+        (each.player, each.before, each.after, each.leaves_top) for each in plan.standings
+    }
+    assert {"alltime", "daily", "weekly", "monthly"} == {
+        each.window.partition(":")[0] for each in plan.standings
+    }
+    assert (before, events) == (await field.shown(), await field.events())
+
+
+async def test_a_batch_is_applied_and_undone(field: Field):
+    """The board falls back to what is left and comes back; the index is what the ledger says both times."""
+    better = await field.played("ada", [3] * 5)
+    await field.played("ada", [1] * 2)
+    await field.played("bob", [1] * 4)
+    only = await field.played("eve", [3])
+    before = await field.shown()
+
+    batch = await field.applied(await field.plan())
+    assert [better, only] == batch.settled
+    assert {"ada": 3, "bob": 5} == await field.shown()
+    await field.world.assert_whole()
+
+    undone = await field.reverifier().undo(batch.batch)
+    assert ([better, only], []) == (undone.settled, undone.left)
+    assert before == await field.shown() == {"ada": 6, "bob": 5, "eve": 2}
+    await field.world.assert_whole()
+    again = await field.reverifier().undo(batch.batch)
+    assert ([], [better, only]) == (again.settled, again.left)
+
+
+@on_both_ledgers
+async def test_either_database_carries_a_batch(
+    settings: Settings, store: Store, sandbox: Sandbox, valkey: ValkeyServer
+):
+    """Planned, applied, undone, and planned again with the same result."""
+    settings = settings.model_copy(update={"ledger_url": SecretStr(store.url)})
+    async with a_field(settings, sandbox, valkey) as field:
+        run = await field.played("ada", [3, 3])
+        batch = await field.applied(await field.plan())
+        assert {} == await field.shown()
+        await field.reverifier().undo(batch.batch)
+
+        assert {"ada": 3} == await field.shown()
+        assert [run] == ids((await field.plan()).to_revoke)
+
+
+async def test_undoing_leaves_what_somebody_decided_on_since(field: Field):
+    """A moderator let one run count again and took it back: it stays as they left it."""
+    first, second = await field.played("ada", [3]), await field.played("bob", [3])
+    batch = await field.applied(await field.plan())
+    await field.decide(first, "reinstate")
+    await field.decide(first, "revoke")
+
+    undone = await field.reverifier().undo(batch.batch)
+    assert ([second], [first]) == (undone.settled, undone.left)
+    assert {"bob": 2} == await field.shown()
+
+
+async def test_applying_leaves_what_somebody_decided_on_meanwhile(field: Field):
+    """Between the plan and its batch a moderator looked at the run: the plan no longer holds for it."""
+    run = await field.played("ada", [3])
+    plan = await field.plan()
+    await field.decide(run, "revoke")
+    await field.decide(run, "reinstate")
+
+    batch = await field.applied(plan)
+    assert ([], [run]) == (batch.settled, batch.left)
+    assert {"ada": 2} == await field.shown()
+
+
+async def test_a_batch_that_was_broken_off_goes_on_under_its_id(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+):
+    """It died after its first slice: planned and applied again it has all, and one undoing takes back both parts."""
+    runs = [await field.played(player, [3]) for player in ("ada", "bob", "cyd")]
+    plan = await field.plan()
+    plan.to_revoke = plan.to_revoke[:1]
+    batch = await field.applied(plan)
+
+    rest = await field.plan()
+    assert runs[1:] == ids(rest.to_revoke)
+    await field.reverifier().apply(rest, field.simulator, batch.batch)
+    assert {} == await field.shown()
+    assert runs == (await field.reverifier().undo(batch.batch)).settled
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+async def test_the_plan_foresees_the_board_whatever_its_operator(
+    field: Field, operator: str, monkeypatch: pytest.MonkeyPatch
+):
+    """What it says of each standing, and of who leaves the first places, is what then is."""
+    monkeypatch.setattr(without, "TOP", 2)
+    for player, words in [
+        ("ada", [1] * 3),
+        ("ada", [3] * 6),
+        ("bob", [3] * 2),
+        ("bob", [1] * 4),
+        ("cyd", [3] * 9),
+        ("dan", [1] * 2),
+    ]:
+        await field.played(player, words, operator)
+    before = await field.shown(operator)
+    plan = await field.plan(operator)
+    await field.applied(plan, operator)
+    after = await field.shown(operator)
+    alltime = [each for each in plan.standings if each.window == "alltime"]
+
+    foreseen = before | {each.player: each.after for each in alltime}
+    assert after == {player: score for player, score in foreseen.items() if score is not None}
+    assert {each.player for each in alltime if each.leaves_top} == set(list(before)[:2]) - set(
+        list(after)[:2]
+    )
+
+
+def test_a_batch_has_an_id_that_says_where_it_began():
+    """Anything else is refused before the ledger is looked at."""
+    assert 4711 == begin_of("4711-9f3c01ab")
+    for wrong in ("", "4711", "-1-aa", "x-1", "٣-1"):
+        with pytest.raises(SettingsError, match="is no batch"):
+            begin_of(wrong)
+
+
+async def test_the_command_plans_applies_and_undoes(field: Field, monkeypatch: pytest.MonkeyPatch):
+    """By the command line: status 1 and a list, then a batch, then all is as it was."""
+    run = await field.played("ada", [3] * 5)
+    settings = field.world.edge.settings
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(settings.data_dir))
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(settings.policies_dir))
+    monkeypatch.setenv("SCOREGATE_REDIS_URL", settings.redis_url)
+    words = ["reverify", "--board", "best", "--build", BUILD]
+    changed = ["--simulator", str(field.simulator.path)]
+
+    async def command(*words: str) -> tuple[int, str]:
+        done = await asyncio.to_thread(CliRunner().invoke, app, ["replay", *words])
+        return done.exit_code, done.output
+
+    assert 0 == (await command(*words))[0]
+    status, output = await command(*words, *changed)
+    assert (1, True) == (status, f"would be revoked\t{run}\tada\t6, now 1\tscore-mismatch" in output)
+    assert "standing\talltime\tada\t6 becomes nothing" in output
+    status, output = await command(*words, *changed, "--apply", "--json")
+    found = json.loads(output.splitlines()[-1])
+    assert (0, [run]) == (status, found["batch"]["settled"])
+    assert {} == await field.shown()
+    assert 0 == (await command("undo", found["batch"]["batch"]))[0]
+    assert {"ada": 6} == await field.shown()
+    assert f"batch {found['batch']['batch']} begins" in output
+    assert 1 == (await command("undo", found["batch"]["batch"]))[0]
+    status, output = await command(*words[:-1], "other", "--simulator", str(field.simulator.path))
+    assert (0, True) == (status, "nothing of this build counts" in output)
+    for wrong in (["undo", "nonsense"], ["reverify", "--board", "none", "--build", BUILD]):
+        assert 1 == (await command(*wrong))[0]
+
+
+async def test_only_a_batch_of_the_board_can_be_gone_on_with(field: Field, monkeypatch: pytest.MonkeyPatch):
+    """A mistyped id would begin a batch that no undoing finds, so nothing is revoked under it."""
+    await field.played("ada", [3] * 5)
+    await field.played("ada", [3] * 5, "sum")
+    batch = await field.applied(await field.plan())
+    settings = field.world.edge.settings
+    console = Console(file=io.StringIO())
+    path = field.simulator.path
+
+    for wrong in (batch.batch, "999999-0badcafe"):
+        with pytest.raises(SettingsError, match="no event of sum is of the batch"):
+            await reverify(settings, "sum", BUILD, console, path=path, is_applied=True, batch=wrong)
+    assert {"ada": 6} == await field.shown("sum")
+    words = ["reverify", "--board", "best", "--build", BUILD, "--batch", batch.batch]
+    refused = CliRunner().invoke(app, ["replay", *words])
+    assert (2, True) == (refused.exit_code, "it needs --apply" in refused.output)
