@@ -29,6 +29,7 @@ from policies.loader import Simulator
 from policies.replaying import Replay
 from policies.vocabulary import Claim, VerdictKind
 from replay.recording import encode, pack_inputs
+from replay.simulators import Simulators
 from replay.simulators.sandbox import Sandbox
 from replay.verify import verify
 
@@ -60,14 +61,14 @@ def recorded(count: int) -> list[Run]:
     return runs
 
 
-def verifier(sandbox: Sandbox) -> Callable[[Run], None]:
+def verifier(simulators: Simulators) -> Callable[[Run], None]:
     """A function that verifies a run, or fails if it cannot."""
     digest = "sha256:" + hashlib.sha256(MODULE.read_bytes()).hexdigest()
     policy = Replay(maximum_ticks=36_000, stats=STATS)
     simulator = Simulator(digest, MODULE)
 
     def verified(run: Run) -> None:
-        verdict = verify(run.claim, run.recording, run.seed, policy, simulator, sandbox)
+        verdict = verify(run.claim, run.recording, run.seed, policy, simulator, simulators)
         assert verdict.kind is VerdictKind.VERIFIED, verdict
 
     return verified
