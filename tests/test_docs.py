@@ -25,6 +25,7 @@ from gateway.edge.routes import ROUTES
 from gateway.settings import Settings
 from policies.model import Policy
 from policies.vocabulary import TRANSITIONS, Reason, Severity, VerdictKind
+from replay.simulators.process import FILES_VARIABLE
 from scoregate.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -322,7 +323,10 @@ def test_shell_examples_call_commands_that_exist(page: Path):
 def test_pages_name_only_what_exists(page: Path):
     """Settings, metrics and problem types that any page names are real."""
     text = read(page)
-    settings = {f"SCOREGATE_{name.upper()}" for name in Settings.model_fields} | {failpoints.VARIABLE}
+    settings = {f"SCOREGATE_{name.upper()}" for name in Settings.model_fields} | {
+        failpoints.VARIABLE,
+        FILES_VARIABLE,
+    }
     scraped = set(metrics()) | {"scoregate_client", "scoregate_app", "scoregate_owner", "scoregate_login"}
     slugs = {kind.slug for kind in ProblemType}
 
