@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ Fingerprint = Mapping[str, Any]
 
 def fingerprint_of(simulation: Simulation) -> Fingerprint:
     """The fingerprint of a simulation. Fuel is not part of it: it is the engine's, and changes with its version."""
-    checkpoints = ",".join(map(str, simulation.checkpoints)).encode()
+    hashes = simulation.checkpoints
+    checkpoints = struct.pack(f"<{len(hashes)}Q", *hashes)
     return {
         "score": simulation.score,
         "ticks": simulation.ticks,

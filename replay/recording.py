@@ -14,7 +14,9 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from operator import eq, mul
+
+import numpy as np
+from numpy.typing import NDArray
 
 from policies.errors import ScoregateError
 
@@ -22,13 +24,15 @@ MAGIC = b"SGR1"
 WORD_LIMIT = 2**32
 """One more than the largest input word, length or interval."""
 VARINT_BYTES = 5
+"""Bytes of the longest varint of a 32-bit number: ceil(32 / 7)."""
+VARINT_BITS = 7
 CONTINUES = 0x80
 """The bit of a varint's byte that says another one follows (LEB128)."""
-"""Bytes of the longest varint of a 32-bit number: ceil(32 / 7)."""
 CHECKPOINT_BYTES = 8
 
+Numbers = NDArray[np.int64]
+
 _VARINT = re.compile(rb"[\x80-\xff]*[\x00-\x7f]")
-_LONG_VARINT = re.compile(rb"[\x80-\xff]+[\x00-\x7f]")
 _pack_word = struct.Struct("<I").pack
 
 
@@ -113,17 +117,25 @@ def _read_varint(data: bytes, at: int, name: str) -> tuple[int, int]:
     return _number(match[0]), match.end()
 
 
-def _varints(data: bytes) -> list[int]:
-    """All the numbers that `data` consists of. Bytes below 0x80 between longer ones are their own numbers."""
-    if data[-1] >= CONTINUES:  # before the search, which would try every start of an endless number
+def _varints(data: bytes) -> Numbers:
+    """All the numbers that `data` consists of."""
+    read = np.frombuffer(data, np.uint8)
+    if read[-1] >= CONTINUES:
         raise RecordingError("its last run is cut short")
-    numbers: list[int] = []
-    at = 0
-    for match in _LONG_VARINT.finditer(data):
-        numbers += data[at : match.start()]
-        numbers.append(_number(match[0]))
-        at = match.end()
-    numbers += data[at:]
+    ends = np.flatnonzero(read < CONTINUES)
+    if ends.size == read.size:
+        return read.astype(np.int64)
+    lengths = np.diff(ends, prepend=-1)
+    if lengths.max() > VARINT_BYTES:
+        raise RecordingError("a number is larger than 32 bits")
+    numbers = np.zeros(ends.size, np.int64)
+    for place in range(lengths.max()):  # from the last byte of each, which is its highest
+        has_more = lengths > place
+        numbers[has_more] = numbers[has_more] << VARINT_BITS | (read[ends[has_more] - place] & 0x7F)
+    if numbers.max() >= WORD_LIMIT:
+        raise RecordingError("a number is larger than 32 bits")
+    if ((lengths > 1) & (read[ends] == 0)).any():
+        raise RecordingError("a number is not in its shortest form")
     return numbers
 
 
@@ -145,18 +157,18 @@ def _varint(value: int) -> bytes:
     return bytes(head)
 
 
-def _expand(numbers: list[int], ticks: int, runs: int) -> bytes:
+def _expand(numbers: Numbers, ticks: int, runs: int) -> bytes:
     """The input words of all runs; `numbers` alternates between length and word."""
     if len(numbers) != 2 * runs:
         raise RecordingError(f"it announces {runs} runs and holds {len(numbers) / 2:g}")
     lengths, words = numbers[0::2], numbers[1::2]
-    if min(lengths) < 1:
+    if lengths.min() < 1:
         raise RecordingError("a run is empty")
-    if sum(lengths) != ticks:
-        raise RecordingError(f"its runs last {sum(lengths)} ticks and it announces {ticks}")
-    if any(map(eq, words, words[1:])):
+    if lengths.sum() != ticks:
+        raise RecordingError(f"its runs last {lengths.sum()} ticks and it announces {ticks}")
+    if (words[1:] == words[:-1]).any():
         raise RecordingError("two runs in a row have the same input")
-    return b"".join(map(mul, map(_pack_word, words), lengths))
+    return words.astype("<u4").repeat(lengths).tobytes()
 
 
 def _unpack_checkpoints(data: bytes) -> tuple[int, ...]:

@@ -42,8 +42,17 @@ def verify(
         return replace(verdict, reason=Reason.RECORDING_MALFORMED)
     if isinstance(outcome, Fault):
         return replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=outcome.reason, detail=outcome.detail)
-    verdict = replace(verdict, detail=_numbers(outcome), simulated=fingerprint_of(outcome))
-    return _compared(verdict, claim, played, replay, outcome)
+    divergence = divergence_of(played, outcome)
+    kind, reason = _compared(claim, replay, outcome, is_divergent=divergence is not None)
+    return Verdict(
+        kind,
+        reason,
+        simulator.digest,
+        engine,
+        divergence=divergence if reason is Reason.DIVERGED else None,
+        detail=_numbers(outcome),
+        simulated=fingerprint_of(outcome),
+    )
 
 
 def read_recording(recording: bytes, claim: Claim, replay: Replay) -> Recording:
@@ -81,6 +90,7 @@ def request_of(
         recording=recording,
         files=simulator.files,
         stats=replay.stats,
+        runs_per_process=replay.runs_of_a_process,
     )
 
 
@@ -90,18 +100,17 @@ def _numbers(simulation: Simulation) -> dict[str, int]:
 
 
 def _compared(
-    verdict: Verdict, claim: Claim, played: Recording, replay: Replay, simulation: Simulation
-) -> Verdict:
-    """The verdict once the claim was held against the simulation."""
+    claim: Claim, replay: Replay, simulation: Simulation, *, is_divergent: bool
+) -> tuple[VerdictKind, Reason]:
+    """What holding the claim against the simulation gives, and why."""
     if len(simulation.stats) != len(replay.stats):
-        return replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=Reason.SIMULATOR_UNUSABLE)
-    divergence = divergence_of(played, simulation)
-    if divergence is not None:
-        return replace(verdict, reason=Reason.DIVERGED, divergence=divergence)
+        return VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_UNUSABLE
+    if is_divergent:
+        return VerdictKind.MISMATCH, Reason.DIVERGED
     reason = _difference(claim, simulation, dict(zip(replay.stats, simulation.stats, strict=True)))
     if reason is not None:
-        return replace(verdict, reason=reason)
-    return replace(verdict, kind=VerdictKind.VERIFIED, reason=Reason.VERIFIED)
+        return VerdictKind.MISMATCH, reason
+    return VerdictKind.VERIFIED, Reason.VERIFIED
 
 
 def _difference(claim: Claim, simulation: Simulation, stats: dict[str, int]) -> Reason | None:

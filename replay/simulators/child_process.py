@@ -65,6 +65,7 @@ class ChildProcess:
         self._stderr = self._process.stderr.fileno()
         for descriptor in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(descriptor, False)
+        self._answers = _poll_of(self._stdout, select.POLLIN)
 
     @property
     def is_ours(self) -> bool:
@@ -73,7 +74,7 @@ class ChildProcess:
 
     def is_idle(self) -> bool:
         """Whether it is alive and has said nothing that it was not asked."""
-        return self._process.poll() is None and not _poll(self._stdout, select.POLLIN, 0)
+        return self._process.poll() is None and not self._answers.poll(0)
 
     def cause_of_death(self) -> Fault:
         """Why the child ended, as far as its exit status and last words tell."""
@@ -112,7 +113,7 @@ class ChildProcess:
             try:
                 view = view[os.write(self._stdin, view) :]
             except BlockingIOError:
-                _await(self._stdin, select.POLLOUT, deadline)
+                _await(_poll_of(self._stdin, select.POLLOUT), deadline)
             except BrokenPipeError:
                 raise Dead from None
 
@@ -120,7 +121,7 @@ class ChildProcess:
         """At least `least` bytes and what else has come, up to `most`."""
         data = bytearray()
         while len(data) < least:
-            _await(self._stdout, select.POLLIN, deadline)
+            _await(self._answers, deadline)
             more = os.read(self._stdout, min(most - len(data), READ_BYTES))
             if not more:
                 raise Dead
@@ -171,9 +172,9 @@ def _start(
         raise SandboxUnavailable(f"the simulator process cannot be started: {error}") from None
 
 
-def _await(descriptor: int, event: int, deadline: float) -> None:
+def _await(awaited: select.poll, deadline: float) -> None:
     """Returns once the descriptor is ready. Raises Late past the deadline."""
-    if not _poll(descriptor, event, left_ms(deadline)):
+    if not awaited.poll(left_ms(deadline)):
         raise Late
 
 
@@ -183,7 +184,7 @@ def _last_line(words: bytes) -> str:
     return printable(lines[-1]) if lines else ""
 
 
-def _poll(descriptor: int, event: int, timeout_ms: float) -> bool:
+def _poll_of(descriptor: int, event: int) -> select.poll:
     poll = select.poll()
     poll.register(descriptor, event)
-    return bool(poll.poll(timeout_ms))
+    return poll

@@ -49,6 +49,10 @@ _OF_FILES = 0b1100_0000_0000_0111
 """The rights that mean something for what is no folder: EXECUTE, WRITE_FILE, READ_FILE, TRUNCATE, IOCTL_DEV."""
 
 
+_softened: dict[int, int] = {}
+"""What the limits of this process that go up and down were set to last."""
+
+
 def confine(parent: int) -> None:
     """Confines this process for the rest of its life; it dies with its parent, of process id `parent`."""
     _limit_resources()
@@ -119,6 +123,10 @@ def _lower(kind: int, value: int) -> None:
 
 
 def _soften(kind: int, value: int) -> None:
+    """Sets the limit of a kind that may be raised again, unless that is what it is: runs of a second are many."""
+    if _softened.get(kind) == value:
+        return
+    _softened[kind] = value
     hard = resource.getrlimit(kind)[1]
     resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
