@@ -66,6 +66,7 @@ class Settings(BaseSettings):
     master_key: SecretStr | None = None
     seal_key: SecretStr | None = None
     seal_heads: Path | None = None
+    sandbox: Annotated[str, Field(pattern=r"^(any|bubblewrap)$")] = "any"
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
 
     clock_skew_s: Annotated[int, Field(ge=0, le=300)] = 30
@@ -137,6 +138,11 @@ class Settings(BaseSettings):
             if isinstance(value, str)
             else value
         )
+
+    @property
+    def needs_bubblewrap(self) -> bool:
+        """True if native programs run in bubblewrap or not at all."""
+        return self.sandbox == "bubblewrap"
 
     @property
     def is_on_postgres(self) -> bool:

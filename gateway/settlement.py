@@ -260,6 +260,8 @@ async def _record(
     await tx.run(_SET_STATE, id=found.submission_id, **state)
     await tx.run(_FORGET_WORK, received=found.seq)
     if board.policy.replay and decision.to_state in _CONVICTED:  # the share may have been lower before
-        await sampling.put_up_player(tx, found.board, found.player, now_ms=decision.at_ms)
+        convicted = sampling.Sampled(found.seq, **whose)
+        await sampling.put_up_player(tx, convicted, now_ms=decision.at_ms)
     due_at_ms = decision.at_ms + PROJECT_AFTER_MS + int(board.policy.staleness_s * 1000)
-    await tx.run(_INSERTS[outbox], seq=seq, kind="project", **whose, due_at_ms=due_at_ms, priority=0)
+    showing = {"kind": "project", "due_at_ms": due_at_ms, "priority": 0, "handed_out": 0}
+    await tx.run(_INSERTS[outbox], seq=seq, **whose, **showing)

@@ -179,6 +179,7 @@ class Event:
     CHANGES_FORGED = "changes_forged"
     WEBHOOK_DISABLED = "webhook_disabled"
     JOB_REFUSED = "job_refused"
+    NO_BUBBLEWRAP = "no_bubblewrap"
     POLICY_RELOADED = "policy_reloaded"
     POLICY_REFUSED = "policy_refused"
     STARTED = "started"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypedDict
 
 from redis import Redis as BlockingRedis
 
@@ -117,25 +119,10 @@ async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIt
         open_ledger(settings) as ledger,
         open_index(settings, boards) as index,
         open_recordings(settings) as recordings,
+        _open_live(settings, boards) as live,
     ):
-        blocking = connect_blocking(settings.redis_url)
-        live = LiveFeed(
-            blocking,
-            _rankings(boards),
-            seats=settings.live_listeners,
-            announce_as=as_message if settings.live_pubsub else None,
-        )
-        edge = _edge(
-            settings,
-            boards,
-            keyring,
-            ledger=ledger,
-            recordings=recordings,
-            index=index,
-            live=live,
-            clock=clock,
-        )
-        edge.live.start()
+        opened = _Opened(settings, boards, clock, ledger, index, recordings, live)
+        edge = _edge(opened, keyring)
         await edge.builds.refresh()
         fresh = asyncio.create_task(edge.builds.keep_fresh(), name="builds")
         try:
@@ -144,8 +131,23 @@ async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIt
             fresh.cancel()
             for coalescer in edge.coalescers.values():
                 await coalescer.drained()
-            await edge.live.stop()
-            await blocking.aclose()
+
+
+@asynccontextmanager
+async def _open_live(settings: Settings, boards: Mapping[str, Board]) -> AsyncIterator[LiveFeed]:
+    blocking = connect_blocking(settings.redis_url)
+    live = LiveFeed(
+        blocking,
+        _rankings(boards),
+        seats=settings.live_listeners,
+        announce_as=as_message if settings.live_pubsub else None,
+    )
+    live.start()
+    try:
+        yield live
+    finally:
+        await live.stop()
+        await blocking.aclose()
 
 
 @asynccontextmanager
@@ -171,56 +173,93 @@ def _rankings(boards: Mapping[str, Board]) -> dict[str, Ranking]:
     return {name: board.ranking for name, board in boards.items()}
 
 
-def _edge(
-    settings: Settings,
-    boards: Mapping[str, Board],
-    keyring: Keyring,
-    *,
-    ledger: Ledger,
-    recordings: Recordings,
-    index: Index,
-    live: LiveFeed,
-    clock: Clock,
-) -> Edge:
-    client, readers = index.client, _readers(settings, ledger, index)
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What an edge is made of that had to be opened, and what it was opened with."""
+
+    settings: Settings
+    boards: Mapping[str, Board]
+    clock: Clock
+    ledger: Ledger
+    index: Index
+    recordings: Recordings
+    live: LiveFeed
+
+
+class _OfBoards(TypedDict):
+    """The parts of an edge that there is one of for each board, or for some, by its name."""
+
+    readers: Mapping[str, BoardReader]
+    spreads: Mapping[str, SpreadReader]
+    circles: Mapping[str, Circles]
+    coalescers: Mapping[str, Coalescer]
+    segments: Mapping[str, SegmentBoards]
+    listed: Mapping[str, ListedPlayers]
+
+
+class _OfSenders(TypedDict):
+    """The parts of an edge that tell who sends something."""
+
+    addresses: ClientAddresses
+    tickets: Tickets
+    tokens: Tokens
+    server_keys: ServerKeys
+
+
+def _edge(opened: _Opened, keyring: Keyring) -> Edge:
+    client = opened.index.client
     edge = Edge(
-        settings=settings,
-        boards=BoardsInForce(boards),
-        clock=clock,
-        ledger=ledger,
-        recordings=recordings,
-        index=index,
-        readers=readers,
-        spreads={name: _spread_reader(each) for name, each in readers.items()},
-        live=live,
+        settings=opened.settings,
+        boards=BoardsInForce(opened.boards),
+        clock=opened.clock,
+        ledger=opened.ledger,
+        recordings=opened.recordings,
+        index=opened.index,
+        live=opened.live,
         submission_limits={},
         run_limits={},
         open_runs={},
+        player_limit=KeyedLimit(client, PLAYER_RATE, keys.player_creation),
         profile_limit=KeyedLimit(client, PROFILE_RATE, keys.profile_limit),
         friends=FriendLists(client),
-        circles={name: Circles(each) for name, each in index.boards.items()},
-        coalescers={
-            name: Coalescer(ledger, index, staleness_s=board.policy.staleness_s)
-            for name, board in boards.items()
-            if board.policy.staleness_s
-        },
-        segments={
-            name: SegmentBoards(index.boards[name], board.policy.segments)
-            for name, board in boards.items()
-            if board.policy.segments
-        },
-        listed={name: ListedPlayers(each) for name, each in index.boards.items()},
-        player_limit=KeyedLimit(client, PLAYER_RATE, keys.player_creation),
-        addresses=ClientAddresses(settings.trusted_proxies, keyring.derive(b"address")),
-        tickets=Tickets(keyring),
-        tokens=Tokens(keyring),
-        server_keys=ServerKeys(ledger),
-        builds=BuildRegistry(ledger),
+        builds=BuildRegistry(opened.ledger),
         turnstile=Turnstile(),
+        **_of_boards(opened),
+        **_of_senders(opened, keyring),
     )
-    for board in boards.values():
+    for board in opened.boards.values():
         _limit(edge, board)
     return edge
+
+
+def _of_boards(opened: _Opened) -> _OfBoards:
+    ledger, index = opened.ledger, opened.index
+    readers = _readers(opened.settings, ledger, index)
+    return {
+        "readers": readers,
+        "spreads": {name: _spread_reader(each) for name, each in readers.items()},
+        "circles": {name: Circles(each) for name, each in index.boards.items()},
+        "coalescers": {
+            name: Coalescer(ledger, index, staleness_s=board.policy.staleness_s)
+            for name, board in opened.boards.items()
+            if board.policy.staleness_s
+        },
+        "segments": {
+            name: SegmentBoards(index.boards[name], board.policy.segments)
+            for name, board in opened.boards.items()
+            if board.policy.segments
+        },
+        "listed": {name: ListedPlayers(each) for name, each in index.boards.items()},
+    }
+
+
+def _of_senders(opened: _Opened, keyring: Keyring) -> _OfSenders:
+    return {
+        "addresses": ClientAddresses(opened.settings.trusted_proxies, keyring.derive(b"address")),
+        "tickets": Tickets(keyring),
+        "tokens": Tokens(keyring),
+        "server_keys": ServerKeys(opened.ledger),
+    }
 
 
 def put_in_force(edge: Edge, boards: Mapping[str, Board]) -> None:

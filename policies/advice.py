@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.fields import Order
-from policies.judging import Transform
+from policies.judging import ALL_BITS, Transform
 from policies.model import Policy, Writes
-from policies.replaying import BuildStatus
+from policies.replaying import BuildStatus, RecordingKind
 from policies.vocabulary import Mode
 
 
@@ -15,7 +15,7 @@ def advice_on(policy: Policy) -> list[str]:
     """A sentence for each setting that a studio should look at again, naming it."""
     return [
         told
-        for look_at in (_modes, _anomaly, _velocity, _score, _time, _builds, _limits)
+        for look_at in (_modes, _anomaly, _velocity, _score, _time, _builds, _buttons, _limits)
         for told in look_at(policy)
     ]
 
@@ -80,6 +80,18 @@ def _builds(policy: Policy) -> Iterator[str]:
         yield "writes: only game servers write here, so `builds` and `replay` have nothing to do"
     elif policy.builds and all(each.status is BuildStatus.BLOCKED for each in policy.builds.values()):
         yield "builds: all are blocked; no run can be opened"
+
+
+def _buttons(policy: Policy) -> Iterator[str]:
+    """Words of many kinds are taken for a stick's unless the board says otherwise, and anybody can send such words."""
+    modes = policy.validators
+    is_looked_at = {modes.timing, modes.input_rate, modes.slow_motion_inputs} != {Mode.OFF}
+    has_words = policy.replay is not None and policy.replay.recording is RecordingKind.SCOREGATE
+    if has_words and is_looked_at and policy.forensics.buttons == ALL_BITS:
+        yield (
+            "forensics.buttons: name the bits that are buttons (31: the lowest five); without, a client that sets bits which "
+            "mean nothing passes for a stick, and `timing`, `input_rate` and `slow_motion_inputs` do not look at it"
+        )
 
 
 def _limits(policy: Policy) -> Iterator[str]:

@@ -14,6 +14,14 @@ class PolicyError(ScoregateError):
     """A policy file is wrong."""
 
 
+class SettingRefused(ValueError):
+    """A setting of a policy that does not go with another. `location` is where it stands, from the model that says so."""
+
+    def __init__(self, message: str, *location: str) -> None:
+        super().__init__(message)
+        self.location = location
+
+
 class SettingsError(ScoregateError):
     """The settings cannot work."""
 

@@ -149,14 +149,18 @@ class Progress(Part):
     points: Annotated[int, Field(ge=1, le=SCORE_LIMIT)] | None = None
 
 
+ALL_BITS = 2**32 - 1
+"""Every bit of an input word."""
+
+
 class Forensics(Part):
     """What hands can do, and from where on two recordings are one: the limits of `replay.forensics`.
 
-    `buttons` is the mask of the bits of an input word that are buttons. A button that was pressed less than
+    `buttons` is the mask of the bits of an input word that are buttons; all bits: the board does not say. A button that was pressed less than
     `minimum_presses` times says nothing of timing, a recording of less than `minimum_shingles` nothing of likeness.
     """
 
-    buttons: Annotated[int, Field(ge=1, le=2**32 - 1)] = 2**32 - 1
+    buttons: Annotated[int, Field(ge=1, le=ALL_BITS)] = ALL_BITS
     minimum_presses: Annotated[int, Field(ge=10, le=100_000)] = 40
     interval_variation: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.02
     press_variation: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.05

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from policies.digests import sha256_of, simulator_digest
-from policies.errors import PolicyError
+from policies.errors import PolicyError, SettingRefused
 from policies.model import Policy
 from policies.plugins import load_plugin, refuse_settings
 from policies.ranking import Ranking
@@ -104,7 +104,9 @@ def _explanation(path: Path, document: Any, error: ValidationError) -> str:
 
 
 def _location(error: Any) -> list[Any]:
-    return [part for part in error["loc"] if part != "[key]"]
+    refused = error.get("ctx", {}).get("error")
+    further = refused.location if isinstance(refused, SettingRefused) else ()
+    return [*(part for part in error["loc"] if part != "[key]"), *further]
 
 
 def _explain(path: Path, line: int, error: Any) -> str:

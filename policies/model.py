@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 from pydantic import Field, field_validator, model_validator
 
+from policies.errors import SettingRefused
 from policies.fields import BuildName, Name, Order, Part, Score, SegmentName, StatName
 from policies.judging import (
     Abandonment,
@@ -266,7 +267,8 @@ class Policy(Part):
             raise ValueError("a board with a `replay` section needs `builds`, each with its `simulator`")
         for name, build in self.builds.items():
             if (build.simulator is None) != (self.replay is None):
-                raise ValueError(f"build {name}: a `simulator` and a `replay` section need each other")
+                told = "a `simulator` and a `replay` section need each other"
+                raise SettingRefused(told, "builds", name, "simulator")
             if self.replay:
                 self.replay.refuse_unreachable(name, build)
         return self

@@ -17,13 +17,21 @@ those of the score, and above 2,097,151 points two different times give the same
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import orjson
 
 from policies.fields import Order
-from policies.model import COMPOSITE_BEGIN_MS, COMPOSITE_SPANS_MS, Policy, RankKind, TieBreak, TieField
+from policies.model import (
+    COMPOSITE_BEGIN_MS,
+    COMPOSITE_SPANS_MS,
+    Operator,
+    Policy,
+    RankKind,
+    TieBreak,
+    TieField,
+)
 from policies.vocabulary import SCORE_LIMIT
 from policies.windows import Window, window_named
 
@@ -73,6 +81,22 @@ class Ranking:
     def merit(self, reached: Reached) -> tuple[int, str, int, int]:
         """What `best` compares: the lower is better."""
         return (self._sign * reached.score, reached.ties, reached.at_ms, reached.seq)
+
+    def standing(self, counting: Sequence[Reached]) -> Reached | None:
+        """What the board's operator makes of all that counts for a player; None of nothing.
+
+        A sum, or a count, is reached with its last submission, and held to what a score can be.
+        """
+        if not counting:
+            return None
+        operator = self.policy.operator
+        if operator is Operator.BEST:
+            return min(counting, key=self.merit)
+        latest = max(counting, key=lambda each: (each.at_ms, each.seq))
+        if operator is Operator.LATEST:
+            return latest
+        score = len(counting) if operator is Operator.COUNT else sum(each.score for each in counting)
+        return latest._replace(score=max(-SCORE_LIMIT, min(SCORE_LIMIT, score)))
 
     def ties(self, stats: Mapping[str, int]) -> str:
         """A run's tie fields, packed in fixed width so that texts sort as they do; a missing one is the worst."""

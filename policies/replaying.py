@@ -8,8 +8,12 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from policies.errors import SettingRefused
 from policies.fields import Part, StatName
 from policies.vocabulary import SCORE_LIMIT, SimulatorKind
+
+WARM_RUNS = 256
+"""The most runs that one process plays: what leaks in a game's program, or adds up in it, does not go on for ever."""
 
 FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
 
@@ -94,7 +98,17 @@ class Replay(Part):
     checkpoint_ticks: Annotated[int, Field(ge=1, le=100_000)] = 60
     recording_bytes: Annotated[int, Field(ge=64, le=1_048_576)] = 65_536
     stats: Annotated[tuple[StatName, ...], Field(max_length=16, strict=False)] = ()
+    runs_per_process: Annotated[int, Field(ge=1, le=WARM_RUNS)] | None = None
     budget: Budget = Budget()
+
+    @property
+    def runs_of_a_process(self) -> int:
+        """Runs after which a process is replaced.
+
+        Unless the board says otherwise, a native program plays one: a recording may take over such code, which would
+        then answer for the runs that come after it. To Python a recording is data.
+        """
+        return self.runs_per_process or (WARM_RUNS if self.simulator is SimulatorKind.PLUGIN else 1)
 
     @model_validator(mode="after")
     def _simulator_that_can_play_it(self) -> Self:
@@ -104,14 +118,19 @@ class Replay(Part):
             )
         if len(set(self.stats)) < len(self.stats):
             raise ValueError("`stats` names a statistic twice: each of the simulator's has a name of its own")
+        if self.runs_per_process and self.simulator is SimulatorKind.WASM:
+            raise SettingRefused(
+                "it is for `simulator: process` or `plugin`: a module has an instance of its own for each run",
+                "runs_per_process",
+            )
         return self
 
     def refuse_unreachable(self, name: str, build: Build) -> None:
-        """Raises ValueError if the build's simulator could not read its files, or not tell one from the other."""
+        """Raises SettingRefused if the build's simulator could not read its files, or not tell one from the other."""
+        where = ("builds", name, "files") if build.files else ("replay", "files")
         files = (*self.files, *build.files)
         if files and self.simulator is not SimulatorKind.PROCESS:
-            raise ValueError("`files` need `simulator: process`: modules and plug-ins read none")
+            raise SettingRefused("`files` need `simulator: process`: modules and plug-ins read none", *where)
         if len({PurePath(each).name for each in files}) < len(files):
-            raise ValueError(
-                f"build {name}: two `files` have the same name, which is all that the program sees"
-            )
+            told = "two `files` of a build have the same name, which is all that the program sees"
+            raise SettingRefused(told, *where)

@@ -14,9 +14,9 @@ from rich.table import Table
 from gateway.clock import parse_rfc3339
 from gateway.ledger.past import log_of
 from gateway.settings import Settings
-from gateway.wiring import open_ledger
 from policies.errors import SettingsError
 from policies.loader import load_board
+from scoregate.ledger import existing_ledger
 from validators.backtest import Backtest, Case, Report, Share
 
 SHOWN_CASES = 20
@@ -26,7 +26,7 @@ async def backtest(settings: Settings, file: Path, since: str | None, console: C
     """What the policy in `file` would have decided of its board's history. Raises PolicyError and SettingsError."""
     board, since_ms = load_board(file), _instant(since)
     test = Backtest(board.policy, digest=board.digest, since_ms=since_ms)
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         with _progress(console) as progress:
             task = progress.add_task(f"{board.name}: events", total=None)
             async for event in log_of(ledger, board.name):

@@ -62,7 +62,8 @@ def up(
         signal.signal(signal.SIGHUP, lambda *_: sys.exit(0) if is_terminal_gone() else stack.reload())
         console = Console()
         console.print(f"Scoregate {version('scoregate')} is up; its data is in {stack.settings.data_dir}")
-        console.print(f"  the game        {stack.url}/arcade/")
+        if stack.has_game:
+            console.print(f"  the game        {stack.url}/arcade/")
         console.print(f"  the interface   {stack.url}/docs")
         console.print("Ctrl-C ends it.")
         _until_told(stack.keep_up)

@@ -31,7 +31,7 @@ def public_key(settings: Settings) -> str:
 async def verify(settings: Settings, key_file: Path | None, heads_file: Path | None) -> str:
     """What was found whole, in words. Raises LedgerTampered, or what kept it from being checked."""
     keys = _keys(settings, key_file)
-    async with _existing_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         found = await audit(ledger, keys)
         if heads_file is None:
             return _told(found)
@@ -42,7 +42,7 @@ async def verify(settings: Settings, key_file: Path | None, heads_file: Path | N
 
 async def export(settings: Settings, path: Path) -> int:
     """How many heads were appended to the file."""
-    async with _existing_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         return await export_heads(ledger, path)
 
 
@@ -51,7 +51,7 @@ async def write_proof(settings: Settings, submission_id: str) -> tuple[bytes, in
 
     Raises SettingsError if there is nothing to prove.
     """
-    async with _existing_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         proof, unsealed = await prove(ledger, submission_id)
     if proof is None and not unsealed:
         raise SettingsError(f"there is no submission {submission_id}")
@@ -88,7 +88,7 @@ async def as_of(settings: Settings, board_name: str, instant_ms: int, window: st
         )
     except ValueError:
         raise SettingsError(f"the board keeps the windows {', '.join(kinds)}") from None
-    async with _existing_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         standings = await board_as_of(ledger, board.policy, span, instant_ms)
     lines = [
         f"{rank}\t{each.score}\t{each.player}\t{rfc3339(each.achieved_at_ms)}\t{each.submission_id}"
@@ -108,7 +108,7 @@ def instant_ms(text: str) -> int:
 
 
 @asynccontextmanager
-async def _existing_ledger(settings: Settings) -> AsyncIterator[Ledger]:
+async def existing_ledger(settings: Settings) -> AsyncIterator[Ledger]:
     """The ledger. Raises SettingsError if it is a file that is not there: none is made to be looked at."""
     if not settings.is_on_postgres and not settings.ledger_path.is_file():
         raise SettingsError(f"{settings.ledger_path}: there is no ledger")

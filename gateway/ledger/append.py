@@ -130,4 +130,4 @@ def _event_row(seq: int, new: NewSubmission) -> Cells:
 
 def _outbox_row(seq: int, new: NewSubmission) -> Cells:
     run = new.submission
-    return (seq, "verify", run.submission_id, run.board, run.player, run.received_at_ms, UNASSESSED)
+    return (seq, "verify", run.submission_id, run.board, run.player, run.received_at_ms, UNASSESSED, 0)

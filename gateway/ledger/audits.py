@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.builds import BuildChange, restrict_build
@@ -25,21 +25,38 @@ DAY: Final = "audit-day"
 """Whose progress is the day, as a proleptic Gregorian ordinal, on which a board's sample was drawn last."""
 
 DRAWN: Final = "audit"
-"""Whose progress is the event up to which it was drawn."""
+"""Whose progress is the event up to which everything was drawn and noted."""
+
+UPTO: Final = "audit-upto"
+"""Whose progress is the event up to which the draw goes that was begun last."""
+
+SEED: Final = "audit-seed"
+"""Whose progress is the seed of the numbers of that draw: who goes on with it draws the same."""
+
+NOTED: Final = "audit-noted"
+"""Whose progress is how many of its sample are noted."""
 
 _e, _o, _s = events.c, outbox.c, submissions.c
 
 _VERIFIED = Query(
-    select(_e.submission_id).where(
+    select(_s.seq, _e.submission_id, _e.player)
+    .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
+    .where(
         _e.seq > bindparam("after"),
         _e.seq <= bindparam("upto"),
         _e.board == bindparam("board"),
         _e.to_state == State.PROMOTED.value,
         _e.reason == Reason.VERIFIED.value,
     )
+    .order_by(_e.seq)
 )
 _add = upsert(outbox)
 _ADD = Query(_add.on_conflict_do_nothing(index_elements=["seq"]))
+_HANDED_OUT = Query(
+    select(func.count())
+    .select_from(outbox)
+    .where(_o.kind == KIND, _o.priority == 0, _o.due_at_ms > bindparam("now_ms"), _o.handed_out == 1)
+)
 _WAITING = Query(select(_o.seq).where(_o.seq == bindparam("row_seq"), _o.kind == KIND))
 _LEASE = Query(
     update(submissions)
@@ -50,41 +67,92 @@ _RELEASE = Query(update(submissions).where(_s.seq == bindparam("row_seq")).value
 _DONE = Query(delete(outbox).where(_o.seq == bindparam("row_seq"), _o.kind == KIND))
 
 
-def drawn_until(board: str) -> Operation[tuple[int | None, int, int]]:
-    """The day of a board's last draw (None before the first), the event up to which it went, and the newest event."""
+class Verified(NamedTuple):
+    """A submission that a replay promoted."""
 
-    async def work(tx: Transaction) -> tuple[int | None, int, int]:
-        return await position(DAY, board)(tx), await position(DRAWN, board)(tx) or 0, await head()(tx)
+    seq: int
+    submission_id: str
+    player: str
+
+
+class Draw(NamedTuple):
+    """The draw of a board's day (None before the first): of the events in (`after`, `upto`], by `seed`, so many noted."""
+
+    board: str
+    day: int | None
+    after: int
+    upto: int
+    seed: int
+    noted: int
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of it is left to be noted."""
+        return self.after >= self.upto
+
+
+def draw_of(board: str) -> Operation[Draw]:
+    """How far the draws of a board are."""
+
+    async def work(tx: Transaction) -> Draw:
+        day = await position(DAY, board)(tx)
+        return Draw(
+            board, day, *[await position(each, board)(tx) or 0 for each in (DRAWN, UPTO, SEED, NOTED)]
+        )
 
     return work
 
 
-def verified_between(board: str, *, after: int, upto: int) -> Operation[list[str]]:
-    """The submissions of a board that a replay promoted by the events of this range."""
+def claim(board: str, *, day: int, seed: int) -> Operation[bool]:
+    """Begins the draw of a day, of all up to the newest event; False if it has begun, or the one before has not ended.
 
-    async def work(tx: Transaction) -> list[str]:
-        rows = await tx.rows(_VERIFIED, board=board, after=after, upto=upto)
-        return [row[0] for row in rows]
+    The first of all has nothing to draw from.
+    """
+
+    async def work(tx: Transaction) -> bool:
+        before = await draw_of(board)(tx)
+        if not before.is_done or (before.day is not None and before.day >= day):
+            return False
+        upto = await head()(tx)
+        after = before.after if before.day is not None else upto
+        for what, value in ((DAY, day), (DRAWN, after), (UPTO, upto), (SEED, seed), (NOTED, 0)):
+            await move(what, value, board)(tx)
+        return True
 
     return work
 
 
-def draw(board: str, submission_ids: Sequence[str], *, day: int, upto: int, now_ms: int) -> Operation[int]:
-    """How many audits were noted for a day; 0 if another steward has drawn for it."""
+def verified_between(board: str, *, after: int, upto: int) -> Operation[list[Verified]]:
+    """The submissions of a board that a replay promoted by the events of this range, in their order."""
+
+    async def work(tx: Transaction) -> list[Verified]:
+        return [Verified(*row) for row in await tx.rows(_VERIFIED, board=board, after=after, upto=upto)]
+
+    return work
+
+
+def note(draw: Draw, some: Sequence[Verified], *, is_last: bool, now_ms: int) -> Operation[int | None]:
+    """How many audits of a draw were noted, which then is that much further; None if another steward has got it there."""
+
+    async def work(tx: Transaction) -> int | None:
+        if draw != await draw_of(draw.board)(tx):
+            return None
+        audit = {"board": draw.board, "kind": KIND, "due_at_ms": now_ms, "priority": 0, "handed_out": 0}
+        noted = sum([await tx.run(_ADD, **each._asdict(), **audit) for each in some])
+        await move(NOTED, draw.noted + len(some), draw.board)(tx)
+        if is_last:
+            await move(DRAWN, draw.upto, draw.board)(tx)
+        return noted
+
+    return work
+
+
+def handed_out(*, now_ms: int) -> Operation[int]:
+    """How many audits workers may have now: what was handed out and is not due again."""
 
     async def work(tx: Transaction) -> int:
-        held = await position(DAY, board)(tx)
-        if held is not None and held >= day:
-            return 0
-        noted = 0
-        for submission_id in submission_ids:
-            found = await load_submission(tx, submission_id)
-            if found:
-                whose = {"submission_id": submission_id, "board": board, "player": found.player}
-                noted += await tx.run(_ADD, seq=found.seq, kind=KIND, **whose, due_at_ms=now_ms, priority=0)
-        await move(DAY, day, board)(tx)
-        await move(DRAWN, upto, board)(tx)
-        return noted
+        [[count]] = await tx.rows(_HANDED_OUT, now_ms=now_ms)
+        return int(count)
 
     return work
 

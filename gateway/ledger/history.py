@@ -15,9 +15,9 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import events, players, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import HistoryTooLong
-from policies.model import Operator, Policy
+from policies.model import Policy
 from policies.ranking import Ranking, Reached
-from policies.vocabulary import SCORE_LIMIT, State
+from policies.vocabulary import State
 from policies.windows import Window
 
 SLICE: Final = 10_000
@@ -114,17 +114,10 @@ def _counting(ranking: Ranking, facts: Sequence[Any], stats: str) -> Counting:
 
 
 def _standing(counting: Sequence[Counting], ranking: Ranking) -> Counting:
-    """What counts for a player. A sum, or a count, is reached with its last submission."""
-    operator = ranking.policy.operator
-    if operator is Operator.BEST:
-        return min(counting, key=lambda each: ranking.merit(each.reached))
-    latest = max(counting, key=lambda each: (each.achieved_at_ms, each.achieved_seq))
-    if operator is Operator.LATEST:
-        return latest
-    if operator is Operator.COUNT:
-        return latest._replace(score=len(counting))
-    total = sum(each.score for each in counting)
-    return latest._replace(score=max(-SCORE_LIMIT, min(SCORE_LIMIT, total)))
+    """What counts for a player, of whom something does."""
+    reached = ranking.standing([each.reached for each in counting])
+    assert reached is not None
+    return Counting(counting[0].player, *reached)
 
 
 def _turns(board: str, window: Window, at_ms: int, after: int) -> Operation[list[Row]]:

@@ -44,7 +44,9 @@ _RELEASE = Query(
     .values(lease_until_ms=0)
 )
 _TAKEN_BACK_UP = Query(
-    update(outbox).where(_IS_ASKED).values(kind=bindparam("row_kind"), due_at_ms=bindparam("due"))
+    update(outbox)
+    .where(_IS_ASKED)
+    .values(kind=bindparam("row_kind"), due_at_ms=bindparam("due"), handed_out=0)
 )
 _NOTE_REVEALED = Query(
     update(commitments).where(_c.seq == bindparam("row_seq")).values(revealed_at_ms=bindparam("at_ms"))

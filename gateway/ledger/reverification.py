@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import orjson
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, select, tuple_
 
 from gateway.ledger.queries import load_submission, newest_event
 from gateway.ledger.records import StoredRecording, StoredSubmission
@@ -28,11 +28,12 @@ _PROMOTED = Query(
         is_in(State.PROMOTED),
         _s.board == bindparam("board"),
         _s.build == bindparam("build"),
-        _s.seq > bindparam("after"),
+        tuple_(_s.achieved_at_ms, _s.seq) > tuple_(bindparam("achieved_at_ms"), bindparam("after")),
     )
-    .order_by(_s.seq)
+    .order_by(_s.achieved_at_ms, _s.seq)
     .limit(bindparam("count"))
 )
+"""In the order of its index, `submissions_promoted_of_build`, so that no page sorts all that is left of a build."""
 _RECORDING = Query(
     select(recordings.c.digest, recordings.c.size_bytes, recordings.c.body).where(
         recordings.c.digest == bindparam("digest")
@@ -49,7 +50,7 @@ _COUNTING = Query(
 )
 _BATCH_EVENTS = Query(
     select(_e.seq, _e.submission_id, _e.board, _e.detail)
-    .where(_e.seq > bindparam("after"), _e.reason == Reason.REVERIFIED_OTHERWISE.value)
+    .where(_e.seq > bindparam("after"), _e.reason == bindparam("reason"))
     .order_by(_e.seq)
     .limit(bindparam("count"))
 )
@@ -66,7 +67,7 @@ class PromotedRun:
 
 @dataclass(frozen=True, slots=True)
 class BatchEvent:
-    """A revocation, and the batch that it was part of."""
+    """A revocation, or one taken back, and the batch that it was part of."""
 
     seq: int
     submission_id: str
@@ -74,11 +75,19 @@ class BatchEvent:
     batch: str
 
 
-def promoted_of_build(board: str, build: str, *, after: int, count: int) -> Operation[list[PromotedRun]]:
-    """What counts of a build on a board, in the order it came, after sequence number `after`."""
+def promoted_of_build(
+    board: str, build: str, *, after: tuple[int, int], count: int
+) -> Operation[list[PromotedRun]]:
+    """What counts of a build on a board, in the order in which it was achieved.
+
+    `after` are instant (Unix ms) and sequence number of the last one before.
+    """
+    achieved_at_ms, seq = after
 
     async def work(tx: Transaction) -> list[PromotedRun]:
-        rows = await tx.rows(_PROMOTED, board=board, build=build, after=after, count=count)
+        rows = await tx.rows(
+            _PROMOTED, board=board, build=build, achieved_at_ms=achieved_at_ms, after=seq, count=count
+        )
         return [await _promoted(tx, row[0]) for row in rows]
 
     return work
@@ -108,11 +117,11 @@ def counting_in(ranking: Ranking, player: str, window: Window) -> Operation[list
     return work
 
 
-def revoked_in_batches(*, after: int, count: int) -> Operation[list[BatchEvent]]:
-    """The revocations of all batches, in their order, after sequence number `after`."""
+def events_of_batches(reason: Reason, *, after: int, count: int) -> Operation[list[BatchEvent]]:
+    """The events of all batches for one reason, in their order, after sequence number `after`."""
 
     async def work(tx: Transaction) -> list[BatchEvent]:
-        rows = await tx.rows(_BATCH_EVENTS, after=after, count=count)
+        rows = await tx.rows(_BATCH_EVENTS, reason=reason.value, after=after, count=count)
         return [
             BatchEvent(seq, submission_id, board, orjson.loads(detail).get(BATCH, ""))
             for seq, submission_id, board, detail in rows

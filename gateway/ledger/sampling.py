@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import and_, bindparam, select
+from sqlalchemy import and_, bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from gateway.ledger.records import OutboxRow
 from gateway.ledger.schema import is_in, outbox, standings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import Reason, State
@@ -16,13 +17,25 @@ from validators.budget import URGENT
 KIND: Final = "recheck"
 """The kind of the outbox rows; each has the number of its submission, whose own row went when it was promoted."""
 
+RECALL: Final = "recall"
+"""The kind of the outbox rows of convictions after which more is still to be put up, under the convicted run's number."""
+
+SLICE: Final = 256
+"""Most runs of a player that are put up in one transaction, which holds the writer for some milliseconds."""
+
 _s, _st = submissions.c, standings.c
 _IS_SAMPLED = and_(is_in(State.PROMOTED), _s.reason == Reason.SAMPLED.value)
 
 _OF_PLAYER = Query(
-    select(_s.seq, _s.submission_id, _s.board, _s.player).where(
-        _IS_SAMPLED, _s.board == bindparam("of_board"), _s.player == bindparam("of_player")
+    select(_s.seq, _s.submission_id, _s.board, _s.player)
+    .outerjoin_from(submissions, outbox, outbox.c.seq == _s.seq)
+    .where(
+        _IS_SAMPLED,
+        _s.board == bindparam("of_board"),
+        _s.player == bindparam("of_player"),
+        outbox.c.seq.is_(None),
     )
+    .limit(bindparam("count"))
 )
 _top = (
     select(_st.submission_id)
@@ -39,10 +52,18 @@ _IN_TOP = Query(
 )
 _put = upsert(outbox)
 _PUT = Query(_put.on_conflict_do_nothing(index_elements=["seq"]))
+# An audit of the run may lie there, and says nothing any more of a run that was revoked.
+_PUT_RECALL = Query(
+    _put.on_conflict_do_update(
+        index_elements=["seq"],
+        set_={each: _put.excluded[each] for each in ("kind", "due_at_ms", "priority", "handed_out")},
+    )
+)
+_RECALLED = Query(delete(outbox).where(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == RECALL))
 
 
 class Sampled(NamedTuple):
-    """A submission that counts without having been verified."""
+    """A submission, as work is written down for it."""
 
     seq: int
     submission_id: str
@@ -63,14 +84,34 @@ def put_up(found: Sequence[Sampled], *, now_ms: int) -> Operation[int]:
     """How many of these were put up for verification; what is put up already stays as it is."""
 
     async def work(tx: Transaction) -> int:
-        facts = [each._asdict() | {"due_at_ms": now_ms, "kind": KIND, "priority": URGENT} for each in found]
-        return sum([await tx.run(_PUT, **each) for each in facts])
+        work = {"due_at_ms": now_ms, "kind": KIND, "priority": URGENT, "handed_out": 0}
+        return sum([await tx.run(_PUT, **each._asdict(), **work) for each in found])
 
     return work
 
 
-async def put_up_player(tx: Transaction, board: str, player: str, *, now_ms: int) -> None:
-    """Puts up all that counts of a player on a board without having been verified."""
-    rows = await tx.rows(_OF_PLAYER, of_board=board, of_player=player)
-    if rows:
-        await put_up([Sampled(*row) for row in rows], now_ms=now_ms)(tx)
+async def put_up_player(tx: Transaction, convicted: Sampled, *, now_ms: int) -> None:
+    """Puts up all that counts of a player on a board without having been verified, and is not put up yet.
+
+    Of more than a slice the rest is remembered under the convicted run, in the same transaction, for `recall`.
+    """
+    if await _put_up_some(tx, convicted.board, convicted.player, now_ms) == SLICE:
+        work = {"due_at_ms": now_ms, "kind": RECALL, "priority": 0, "handed_out": 0}
+        await tx.run(_PUT_RECALL, **convicted._asdict(), **work)
+
+
+def recall(row: OutboxRow, *, now_ms: int) -> Operation[int]:
+    """How many more of a convicted player's runs were put up: up to a slice. After the last the row is struck off."""
+
+    async def work(tx: Transaction) -> int:
+        put = await _put_up_some(tx, row.board, row.player, now_ms)
+        if put < SLICE:
+            await tx.run(_RECALLED, row_seq=row.seq)
+        return put
+
+    return work
+
+
+async def _put_up_some(tx: Transaction, board: str, player: str, now_ms: int) -> int:
+    rows = await tx.rows(_OF_PLAYER, of_board=board, of_player=player, count=SLICE)
+    return await put_up([Sampled(*row) for row in rows], now_ms=now_ms)(tx)

@@ -3,6 +3,7 @@
 `events`, `recordings`, and the facts of `submissions` are written once. `state`, `reason`, `attempt` and
 `lease_until_ms` of a submission, like `standings` and `baselines`, are folds of the events, kept beside them.
 `recording_bands` are the numbers by which a recording like another is found: `seq` is that of the submission.
+`handed_out` of work in the outbox is 1 once a worker may have it.
 `commitments` are of the submissions, by their `seq`, that came with the digest of a recording in its place
 (`gateway.ledger.reveals`).
 `rank_anchors` are counts of the standings ahead of some places, `rank_moves` what came and went since
@@ -378,6 +379,7 @@ outbox = Table(
     _required("player", Text),
     _required("due_at_ms", Int64),
     _required("priority", Int64),
+    _required("handed_out", Int64),
     Index("outbox_due", "kind", "priority", "due_at_ms"),
     Index(
         "outbox_reveals",

@@ -42,8 +42,9 @@ _ELSEWHERE = Query(
     .order_by(recordings.c.digest)
     .limit(bindparam("count"))
 )
+_KNOWN = [column for column in outbox.columns if column.name != "handed_out"]
 _DUE = Query(
-    select(outbox, func.coalesce(_s.attempt, 0), func.coalesce(_s.received_at_ms, outbox.c.due_at_ms))
+    select(*_KNOWN, func.coalesce(_s.attempt, 0), outbox.c.handed_out)
     .outerjoin_from(outbox, submissions, _s.seq == outbox.c.seq)
     .where(
         outbox.c.kind == bindparam("kind"),
@@ -53,17 +54,14 @@ _DUE = Query(
     .order_by(outbox.c.due_at_ms)
     .limit(bindparam("count"))
 )
-_DUE_AT = outbox.columns.keys().index("due_at_ms")
 _SET_PRIORITY = Query(
     update(outbox)
     .where(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == "verify")
     .values(priority=bindparam("harm"))
 )
-_POSTPONE = Query(
-    update(outbox)
-    .where(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == bindparam("row_kind"))
-    .values(due_at_ms=bindparam("due"))
-)
+_later = update(outbox).where(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == bindparam("row_kind"))
+_POSTPONE = Query(_later.values(due_at_ms=bindparam("due")))
+_HAND_OUT = Query(_later.values(due_at_ms=bindparam("due"), handed_out=1))
 _DONE = Query(delete(outbox).where(and_(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == "project")))
 _BACKLOG = Query(
     select(outbox.c.priority, func.count(), func.min(outbox.c.seq))
@@ -134,7 +132,7 @@ def due(kind: str, *, now_ms: int, count: int, harms: Sequence[int] = (0,)) -> O
         rows: list[OutboxRow] = []
         for harm in harms:
             for found in await tx.rows(_DUE, kind=kind, now_ms=now_ms, count=count, harm=harm):
-                values: Any = (*found[:-1], found[_DUE_AT] > found[-1])
+                values: Any = (*found[:-1], bool(found[-1]))
                 rows.append(OutboxRow(*values))
         return rows
 
@@ -162,14 +160,22 @@ def prioritise(harms: Mapping[int, int]) -> Operation[None]:
 
 
 def postpone(rows: Sequence[OutboxRow], *, until_ms: int) -> Operation[None]:
-    """Makes rows due again at `until_ms`: what was handed over and is never heard of comes back.
+    """Makes rows due again at `until_ms`, as if they had never been due before."""
+    return _again(_POSTPONE, rows, until_ms)
+
+
+def hand_out(rows: Sequence[OutboxRow], *, until_ms: int) -> Operation[None]:
+    """Notes that workers may have these, and makes them due again at `until_ms`: what is never heard of comes back.
 
     What has become work of another kind meanwhile stays as it is: a worker may be faster than this.
     """
+    return _again(_HAND_OUT, rows, until_ms)
 
+
+def _again(query: Query, rows: Sequence[OutboxRow], until_ms: int) -> Operation[None]:
     async def work(tx: Transaction) -> None:
         for row in rows:
-            await tx.run(_POSTPONE, row_seq=row.seq, row_kind=row.kind, due=until_ms)
+            await tx.run(query, row_seq=row.seq, row_kind=row.kind, due=until_ms)
 
     return work
 
@@ -207,7 +213,7 @@ def probe() -> Operation[None]:
 
     async def work(tx: Transaction) -> None:
         whose = {"submission_id": "", "board": "", "player": ""}
-        await tx.run(_PUT_PROBE, seq=0, kind="probe", **whose, due_at_ms=0, priority=0)
+        await tx.run(_PUT_PROBE, seq=0, kind="probe", **whose, due_at_ms=0, priority=0, handed_out=0)
         await tx.run(_TAKE_PROBE, row_seq=0)
 
     return work

@@ -61,6 +61,11 @@ MOST_OVERTAKEN_MS: Final = max(HARMS) * AGEING_MS
 """The bound on waiting: nothing that was due so much later is handed out before what is due, however harmful."""
 
 
+AUDITS_AT_ONCE: Final = 4
+"""Most audits that workers may have at a time, whatever the workers. A verdict that goes into RQ finds so many there at
+most, two simulations each; audits keep their place in the order otherwise, so that no backlog keeps them from being done."""
+
+
 class JobQueue(Protocol):
     """Where jobs go. Fails open: what it does not take stays due in the ledger."""
 

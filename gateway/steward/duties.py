@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.boards.index import Index
 from gateway.clock import Clock, wall_clock
@@ -24,7 +24,7 @@ from gateway.steward.archiving import Archiver
 from gateway.steward.auditing import AuditDraw
 from gateway.steward.cold import ColdBoards
 from gateway.steward.collecting import Collector
-from gateway.steward.dispatch import JobQueue, Lane, jobs_of, shared_out
+from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, Lane, jobs_of, shared_out
 from gateway.steward.reconcile import Reconciler
 from gateway.steward.reveals import Deadlines
 from gateway.steward.sampling import TopCheck
@@ -76,6 +76,16 @@ ABSENT_MS: Final = 600_000
 _log = logger()
 
 
+class _BoardDuties(NamedTuple):
+    """What is seen to on one board by itself."""
+
+    reconciler: Reconciler
+    archiver: Archiver
+    top_check: TopCheck
+    audit_draw: AuditDraw
+    tails: Sequence[HeadKeeper | SketchKeeper]
+
+
 class Steward:
     """Dispatches, projects what a crash left unprojected, and reconciles."""
 
@@ -104,20 +114,19 @@ class Steward:
         self._anchoring = Anchoring(ledger, [each.ranking for each in boards.values()])
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._derivations = Derivations(settings, boards, ledger, index.client, clock=clock)
-        self._archivers = [Archiver(settings, ledger, board, clock=clock) for board in boards.values()]
-        self._tails: list[HeadKeeper | SketchKeeper] = [
-            keeper(ledger, index.boards[board.name], board.policy, clock=clock)
-            for board in boards.values()
-            if board.policy.exact_ranks
-            for keeper in (HeadKeeper, SketchKeeper)
-        ]
-        self._top_checks = [TopCheck(ledger, each.policy, clock=clock) for each in boards.values()]
         self._deadlines = Deadlines(ledger, index, boards, clock=clock)
-        self._draws = [AuditDraw(ledger, each.policy, clock=clock) for each in boards.values()]
-        self._reconcilers = [
-            Reconciler(ledger, index.boards[board.name], board.policy, clock=clock)
-            for board in boards.values()
-        ]
+        self._by_board = [self._duties_of(board) for board in boards.values()]
+
+    def _duties_of(self, board: Board) -> _BoardDuties:
+        ledger, policy, index = self._ledger, board.policy, self._index.boards[board.name]
+        keepers = (HeadKeeper, SketchKeeper) if policy.exact_ranks else ()
+        return _BoardDuties(
+            Reconciler(ledger, index, policy, clock=self._clock),
+            Archiver(self._settings, ledger, board, clock=self._clock),
+            TopCheck(ledger, policy, clock=self._clock),
+            AuditDraw(ledger, policy, clock=self._clock),
+            [keeper(ledger, index, policy, clock=self._clock) for keeper in keepers],
+        )
 
     def under(self, boards: Mapping[str, Board]) -> Steward:
         """The same steward under other policies of the same boards. Its rounds begin when those of this one have ended."""
@@ -149,6 +158,7 @@ class Steward:
             group.create_task(self._for_ever(self.keep_tails, TAILS_S))
             group.create_task(self._for_ever(self.draw_audits, AUDIT_S))
             group.create_task(self._for_ever(self.see_to_top, TOP_S))
+            group.create_task(self._for_ever(self.recall, TOP_S))
             group.create_task(self._for_ever(self.end_reveals, REVEALS_S))
 
     async def dispatch(self) -> int:
@@ -171,7 +181,7 @@ class Steward:
         reach(Point.AFTER_DISPATCH)
         handed = [row for job in jobs for row in job]
         until_ms = self._clock() + int(self._settings.redispatch_s * 1000)
-        await self._ledger.write(work.postpone(handed, until_ms=until_ms))
+        await self._ledger.write(work.hand_out(handed, until_ms=until_ms))
         return len(handed)
 
     async def _assess(self) -> None:
@@ -188,7 +198,7 @@ class Steward:
 
     async def reconcile(self) -> int:
         """How much of the index was repaired in one slice of every board."""
-        return sum([await reconciler.step() for reconciler in self._reconcilers])
+        return sum([await each.reconciler.step() for each in self._by_board])
 
     async def see_to_cold(self) -> int:
         """How many boards were taken out of Redis, or put there again."""
@@ -208,15 +218,20 @@ class Steward:
 
     async def archive(self) -> int:
         """How many windows were frozen, and slices of what that leaves behind removed."""
-        return sum([await archiver.step() for archiver in self._archivers])
+        return sum([await each.archiver.step() for each in self._by_board])
 
     async def keep_tails(self) -> int:
         """How much was done for boards with `exact_ranks`: entries that came into heads or went, slices of sketches."""
-        return sum([await each.step() for each in self._tails])
+        return sum([await tail.step() for each in self._by_board for tail in each.tails])
 
     async def see_to_top(self) -> int:
         """How many submissions that are in a top unverified were put up for verification."""
-        return sum([await each.step() for each in self._top_checks])
+        return sum([await each.top_check.step() for each in self._by_board])
+
+    async def recall(self) -> int:
+        """How many unverified runs of convicted players were put up that their convictions left for later."""
+        found = await self._due(sampling.RECALL)
+        return sum([await self._ledger.write(sampling.recall(row, now_ms=self._clock())) for row in found])
 
     async def end_reveals(self) -> int:
         """How many recordings that were asked for in vain had a consequence, or a new deadline."""
@@ -226,7 +241,7 @@ class Steward:
 
     async def draw_audits(self) -> int:
         """How many verified runs were drawn to be simulated again."""
-        return sum([await draw.step() for draw in self._draws])
+        return sum([await each.audit_draw.step() for each in self._by_board])
 
     async def derive_from_log(self) -> int:
         """How many events of the log had their effect on what is derived."""
@@ -253,7 +268,15 @@ class Steward:
     async def _due_to_verify(self) -> list[OutboxRow]:
         rows = await self._ledger.read(work.due_to_verify(now_ms=self._clock(), count=SLICE))
         again = await self._due(sampling.KIND, harm=URGENT)
-        return [*await self._ours("verify", rows), *again, *await self._due(audits.KIND)]
+        return [*await self._ours("verify", rows), *again, *await self._due_to_audit()]
+
+    async def _due_to_audit(self) -> list[OutboxRow]:
+        """As many audits as may be handed out now: what is handed out is due again later, or done."""
+        due = await self._due(audits.KIND)
+        if not due:
+            return []
+        handed_out = await self._ledger.read(audits.handed_out(now_ms=self._clock()))
+        return due[: max(0, AUDITS_AT_ONCE - handed_out)]
 
     async def _ours(self, kind: str, rows: Sequence[OutboxRow]) -> list[OutboxRow]:
         strange = [row for row in rows if row.board not in self._index.boards]

@@ -5,24 +5,36 @@ Nothing is written. Standings are folded here as `gateway.ledger.folds` folds th
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.ranks import page_of
-from gateway.ledger.records import StoredSubmission
 from gateway.ledger.reverification import counting_in
 from gateway.steward.windows import readable
 from policies.loader import Board
-from policies.model import Operator
 from policies.ranking import Place, Ranking, Reached
-from policies.vocabulary import SCORE_LIMIT
 from policies.windows import Window
 
 TOP: Final = 100
 PAGE: Final = 500
+
+
+class Gone(Protocol):
+    """What has to be known of a submission that counts no more."""
+
+    @property
+    def submission_id(self) -> str:
+        """Its id."""
+
+    @property
+    def player(self) -> str:
+        """Whose it is."""
+
+    @property
+    def achieved_at_ms(self) -> int:
+        """The instant that decides its windows, in Unix milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +49,7 @@ class StandingChange:
 
 
 async def changes_without(
-    ledger: Ledger, board: Board, gone: Sequence[StoredSubmission], now_ms: int
+    ledger: Ledger, board: Board, gone: Sequence[Gone], now_ms: int
 ) -> list[StandingChange]:
     """The standings that would change in the windows that are read, by window and player, if these counted no more."""
     ids, changes = {each.submission_id for each in gone}, []
@@ -55,8 +67,8 @@ async def _changes_in(
     after: dict[str, Reached | None] = {}
     for player in players:
         counting = await ledger.read(counting_in(ranking, player, window))
-        held = standing_of(ranking, counting)
-        left = standing_of(ranking, [each for each in counting if each.submission_id not in gone])
+        held = ranking.standing(counting)
+        left = ranking.standing([each for each in counting if each.submission_id not in gone])
         if held is not None and held != left:
             before[player], after[player] = held, left
     leaving = await _leaving_top(ledger, ranking, window, after)
@@ -68,20 +80,6 @@ async def _changes_in(
 
 def _score_of(reached: Reached | None) -> int | None:
     return None if reached is None else reached.score
-
-
-def standing_of(ranking: Ranking, counting: Sequence[Reached]) -> Reached | None:
-    """What the board's operator makes of a player's submissions; None of none."""
-    if not counting:
-        return None
-    operator = ranking.policy.operator
-    if operator is Operator.BEST:
-        return min(counting, key=ranking.merit)
-    last = max(counting, key=lambda each: (each.at_ms, each.seq))
-    if operator is Operator.LATEST:
-        return last
-    score = len(counting) if operator is Operator.COUNT else sum(each.score for each in counting)
-    return last._replace(score=max(-SCORE_LIMIT, min(SCORE_LIMIT, score)))
 
 
 async def _leaving_top(
@@ -105,11 +103,3 @@ async def _head(ledger: Ledger, ranking: Ranking, window: str, count: int) -> di
         if len(page.rows) < size:
             break
     return head
-
-
-def by_window(changes: Sequence[StandingChange]) -> dict[str, list[StandingChange]]:
-    """The changes of each window."""
-    found: dict[str, list[StandingChange]] = defaultdict(list)
-    for each in changes:
-        found[each.window].append(each)
-    return found

@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from policies.judging import ALL_BITS
+
 MOST_WORDS = 64
 """More different words than this are no buttons, but numbers: a stick, a pointer.
 
@@ -39,11 +41,15 @@ class Button:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The words of a run, one for each tick, and where they change."""
+    """The words of a run, one for each tick, and where they change.
+
+    `are_named`: the board says which bits are buttons, and these are no others.
+    """
 
     words: NDArray[np.uint32]
     changed_at: Ticks
     changes: NDArray[np.uint32]
+    are_named: bool = False
 
     @property
     def ticks(self) -> int:
@@ -57,8 +63,11 @@ class Inputs:
 
     @cached_property
     def is_analog(self) -> bool:
-        """True if the words are numbers, which neither go down nor up."""
-        return np.unique(self.reached).size > MOST_WORDS
+        """True if the words are numbers, which neither go down nor up.
+
+        Where the board names its buttons they are buttons, or a program could hide behind some that it presses at random.
+        """
+        return not self.are_named and np.unique(self.reached).size > MOST_WORDS
 
     @cached_property
     def buttons(self) -> Sequence[Button]:
@@ -80,4 +89,4 @@ def inputs_of(packed: bytes, buttons: int) -> Inputs:
     changes = words.copy()
     changes[1:] ^= words[:-1]
     changed_at = np.flatnonzero(changes)
-    return Inputs(words, changed_at, changes[changed_at])
+    return Inputs(words, changed_at, changes[changed_at], are_named=buttons != ALL_BITS)

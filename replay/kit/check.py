@@ -14,10 +14,11 @@ from replay.kit.budget import Cost, Costs, costs_of, proposed
 from replay.kit.differences import Difference, first_difference
 from replay.kit.look import Remark, Weight
 from replay.kit.runs import PlayedRun
-from replay.kit.settings import SETTINGS, Setting, command_of
+from replay.kit.settings import PROGRAM_SETTINGS, SETTINGS, Setting, command_of
 from replay.kit.verdict import Timer, Watched, judge_run, question
 from replay.simulators import Fault, Outcome, Simulation, SimulationRequest, Simulators
 from replay.simulators.installed import AllSimulators
+from replay.simulators.process import ProcessSimulators
 from replay.simulators.sandbox import Sandbox
 
 GENEROUS: Final = Budget(fuel=10**13, memory_mib=1024, wall_ms=60_000)
@@ -58,12 +59,16 @@ class RunChecked:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came of all runs, with what was remarked of the module. `budget` are the limits to set."""
+    """What came of all runs, with what was remarked of the module.
+
+    `budget` are the limits to set, `settings` the names of those that were tried.
+    """
 
     remarks: tuple[Remark, ...]
     runs: tuple[RunChecked, ...]
     costs: Costs | None
     budget: Budget | None
+    settings: tuple[str, ...] = ()
 
     @property
     def is_safe(self) -> bool:
@@ -119,11 +124,12 @@ class Checker:
                     trial.try_under(setting, other, self._tell)
         runs = tuple(trial.checked for trial in trials)
         costs = [each.cost for each in runs if each.cost]
+        tried = tuple(each.name for each in self._settings)
         if not costs:
-            return Checked(remarks, runs, None, None)
+            return Checked(remarks, runs, None, None, tried)
         memory = max(each.memory_mib for each in runs)
         budget = proposed(costs, memory, margin, maximum_ticks)
-        return Checked(remarks, runs, costs_of(costs, memory), budget)
+        return Checked(remarks, runs, costs_of(costs, memory), budget, tried)
 
     def _trial(self, prepared: Prepared, judging: Simulators, memory_mib: tuple[int, int] | None) -> Trial:
         verdict = judge_run(prepared.run, prepared.replay, self._simulator, judging, self._timer).verdict
@@ -168,9 +174,9 @@ class Trial:
         self.checked = replace(self.checked, cost=cost, memory_mib=memory_mib)
 
     def try_under(self, setting: Setting, simulators: Simulators, tell: Tell) -> None:
-        """Plays the run under a setting."""
+        """Plays the run under a setting, in a program's process of its own."""
         if self._request is not None:
-            self._compare(setting, simulators.simulate(self._request))
+            self._compare(setting, simulators.simulate(replace(self._request, runs_per_process=1)))
         tell()
 
     def find_memory(self, watched: Watched, least_mib: int, most_mib: int) -> None:
@@ -215,8 +221,10 @@ def _is_untried(fault: Fault) -> bool:
 
 
 def open_simulators(setting: Setting | None) -> AbstractContextManager[Simulators]:
-    """The simulators that judge, or those of modules under a setting."""
-    return Sandbox(command=command_of(setting)) if setting else AllSimulators()
+    """The simulators that judge, or those of modules or programs under a setting."""
+    if setting and setting.variables:
+        return ProcessSimulators(variables=setting.variables)
+    return Sandbox(command=command_of(setting)) if setting in SETTINGS else AllSimulators()
 
 
 def simulations(runs: int, repeats: int, settings: int) -> int:
@@ -226,7 +234,7 @@ def simulations(runs: int, repeats: int, settings: int) -> int:
 
 def meanings(checked: Checked) -> Iterator[tuple[str, str]]:
     """Name and meaning of each setting that made a difference, once."""
-    named = {each.name: each.meaning for each in (SAME, FRESH, LESS_MEMORY, *SETTINGS)}
+    named = {each.name: each.meaning for each in (SAME, FRESH, LESS_MEMORY, *SETTINGS, *PROGRAM_SETTINGS)}
     found = dict.fromkeys(each.setting for run in checked.runs for each in run.differences)
     for name in found:
         yield name, named[name]

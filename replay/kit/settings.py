@@ -15,6 +15,7 @@ from typing import Final
 
 from wasmtime import Store
 
+from policies.vocabulary import SimulatorKind
 from replay.simulators import Fault, Simulation
 from replay.simulators.child import main as serve
 from replay.simulators.wasm import Attempt, Compiled, Machine, standard_config
@@ -39,6 +40,7 @@ class Setting:
     name: str
     meaning: str
     engine: Mapping[str, object] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     attempt: Callable[[Store, Compiled, Order], Attempt] = Attempt
     has_stats: bool = True
 
@@ -100,7 +102,10 @@ SETTINGS: Final = (
     Setting("small-code", "compiled for size", {"cranelift_opt_level": "speed_and_size"}),
     Setting("interpreted", "by an interpreter, which stands for another processor", {"target": "pulley64"}),
     Setting(
-        "unmetered", "without fuel, as in a browser: its metering matters", {"consume_fuel": False}, Unmetered
+        "unmetered",
+        "without fuel, as in a browser: its metering matters",
+        {"consume_fuel": False},
+        attempt=Unmetered,
     ),
     Setting("interruptible", "with code that looks for interruptions", {"epoch_interruption": True}),
     Setting(
@@ -114,9 +119,27 @@ SETTINGS: Final = (
         {"memory_reservation": 0, "memory_guard_size": 0},
     ),
 )
-"""Every setting that is tried beside the one that judges."""
+"""Every setting of a module that is tried beside the one that judges."""
+
+PROGRAM_SETTINGS: Final = tuple(
+    Setting(
+        f"memory-{number}",
+        f"with all memory that it is given, and gives back, filled with {number}: it reads what it did not write",
+        variables={"MALLOC_PERTURB_": str(number)},
+    )
+    for number in (85, 170)
+)
+"""Those of a native program. glibc fills freed memory with the number, and fresh memory with its complement (mallopt(3)).
+
+The two have no bit in common. A program with another C library, or an allocator of its own, takes no notice.
+"""
 
 BY_NAME: Final[Mapping[str, Setting]] = MappingProxyType({each.name: each for each in SETTINGS})
+
+
+def settings_of(kind: SimulatorKind) -> Sequence[Setting]:
+    """The settings that a simulator of this kind is tried in."""
+    return {SimulatorKind.WASM: SETTINGS, SimulatorKind.PROCESS: PROGRAM_SETTINGS}.get(kind, ())
 
 
 class OtherMachine(Machine):

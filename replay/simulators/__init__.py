@@ -25,7 +25,8 @@ class SimulationRequest:
     `inputs` holds `ticks` little-endian u32 words; it is empty where the recording is in a format of the game's own, and
     `ticks` is then what was claimed. State hashes are wanted every `checkpoint_ticks` ticks, 0 for none. `recording`
     is what the client sent, `files` are what the program may read besides itself, `stats` names the statistics in the
-    order in which they are wanted: a module takes no notice of the three.
+    order in which they are wanted: a module takes no notice of the three. Nor of `runs_per_process`: after so many runs
+    the process that played this one is replaced.
     """
 
     module: Path
@@ -39,6 +40,7 @@ class SimulationRequest:
     recording: bytes = b""
     files: tuple[Path, ...] = ()
     stats: tuple[str, ...] = ()
+    runs_per_process: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from replay.simulators import printable
 from replay.simulators.child_process import boot
 from replay.simulators.launch import INSIDE, SYSTEM
 
@@ -24,24 +25,49 @@ SHARED_MEMORY_BYTES: Final = 16 * 1024 * 1024
 
 PROBE_MEMORY_BYTES: Final = 64 * 1024 * 1024
 PROBE_S: Final = 20
+PROBES: Final = 2
+
+
+class Probe(NamedTuple):
+    """Name and version of bubblewrap; or None, and why it cannot be used here."""
+
+    version: str | None
+    trouble: str = ""
 
 
 @cache
-def version() -> str | None:
-    """Name and version of bubblewrap, or None where it is missing or may not do what we ask of it."""
+def probe() -> Probe:
+    """Whether bubblewrap is there and may do what we ask of it. What failed is tried again: it may have been bad luck."""
     path = shutil.which("bwrap")
     if path is None:
-        return None
+        return Probe(None, "there is no `bwrap` on the PATH")
+    found = Probe(None)
+    for _ in range(PROBES):
+        found = _tried(path)
+        if found.version is not None:
+            break
+    return found
+
+
+def version() -> str | None:
+    """Name and version of bubblewrap, or None where it is missing or may not do what we ask of it."""
+    return probe().version
+
+
+def _tried(path: str) -> Probe:
     limits = str(PROBE_MEMORY_BYTES), str(PROBE_S)
     command = boot("launch", INSIDE, "/", *limits, *enclosed(path, ("/bin/true",), {}, {}))
     try:
-        tried = subprocess.run(command, env={}, capture_output=True, timeout=PROBE_S, check=False)
-        if tried.returncode != 0:
-            return None
+        subprocess.run(command, env={}, capture_output=True, timeout=PROBE_S, check=True)
         told = subprocess.run((path, "--version"), env={}, capture_output=True, timeout=PROBE_S, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return told.stdout.decode("ascii", "replace").strip()
+    except subprocess.CalledProcessError as error:
+        words = error.stderr.decode("utf-8", "replace").strip()
+        return Probe(None, printable(words) or f"it ended with status {error.returncode}")
+    except subprocess.TimeoutExpired:
+        return Probe(None, f"it did not start within {PROBE_S} s")
+    except OSError as error:
+        return Probe(None, f"it cannot be started: {error.strerror}")
+    return Probe(told.stdout.decode("ascii", "replace").strip())
 
 
 def enclosed(

@@ -15,8 +15,10 @@ from replay.simulators.sandbox import Sandbox
 class AllSimulators:
     """Simulators of every kind. None of them starts anything before it is first asked."""
 
-    def __init__(self) -> None:
-        self._modules, self._programs, self._plugins = Sandbox(), ProcessSimulators(), PluginSimulators()
+    def __init__(self, *, needs_bubblewrap: bool = False) -> None:
+        """`needs_bubblewrap`: native programs run in bubblewrap or not at all."""
+        self._modules, self._plugins = Sandbox(), PluginSimulators()
+        self._programs = ProcessSimulators(needs_bubblewrap=needs_bubblewrap)
         self._by_kind: dict[SimulatorKind, Simulators] = {
             SimulatorKind.WASM: self._modules,
             SimulatorKind.PROCESS: self._programs,

@@ -1,4 +1,4 @@
-"""What programs and plug-ins have in common: warm children, one for each simulator and budget, that are asked in lines.
+"""What programs and plug-ins have in common: warm children, one for each simulator and budget, asked in lines.
 
 Whatever happens to a child, a call ends within its budget's wall-clock limit (plus, for a child's first run, the time to
 start) with an outcome, and the next call finds a child that works.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from policies.replaying import Budget
 from policies.vocabulary import Reason, SimulatorKind
@@ -21,12 +21,19 @@ from replay.simulators.line_child import LineChild
 CHILDREN_AT_ONCE: Final = 4
 """Children that are kept warm; the one that was asked longest ago makes room."""
 
-QUESTIONS_OF_A_CHILD: Final = 256
-"""After so many a child is replaced: what leaks in a game's program, or adds up in it, does not go on for ever."""
-
 START_WALL_MS: Final = 10_000
 
-_Key = tuple[str, Budget]
+
+class _Key(NamedTuple):
+    """What a child is for. A board never shares one with a board that lets it play more runs."""
+
+    digest: str
+    budget: Budget
+    runs: int
+
+
+def _key_of(request: SimulationRequest) -> _Key:
+    return _Key(request.digest, request.budget, request.runs_per_process)
 
 
 class LineSimulators(ABC):
@@ -57,8 +64,8 @@ class LineSimulators(ABC):
             if isinstance(child, Fault):
                 return child
             outcome = self._ask(child, request)
-            if isinstance(outcome, Fault) or child.questions >= QUESTIONS_OF_A_CHILD:
-                self._drop((request.digest, request.budget))
+            if isinstance(outcome, Fault) or child.questions >= request.runs_per_process:
+                self._drop(_key_of(request))
             return outcome
 
     def close(self) -> None:
@@ -76,7 +83,7 @@ class LineSimulators(ABC):
         self.close()
 
     def _ready_child(self, request: SimulationRequest) -> LineChild | Fault:
-        key = request.digest, request.budget
+        key = _key_of(request)
         child = self._children.get(key)
         if child is not None and not (child.is_ours and child.is_idle()):
             self._drop(key)

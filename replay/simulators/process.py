@@ -14,17 +14,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from math import ceil
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from policies.digests import simulator_digest
 from policies.vocabulary import Reason, SimulatorKind
 from replay.simulators import Fault, SimulationRequest, bubblewrap
 from replay.simulators.answers import VERSION
-from replay.simulators.child_process import boot
+from replay.simulators.child_process import SandboxUnavailable, boot
 from replay.simulators.confinement import NOBODY
 from replay.simulators.launch import ALONE, INSIDE, SCRATCH
 from replay.simulators.line_child import LineChild
-from replay.simulators.lines import QUESTIONS_OF_A_CHILD, START_WALL_MS, LineSimulators
+from replay.simulators.lines import START_WALL_MS, LineSimulators
 
 FILES_BYTES_LIMIT: Final = 1024 * 1024 * 1024
 """The most that a program and its files may have together; they are copied into the sandbox's memory."""
@@ -52,10 +53,22 @@ _Contents = Mapping[str, bytes]
 class ProcessSimulators(LineSimulators):
     """Native programs, each a warm child."""
 
-    def __init__(self, *, start_wall_ms: int = START_WALL_MS, is_alone: bool = False) -> None:
-        """`is_alone` leaves bubblewrap out although it is there."""
+    def __init__(
+        self,
+        *,
+        start_wall_ms: int = START_WALL_MS,
+        is_alone: bool = False,
+        needs_bubblewrap: bool = False,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`is_alone` leaves bubblewrap out although it is there; `needs_bubblewrap` starts nothing without it.
+
+        `variables` are more of the program's environment.
+        """
         super().__init__(start_wall_ms=start_wall_ms)
         self._is_alone = is_alone
+        self._needs_bubblewrap = needs_bubblewrap
+        self._variables = variables
 
     def engine_of(self, kind: SimulatorKind) -> str:  # noqa: ARG002 - it has one kind
         """The protocol, and what holds the program: `json-lines 1, bubblewrap 0.8.0`, or `json-lines 1, rlimits`."""
@@ -65,10 +78,15 @@ class ProcessSimulators(LineSimulators):
         return None if self._is_alone else bubblewrap.version()
 
     def _open(self, request: SimulationRequest) -> LineChild | Fault:
+        is_inside = self._bubblewrap() is not None
+        if self._needs_bubblewrap and not is_inside:
+            raise SandboxUnavailable(
+                f"no bubblewrap, without which no program is run: {bubblewrap.probe().trouble}"
+            )
         contents = _contents(request)
         if isinstance(contents, Fault):
             return contents
-        return _inside(request, contents) if self._bubblewrap() else _alone(request, contents)
+        return (_inside if is_inside else _alone)(request, contents, self._variables)
 
 
 class _LoneChild(LineChild):
@@ -82,7 +100,7 @@ class _LoneChild(LineChild):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _inside(request: SimulationRequest, contents: _Contents) -> LineChild:
+def _inside(request: SimulationRequest, contents: _Contents, variables: Mapping[str, str]) -> LineChild:
     """A child in a machine of its own. Its files go there through descriptors, so what runs is what was hashed."""
     with ExitStack() as opened:
         data = {}
@@ -93,21 +111,21 @@ def _inside(request: SimulationRequest, contents: _Contents) -> LineChild:
                 file.write(content)
             os.lseek(descriptor, 0, os.SEEK_SET)
             data[f"/simulator/{path}"] = descriptor
-        environment = _environment(bubblewrap.FILES, bubblewrap.SCRATCH)
+        environment = {**_environment(bubblewrap.FILES, bubblewrap.SCRATCH), **variables}
         command = _limited(bubblewrap.PROGRAM, TASKS_INSIDE)
         program = shutil.which("bwrap") or "bwrap"
         enclosed = bubblewrap.enclosed(program, command, environment, data)
         return LineChild(_launched(request, INSIDE, "/", enclosed), pass_fds=tuple(data.values()))
 
 
-def _alone(request: SimulationRequest, contents: _Contents) -> LineChild:
+def _alone(request: SimulationRequest, contents: _Contents, variables: Mapping[str, str]) -> LineChild:
     """A child that has a private folder, and limits."""
     folder = Path(tempfile.mkdtemp(prefix="scoregate-simulator-"))
     with ExitStack() as failed:
         failed.callback(shutil.rmtree, folder, ignore_errors=True)
         _fill(folder, contents)
         command = _limited(str(folder / "program"), TASKS_ALONE)
-        environment = _environment(str(folder / "files"), str(folder / SCRATCH))
+        environment = {**_environment(str(folder / "files"), str(folder / SCRATCH)), **variables}
         child = _LoneChild(_launched(request, ALONE, str(folder), command), environment=environment)
         child.folder = folder
         failed.pop_all()
@@ -129,7 +147,7 @@ def _fill(folder: Path, contents: _Contents) -> None:
 
 def _launched(request: SimulationRequest, how: str, folder: str, command: Sequence[str]) -> tuple[str, ...]:
     memory_bytes = request.budget.memory_mib * 1024 * 1024
-    processor_s = QUESTIONS_OF_A_CHILD * ceil(request.budget.wall_ms / 1000)
+    processor_s = request.runs_per_process * ceil(request.budget.wall_ms / 1000)
     return boot("launch", how, folder, str(memory_bytes), str(processor_s), *command)
 
 

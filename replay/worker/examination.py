@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -36,7 +37,8 @@ def _reuse(policy: Policy, lease: Lease, exhibit: Exhibit) -> Iterator[Finding]:
     least = policy.score.maximum if policy.order is Order.ASCENDING else policy.score.minimum
     if exhibit.same and lease.submission.claim.score != least:
         expected = Expected(at_most=0, unit="submissions with this recording")
-        yield Finding(Reason.RECORDING_REUSED, len(exhibit.same), expected, others=exhibit.same)
+        finding = Finding(Reason.RECORDING_REUSED, len(exhibit.same), expected, others=exhibit.same)
+        yield _with_order(finding, exhibit)
 
 
 def _timing(policy: Policy, _lease: Lease, exhibit: Exhibit) -> Iterator[Finding]:
@@ -59,7 +61,17 @@ def _slow_motion_inputs(policy: Policy, lease: Lease, exhibit: Exhibit) -> Itera
 
 def _similarity(policy: Policy, _lease: Lease, exhibit: Exhibit) -> Iterator[Finding]:
     if exhibit.play:
-        yield from forensic_similarity.similarity(exhibit.play, exhibit.alike, policy.forensics)
+        for finding in forensic_similarity.similarity(exhibit.play, exhibit.alike, policy.forensics):
+            yield _with_order(finding, exhibit)
+
+
+def _with_order(finding: Finding, exhibit: Exhibit) -> Finding:
+    """The finding with how many of the others were received before this one: with 0 it is the first of them all.
+
+    What is looked at later is found like what was looked at before, whichever of the two came first.
+    """
+    earlier = sum(each in exhibit.earlier for each in finding.others)
+    return replace(finding, detail={**finding.detail, "received_before": earlier})
 
 
 _CHECKS: Final[tuple[tuple[str, Callable[[Policy, Lease, Exhibit], Iterable[Finding]]], ...]] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.ledger.bands import Banded, Neighbour, put_and_find
@@ -30,12 +30,18 @@ opening, or knows a course by heart, is like nobody more than themselves."""
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One recording, ready to be examined. `same` are submissions with the very same one, `alike` those near it."""
+    """One recording, ready to be examined.
+
+    `same` are submissions with the very same one, `near` those that it is to be held against, `alike` these once their
+    recordings are there. `earlier` are those of either that were received before it.
+    """
 
     recording: bytes | None = None
     play: Play | None = None
     same: tuple[str, ...] = ()
+    near: tuple[Neighbour, ...] = ()
     alike: Sequence[tuple[str, Play]] = ()
+    earlier: frozenset[str] = frozenset()
 
     @property
     def inputs(self) -> Inputs | None:
@@ -44,7 +50,11 @@ class Exhibit:
 
 
 class Exhibits:
-    """Gets ready what is examined, for a job at a time: one commit of the ledger for all of it."""
+    """Gets ready what is examined, for a job at a time: one commit of the ledger for all of it.
+
+    What is expanded at a time, four bytes a tick, are the recordings of the job, and MOST_COMPARED of those beside one
+    of them.
+    """
 
     def __init__(self, ledger: Ledger, recordings: Recordings) -> None:
         self._ledger = ledger
@@ -65,8 +75,30 @@ class Exhibits:
             neighbours = await self._ledger.write(put_and_find(banded))
             for lease, near in zip(leases, neighbours, strict=True):
                 name, policy = lease.submission.submission_id, boards[lease.submission.board].policy
-                found[name] = await self._beside(lease, policy, found[name], near)
+                found[name] = _among(lease, policy, found[name], near)
         return found
+
+    async def beside(self, policy: Policy, exhibit: Exhibit) -> Exhibit:
+        """The exhibit with the recordings that it is to be held against; what is lost is left out.
+
+        Raises RecordingsUnavailable: an outage of the store hides no original.
+        """
+        alike = []
+        for each in exhibit.near:
+            assert each.recording is not None
+            try:
+                recording = await self._recordings.load(each.recording)
+            except RecordingLost:
+                continue
+            play = _play_of(recording, policy)
+            if play:
+                alike.append((each.submission_id, play))
+        return replace(exhibit, alike=alike)
+
+    async def bands_of(self, lease: Lease, policy: Policy) -> Sequence[int]:
+        """Under which numbers the index has a recording; what cannot be had now is found by its digest alone."""
+        recording = None if policy.validators.similarity is Mode.OFF else await self._recording(lease)
+        return _bands(lease, policy, _play_of(recording, policy) if recording else None)
 
     async def _recording(self, lease: Lease) -> bytes | None:
         try:
@@ -74,23 +106,16 @@ class Exhibits:
         except (RecordingsUnavailable, RecordingLost):
             return None  # whoever decides on the submission finds out, and says so
 
-    async def _beside(
-        self, lease: Lease, policy: Policy, exhibit: Exhibit, near: Sequence[Neighbour]
-    ) -> Exhibit:
-        """The exhibit with the others that it is to be held against."""
-        digest = lease.submission.recording_digest
-        same = tuple(each.submission_id for each in near if each.digest == digest)
-        alike = []
-        for each in [one for one in near if _may_be_a_copy(lease, one, policy)][:MOST_COMPARED]:
-            assert each.recording is not None
-            try:
-                recording = await self._recordings.load(each.recording)
-            except (RecordingsUnavailable, RecordingLost):
-                continue
-            play = _play_of(recording, policy)
-            if play:
-                alike.append((each.submission_id, play))
-        return Exhibit(exhibit.recording, exhibit.play, same, alike)
+
+def _among(lease: Lease, policy: Policy, exhibit: Exhibit, neighbours: Sequence[Neighbour]) -> Exhibit:
+    """The exhibit with the others that it is to be held against, which are not expanded yet."""
+    digest = lease.submission.recording_digest
+    same = tuple(each.submission_id for each in neighbours if each.digest == digest)
+    near: list[Neighbour] = []
+    if exhibit.play and exhibit.play.shingles.size >= policy.forensics.minimum_shingles:
+        near = [each for each in neighbours if _may_be_a_copy(lease, each, policy)][:MOST_COMPARED]
+    earlier = frozenset(each.submission_id for each in neighbours if each.seq < lease.submission.seq)
+    return replace(exhibit, same=same, near=tuple(near), earlier=earlier)
 
 
 def _may_be_a_copy(lease: Lease, other: Neighbour, policy: Policy) -> bool:
@@ -112,15 +137,10 @@ def _play_of(recording: bytes, policy: Policy) -> Play | None:
     return Play(recording, inputs_of(decoded.inputs, policy.forensics.buttons))
 
 
-def band_of(digest: bytes) -> int:
-    """Under which number the index has a recording for its very bytes, which its SHA-256 stands for."""
-    return int.from_bytes(digest[:8], "big", signed=True)
-
-
 def _bands(lease: Lease, policy: Policy, play: Play | None) -> Sequence[int]:
-    """Under which numbers the index has a recording: one for its very bytes, and those of its shingles."""
+    """Under which numbers the index has a recording: one for its very bytes (of its SHA-256), those of its shingles."""
     digest = lease.submission.recording_digest
-    exact = [band_of(digest)] if digest else []
+    exact = [int.from_bytes(digest[:8], "big", signed=True)] if digest else []
     modes = policy.validators
     if modes.similarity is Mode.OFF or play is None or play.shingles.size < policy.forensics.minimum_shingles:
         return exact if modes.recording_reuse is not Mode.OFF else []

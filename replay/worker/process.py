@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from types import FrameType
 from typing import ClassVar, Final
 
@@ -23,8 +24,10 @@ from gateway.settings import Settings
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
 from gateway.telemetry import Event, logger
 from gateway.wiring import load_policies, open_index, open_ledger, open_recordings
-from policies.errors import ScoregateError
+from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
+from policies.vocabulary import SimulatorKind
+from replay.simulators import bubblewrap
 from replay.simulators.installed import AllSimulators
 from replay.worker.audit import Auditor
 from replay.worker.policies import WorkerPolicies
@@ -144,9 +147,16 @@ RUNS: Final = {VERIFY_JOB: verify_submissions, AUDIT_JOB: audit_submissions}
 
 
 def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = False) -> None:
-    """Works in one lane until told to stop by SIGTERM or SIGINT, finishing the job at hand."""
+    """Works in one lane until told to stop by SIGTERM or SIGINT, finishing the job at hand.
+
+    Raises SettingsError if native programs are to run in bubblewrap, and it cannot be used.
+    """
     boards = load_policies(settings)
-    with asyncio.Runner() as runner, AllSimulators() as simulators:
+    trouble = trouble_with_bubblewrap(boards)
+    if trouble and settings.needs_bubblewrap:
+        raise SettingsError(f"SCOREGATE_SANDBOX: bubblewrap cannot be used here: {trouble}")
+    opened = partial(AllSimulators, needs_bubblewrap=settings.needs_bubblewrap)
+    with asyncio.Runner() as runner, opened() as simulators:
         stack = AsyncExitStack()
         ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
         index = runner.run(stack.enter_async_context(open_index(settings, boards)))
@@ -154,8 +164,10 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
         _Process.runner = runner
 
         def put(boards: Mapping[str, Board]) -> None:
+            if trouble := trouble_with_bubblewrap(boards):
+                _log.warning(Event.NO_BUBBLEWRAP, trouble=trouble)
             _Process.verifier = Verifier(settings, boards, ledger, index, simulators, recordings=recordings)
-            _Process.auditor = Auditor(settings, boards, ledger, AllSimulators, recordings=recordings)
+            _Process.auditor = Auditor(settings, boards, ledger, opened, recordings=recordings)
 
         put(boards)
         _Process.policies = WorkerPolicies(settings, boards, put)
@@ -168,6 +180,13 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
                 signal.signal(number, signal.SIG_IGN)  # we are ending; being told again must not break it off
             runner.run(stack.aclose())
         _log.info(Event.STOPPED, part="worker")
+
+
+def trouble_with_bubblewrap(boards: Mapping[str, Board]) -> str:
+    """Why native programs of these boards run without bubblewrap; empty if they run in it, or there are none."""
+    replays = (board.policy.replay for board in boards.values())
+    has_programs = any(each and each.simulator is SimulatorKind.PROCESS for each in replays)
+    return bubblewrap.probe().trouble if has_programs else ""
 
 
 def _work(settings: Settings, lane: Lane, *, burst: bool) -> None:

@@ -21,8 +21,8 @@ from gateway.ledger.reverification import (
     BATCH,
     BatchEvent,
     PromotedRun,
+    events_of_batches,
     promoted_of_build,
-    revoked_in_batches,
 )
 from gateway.recordings.recordings import Recordings
 from gateway.records import Change
@@ -51,10 +51,31 @@ Tell = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class Reverified:
-    """A run that was judged again; `verdict` None where it has no recording, or the one it had is lost."""
+    """A run that was judged again, by what a plan needs of it: there may be many, and their recordings are large.
 
-    run: PromotedRun
+    `reason` is why it counted. `verdict` None: it has no recording, or the one it had is lost.
+    """
+
+    submission_id: str
+    player: str
+    score: int
+    achieved_at_ms: int
+    reason: Reason
+    newest_event: int
     verdict: Verdict | None
+
+
+def _reverified(run: PromotedRun, verdict: Verdict | None) -> Reverified:
+    found = run.submission
+    return Reverified(
+        found.submission_id,
+        found.player,
+        found.claim.score,
+        found.achieved_at_ms,
+        found.reason,
+        run.newest_event,
+        verdict,
+    )
 
 
 @dataclass(slots=True)
@@ -73,17 +94,21 @@ class Plan:
         if found.verdict is None or found.verdict.kind is VerdictKind.INCONCLUSIVE:
             self.inconclusive.append(found)
         elif found.verdict.kind is VerdictKind.MISMATCH:
-            by_nobody = found.run.submission.reason in BY_NOBODY
+            by_nobody = found.reason in BY_NOBODY
             (self.to_revoke if by_nobody else self.decided_by_people).append(found)
 
 
 @dataclass(slots=True)
 class Batch:
-    """What a batch did: ids of submissions that it settled, and of those that somebody had decided on meanwhile."""
+    """What a batch did: ids of submissions that it settled, and of those that somebody had decided on meanwhile.
+
+    `undone_before` are those that an earlier undoing reinstated.
+    """
 
     batch: str
     settled: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    undone_before: list[str] = field(default_factory=list)
 
 
 class Reverifier:
@@ -106,10 +131,9 @@ class Reverifier:
         """
         plan = Plan()
         async for run in self._promoted(build):
-            plan.note(Reverified(run, await self._verdict(run, simulator, simulators)))
+            plan.note(_reverified(run, await self._verdict(run, simulator, simulators)))
             self._tell(1)
-        gone = [each.run.submission for each in plan.to_revoke]
-        plan.standings = await changes_without(self._ledger, self._board, gone, self._clock())
+        plan.standings = await changes_without(self._ledger, self._board, plan.to_revoke, self._clock())
         return plan
 
     async def apply(self, plan: Plan, simulator: Simulator, batch: str | None = None) -> Batch:
@@ -123,17 +147,30 @@ class Reverifier:
 
     async def undo(self, batch: str) -> Batch:
         """Reinstates what the batch revoked on this board and nobody has decided on since. Raises LedgerUnavailable."""
-        revoked = [each async for each in events_of(self._ledger, batch) if each.board == self._board.name]
-        return await self._settle(Batch(batch), (self._reinstatement(each) for each in revoked))
+        revoked = await self._last_events(batch, Reason.REVERIFIED_OTHERWISE)
+        undone = await self._last_events(batch, Reason.REVERIFICATION_UNDONE)
+        to_reinstate, done = [], Batch(batch)
+        for each, event in revoked.items():
+            if each in undone and undone[each].seq > event.seq:
+                done.undone_before.append(each)
+            else:
+                to_reinstate.append(event)
+        return await self._settle(done, map(self._reinstatement, to_reinstate))
+
+    async def _last_events(self, batch: str, reason: Reason) -> dict[str, BatchEvent]:
+        """The batch's last event of each submission of this board for that reason."""
+        found = events_of(self._ledger, batch, reason)
+        return {each.submission_id: each async for each in found if each.board == self._board.name}
 
     async def _promoted(self, build: str) -> AsyncIterator[PromotedRun]:
-        after = 0
+        after = 0, 0
         while page := await self._ledger.read(
             promoted_of_build(self._board.name, build, after=after, count=SLICE)
         ):
             for run in page:
                 yield run
-            after = page[-1].submission.seq
+            last = page[-1].submission
+            after = last.achieved_at_ms, last.seq
 
     async def _verdict(
         self, run: PromotedRun, simulator: Simulator, simulators: Simulators
@@ -153,7 +190,7 @@ class Reverifier:
         verdict = found.verdict
         assert verdict is not None
         return Decision(
-            found.run.submission.submission_id,
+            found.submission_id,
             State.REVOKED,
             OPERATOR,
             Reason.REVERIFIED_OTHERWISE,
@@ -167,7 +204,7 @@ class Reverifier:
                 "divergence": verdict.divergence and verdict.divergence.as_dict(),
                 **verdict.detail,
             },
-            newest_event=found.run.newest_event,
+            newest_event=found.newest_event,
         )
 
     def _reinstatement(self, event: BatchEvent) -> Decision:
@@ -206,10 +243,10 @@ def begin_of(batch: str) -> int:
     return int(begin)
 
 
-async def events_of(ledger: Ledger, batch: str) -> AsyncIterator[BatchEvent]:
-    """The revocations of a batch, in their order. Raises SettingsError."""
+async def events_of(ledger: Ledger, batch: str, reason: Reason) -> AsyncIterator[BatchEvent]:
+    """The events of a batch for one reason, in their order. Raises SettingsError."""
     after = begin_of(batch)
-    while page := await ledger.read(revoked_in_batches(after=after, count=SLICE)):
+    while page := await ledger.read(events_of_batches(reason, after=after, count=SLICE)):
         for event in page:
             if event.batch == batch:
                 yield event

@@ -15,7 +15,7 @@ from gateway.settlement import Decision
 from policies.loader import Board
 from policies.replaying import BuildStatus
 from policies.vocabulary import Mode, Reason, State
-from replay.worker.exhibits import band_of
+from replay.worker.exhibits import Exhibits
 from validators.budget import Prospect, must_verify
 
 
@@ -27,6 +27,7 @@ class Share:
         boards: Mapping[str, Board],
         ledger: Ledger,
         builds: BuildRegistry,
+        exhibits: Exhibits,
         *,
         clock: Clock,
         chance: random.Random | None = None,
@@ -34,6 +35,7 @@ class Share:
         self._boards = boards
         self._ledger = ledger
         self._builds = builds
+        self._exhibits = exhibits
         self._clock = clock
         self._chance = chance or random.SystemRandom()
 
@@ -59,21 +61,25 @@ class Share:
     async def _reused(self, leases: Sequence[Lease]) -> set[str]:
         """Those that have the very recording of another on the board, told by its digest: a theft is not left to chance.
 
-        The others can be found by theirs from now on, though nobody has seen their recordings.
+        The others can be found from now on, by all their bands where the recording has come, else by its digest.
+        Nothing else of them is examined.
         """
+        banded = [await self._banded(each) for each in leases]
+        if not any(each.bands for each in banded):
+            return set()
+        near = await self._ledger.write(put_and_find(banded))
         modes = {name: board.policy.validators.recording_reuse for name, board in self._boards.items()}
-        asked = [each.submission for each in leases if modes[each.submission.board] is not Mode.OFF]
-        banded = [
-            Banded(each.board, each.seq, [band_of(each.recording_digest)], each.player)
-            for each in asked
-            if each.recording_digest
-        ]
-        near = await self._ledger.write(put_and_find(banded)) if banded else []
         return {
             found.submission_id
-            for found, others in zip(asked, near, strict=True)
-            if any(each.digest == found.recording_digest for each in others)
+            for found, others in zip([each.submission for each in leases], near, strict=True)
+            if modes[found.board] is not Mode.OFF
+            and any(each.digest == found.recording_digest for each in others)
         }
+
+    async def _banded(self, lease: Lease) -> Banded:
+        found, policy = lease.submission, self._boards[lease.submission.board].policy
+        bands = await self._exhibits.bands_of(lease, policy)
+        return Banded(found.board, found.seq, bands, found.player)
 
     def _may_be_spared(self, lease: Lease) -> bool:
         found = lease.submission

@@ -21,8 +21,9 @@ from gateway.telemetry import REVEALS, Event, logger
 from policies.errors import RecordingLost, RecordingsUnavailable
 from policies.loader import Board, Simulator
 from policies.replaying import BuildStatus
-from policies.vocabulary import Finding, Reason, State, Verdict, VerdictKind
+from policies.vocabulary import Finding, Reason, SimulatorKind, State, Verdict, VerdictKind
 from replay.simulators import Simulators
+from replay.simulators.lines import START_WALL_MS
 from replay.verify import verify
 from replay.worker.examination import examine
 from replay.worker.exhibits import Exhibit, Exhibits
@@ -30,7 +31,11 @@ from replay.worker.share import Share
 from validators.judge import judge_verdict
 
 SETTLE_EVERY_S: Final = 0.2
-"""Verdicts of one job are settled together, but none waits longer than this for the next one."""
+"""Verdicts of one job are settled together, but none waits longer than this for those that follow, as far as can be known.
+
+A replay is taken to last as long as the one before it of its simulator: where that would be too long, what was decided is
+settled first. It may last longer: then a verdict waits for one replay, `wall_ms` of its budget at most.
+"""
 
 _log = logger()
 
@@ -58,7 +63,8 @@ class Verifier:
         self._exhibits = Exhibits(ledger, recordings)
         self._clock = clock
         self._builds = BuildRegistry(ledger)
-        self._share = Share(boards, ledger, self._builds, clock=clock)
+        self._share = Share(boards, ledger, self._builds, self._exhibits, clock=clock)
+        self._replay_s: dict[str, float] = {}
 
     async def verify_all(self, submission_ids: Sequence[str]) -> int:
         """How many of the submissions were judged here; the others are settled or in another worker's hands.
@@ -75,21 +81,32 @@ class Verifier:
         spared = await self._share.spared(ours)
         unsettled: list[tuple[str, Decision]] = list(spared.values())
         leases = await self._ask([each for each in ours if each.submission.submission_id not in spared])
-        settled_at = time.monotonic()
         attempts = self._settings.verify_attempts
         exhibits = await self._exhibits.of(
             self._boards, [each for each in leases if each.attempt <= attempts]
         )
-        for lease in leases:
-            decision = await self._decide(lease, exhibits.get(lease.submission.submission_id, Exhibit()))
-            if decision:
-                unsettled.append((lease.submission.board, decision))
-            reach(Point.AFTER_VERDICT)
-            if time.monotonic() - settled_at > SETTLE_EVERY_S:
-                await self._settle(unsettled)
-                unsettled, settled_at = [], time.monotonic()
-        await self._settle(unsettled)
+        await self._judge(leases, exhibits, unsettled)
         return len(ours)
+
+    async def _judge(
+        self,
+        leases: Sequence[Lease],
+        exhibits: dict[str, Exhibit],
+        unsettled: Sequence[tuple[str, Decision]],
+    ) -> None:
+        """Decides on each and settles all, what is unsettled already first; each exhibit is let go once it was needed."""
+        waiting, since = list(unsettled), time.monotonic()
+        for lease in leases:
+            lasts_s = self._replay_s.get(lease.submission.simulator, SETTLE_EVERY_S)
+            if waiting and time.monotonic() - since + lasts_s > SETTLE_EVERY_S:
+                await self._settle(waiting)
+                waiting = []
+            decision = await self._decide(lease, exhibits.pop(lease.submission.submission_id, Exhibit()))
+            if decision:
+                since = since if waiting else time.monotonic()
+                waiting.append((lease.submission.board, decision))
+            reach(Point.AFTER_VERDICT)
+        await self._settle(waiting)
 
     async def _ask(self, leases: Sequence[Lease]) -> list[Lease]:
         """Those that can be judged now; the recordings of which only the digest has come are asked for."""
@@ -127,6 +144,7 @@ class Verifier:
             if lease.recording and exhibit.recording is None:
                 await self._recordings.load(lease.recording)
                 return None  # it was away as it was to be examined, and nothing is judged unexamined
+            exhibit = await self._exhibits.beside(board.policy, exhibit)
         except RecordingsUnavailable as error:
             _log.warning(Event.DUTY_FAILED, duty="verify", submission=found.submission_id, error=str(error))
             return None
@@ -162,13 +180,21 @@ class Verifier:
         if replay is None or simulator is None:
             engine = self._simulators.engine_of(replay.simulator) if replay else ""
             return Verdict(VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_MISSING, found.simulator, engine)
-        return verify(found.claim, recording, found.seed, replay, simulator, self._simulators)
+        began = time.monotonic()
+        try:
+            return verify(found.claim, recording, found.seed, replay, simulator, self._simulators)
+        finally:
+            self._replay_s[found.simulator] = time.monotonic() - began
 
 
 def longest_s(boards: Mapping[str, Board]) -> int:
-    """The most that one re-simulation may take on any board, in whole seconds."""
-    budgets = [board.policy.replay.budget.wall_ms for board in boards.values() if board.policy.replay]
-    return -(-max(budgets, default=0) // 1000)
+    """The most that one re-simulation may take on any board, in whole seconds, with the start of a program for it."""
+    replays = [board.policy.replay for board in boards.values() if board.policy.replay]
+    longest_ms = [
+        each.budget.wall_ms + (0 if each.simulator is SimulatorKind.WASM else START_WALL_MS)
+        for each in replays
+    ]
+    return -(-max(longest_ms, default=0) // 1000)
 
 
 def _simulator_of(board: Board, build: str, digest: str) -> Simulator | None:

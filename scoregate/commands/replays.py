@@ -13,20 +13,22 @@ from scoregate.commands.common import DataDir, error_console, fail, settings_bes
 app = typer.Typer(help="Judge what was promoted again, after an engine change.", no_args_is_help=True)
 
 
+BoardName = Annotated[str, typer.Option(help="The board.")]
+BuildName = Annotated[str, typer.Option(help="The build whose runs are judged again.")]
+SimulatorFile = Annotated[Path | None, typer.Option(help="The new simulator; that of the policy if none.")]
+Apply = Annotated[bool, typer.Option("--apply", help="Revoke what no longer holds, as one batch.")]
+BatchId = Annotated[str | None, typer.Option(help="With --apply: go on with a batch that was broken off.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
+
+
 @app.command("reverify")
 def replay_reverify(
-    board: Annotated[str, typer.Option(help="The board.")],
-    build: Annotated[str, typer.Option(help="The build whose runs are judged again.")],
-    simulator: Annotated[
-        Path | None, typer.Option(help="The new simulator; that of the policy if none.")
-    ] = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Revoke what no longer holds, as one batch.")
-    ] = False,
-    batch: Annotated[
-        str | None, typer.Option(help="With --apply: go on with a batch that was broken off.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    board: BoardName,
+    build: BuildName,
+    simulator: SimulatorFile = None,
+    apply: Apply = False,
+    batch: BatchId = None,
+    as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """Play a build's promoted runs again, and say what would change. Status 0 if nothing would, 1 if something would."""
@@ -37,17 +39,9 @@ def replay_reverify(
         begin_of(batch)
         if not apply:
             fail("--batch goes on with a batch: it needs --apply")
-    done = asyncio.run(
-        replays.reverify(
-            settings_beside(data_dir),
-            board,
-            build,
-            error_console,
-            path=simulator,
-            is_applied=apply,
-            batch=batch,
-        )
-    )
+    settings = settings_beside(data_dir)
+    of = (settings, board, build, error_console)
+    done = asyncio.run(replays.reverify(*of, path=simulator, is_applied=apply, batch=batch))
     for line in [replays.as_json(done)] if as_json else replays.lines(done):
         typer.echo(line)
     if done.batch.left if done.batch else done.plan.to_revoke:
@@ -57,7 +51,7 @@ def replay_reverify(
 @app.command("undo")
 def replay_undo(
     batch: str,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """Let count again what a batch revoked, and nobody has decided on since. Status 1 if something of it was left."""
@@ -72,6 +66,8 @@ def replay_undo(
         typer.echo(orjson.dumps(asdict(undone)))
     else:
         typer.echo(f"batch {batch}: reinstated {len(undone.settled)}")
+        for each in undone.undone_before:
+            typer.echo(f"reinstated by an earlier undo\t{each}")
         for each in undone.left:
             typer.echo(f"decided on since, left as it is\t{each}")
     if undone.left:

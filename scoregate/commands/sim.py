@@ -23,6 +23,14 @@ Kind = Annotated[
 PolicyFile = Annotated[
     Path | None, typer.Option("--policy", help="A board's policy file: its statistics, ticks and budget.")
 ]
+Recordings = Annotated[list[Path], typer.Argument(help="Recordings, or JSON files of runs.")]
+Repeats = Annotated[int, typer.Option(min=1, max=1000, help="How often the judging setting plays each run.")]
+Margin = Annotated[
+    float, typer.Option(min=1, max=1000, help="How many times the worst run the limits allow.")
+]
+MaximumTicks = Annotated[
+    int | None, typer.Option(min=1, help="The longest run the limits are for; the policy's, if none.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
 
 
@@ -60,35 +68,21 @@ def sim_run(
 @app.command("check")
 def sim_check(
     module: Module,
-    recordings: Annotated[list[Path], typer.Argument(help="Recordings, or JSON files of runs.")],
+    recordings: Recordings,
     kind: Kind = None,
     seed: Seed = None,
     policy: PolicyFile = None,
-    repeats: Annotated[
-        int, typer.Option(min=1, max=1000, help="How often the judging setting plays each run.")
-    ] = 5,
-    margin: Annotated[
-        float, typer.Option(min=1, max=1000, help="How many times the worst run the limits allow.")
-    ] = 4.0,
-    maximum_ticks: Annotated[
-        int | None, typer.Option(min=1, help="The longest run the limits are for; the policy's, if none.")
-    ] = None,
+    repeats: Repeats = 5,
+    margin: Margin = 4.0,
+    maximum_ticks: MaximumTicks = None,
     as_json: AsJson = False,
 ) -> None:
     """Say whether a simulator is replay-safe, and what limits to set. Status 0 if it is, 1 if not, 2 for an error."""
-    from scoregate.sim import check_all, checked_as_json, checked_lines
+    from scoregate.sim import Thoroughness, check_all, checked_as_json, checked_lines, tried
 
-    checked = check_all(
-        module,
-        recordings,
-        error_console if as_json else Console(),
-        kind=kind,
-        seed=seed,
-        policy=policy,
-        repeats=repeats,
-        margin=margin,
-        maximum_ticks=maximum_ticks,
-    )
+    console = error_console if as_json else Console()
+    wanted = Thoroughness(repeats, margin, maximum_ticks)
+    checked = check_all(tried(module, kind, policy), recordings, console, seed=seed, wanted=wanted)
     for line in [checked_as_json(checked)] if as_json else checked_lines(checked):
         typer.echo(line)
     if not checked.is_safe:

@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 from gateway.ledger import bands
+from gateway.ledger.queries import submission
+from gateway.ledger.records import StoredRecording
+from gateway.recordings.recordings import Recordings
 from gateway.settings import Settings
+from policies.errors import RecordingsUnavailable
 from replay.simulators.sandbox import Sandbox
 from tests.replay.forensics import players
 from tests.replay.forensics.players import Words
@@ -27,7 +31,10 @@ FLAGS = dict.fromkeys(("recording_reuse", "timing", "input_rate", "slow_motion_i
 
 
 def write_boards(folder: Path) -> Path:
-    """Boards of a game that ignores its seed: what is found is flagged, or recorded as by default, or sums count."""
+    """Boards of a game that ignores its seed.
+
+    What is found is flagged, or recorded as by default; sums count; or what changes little is spared.
+    """
     folder.mkdir()
     common: dict[str, Any] = {
         "builds": {BUILD: {"simulator": str(store(folder, GAME).path)}},
@@ -40,6 +47,8 @@ def write_boards(folder: Path) -> Path:
     write_board(folder, "strict", validators=FLAGS, **common)
     write_board(folder, "shadow", **common)
     write_board(folder, "farm", validators=FLAGS, operator="sum", **common)
+    spares_all = {"top": 1, "beats_best_by": 1_000_000, "share": 0.0}
+    write_board(folder, "spared", validators={"similarity": "flag"}, verification=spares_all, **common)
     return folder
 
 
@@ -61,13 +70,27 @@ async def judged(
     slowness: float = 1.0,
 ) -> tuple[Run, list[dict[str, Any]]]:
     """A run with these inputs, sent and verified, and all that moderators see of what was found."""
+    run = await sent(harness, words, board=board, token=token, slowness=slowness)
+    assert 1 == await harness.verify(run.id, sandbox=sandbox)
+    return run, await found_in(harness, run)
+
+
+async def sent(
+    harness: Harness, words: Words, *, board: str = "strict", token: str | None = None, slowness: float = 1.0
+) -> Run:
+    """A run with these inputs that waits for its verdict."""
     run = await harness.open_run(token, board)
     claim = claim_of(play([*words.tolist(), END], 0, NO_CHECKPOINTS))
     harness.clock.shift(claim["ticks"] / 60 * slowness)
     assert 202 == (await harness.submit(run, claim, board=board)).status
-    assert 1 == await harness.verify(run.id, sandbox=sandbox)
+    return run
+
+
+async def found_in(harness: Harness, run: Run) -> list[dict[str, Any]]:
+    """All that moderators see of what was found."""
     case = await harness.get(f"/v1/moderation/{run.id}", harness.moderator())
-    return run, case.body["submission"]["findings"]
+    findings: list[dict[str, Any]] = case.body["submission"]["findings"]
+    return findings
 
 
 async def states(harness: Harness, *runs: Run) -> list[str | None]:
@@ -104,6 +127,76 @@ async def test_P02_a_mutated_copy_of_anothers_recording_is_held_and_names_it(
     told = await harness.get(f"/v1/submissions/{thief.id}", thief.token)
     assert ("held", "review") == (told.body["state"], told.body["reason"])
     assert original.id.encode() not in told.raw
+
+
+async def test_P02_a_finding_says_who_was_first(harness: Harness, sandbox: Sandbox):
+    """A likeness is found in what is looked at later; which of the two was received first is a number beside it."""
+    original = await sent(harness, players.honest(1))
+    thief = await sent(harness, mutated(players.honest(1)))
+    await harness.verify(thief.id, sandbox=sandbox)
+    await harness.verify(original.id, sandbox=sandbox)
+    copy = await sent(harness, players.moved(players.honest(1), 2))
+    await harness.verify(copy.id, sandbox=sandbox)
+
+    assert [] == await found_in(harness, thief)
+    [[blamed], [later]] = [await found_in(harness, run) for run in (original, copy)]
+    assert ([thief.id], 0) == (blamed["others"], blamed["detail"]["received_before"])
+    assert ({thief.id, original.id}, 2) == (set(later["others"]), later["detail"]["received_before"])
+
+
+async def test_P02_an_original_that_is_away_hides_no_copy(
+    harness: Harness, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+):
+    """While the store does not answer there is no verdict on what is like it; then there is one."""
+    original, _ = await judged(harness, sandbox, players.honest(1))
+    digest = (await harness.edge.ledger.read(submission(original.id))).recording_digest
+    load = Recordings.load
+
+    async def away(recordings: Recordings, stored: StoredRecording) -> bytes:
+        if stored.digest == digest:
+            raise RecordingsUnavailable("away")
+        return await load(recordings, stored)
+
+    monkeypatch.setattr(Recordings, "load", away)
+    thief = await sent(harness, mutated(players.honest(1)))
+    await harness.verify(thief.id, sandbox=sandbox)
+    assert "pending" == await harness.state_of(thief.id)
+
+    monkeypatch.undo()
+    harness.clock.shift(3_600)
+    await harness.verify(thief.id, sandbox=sandbox)
+    assert "held" == await harness.state_of(thief.id)
+    assert [[original.id]] == [each["others"] for each in await found_in(harness, thief)]
+
+
+async def test_what_is_too_little_to_be_like_another_has_no_others_loaded(
+    harness: Harness, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+):
+    """The very same short recording names who sent it by its digest: each is loaded once, for its own verdict."""
+    loads: list[bytes] = []
+    load = Recordings.load
+
+    async def counted(recordings: Recordings, stored: StoredRecording) -> bytes:
+        loads.append(stored.digest)
+        return await load(recordings, stored)
+
+    monkeypatch.setattr(Recordings, "load", counted)
+    for _ in range(3):
+        await judged(harness, sandbox, np.array([1, 0, 1, 2], np.uint32))
+    assert 3 == len(loads)
+
+
+async def test_P02_a_copy_of_what_was_spared_names_it(harness: Harness, sandbox: Sandbox):
+    """A run that counts without a replay is in the index of recordings all the same: a verified copy finds it."""
+    await judged(harness, sandbox, np.ones(5_000, np.uint32), board="spared")
+    token = await harness.new_player()
+    await judged(harness, sandbox, np.array([1, 0], np.uint32), board="spared", token=token)
+    original, _ = await judged(harness, sandbox, players.honest(1), board="spared", token=token)
+    assert "sampled" == (await harness.edge.ledger.read(submission(original.id))).reason.value
+
+    thief, findings = await judged(harness, sandbox, mutated(players.honest(1)), board="spared")
+    assert "held" == await harness.state_of(thief.id)
+    assert [original.id] in [each["others"] for each in findings]
 
 
 async def test_P01_the_very_same_recording_names_all_who_sent_it(harness: Harness, sandbox: Sandbox):

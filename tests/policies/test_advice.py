@@ -48,6 +48,7 @@ def test_the_bundled_policy_needs_no_advice():
             {"builds": {BUILD: {"simulator": str(MODULE), "status": "blocked"}}},
             "builds: all are blocked",
         ),
+        ({"forensics": {}}, "forensics.buttons: name the bits that are buttons"),
         ({"limits": GENEROUS | {"address": {"per_minute": 5, "burst": 5}}}, "limits.player: it is above"),
     ],
 )
@@ -64,3 +65,10 @@ def test_a_validator_that_is_off_needs_no_advice():
     anomaly = ARCADE["anomaly"] | {"spread_floor": 50_000}
 
     assert [] == advice(validators=modes, anomaly=anomaly, velocity={"points_per_second": 10})
+
+
+def test_boards_whose_inputs_nobody_looks_at_need_no_buttons():
+    """Recordings of the game's own have no bits that we know, and what is off looks at nothing."""
+    off = dict.fromkeys(("timing", "input_rate", "slow_motion_inputs"), "off")
+    raw = {"simulator": "process", "recording": "raw", "maximum_ticks": 7200}
+    assert [] == advice(forensics={}, validators=off) == advice(forensics={}, replay=raw)

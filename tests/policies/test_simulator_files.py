@@ -92,22 +92,52 @@ def test_without_files_the_digest_is_the_simulators_own(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("replay", "runs"),
+    [
+        ("process", 1),
+        ("plugin", 256),
+        ("process\n  runs_per_process: 64", 64),
+        ("plugin\n  runs_per_process: 1", 1),
+    ],
+)
+def test_a_program_has_a_process_for_each_run_unless_the_board_says_otherwise(
+    folder: Path, replay: str, runs: int
+) -> None:
+    """Native code may be taken over by what it reads; Python has nothing in it that a recording could overwrite."""
+    board = load_board(described(folder, f"  simulator: {replay}"))
+    assert runs == board.policy.replay.runs_of_a_process
+
+
+@pytest.mark.parametrize(
     ("replay", "build", "expected"),
     [
         ("  simulator: native", "simulator: game", "'wasm', 'process' or 'plugin'"),
         ("  simulator: wasm\n  recording: raw", "simulator: game", "a module takes input words"),
         ("  simulator: process\n  recording: demo", "simulator: game", "'scoregate' or 'raw'"),
-        ("  simulator: wasm\n  files: [doom.wad]", "simulator: game", "`files` need `simulator: process`"),
-        ("  simulator: plugin", "simulator: game, files: [maps.wad]", "`files` need `simulator: process`"),
+        (
+            "  simulator: wasm\n  files: [doom.wad]",
+            "simulator: game",
+            r":\d\d: replay\.files: `files` need `simulator: process`",
+        ),
+        (
+            "  simulator: plugin",
+            "simulator: game, files: [maps.wad]",
+            r":\d\d: builds\.arcade-1\.files: `files` need `simulator: process`",
+        ),
         (
             "  simulator: process\n  files: [doom.wad]",
             "simulator: game, files: [../arcade/doom.wad]",
-            "two `files` have the same name",
+            r"builds\.arcade-1\.files: two `files` of a build have the same name",
         ),
         (
             "  simulator: process\n  files: [gone.wad]",
             "simulator: game",
             r"builds\.arcade-1\.files: .*gone\.wad",
+        ),
+        (
+            "  simulator: wasm\n  runs_per_process: 2",
+            "simulator: game",
+            r":\d\d: replay\.runs_per_process: it is for `simulator: process` or `plugin`",
         ),
         ("  simulator: process", "simulator: gone", r"builds\.arcade-1\.simulator: .*gone"),
         ("  simulator: process\n  stats: [gems, gems]", "simulator: game", "names a statistic twice"),

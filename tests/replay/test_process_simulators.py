@@ -462,14 +462,30 @@ def test_nothing_is_left_of_a_program_that_ran_alone(tmp_path: Path) -> None:
 
 # Warm children
 
+COUNTING = "count = globals().get('count', 0) + 1; number(count)"
 
-def test_a_child_is_replaced_after_many_questions(
-    inside: ProcessSimulators, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+
+def test_a_child_is_replaced_after_many_questions(inside: ProcessSimulators, tmp_path: Path) -> None:
     """What adds up in a program does not go on for ever."""
-    monkeypatch.setattr(lines, "QUESTIONS_OF_A_CHILD", 2)
-    program = serving(tmp_path, "count = globals().get('count', 0) + 1; number(count)")
-    assert [1, 2, 1] == [score_of(inside, program) for _ in range(3)]
+    asked = replace(request(serving(tmp_path, COUNTING)), runs_per_process=2)
+    assert [1, 2, 1] == [inside.simulate(asked).score for _ in range(3)]
+
+
+def test_P17_a_recording_that_takes_a_program_over_answers_for_no_other_run(
+    programs: ProcessSimulators, tmp_path: Path
+) -> None:
+    """P17: unless the board says otherwise each run has a process of its own; nor is it another board's warm one."""
+    takes_over = (
+        "if asked['recording'] == 'ZXZpbA==': honest = lambda asked: dict(play(0, [1], 50), id=asked['id'])"
+    )
+    program = serving(tmp_path, takes_over + "\nsay(honest(asked))")
+    evil = replace(request(program), recording=b"evil")
+    warm = REPLAY.model_copy(update={"runs_per_process": 256})
+    assert [Reason.VERIFIED, Reason.VERIFIED] == [
+        (programs.simulate(evil), verify(CLAIM, PLAY.recording, SEED, REPLAY, program, programs).reason)[1]
+        for _ in range(2)
+    ]
+    assert Reason.VERIFIED is not verify(CLAIM, PLAY.recording, SEED, warm, program, programs).reason
 
 
 def test_a_bounded_number_of_programs_is_kept(inside: ProcessSimulators, tmp_path: Path) -> None:
@@ -478,7 +494,7 @@ def test_a_bounded_number_of_programs_is_kept(inside: ProcessSimulators, tmp_pat
     budgets = [Budget(memory_mib=64 + index, wall_ms=20_000) for index in range(lines.CHILDREN_AT_ONCE + 1)]
     for budget in (*budgets[:-1], budgets[0], budgets[-1]):
         assert isinstance(inside.simulate(request(program, budget=budget)), Simulation)
-    assert [*budgets[2:-1], budgets[0], budgets[-1]] == [budget for _, budget in inside._children]
+    assert [*budgets[2:-1], budgets[0], budgets[-1]] == [key.budget for key in inside._children]
 
 
 def test_a_child_killed_between_runs_is_replaced(programs: ProcessSimulators, tmp_path: Path) -> None:

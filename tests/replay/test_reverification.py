@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import pickle
+import re
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,8 @@ from pydantic import SecretStr
 from rich.console import Console
 from typer.testing import CliRunner
 
-from gateway.ledger import queries
+from gateway.ledger import queries, reverification
+from gateway.ledger.sqlite import create_schema
 from gateway.settings import Settings
 from gateway.steward import without
 from policies.errors import SettingsError
@@ -119,7 +123,7 @@ async def field(settings: Settings, sandbox: Sandbox, valkey: ValkeyServer) -> A
 
 
 def ids(found: Sequence[Any]) -> list[str]:
-    return [each.run.submission.submission_id for each in found]
+    return [each.submission_id for each in found]
 
 
 async def test_a_plan_changes_nothing_and_says_what_would_change(field: Field):
@@ -167,7 +171,7 @@ async def test_a_batch_is_applied_and_undone(field: Field):
     assert before == await field.shown() == {"ada": 6, "bob": 5, "eve": 2}
     await field.world.assert_whole()
     again = await field.reverifier().undo(batch.batch)
-    assert ([], [better, only]) == (again.settled, again.left)
+    assert ([], [], [better, only]) == (again.settled, again.left, again.undone_before)
 
 
 @on_both_ledgers
@@ -287,11 +291,52 @@ async def test_the_command_plans_applies_and_undoes(field: Field, monkeypatch: p
     assert 0 == (await command("undo", found["batch"]["batch"]))[0]
     assert {"ada": 6} == await field.shown()
     assert f"batch {found['batch']['batch']} begins" in output
-    assert 1 == (await command("undo", found["batch"]["batch"]))[0]
+    status, output = await command("undo", found["batch"]["batch"])
+    assert (0, True) == (status, f"reinstated 0\nreinstated by an earlier undo\t{run}\n" in output)
     status, output = await command(*words[:-1], "other", "--simulator", str(field.simulator.path))
     assert (0, True) == (status, "nothing of this build counts" in output)
     for wrong in (["undo", "nonsense"], ["reverify", "--board", "none", "--build", BUILD]):
         assert 1 == (await command(*wrong))[0]
+
+
+async def test_a_plan_keeps_no_recordings(field: Field):
+    """There may be a hundred thousand runs to revoke: ids, numbers and the verdict are kept of each."""
+    await field.played("ada", [3] * 500)
+    await field.played("bob", [8] + [1] * 500)
+    plan = await field.plan()
+
+    assert (1, 1) == (len(plan.to_revoke), len(plan.inconclusive))
+    assert not any(b"SGR" in pickle.dumps(each) for each in (*plan.to_revoke, *plan.inconclusive))
+
+
+def test_no_page_of_a_build_is_sorted():
+    """The runs come in the order of an index, so that a page costs what is on it, however many are left."""
+    values = dict.fromkeys(re.findall(r":(\w+)", reverification._PROMOTED.sqlite), 0)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        create_schema(connection)
+        asked = f"EXPLAIN QUERY PLAN {reverification._PROMOTED.sqlite}"
+        steps = [row[3] for row in connection.execute(asked, reverification._PROMOTED.values(values))]
+    assert 1 == len(steps)
+    assert "submissions_promoted_of_build (board=? AND build=? AND achieved_at_ms>?)" in steps[0]
+
+
+async def test_pages_of_a_build_leave_nothing_out(field: Field, monkeypatch: pytest.MonkeyPatch):
+    """Runs that were achieved in the same millisecond are told apart by what came first."""
+    monkeypatch.setattr(field.world.harness.clock, "shift", lambda ms: None)
+    monkeypatch.setattr("replay.worker.reverification.SLICE", 2)
+    runs = [await field.played(player, [3]) for player in ("ada", "bob", "cyd", "dan", "eve")]
+
+    assert sorted(runs) == sorted(ids((await field.plan()).to_revoke))
+
+
+@pytest.mark.parametrize("command", ["reverify", "undo"])
+def test_a_folder_without_a_ledger_is_refused(command: str, tmp_path: Path):
+    """A mistyped folder would get an empty ledger of its own, of which everything is true."""
+    options = ["--board", "arcade", "--build", BUILD] if command == "reverify" else ["1-9f3c01ab"]
+    told = CliRunner().invoke(app, ["replay", command, *options, "--data-dir", str(tmp_path)])
+    assert isinstance(told.exception, SettingsError)
+    assert str(tmp_path / "ledger.sqlite3: there is no ledger") == str(told.exception)
+    assert not (tmp_path / "ledger.sqlite3").exists()
 
 
 async def test_only_a_batch_of_the_board_can_be_gone_on_with(field: Field, monkeypatch: pytest.MonkeyPatch):

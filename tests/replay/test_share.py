@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from gateway.edge.answers import submission_status
-from gateway.ledger import prospects, queries
+from gateway.ledger import prospects, queries, sampling, work
+from gateway.ledger.transaction import Operation
 from gateway.settlement import Decision, settle
 from gateway.steward.sampling import TopCheck
 from policies.errors import PolicyError
@@ -165,6 +166,35 @@ async def test_a_conviction_puts_all_of_the_players_unverified_runs_up(yard: Yar
         "SELECT score, submission_id FROM standings WHERE player = 'cy' AND \"window\" = 'alltime'",
     )
     assert (8, "false") == best
+
+
+async def test_a_conviction_leaves_out_what_is_put_up_and_a_slice_bounds_it(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    """Two in the conviction's own transaction, the rest by the steward; a second conviction writes nothing again."""
+    monkeypatch.setattr(sampling, "SLICE", 2)
+    names = [f"run-{n}" for n in range(5)]
+    for number, name in enumerate(names, start=70):
+        await yard.append(name, first=number, player="cy", points=7 + number % 5)
+        assert ["promoted sampled"] == await judged(yard, name)
+    await revoke(yard, "cy")
+    assert 2 == len(put_up(yard))
+    again: list[object] = []
+    before = sampling.put_up
+
+    def noted(found: Sequence[sampling.Sampled], *, now_ms: int) -> Operation[int]:
+        again.extend(each.submission_id for each in found)
+        return before(found, now_ms=now_ms)
+
+    monkeypatch.setattr(sampling, "put_up", noted)
+    for _ in range(3):
+        for row in await yard.ledger.read(work.due(sampling.RECALL, now_ms=yard.clock(), count=9)):
+            await yard.ledger.write(sampling.recall(row, now_ms=yard.clock()))
+    assert set(names) == put_up(yard)
+    assert 3 == len(again)
+    assert [] == await yard.ledger.read(work.due(sampling.RECALL, now_ms=yard.clock(), count=9))
+    await revoke(yard, "run-0")
+    assert 3 == len(again)
 
 
 async def test_a_conviction_calls_in_what_was_spared_before_the_board_verified_everything(yard: Yard):

@@ -46,6 +46,15 @@ async def backtest(harness: Harness, folder: Path, *options: str, **policy: Any)
     return await asyncio.to_thread(CliRunner().invoke, app, [*command, *options])
 
 
+def test_a_folder_without_a_ledger_is_refused(tmp_path: Path):
+    """A mistyped folder would get an empty ledger of its own, in which nothing ever changes."""
+    write_policies(tmp_path, arcade_policy())
+    command = ["policy", "backtest", str(tmp_path / "arcade.yaml"), "--data-dir", str(tmp_path)]
+    told = CliRunner().invoke(app, command)
+    assert isinstance(told.exception, SettingsError)
+    assert not (tmp_path / "ledger.sqlite3").exists()
+
+
 async def test_a_policy_of_today_changes_nothing(history: Harness, tmp_path: Path):
     """Three submissions, no change, one finding; told for people."""
     told = await backtest(history, tmp_path / "new")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import platform
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from typer.testing import CliRunner, Result
 from scoregate.cli import app
 from tests.replay.games import END, GAME, broken, play, store
 from tests.support.boards import write_board
+from tests.support.programs import need_programs, serving
 
 SEED = 2**64 - 3
+glibc_only = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 PLAY = play([1, 2, 3] * 10 + [END], SEED, 10)
 CLAIM = {"score": PLAY.score, "ticks": PLAY.ticks, "stats": PLAY.stats}
 
@@ -176,6 +179,29 @@ def test_a_plug_in_is_tried_like_a_module(tmp_path: Path, recording: Path):
     plugin.write_text("import random\n" + PLUGIN.replace("state + 0", "state + random.randrange(2**60)"))
     fickle = sim("check", plugin, recording, "--seed", SEED, "--repeats", 2)
     assert (1, True) == (fickle.exit_code, "again: " in fickle.output)
+
+
+@glibc_only
+def test_P13_a_program_that_reads_what_it_did_not_write_is_found(tmp_path: Path, recording: Path):
+    """In a process of its own fresh memory is zeros, day after day; here it is filled with one number and another."""
+    need_programs()
+    adds = "ctypes.c_char.from_address(libc.malloc(2**22) + 4096).value[0]"
+    before = "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.malloc.restype = ctypes.c_void_p\n"
+    program = serving(
+        tmp_path,
+        f"found = honest(asked); say(dict(found, stats={{}}, score=found['score'] + {adds}))",
+        before,
+    )
+    options = [recording, "--seed", SEED, "--repeats", 1]
+    found = json.loads(sim("check", program.path, *options, "--json").stdout)
+    assert [False, ["memory-85", "memory-170"]] == [found["is_safe"], found["settings"]]
+    [run] = found["runs"]
+    assert {("memory-85", "score", PLAY.score + 170), ("memory-170", "score", PLAY.score + 85)} == {
+        (each["setting"], each["what"], int(each["found"])) for each in run["differences"]
+    }
+
+    honest = serving(tmp_path, "say(dict(honest(asked), stats={}))")
+    assert 0 == sim("check", honest.path, *options).exit_code
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scoregate_client import ScoregateClient, ServerClient
 
+from gateway.settings import Settings
+from scoregate.processes import Parts
+from scoregate.stack import Stack
 from tests.support.game import BUILD, play_run
 from tests.support.harness import free_port
 from tests.support.policies import arcade_policy, write_policies
@@ -123,6 +126,19 @@ async def test_the_other_writers_and_commands_work_beside_it(tmp_path):
         assert 0 == scoregate("health", "--bind", bind).returncode
         assert 2 == scoregate("up", "--data-dir", str(tmp_path), "--bind", bind).returncode
     assert 2 == scoregate("health", "--bind", bind).returncode
+
+
+def test_the_game_is_named_only_with_its_board(tmp_path: Path):
+    """A deployment of other boards, or one without the game's page, has nothing to play at /arcade/."""
+    write_policies(tmp_path / "theirs", arcade_policy())
+    write_policies(tmp_path / "others", arcade_policy(board="theirs"))
+    (tmp_path / "empty").mkdir()
+    theirs, others = (Settings(policies_dir=tmp_path / each) for each in ("theirs", "others"))
+    unserved = theirs.model_copy(update={"arcade_dir": tmp_path / "empty"})
+
+    assert [True, False, False] == [
+        Stack(each, Parts(tmp_path)).has_game for each in (theirs, others, unserved)
+    ]
 
 
 def test_a_killed_part_is_started_again(tmp_path):

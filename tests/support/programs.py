@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from policies.loader import Simulator
-from policies.replaying import Budget
+from policies.replaying import WARM_RUNS, Budget
 from policies.vocabulary import SimulatorKind
 from replay.simulators import SimulationRequest, bubblewrap
 from replay.simulators.process import PATH
@@ -122,4 +122,5 @@ def request(
         recording,
         simulator.files,
         STATS,
+        WARM_RUNS,
     )

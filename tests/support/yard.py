@@ -70,8 +70,11 @@ class Yard:
         return [each.state.value if each else "" for each in found]
 
     async def draw(self, *submission_ids: str) -> None:
-        day = 1 + ((await self.ledger.read(audits.drawn_until("tiny")))[0] or 0)
-        await self.ledger.write(audits.draw("tiny", submission_ids, day=day, upto=0, now_ms=self.clock()))
+        """Notes audits of these, as a draw does."""
+        found = [await self.ledger.read(queries.submission(each)) for each in submission_ids]
+        some = [audits.Verified(each.seq, each.submission_id, each.player) for each in found if each]
+        draw = await self.ledger.read(audits.draw_of("tiny"))
+        await self.ledger.write(audits.note(draw, some, is_last=True, now_ms=self.clock()))
 
     async def audit(self, *submission_ids: str, fresh: Fresh) -> int:
         parts: dict[str, Any] = {"recordings": self.recordings, "clock": self.clock}

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from datetime import date
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ledger import audits
+from gateway.ledger.audits import Verified
+from gateway.ledger.transaction import Operation
+from gateway.steward import auditing
 from gateway.steward.auditing import AuditDraw, Sample
-from gateway.steward.dispatch import AUDIT_JOB
+from gateway.steward.dispatch import AUDIT_JOB, AUDITS_AT_ONCE
+from policies.errors import LedgerUnavailable
 from policies.replaying import Audit, Verification
 from policies.vocabulary import State
 from tests.support.duty import Duty
 from tests.support.ledger import rows
 
 DAY_S = 86_400
+SEQS = "SELECT seq FROM outbox WHERE kind = 'audit'"
 
 
 def draw_of(duty: Duty, **audit: object) -> AuditDraw:
@@ -60,7 +67,7 @@ async def test_what_was_verified_since_the_draw_before_is_drawn_from_once_a_day(
 
 
 async def test_two_stewards_draw_one_sample(duty: Duty):
-    """What is drawn stands in the ledger in one commit with the day: a restart or a second steward changes nothing."""
+    """The second finds the day drawn for, as does one that was started again."""
     first, second = draw_of(duty, share=1.0), draw_of(duty, share=1.0)
     await first.step()
     await promote(duty, "run-1", "run-2", "run-3")
@@ -68,15 +75,96 @@ async def test_two_stewards_draw_one_sample(duty: Duty):
     assert [3, 0] == [await first.step(), await second.step()]
 
 
-async def test_of_two_stewards_that_drew_at_once_one_notes_its_sample(duty: Duty):
-    """Both saw that the day was not drawn for; the second to write finds that it is."""
+async def test_of_two_stewards_that_draw_at_once_one_begins_the_day(duty: Duty):
+    """Both saw that the day was not drawn for; the second to write finds that it is, and goes by the first one's seed."""
+    draw = draw_of(duty, share=0.5, least=0)
+    await draw.step()
+    await promote(duty, *(f"run-{n}" for n in range(20)))
+    duty.clock.shift(DAY_S)
+    claims = [audits.claim(duty.board.name, day=draw._day(), seed=seed) for seed in (1, 2)]
+    assert [True, False] == [await duty.ledger.write(each) for each in claims]
+    assert 1 == (await duty.ledger.read(audits.draw_of(duty.board.name))).seed
+
+    first, second = draw_of(duty, share=0.5, least=0), draw_of(duty, share=0.5, least=0)
+    counts = await asyncio.gather(first.step(), second.step())
+    assert sum(counts) == len(noted(duty)) > 0
+    assert [0, 0] == [await first.step(), await second.step()]
+
+
+async def test_a_night_of_audits_is_noted_in_slices_and_a_restart_goes_on(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """A steward that ends after the first slice: the next one draws the same sample, and notes what is missing, once."""
+    monkeypatch.setattr(auditing, "NOTED_AT_ONCE", 2)
+    names = [f"run-{n}" for n in range(20)]
+    await draw_of(duty, share=0.4, least=6).step()
+    await promote(duty, *names)
+    duty.clock.shift(DAY_S)
+    draw = draw_of(duty, share=0.4, least=6)
+    write, slices = duty.ledger.write, []
+
+    async def ends_after_a_slice(work: Operation[Any]) -> Any:
+        slices.append(work)
+        if len(slices) == 3:  # the claim of the day, a slice, and no more
+            raise LedgerUnavailable
+        return await write(work)
+
+    monkeypatch.setattr(duty.ledger, "write", ends_after_a_slice)
+    with pytest.raises(LedgerUnavailable):
+        await draw.step()
+    monkeypatch.undo()
+    assert 2 == len(noted(duty))
+    begun = await duty.ledger.read(audits.draw_of(duty.board.name))
+    expected = {each.submission_id for each in await draw._drawn(begun)}
+    done = audits.finish([min(row[0] for row in rows(duty.settings.ledger_path, SEQS))], [])
+    await duty.ledger.write(done)
+
+    duty.clock.shift(DAY_S)  # even on the day after: what was begun is ended first
+    assert len(expected) - 2 == await draw_of(duty, share=0.4, least=6).step()
+    assert len(expected) - 1 == len(noted(duty) & expected) == len(noted(duty))
+
+
+async def test_a_steward_that_is_late_with_a_slice_notes_nothing_again(duty: Duty):
+    """Another has noted it, and a worker may be done with its audits: they are not put up a second time."""
+    draw = draw_of(duty, share=1.0)
+    await draw.step()
     await promote(duty, "run-1", "run-2")
-    draws = [
-        audits.draw(duty.board.name, [each], day=5, upto=9, now_ms=duty.clock())
-        for each in ("run-1", "run-2")
-    ]
-    assert [1, 0] == [await duty.ledger.write(each) for each in draws]
-    assert {"run-1"} == noted(duty)
+    duty.clock.shift(DAY_S)
+    await duty.ledger.write(audits.claim(duty.board.name, day=draw._day(), seed=1))
+    begun = await duty.ledger.read(audits.draw_of(duty.board.name))
+    some = await draw._drawn(begun)
+    slices = [audits.note(begun, some, is_last=True, now_ms=duty.clock()) for _ in range(2)]
+    assert 2 == await duty.ledger.write(slices[0])
+    await duty.ledger.write(audits.finish([each.seq for each in some], []))
+    assert await duty.ledger.write(slices[1]) is None
+    assert set() == noted(duty)
+
+
+async def test_a_draw_without_audits_is_done(duty: Duty):
+    """With both 0 nothing is drawn, and the day after begins where this one ended."""
+    draw = draw_of(duty, share=0.0, least=0)
+    await draw.step()
+    await promote(duty, "run-1")
+    duty.clock.shift(DAY_S)
+    assert 0 == await draw.step()
+    assert (await duty.ledger.read(audits.draw_of(duty.board.name))).is_done
+
+
+async def test_only_a_few_audits_are_with_workers_at_a_time(duty: Duty):
+    """However many were drawn; the next go when one is done, and verdicts go all the while."""
+    draw = draw_of(duty, share=1.0)
+    await draw.step()
+    await promote(duty, *(f"run-{n}" for n in range(AUDITS_AT_ONCE + 3)))
+    duty.clock.shift(DAY_S)
+    await draw.step()
+    assert AUDITS_AT_ONCE == await duty.steward.dispatch()
+    assert 0 == await duty.steward.dispatch()
+    await duty.append("waits-1", "waits-2")
+    assert 2 == await duty.steward.dispatch()
+
+    [[seq]] = rows(duty.settings.ledger_path, "SELECT seq FROM submissions WHERE submission_id = 'run-0'")
+    await duty.ledger.write(audits.finish([seq], []))
+    assert 1 == await duty.steward.dispatch()
 
 
 async def test_audits_are_handed_to_workers_until_they_are_done(duty: Duty):
@@ -119,7 +207,7 @@ def test_a_sample_has_its_least_and_nothing_twice(runs: int, share: float, least
     """As many as there are or `least`, whichever is fewer; more only by the share; each at most once."""
     sample = Sample(Audit(share=share, least=least), random.Random(seed))
     for number in range(runs):
-        sample.offer(f"run-{number}")
+        sample.offer(Verified(number, f"run-{number}", "ada"))
     drawn = sample.drawn
     assert len(drawn) == len(set(drawn)) >= min(runs, least)
     assert share > 0 or len(drawn) == min(runs, least)
@@ -128,7 +216,7 @@ def test_a_sample_has_its_least_and_nothing_twice(runs: int, share: float, least
 def test_every_run_has_the_same_chance():
     """Whatever its place in the day: over 4,000 draws of 5 out of 20, each is drawn about 1,000 times."""
     chance = random.Random(7)
-    counts = dict.fromkeys((f"run-{n}" for n in range(20)), 0)
+    counts = dict.fromkeys((Verified(n, f"run-{n}", "ada") for n in range(20)), 0)
     for _ in range(4_000):
         sample = Sample(Audit(share=0.05, least=5), chance)
         for each in counts:

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from rq import Queue, SimpleWorker
 from rq.serializers import JSONSerializer
 
-from gateway.ledger import work
+from gateway.ledger import queries, sampling, work
 from gateway.ledger.records import OutboxRow
+from gateway.ledger.sampling import Sampled
+from gateway.ledger.transaction import Transaction
+from gateway.settlement import Decision, settle
 from gateway.steward.dispatch import (
     AGEING_MS,
     MOST_OVERTAKEN_MS,
@@ -213,6 +216,61 @@ async def test_I11_what_a_dead_worker_of_the_urgent_lane_left_goes_the_main_way(
     duty.clock.shift(31)
     await duty.steward.dispatch()
     assert (["urgent"], ["urgent"]) == (queued(duty, Lane.URGENT), queued(duty, Lane.MAIN))
+
+
+async def spared(duty: Duty, *names: str) -> list[Sampled]:
+    """Runs of cy's that count unverified."""
+    await duty.append(*names, player="cy", score=50)
+    decisions = [
+        Decision(
+            each,
+            State.PROMOTED,
+            "budget",
+            Reason.SAMPLED,
+            duty.clock(),
+            frozenset(State),
+            detail={"drawn": 0.5},
+        )
+        for each in names
+    ]
+    await settle(duty.ledger, duty.index, duty.board, decisions)
+    found = [await duty.ledger.read(queries.submission(each)) for each in names]
+    return [Sampled(each.seq, each.submission_id, each.board, each.player) for each in found if each]
+
+
+async def test_what_is_called_in_goes_the_urgent_way_once(top_of_two: Duty):
+    """It was received long before it was put up: it comes for the first time all the same. When it returns, it returns."""
+    duty = top_of_two
+    worker_of(duty, Lane.URGENT).register_birth()
+    found = await spared(duty, "spared")
+    duty.clock.shift(3600)
+    await duty.ledger.write(sampling.put_up(found, now_ms=duty.clock()))
+    await duty.steward.dispatch()
+    assert (["spared"], []) == (queued(duty, Lane.URGENT), queued(duty, Lane.MAIN))
+
+    duty.clock.shift(31)
+    await duty.steward.dispatch()
+    assert ["spared"] == queued(duty, Lane.MAIN)
+
+
+async def test_what_a_conviction_left_for_later_is_put_up_by_the_steward(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """A slice at a time, until nothing is left; and then never again."""
+    monkeypatch.setattr(sampling, "SLICE", 2)
+    first, *_ = await spared(duty, *(f"run-{n}" for n in range(5)))
+    convicted = first._replace(seq=10**6)
+    now_ms = duty.clock()
+
+    async def convict(tx: Transaction) -> None:
+        await sampling.put_up_player(tx, convicted, now_ms=now_ms)
+
+    await duty.ledger.write(convict)
+    assert [2, 1, 0] == [await duty.steward.recall() for _ in range(3)]
+    path = duty.settings.ledger_path
+    assert [("recheck", 5)] == rows(
+        path, "SELECT kind, count(*) FROM outbox WHERE kind <> 'project' GROUP BY kind"
+    )
 
 
 async def test_I15_more_workers_have_more_lying_ready(duty: Duty):

@@ -96,6 +96,32 @@ def test_bits_that_are_no_buttons_are_not_looked_at():
     }
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_P16_a_program_does_not_hide_behind_other_bits(name: str):
+    """Neither bits that the game ignores nor real buttons pressed at random make numbers of buttons that are named."""
+    make, reasons = PROGRAMS[name]
+    for seed in SEEDS:
+        words = make(seed)
+        bits = np.random.default_rng(seed).integers(0, 2**9, words.size, dtype=np.uint32)
+        real, ignored = bits & np.uint32(0xF8), bits << np.uint32(20)
+        assert [] == found(words | real | ignored)
+        hidden = found(words | real | ignored, Forensics(buttons=0xFF))
+        assert reasons <= {each.reason for each in hidden}
+
+
+@pytest.mark.parametrize("name", sorted(HONEST.keys() - {"a stick"}))
+def test_named_buttons_of_a_hand_are_not_found(name: str):
+    """To name the buttons convicts nobody."""
+    limits = Forensics(buttons=0xFF)
+    assert [] == [each for seed in SEEDS for each in found(HONEST[name](seed), limits)]
+
+
+def test_the_button_beside_a_stick_can_be_named():
+    """An honest hand at a stick and a button, of which the board names the button."""
+    limits = Forensics(buttons=1)
+    assert [] == [each for seed in SEEDS for each in found(players.analog(seed), limits)]
+
+
 def test_coarse_ticks_convict_nobody():
     """With ten ticks a second every press lasts a tick or two, and intervals are a few ticks: that is rounding."""
     for seed in SEEDS:

@@ -342,6 +342,7 @@ Table(
     _required("player", Text),
     _required("due_at_ms", Int64),
     _required("priority", Int64),
+    _required("handed_out", Int64),
     Index("outbox_due", "kind", "priority", "due_at_ms"),
     Index(
         "outbox_reveals",
@@ -538,7 +539,7 @@ _UPDATES: Final = {
     "memberships": "version, segments",
     "board_counts": "attempts, promoted",
     "deliveries": "due_at_ms, tries, state, outcome",
-    "outbox": "kind, due_at_ms, priority",
+    "outbox": "kind, due_at_ms, priority, handed_out",
     "commitments": "asked_at_ms, revealed_at_ms",
     "progress": "seq",
     "rank_anchors": "ahead, groups_ahead",

@@ -1,0 +1,71 @@
+"""How long a verdict waits for those that are settled with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.settlement import Decision
+from replay.simulators import Outcome, SimulationRequest
+from replay.worker import verifier
+from replay.worker.verifier import Verifier
+from tests.support import boards
+from tests.support.valkey import ValkeyServer
+from tests.support.yard import Told, Yard, a_yard, simulation_of
+
+RUNS = 6
+
+
+@pytest.fixture
+async def yard(tmp_path: Path, valkey: ValkeyServer) -> AsyncIterator[Yard]:
+    boards.write_board(tmp_path / "policies")
+    async with AsyncExitStack() as stack:
+        yield await a_yard(stack, tmp_path, valkey)
+
+
+class Timed(Told):
+    """Simulators whose every answer takes so many seconds of a clock that nothing else moves."""
+
+    def __init__(self, lasts_s: float) -> None:
+        super().__init__(*(simulation_of(number) for number in range(RUNS)))
+        self.lasts_s = lasts_s
+        self.now_s = 0.0
+        self.settled = 0
+        self.unsettled: list[int] = []
+
+    def simulate(self, request: SimulationRequest) -> Outcome:
+        self.unsettled.append(RUNS - len(self.outcomes) - self.settled)
+        self.now_s += self.lasts_s
+        return super().simulate(request)
+
+
+@pytest.mark.parametrize(
+    ("lasts_s", "unsettled"),
+    [
+        pytest.param(1.0, [0, 0, 0, 0, 0, 0], id="slow"),
+        pytest.param(0.09, [0, 1, 2, 0, 1, 2], id="quick"),
+        pytest.param(0.001, [0, 1, 2, 3, 4, 5], id="very-quick"),
+    ],
+)
+async def test_a_verdict_waits_for_no_replay_that_will_be_slow(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, lasts_s: float, unsettled: list[int]
+):
+    """Quick ones are settled together; before one of a slow simulator what was decided is settled."""
+    simulators = Timed(lasts_s)
+    monkeypatch.setattr(verifier, "time", SimpleNamespace(monotonic=lambda: simulators.now_s))
+    settle = Verifier._settle
+
+    async def counted(of: Verifier, decisions: Sequence[tuple[str, Decision]]) -> Any:
+        await settle(of, decisions)
+        simulators.settled += len(decisions)
+
+    monkeypatch.setattr(Verifier, "_settle", counted)
+    names = [f"run-{number}" for number in range(RUNS)]
+    await yard.append(*names)
+    assert ["promoted"] * RUNS == await yard.verify(*names, simulators=simulators)
+    assert unsettled == simulators.unsettled
