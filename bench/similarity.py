@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.ledger.bands import Banded, Neighbour, put_and_find
+from gateway.ledger.judgement.bands import Banded, Neighbour, put_and_find
 from gateway.ledger.records import NewSubmission
 from gateway.ledger.sqlite import SqliteLedger
 from policies.judging import Forensics

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Final
 
-from gateway.ledger.builds import BuildStatuses, build_statuses
+from gateway.ledger.judgement.builds import BuildStatuses, build_statuses
 from gateway.ledger.ledger import Ledger
 from gateway.telemetry import Event, logger
 from policies.errors import LedgerUnavailable

@@ -11,11 +11,12 @@ import orjson
 from sqlalchemy import bindparam, delete, insert, or_, update
 
 from gateway.failpoints import Point, reach
-from gateway.ledger import queries, reveals, sampling, work
+from gateway.ledger import queries, work
 from gateway.ledger.append import rows_of
 from gateway.ledger.archive.windows import mark_changed
 from gateway.ledger.folds import Counted, fold_standings
-from gateway.ledger.learning import fold_baseline
+from gateway.ledger.judgement import reveals, sampling
+from gateway.ledger.judgement.learning import fold_baseline
 from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction

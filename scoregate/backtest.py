@@ -12,7 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
 from gateway.clock import parse_rfc3339
-from gateway.ledger.past import log_of
+from gateway.ledger.judgement.past import log_of
 from gateway.settings import Settings
 from policies.errors import SettingsError
 from policies.loader import load_board

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.clock import Clock, wall_clock
-from gateway.ledger.builds import BuildChange, build_changes_of, set_build_status
+from gateway.ledger.judgement.builds import BuildChange, build_changes_of, set_build_status
 from gateway.settings import Settings
 from gateway.wiring import load_policies, open_ledger
 from policies.errors import SettingsError

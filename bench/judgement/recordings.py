@@ -12,7 +12,7 @@ from bench.judgement.hands import Hand, Style, words_of
 from bench.judgement.pool import Pool, in_parallel
 from bench.judgement.population import BUILD, Played
 from bench.judgement.signals import Signals, sensitive, signals_of
-from gateway.ledger.bands import MOST_IN_BUCKET, MOST_NEIGHBOURS
+from gateway.ledger.judgement.bands import MOST_IN_BUCKET, MOST_NEIGHBOURS
 from policies.judging import Forensics
 from policies.loader import Board
 from policies.model import Policy
@@ -113,7 +113,7 @@ def _checks(
 
 
 class Shelf:
-    """The recordings that came before, found again by their bands as `gateway.ledger.bands` finds them."""
+    """The recordings that came before, found again by their bands as `gateway.ledger.judgement.bands` finds them."""
 
     def __init__(self, limits: Forensics, pool: Pool) -> None:
         self._limits = limits

@@ -30,7 +30,8 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import bearer_of, board_of, whole_number
 from gateway.edge.spreads import ESTIMATED
 from gateway.edge.wire import readings
-from gateway.ledger import queries, reveals
+from gateway.ledger import queries
+from gateway.ledger.judgement import reveals
 from gateway.ledger.records import StoredSubmission
 from policies.loader import Board
 from policies.model import RankKind, WindowKind

@@ -16,7 +16,8 @@ from gateway.edge.reading import player_of, read_octets
 from gateway.edge.submit import LATE_MS
 from gateway.edge.wire import answers
 from gateway.failpoints import Point, reach
-from gateway.ledger import queries, reveals
+from gateway.ledger import queries
+from gateway.ledger.judgement import reveals
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.telemetry import REVEALS
 

@@ -5,7 +5,7 @@
 `recording_bands` are the numbers by which a recording like another is found: `seq` is that of the submission.
 `handed_out` of work in the outbox is 1 once a worker may have it.
 `commitments` are of the submissions, by their `seq`, that came with the digest of a recording in its place
-(`gateway.ledger.reveals`).
+(`gateway.ledger.judgement.reveals`).
 `rank_anchors` are counts of the standings ahead of some places, `rank_moves` what came and went since
 (`gateway.ledger.anchors`).
 `progress`, `board_counts`, `trend_slots` and `achievements` are derived from them later, by the steward. `webhooks` are

@@ -9,8 +9,8 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from gateway.clock import Clock
-from gateway.ledger import audits
-from gateway.ledger.audits import Verified
+from gateway.ledger.judgement import audits
+from gateway.ledger.judgement.audits import Verified
 from gateway.ledger.ledger import Ledger
 from gateway.telemetry import Event, logger
 from policies.model import Policy

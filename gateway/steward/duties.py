@@ -12,7 +12,8 @@ from gateway.boards.index import Index
 from gateway.clock import Clock, wall_clock
 from gateway.derived.derivations import Derivations
 from gateway.failpoints import Point, reach
-from gateway.ledger import audits, index_pages, prospects, queries, reveals, sampling, work
+from gateway.ledger import index_pages, queries, work
+from gateway.ledger.judgement import audits, prospects, reveals, sampling
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
 from gateway.recordings.recordings import Recordings

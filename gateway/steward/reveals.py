@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gateway.clock import Clock
-from gateway.ledger import queries, reveals
+from gateway.ledger import queries
+from gateway.ledger.judgement import reveals
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
 from gateway.records import Change

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.clock import Clock
-from gateway.ledger import sampling
+from gateway.ledger.judgement import sampling
 from gateway.ledger.ledger import Ledger
 from policies.model import Policy
 from policies.windows import calendar_of

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from gateway.ledger.judgement.reverification import counting_in
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.ranks import page_of
-from gateway.ledger.reverification import counting_in
 from gateway.steward.windows import readable
 from policies.loader import Board
 from policies.ranking import Place, Ranking, Reached

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from gateway.clock import Clock, wall_clock
-from gateway.ledger import audits
-from gateway.ledger.builds import BuildChange
+from gateway.ledger.judgement import audits
+from gateway.ledger.judgement.builds import BuildChange
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
 from gateway.recordings.recordings import Recordings

@@ -16,14 +16,14 @@ from typing import Final, TypeVar
 from gateway.boards.index import Index
 from gateway.clock import Clock
 from gateway.ledger import queries
-from gateway.ledger.ledger import Ledger
-from gateway.ledger.reverification import (
+from gateway.ledger.judgement.reverification import (
     BATCH,
     BatchEvent,
     PromotedRun,
     events_of_batches,
     promoted_of_build,
 )
+from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings
 from gateway.records import Change
 from gateway.settlement import Decision, settle

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from gateway.builds import BuildRegistry
 from gateway.clock import Clock
-from gateway.ledger import prospects
-from gateway.ledger.bands import Banded, put_and_find
+from gateway.ledger.judgement import prospects
+from gateway.ledger.judgement.bands import Banded, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
 from gateway.settlement import Decision

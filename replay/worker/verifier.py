@@ -11,7 +11,8 @@ from gateway.boards.index import Index
 from gateway.builds import BuildRegistry
 from gateway.clock import Clock, wall_clock
 from gateway.failpoints import Point, reach
-from gateway.ledger import reveals, work
+from gateway.ledger import work
+from gateway.ledger.judgement import reveals
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease, StoredSubmission
 from gateway.recordings.recordings import Recordings

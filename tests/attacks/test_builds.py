@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gateway.ledger import queries
-from gateway.ledger.builds import BuildChange, set_build_status
+from gateway.ledger.judgement.builds import BuildChange, set_build_status
 from gateway.settings import Settings
 from policies.replaying import BuildStatus
 from policies.vocabulary import Verdict

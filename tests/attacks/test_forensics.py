@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gateway.ledger import bands
+from gateway.ledger.judgement import bands
 from gateway.ledger.queries import submission
 from gateway.ledger.records import StoredRecording
 from gateway.recordings.recordings import Recordings

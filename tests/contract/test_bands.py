@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from gateway.ledger.bands import (
+from gateway.ledger.judgement.bands import (
     MOST_BANDS,
     MOST_IN_BUCKET,
     MOST_NEIGHBOURS,

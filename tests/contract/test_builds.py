@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.ledger.builds import (
+from gateway.ledger.judgement.builds import (
     BuildChange,
     build_changes_of,
     build_statuses,

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.ledger import queries, reveals, work
-from gateway.ledger.bands import Banded, put_and_find
+from gateway.ledger import queries, work
+from gateway.ledger.judgement import reveals
+from gateway.ledger.judgement.bands import Banded, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease, NewSubmission, OutboxRow, StoredRecording
 from policies.vocabulary import State

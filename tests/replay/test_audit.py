@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger import audits, queries
-from gateway.ledger.builds import build_changes_of
+from gateway.ledger import queries
+from gateway.ledger.judgement import audits
+from gateway.ledger.judgement.builds import build_changes_of
 from gateway.telemetry import AUDITS
 from policies.replaying import BuildStatus
 from policies.vocabulary import Reason

@@ -18,7 +18,8 @@ from pydantic import SecretStr
 from rich.console import Console
 from typer.testing import CliRunner
 
-from gateway.ledger import queries, reverification
+from gateway.ledger import queries
+from gateway.ledger.judgement import reverification
 from gateway.ledger.sqlite import create_schema
 from gateway.settings import Settings
 from gateway.steward import without

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from gateway.edge.answers import submission_status
-from gateway.ledger import prospects, queries, sampling, work
+from gateway.ledger import queries, work
+from gateway.ledger.judgement import prospects, sampling
 from gateway.ledger.transaction import Operation
 from gateway.settlement import Decision, settle
 from gateway.steward.sampling import TopCheck

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gateway.boards.index import Index
-from gateway.ledger import audits, queries
-from gateway.ledger.builds import build_statuses
+from gateway.ledger import queries
+from gateway.ledger.judgement import audits
+from gateway.ledger.judgement.builds import build_statuses
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings

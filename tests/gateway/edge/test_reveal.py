@@ -17,7 +17,8 @@ from scoregate_client import ScoregateClient, ScoregateError
 
 from gateway import failpoints
 from gateway.failpoints import Point
-from gateway.ledger import queries, reveals, work
+from gateway.ledger import queries, work
+from gateway.ledger.judgement import reveals
 from gateway.settings import Settings
 from gateway.settlement import Decision, settle
 from gateway.steward.reveals import OUTAGE_MS, Deadlines

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.ledger import audits
-from gateway.ledger.audits import Verified
+from gateway.ledger.judgement import audits
+from gateway.ledger.judgement.audits import Verified
 from gateway.ledger.transaction import Operation
 from gateway.steward import auditing
 from gateway.steward.auditing import AuditDraw, Sample

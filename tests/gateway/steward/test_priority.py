@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from rq import Queue, SimpleWorker
 from rq.serializers import JSONSerializer
 
-from gateway.ledger import queries, sampling, work
+from gateway.ledger import queries, work
+from gateway.ledger.judgement import sampling
+from gateway.ledger.judgement.sampling import Sampled
 from gateway.ledger.records import OutboxRow
-from gateway.ledger.sampling import Sampled
 from gateway.ledger.transaction import Transaction
 from gateway.settlement import Decision, settle
 from gateway.steward.dispatch import (

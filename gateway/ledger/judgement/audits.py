@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from gateway.ledger.builds import BuildChange, restrict_build
 from gateway.ledger.derived.log import move, position
+from gateway.ledger.judgement.builds import BuildChange, restrict_build
 from gateway.ledger.queries import head, history_of, load_submission
 from gateway.ledger.records import Lease
 from gateway.ledger.schema import events, outbox, submissions
