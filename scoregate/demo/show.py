@@ -88,6 +88,7 @@ async def _honest(stage: Stage, tally: Tally, name: str, number: int) -> None:
     rng = random.Random(number)  # noqa: S311 - it casts a player
     skill = rng.uniform(0.1, 0.8)
     async with _watched(tally, name), stage.actor(name, number) as actor:
+        tally.seen_playing.add(actor.player)
         await asyncio.sleep(rng.uniform(0, 2))
         for _ in range(RUNS_EACH):
             run = await actor.open_run()
@@ -111,7 +112,7 @@ async def _watched(tally: Tally, who: str) -> AsyncIterator[None]:
 
 
 async def _moderate(stack: Stack, tally: Tally) -> None:
-    """A moderator looks at what is held, and rejects it."""
+    """A moderator looks at what is held: approves of whom they saw playing, as with a newcomer's record, and rejects others."""
     now_s = int(time.time())
     bearer = Bearer("demo-moderator", Role.MODERATOR, now_s + MODERATOR_TOKEN_S, ("*",))
     token = Tokens(keyring_of(stack.settings)).mint(bearer, now_s=now_s)
@@ -124,9 +125,14 @@ async def _moderate(stack: Stack, tally: Tally) -> None:
         async with session.get(f"/v1/boards/{BOARD}/held") as response:
             held = (await response.json())["submissions"]
         for case in held:
-            verdict = {"reason": f"inhuman play: {case['findings'][0]['meaning']}"}
-            async with session.post(f"/v1/moderation/{case['submission']}/reject", json=verdict):
-                tally.moderated += 1
+            is_known = case["player"] in tally.seen_playing
+            why = "seen playing" if is_known else f"inhuman play: {case['findings'][0]['meaning']}"
+            decision = f"/v1/moderation/{case['submission']}/{'approve' if is_known else 'reject'}"
+            async with session.post(decision, json={"reason": why}):
+                if is_known:
+                    tally.note_approval()
+                else:
+                    tally.rejected += 1
 
 
 async def _keep_showing(live: Live, stage: Stage, tally: Tally, began: float) -> None:
@@ -144,7 +150,7 @@ def _close(console: Console, stack: Stack, tally: Tally, took_s: float) -> None:
     console.print(
         f"[bold]{honest - tally.honest_lost}[/] of {honest} honest runs are on the board, "
         f"[bold]{tally.cheats_through}[/] of {cheats} cheats got through; "
-        f"{tally.moderated} held for a moderator, who rejected them. {took_s:.0f} s."
+        f"{tally.approved + tally.rejected} held for a moderator, who rejected {tally.rejected}. {took_s:.0f} s."
     )
     for failure in tally.failures:
         console.print(failure, style="red", markup=False)

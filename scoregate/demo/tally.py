@@ -22,11 +22,19 @@ class Tally:
     expected: dict[str, int]
     endings: dict[str, Counter[Layer]] = field(default_factory=lambda: defaultdict(Counter))
     failures: list[str] = field(default_factory=list)
-    moderated: int = 0
+    seen_playing: set[str] = field(default_factory=set)
+    approved: int = 0
+    rejected: int = 0
 
     def note(self, kind: str, layer: Layer) -> None:
         """One of a kind ended in a layer."""
         self.endings[kind][layer] += 1
+
+    def note_approval(self) -> None:
+        """An honest run that was held is on the board."""
+        self.approved += 1
+        self.endings[HONEST][Layer.ANOMALY] -= 1
+        self.endings[HONEST][Layer.BOARD] += 1
 
     @property
     def cheats_through(self) -> int:

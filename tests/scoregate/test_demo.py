@@ -53,3 +53,13 @@ def test_there_are_at_least_eight_kinds_of_cheats_and_each_layer_has_one():
     """Every layer has something to stop."""
     assert len(CHEATS) >= 8
     assert set(Layer) - {Layer.BOARD} == {cheat.layer for cheat in CHEATS}
+
+
+def test_an_honest_run_that_a_moderator_approves_is_on_the_board():
+    """A newcomer's record may wait; it is lost only if it stays where it waits."""
+    tally = a_good_tally()
+    tally.endings[HONEST][Layer.BOARD] -= 1
+    tally.note(HONEST, Layer.ANOMALY)
+    assert not tally.is_good
+    tally.note_approval()
+    assert tally.is_good
