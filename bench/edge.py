@@ -38,7 +38,7 @@ from gateway.edge.credentials.tickets import Ticket, Tickets, new_run_id
 from gateway.settings import Settings, bundled_policies
 from gateway.wiring import keyring_of, load_policies
 from policies.loader import Simulator
-from tests.support.harness import free_port
+from tests.support.ports import free_port
 from tests.support.valkey import running_valkey
 
 PLAYED = 48

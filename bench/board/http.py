@@ -24,8 +24,8 @@ from gateway.boards.index import BoardIndex
 from gateway.records import Change
 from policies.ranking import Ranking
 from policies.vocabulary import State
-from tests.support.harness import free_port
 from tests.support.policies import write_policies
+from tests.support.ports import free_port
 
 AROUND: Final = 2_000
 """Players around whom is read, in turn."""

@@ -19,6 +19,7 @@ from gateway.settings import Settings
 from tests.support.feeds import add, caught_up, entry
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.policies import a_policy, arcade_policy, write_policies
+from tests.support.ports import unserved_port
 from tests.support.valkey import ValkeyServer
 
 
@@ -95,9 +96,10 @@ async def test_what_cannot_be_watched_is_raised(harness: Harness):
         with pytest.raises(ScoregateError) as refusal:
             await take(player.watch("vault"), 1)
         assert "temporary-reduced-capacity" == refusal.value.name
-    async with ScoregateClient(f"http://127.0.0.1:{free_port()}", attempts=2) as player:
-        with pytest.raises(aiohttp.ClientConnectionError):
-            await take(player.watch("vault"), 1)
+    with unserved_port() as port:
+        async with ScoregateClient(f"http://127.0.0.1:{port}", attempts=2) as player:
+            with pytest.raises(aiohttp.ClientConnectionError):
+                await take(player.watch("vault"), 1)
 
 
 async def test_watching_waits_for_a_gateway_that_starts_again(settings: Settings):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,17 @@ from gateway.settings import bundled_policies
 from policies.loader import load_boards
 from policies.vocabulary import State
 from scoregate.cli import app
-from tests.support.harness import free_port
 from tests.support.ledger import new_submission, opened, rows
+from tests.support.ports import unserved_port
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A data directory, and an index that is down."""
     monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("SCOREGATE_REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")
-    return tmp_path
+    with unserved_port() as port:
+        monkeypatch.setenv("SCOREGATE_REDIS_URL", f"redis://127.0.0.1:{port}/0")
+        yield tmp_path
 
 
 def run(*words: str) -> Result:

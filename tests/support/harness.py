@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -31,13 +30,9 @@ from replay.simulators import Simulators
 from replay.worker.verifier import Verifier
 from tests.support.clock import ShiftedClock
 from tests.support.game import BUILD, play_run
+from tests.support.ports import free_port  # noqa: F401 - known here to those who take a harness
 
 POLICY = Path(__file__).parents[2] / "policies" / "arcade.yaml"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 @dataclass

@@ -25,7 +25,7 @@ from typing import Any
 import asyncpg
 
 from gateway.ledger.migrate import upgrade_postgres
-from tests.support.harness import free_port
+from tests.support.ports import free_port
 
 TEMPLATE = "template_ledger"
 OWNER, APP, PASSWORD = "ledger_owner", "ledger_login", "open-sesame"

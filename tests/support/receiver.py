@@ -14,7 +14,7 @@ from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
 from gateway.derived.webhooks.signing import written
-from tests.support.harness import free_port
+from tests.support.ports import free_port
 
 PATIENCE_S = 30.0
 

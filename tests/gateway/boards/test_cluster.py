@@ -16,6 +16,7 @@ from gateway.boards.transactions import transact
 from gateway.settings import CLUSTER_URL, load_settings
 from policies.errors import IndexUnavailable, SettingsError
 from tests.support.cluster import PATIENCE_S, ValkeyCluster
+from tests.support.ports import unserved_port
 from tests.support.valkey import ValkeyServer
 
 BOARDS = ("tiny", "arcade", "other")
@@ -107,13 +108,14 @@ async def test_I02_a_call_whose_reply_was_lost_is_not_sent_again(
 
 async def test_a_cluster_nobody_answers_for_is_an_index_that_is_not_there():
     """No node at any of the addresses is IndexUnavailable, as with one server that is down."""
-    client = connect("redis+cluster://127.0.0.1:1,127.0.0.1:2", timeout_ms=500)
-    with pytest.raises(IndexUnavailable):
-        await Script(client, "page")(["lb:{b}:alltime", "lb:{b}:alltime:members", "lb:{b}:names"], [0, 9])
-    with pytest.raises(IndexUnavailable), answering():
-        await by_pipeline(client)
-    await refuse_evicting(client)
-    await client.aclose()
+    with unserved_port() as one, unserved_port() as two:
+        client = connect(f"redis+cluster://127.0.0.1:{one},127.0.0.1:{two}", timeout_ms=500)
+        with pytest.raises(IndexUnavailable):
+            await Script(client, "page")(["lb:{b}:alltime", "lb:{b}:alltime:members", "lb:{b}:names"], [0, 9])
+        with pytest.raises(IndexUnavailable), answering():
+            await by_pipeline(client)
+        await refuse_evicting(client)
+        await client.aclose()
 
 
 async def test_I06_one_node_that_may_evict_is_enough_to_refuse(client: Redis, cluster: ValkeyCluster):

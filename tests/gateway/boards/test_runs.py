@@ -12,8 +12,8 @@ from gateway.boards import keys
 from gateway.boards.connection import connect
 from gateway.boards.index import BoardIndex, Pend
 from gateway.boards.runs import COUNTS_LIFE_MS, HOUR_MS, Noted, OpenRuns
-from tests.support.harness import free_port
 from tests.support.policies import a_ranking
+from tests.support.ports import unserved_port
 from tests.support.valkey import ValkeyServer
 
 NOON_MS = int(time.time() * 1000) // HOUR_MS * HOUR_MS
@@ -70,8 +70,9 @@ async def test_counts_go_by_themselves(client: Redis):
 
 async def test_without_redis_the_counts_are_unknown_and_not_zero():
     """A run may be opened all the same."""
-    nowhere = connect(f"redis://127.0.0.1:{free_port()}/0", timeout_ms=100)
-    try:
-        assert Noted(True, None, None) == await opened(nowhere, "r1")
-    finally:
-        await nowhere.aclose()
+    with unserved_port() as port:
+        nowhere = connect(f"redis://127.0.0.1:{port}/0", timeout_ms=100)
+        try:
+            assert Noted(True, None, None) == await opened(nowhere, "r1")
+        finally:
+            await nowhere.aclose()

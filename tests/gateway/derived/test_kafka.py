@@ -13,6 +13,7 @@ from gateway.derived.follow import ChangeFollower
 from gateway.derived.kafka import ExportFailed, KafkaExport
 from gateway.settings import Settings
 from policies.errors import SettingsError
+from tests.support.ports import unserved_port
 
 PATIENCE_S = 30.0
 
@@ -68,10 +69,11 @@ async def test_changes_arrive_with_what_tells_them_apart(stage, brokers):
 
 async def test_what_the_brokers_do_not_take_is_not_acknowledged(stage):
     """It fails in the time that it has, and comes again."""
-    consumer = export(stage, "127.0.0.1:1", **{"delivery.timeout.ms": 300, "log_level": 0})
     change = Mutation(1, 1, "alltime", "ada", "Ada", "run-1", 5, 1, None, None)
-    with pytest.raises(ExportFailed, match="1 of 1 records"):
-        await consumer.take(stage.board, [change])
+    with unserved_port() as port:
+        consumer = export(stage, f"127.0.0.1:{port}", **{"delivery.timeout.ms": 300, "log_level": 0})
+        with pytest.raises(ExportFailed, match="1 of 1 records"):
+            await consumer.take(stage.board, [change])
 
 
 def test_what_cannot_be_meant_is_said_at_the_start(stage):
