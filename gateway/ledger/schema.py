@@ -8,6 +8,7 @@
 (`gateway.ledger.judgement.reveals`).
 `rank_anchors` are counts of the standings ahead of some places, `rank_moves` what came and went since
 (`gateway.ledger.anchors`).
+`joins` says who is on a board now, `join_changes` when each of its players joined or left, the newest of many.
 `progress`, `board_counts`, `trend_slots` and `achievements` are derived from them later, by the steward. `webhooks` are
 the endpoints that are told, `deliveries` what each still has to be told; `due_at_ms` of one that has ended is when it did.
 `archived_windows` are windows that are over, or are about to be: `revision` is the one that is read (0: none yet), `building` the
@@ -39,7 +40,7 @@ from sqlalchemy import Text as PlainText
 
 from policies.vocabulary import State
 
-SCHEMA_VERSION: Final = "0001"
+SCHEMA_VERSION: Final = "0002"
 """The newest migration: raised with every change of a table. A ledger of a later version is refused, not guessed at."""
 
 metadata = MetaData()
@@ -303,6 +304,18 @@ joins = Table(
     Column("player", Text, primary_key=True),
     _required("is_joined", Int64),
     _required("actor", Text),
+    _required("at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+join_changes = Table(
+    "join_changes",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    Column("revision", Int64, primary_key=True, autoincrement=False),
+    _required("is_joined", Int64),
     _required("at_ms", Int64),
     sqlite_strict=True,
     sqlite_with_rowid=False,
