@@ -4,6 +4,9 @@
 `lease_until_ms` of a submission, like `standings` and `baselines`, are folds of the events, kept beside them.
 `recording_bands` are the numbers by which a recording like another is found: `seq` is that of the submission.
 `handed_out` of work in the outbox is 1 once a worker may have it.
+A recording goes once its time is over: then its row is in `recording_expiries` instead, without its bytes, and one that is
+brought again has both (`gateway.ledger.judgement.expiry`). `taken_names` are display names by what they look like
+(`gateway.edge.names`), where a deployment wants them to be unique.
 `commitments` are of the submissions, by their `seq`, that came with the digest of a recording in its place
 (`gateway.ledger.judgement.reveals`).
 `rank_anchors` are counts of the standings ahead of some places, `rank_moves` what came and went since
@@ -70,6 +73,15 @@ players = Table(
     sqlite_with_rowid=False,
 )
 
+taken_names = Table(
+    "taken_names",
+    metadata,
+    Column("name_key", Text, primary_key=True),
+    _required("player", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 server_keys = Table(
     "server_keys",
     metadata,
@@ -119,6 +131,16 @@ recordings = Table(
     _required("size_bytes", Int64),
     Column("body", LargeBinary),
     _required("first_seq", Int64),
+    sqlite_strict=True,
+)
+
+recording_expiries = Table(
+    "recording_expiries",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    _required("size_bytes", Int64),
+    _required("first_seq", Int64),
+    _required("expired_at_ms", Int64),
     sqlite_strict=True,
 )
 
@@ -180,6 +202,12 @@ submissions = Table(
     _index_of_state(State.PROMOTED, "board", "player", "achieved_at_ms"),
     _index_of_state(State.PROMOTED, "board", "build", "achieved_at_ms", suffix="_of_build"),
     _index_of_state(State.PROMOTED, "board", "build", "score", suffix="_by_score"),
+    Index(
+        "submissions_of_recording",
+        "recording_digest",
+        sqlite_where=text("recording_digest IS NOT NULL"),
+        postgresql_where=text("recording_digest IS NOT NULL"),
+    ),
     sqlite_strict=True,
 )
 
@@ -544,7 +572,17 @@ SQLITE_TRIGGERS: tuple[str, ...] = (
     _refuse("server_operations_no_update", "UPDATE", "server_operations"),
     _refuse("server_operations_no_delete", "DELETE", "server_operations"),
     _refuse("recordings_no_update", "UPDATE", "recordings"),
-    _refuse("recordings_no_delete", "DELETE", "recordings"),
+    """
+CREATE TRIGGER recordings_no_delete BEFORE DELETE ON recordings
+WHEN NOT EXISTS (SELECT 1 FROM recording_expiries WHERE digest = OLD.digest)
+    OR EXISTS (
+        SELECT 1 FROM submissions
+        WHERE recording_digest = OLD.digest AND state IN ('received', 'pending', 'held', 'promoted')
+    )
+BEGIN SELECT RAISE(ABORT, 'recordings is append-only'); END
+""".strip(),
+    _refuse("recording_expiries_facts_no_update", "UPDATE", "recording_expiries", ("digest", "size_bytes")),
+    _refuse("recording_expiries_no_delete", "DELETE", "recording_expiries"),
     _refuse("commitments_facts_no_update", "UPDATE", "commitments", ("seq", "size_bytes", "reveal_ms")),
     _refuse("commitments_no_delete", "DELETE", "commitments"),
     _refuse("submissions_facts_no_update", "UPDATE", "submissions", _FACTS),
