@@ -51,7 +51,6 @@ async def test_M09_the_application_has_no_right_to_change_history(store: Postgre
         "DELETE FROM events",
         "TRUNCATE events",
         "UPDATE recordings SET first_seq = 7",
-        "DELETE FROM recordings",
         "TRUNCATE recordings",
         "UPDATE submissions SET score = 1",
         "DELETE FROM submissions",
@@ -63,6 +62,8 @@ async def test_M09_the_application_has_no_right_to_change_history(store: Postgre
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await store.sql(statement, role=APP)
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="append-only"):
+        await store.sql("DELETE FROM recordings", role=APP)
 
 
 async def test_M09_no_partition_is_a_way_around(store: PostgresStore):

@@ -33,10 +33,15 @@ WHEN NOT EXISTS ({_ENDED})
     OR EXISTS ({_WANTED})
 BEGIN SELECT RAISE(ABORT, 'recordings is append-only'); END
 """.strip(),
-    "CREATE TRIGGER IF NOT EXISTS recording_expiries_facts_no_update BEFORE UPDATE OF digest, size_bytes "
-    "ON recording_expiries BEGIN SELECT RAISE(ABORT, 'recording_expiries is append-only'); END",
-    "CREATE TRIGGER IF NOT EXISTS recording_expiries_no_delete BEFORE DELETE ON recording_expiries "
-    "BEGIN SELECT RAISE(ABORT, 'recording_expiries is append-only'); END",
+    """
+CREATE TRIGGER IF NOT EXISTS recording_expiries_facts_no_update
+BEFORE UPDATE OF digest, size_bytes ON recording_expiries
+BEGIN SELECT RAISE(ABORT, 'recording_expiries is append-only'); END
+""".strip(),
+    """
+CREATE TRIGGER IF NOT EXISTS recording_expiries_no_delete BEFORE DELETE ON recording_expiries
+BEGIN SELECT RAISE(ABORT, 'recording_expiries is append-only'); END
+""".strip(),
 )
 
 _POSTGRES: Final = (
@@ -50,14 +55,22 @@ BEGIN
 END $$
 """,
     "DROP TRIGGER recordings_no_delete ON recordings",
-    "CREATE TRIGGER recordings_no_delete BEFORE DELETE ON recordings "
-    "FOR EACH ROW EXECUTE FUNCTION refuse_needed_recording()",
-    "CREATE TRIGGER recording_expiries_facts_no_update BEFORE UPDATE OF digest, size_bytes ON recording_expiries "
-    "FOR EACH ROW EXECUTE FUNCTION refuse_change('recording_expiries')",
-    "CREATE TRIGGER recording_expiries_no_delete BEFORE DELETE ON recording_expiries "
-    "FOR EACH ROW EXECUTE FUNCTION refuse_change('recording_expiries')",
-    "CREATE TRIGGER recording_expiries_no_truncate BEFORE TRUNCATE ON recording_expiries "
-    "EXECUTE FUNCTION refuse_change('recording_expiries')",
+    """
+CREATE TRIGGER recordings_no_delete BEFORE DELETE ON recordings
+FOR EACH ROW EXECUTE FUNCTION refuse_needed_recording()
+""",
+    """
+CREATE TRIGGER recording_expiries_facts_no_update BEFORE UPDATE OF digest, size_bytes ON recording_expiries
+FOR EACH ROW EXECUTE FUNCTION refuse_change('recording_expiries')
+""",
+    """
+CREATE TRIGGER recording_expiries_no_delete BEFORE DELETE ON recording_expiries
+FOR EACH ROW EXECUTE FUNCTION refuse_change('recording_expiries')
+""",
+    """
+CREATE TRIGGER recording_expiries_no_truncate BEFORE TRUNCATE ON recording_expiries
+EXECUTE FUNCTION refuse_change('recording_expiries')
+""",
     "GRANT SELECT, INSERT ON recording_expiries, taken_names TO scoregate_app",
     "GRANT UPDATE (expired_at_ms, first_seq) ON recording_expiries TO scoregate_app",
     "GRANT DELETE ON recordings TO scoregate_app",
