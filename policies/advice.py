@@ -32,15 +32,15 @@ def _anomaly(policy: Policy) -> Iterator[str]:
     """Deviations are measured from a middle inside of the bounds, in spreads of at least `spread_floor`; points alone tell."""
     if policy.validators.anomaly is Mode.OFF or policy.anomaly.transform is not Transform.NONE:
         return
-    rule, bounds = policy.anomaly, policy.score
-    if (bounds.maximum - bounds.minimum) / rule.spread_floor <= rule.threshold:
+    rule, bounds, floor = policy.anomaly, policy.score, policy.spread_floor
+    if (bounds.maximum - bounds.minimum) / floor <= rule.threshold:
         yield (
             f"anomaly.threshold: no score within {bounds.minimum} and {bounds.maximum} can be {rule.threshold:g} times "
-            f"`anomaly.spread_floor` ({rule.spread_floor:g}) from another; the validator finds nothing"
+            f"`anomaly.spread_floor` ({floor:g}) from another; the validator finds nothing"
         )
         return
     best = bounds.minimum if policy.order is Order.ASCENDING else bounds.maximum
-    if abs(best - rule.prior.mean) / max(rule.prior.spread, rule.spread_floor) <= rule.threshold:
+    if rule.prior and abs(best - rule.prior.mean) / max(rule.prior.spread, floor) <= rule.threshold:
         yield (
             f"anomaly.prior: even {best}, the best score there is, is within {rule.threshold:g} spreads of the prior's mean; "
             f"nothing is found until the board has {rule.minimum_population} promoted runs"
@@ -49,9 +49,9 @@ def _anomaly(policy: Policy) -> Iterator[str]:
 
 def _velocity(policy: Policy) -> Iterator[str]:
     """The validator counts a second of play at least, from the lowest score or 0 (`validators.velocity`)."""
-    if policy.order is Order.ASCENDING or policy.validators.velocity is Mode.OFF:
-        return
     pace, most = policy.velocity.points_per_second, policy.score.maximum - max(policy.score.minimum, 0)
+    if pace is None or policy.order is Order.ASCENDING or policy.validators.velocity is Mode.OFF:
+        return
     if pace >= most:
         yield f"velocity.points_per_second: {pace:g} is more than the highest score needs in one second; it finds nothing"
     longest_s = _longest_s(policy)

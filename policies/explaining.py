@@ -10,6 +10,7 @@ from pydantic_core import PydanticUndefined
 
 from policies.changing import shown
 from policies.fields import Order
+from policies.judging import OF_TIME
 from policies.loader import Board
 from policies.model import Operator, Policy, Rate, TieBreak, Writes
 from policies.replaying import detection_probability
@@ -108,13 +109,18 @@ def _rate(rate: Rate) -> str:
 
 
 def _time(policy: Policy) -> str:
+    if not policy.has_tick_rate:
+        return "is not looked at: neither `replay` nor `velocity.points_per_second` says that ticks are time"
     told = [f"{policy.ticks_per_second} ticks are a second of play"]
     if policy.replay:
         longest_s = policy.replay.maximum_ticks / policy.ticks_per_second
         told.append(f"the longest run has {policy.replay.maximum_ticks} ({longest_s:g} s)")
     told.append(f"play may seem {policy.velocity.slack_s:g} s longer than our clock says since the ticket")
+    pace = policy.velocity.points_per_second
     if policy.order is Order.DESCENDING:
-        told.append(f"a second gives up to {policy.velocity.points_per_second:g} points")
+        told.append(
+            "any number of points a second" if pace is None else f"a second gives up to {pace:g} points"
+        )
     return "; ".join(told)
 
 
@@ -156,7 +162,18 @@ def _validators(policy: Policy, finds: Mapping[str, str]) -> Iterator[tuple[str,
     for name in type(policy.validators).model_fields:
         mode: Mode = getattr(policy.validators, name)
         about = f" {finds[name]}" if name in finds else ""
-        yield name, f"{mode.value}: {_MODES[mode]}.{about}"
+        yield name, f"{mode.value}: {_MODES[mode]}.{about}{_silent(policy, name)}"
+
+
+def _silent(policy: Policy, name: str) -> str:
+    """Why a validator has nothing to go by on this board, or what it goes by where the policy left that open."""
+    if name in OF_TIME and not policy.has_tick_rate:
+        return " Not asked here: the policy does not say how long a tick is."
+    if name == "velocity" and policy.velocity.points_per_second is None:
+        return " Finds nothing here: `velocity.points_per_second` is not stated."
+    if name == "anomaly" and policy.anomaly.spread_floor is None:
+        return f" Scores count as spread by {policy.spread_floor:g} points at least."
+    return ""
 
 
 def _others(section: BaseModel, prefix: str) -> Iterator[tuple[str, Any]]:

@@ -44,9 +44,12 @@ class StatRange(Part):
 
 
 class Velocity(Part):
-    """How fast points can come, and how far a client's clock may seem to run ahead of ours."""
+    """How fast points can come, and how far a client's clock may seem to run ahead of ours.
 
-    points_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    Without `points_per_second` no pace is too high: only the studio knows what its game can give.
+    """
+
+    points_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     slack_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 2.0
 
 
@@ -105,15 +108,16 @@ class Anomaly(Part):
     """When a score is too far above what is known of the player, or of the board's players, to go unseen.
 
     `threshold` is in standard deviations. With fewer than `minimum_history` promoted runs the player is measured
-    against the population; with fewer than `minimum_population` the population is the prior.
+    against the population; with fewer than `minimum_population` the population is the prior, and without a prior
+    nothing is found. `Policy.spread_floor` says what an unstated `spread_floor` is.
     """
 
     transform: Annotated[Transform, Field(strict=False)] = Transform.NONE
     threshold: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = 4.0
     minimum_history: Annotated[int, Field(ge=2, le=10_000)] = 8
     minimum_population: Annotated[int, Field(ge=2, le=1_000_000)] = 50
-    spread_floor: Annotated[float, Field(ge=1e-9, le=SCORE_LIMIT, allow_inf_nan=False)]
-    prior: Prior
+    spread_floor: Annotated[float, Field(ge=1e-9, le=SCORE_LIMIT, allow_inf_nan=False)] | None = None
+    prior: Prior | None = None
 
     @model_validator(mode="after")
     def _thresholds_that_can_be_reached(self) -> Self:
@@ -175,6 +179,10 @@ class Forensics(Part):
     minimum_shingles: Annotated[int, Field(ge=8, le=4096)] = 32
     correlation: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.65
     resemblance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.5
+
+
+OF_TIME: Final = frozenset({"clock", "slow_motion", "delay"})
+"""Validators that take ticks for time, and are not asked where the policy does not say how long a tick is."""
 
 
 class Modes(Part):

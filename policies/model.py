@@ -12,12 +12,13 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 from pydantic import Field, field_validator, model_validator
 
+from policies.defaults import SPREADS_OF_RANGE, SUM_LIMIT, completed
 from policies.errors import SettingRefused
 from policies.fields import BuildName, Name, Order, Part, Score, SegmentName, StatName
 from policies.judging import (
@@ -38,9 +39,6 @@ from policies.plugins import Plugin
 from policies.replaying import Build, Replay, Verification
 from policies.rules import RULES, Asked, Rule, asked, refuse_unaskable
 from policies.vocabulary import SCORE_LIMIT, Mode
-
-SUM_LIMIT = 2**40
-"""Largest score on a summing board: eight million of them still fit the 63 bits that SQL sums in."""
 
 RANKS_TO_LOSE = 100
 """Entries that a board with `exact_ranks` keeps beyond those, at least, so that it is not looked for more at each loss."""
@@ -185,13 +183,13 @@ class Policy(Part):
     ranges: Annotated[tuple[Score, ...], Field(max_length=64, strict=False)] = ()
     score: Bounds
     stats: Annotated[dict[StatName, StatRange], Field(default_factory=dict, max_length=16)]
-    velocity: Velocity
+    velocity: Velocity = Velocity()
     slow_motion: SlowMotion = SlowMotion()
     delay: Delay = Delay()
     abandonment: Abandonment = Abandonment()
     limits: Limits = Limits()
     run_lifetime_s: Annotated[int, Field(ge=30, le=604_800)] = 3600
-    anomaly: Anomaly
+    anomaly: Anomaly = Anomaly()
     drift: Drift = Drift()
     progress: Progress = Progress()
     validators: Modes = Modes()
@@ -201,6 +199,11 @@ class Policy(Part):
     rules: Annotated[tuple[Rule, ...], Field(max_length=RULES, strict=False)] = ()
     plugins: Annotated[dict[Name, Plugin], Field(default_factory=dict, max_length=16)]
     verification: Verification = Verification()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_what_follows(cls, settings: Any) -> Any:
+        return completed(settings) if isinstance(settings, Mapping) else settings
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -276,7 +279,7 @@ class Policy(Part):
     @model_validator(mode="after")
     def _scores_with_logarithms(self) -> Self:
         if self.anomaly.transform is Transform.LOG and (
-            self.score.minimum < 0 or self.anomaly.prior.mean < 0
+            self.score.minimum < 0 or (self.anomaly.prior is not None and self.anomaly.prior.mean < 0)
         ):
             raise ValueError(
                 "`anomaly.transform: log` needs `score.minimum` and `anomaly.prior.mean` at 0 or above"
@@ -392,6 +395,17 @@ class Policy(Part):
     def most_entries(self) -> int | None:
         """How many entries of a window the index keeps at most: `exact_ranks` and some to lose; None: all of them."""
         return self.exact_ranks and self.exact_ranks + max(RANKS_TO_LOSE, self.exact_ranks // 10)
+
+    @cached_property
+    def spread_floor(self) -> float:
+        """The least spread, in points, that scores are taken to have."""
+        between = self.score.maximum - self.score.minimum
+        return self.anomaly.spread_floor or max(1.0, between / SPREADS_OF_RANGE)
+
+    @property
+    def has_tick_rate(self) -> bool:
+        """Whether the policy says how long a tick is: by its replay, or by stating how many points a second gives."""
+        return self.replay is not None or self.velocity.points_per_second is not None
 
     @property
     def ticks_per_second(self) -> int:

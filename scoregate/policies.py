@@ -13,6 +13,7 @@ from policies.explaining import explanation
 from policies.judging import Modes
 from policies.loader import load_board
 from policies.model import Policy
+from policies.protection import gaps_of
 from validators.judge import VALIDATORS
 
 _WIDTH = 18
@@ -24,6 +25,8 @@ def checked(file: Path) -> Iterator[str]:
     yield f"{file}: board '{board.name}' ({board.policy.title}), {board.digest}"
     for what, told in explanation(board, _finds()):
         yield f"  {what:<{_WIDTH}} {told}"
+    for gap in gaps_of(board.policy):
+        yield f"  {'cannot notice':<{_WIDTH}} {gap}"
     for advice in advice_on(board.policy):
         yield f"  warning: {advice}"
 

@@ -32,7 +32,7 @@ def anomaly(submission: Submission, policy: Policy, history: History) -> Iterato
     population = _population(policy, history)
     if population:
         yield from _against(population, Reason.ANOMALY_POPULATION, score, policy)
-    elif is_newcomer:
+    elif is_newcomer and rule.prior:
         prior = of_moments(rule.prior.mean, rule.prior.spread, distances_of(policy))
         yield from _beyond(prior, 0, Reason.ANOMALY_POPULATION, score, policy)
     if is_newcomer:
@@ -55,7 +55,7 @@ def _beyond(middle: Middle, count: int, reason: Reason, score: int, policy: Poli
     """By how many spreads a score is better than the middle."""
     rule, scale = policy.anomaly, distances_of(policy)
     sign = -1 if policy.order is Order.ASCENDING else 1
-    floored = middle.floored(rule.spread_floor, scale)
+    floored = middle.floored(policy.spread_floor, scale)
     gain = sign * floored.deviation(score, scale)
     if gain <= rule.threshold:
         return

@@ -67,5 +67,5 @@ def chart_of(values: NDArray[np.float64], early: int, policy: Policy) -> Chart:
 def _begun(values: NDArray[np.float64], policy: Policy) -> tuple[Chart, float]:
     """A chart before its first best, and the best to be beaten."""
     centre, spread = middle_of_values(values)
-    floor = step_on_scale(policy.anomaly.spread_floor, abs(centre), distances_of(policy))
+    floor = step_on_scale(policy.spread_floor, abs(centre), distances_of(policy))
     return Chart(0.0, 0, Middle(centre, max(spread, floor))), float(values.max())

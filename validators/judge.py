@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
+from policies.judging import OF_TIME
 from policies.model import Policy, Writes
 from policies.replaying import BuildStatus
 from policies.vocabulary import SEVERITIES, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
@@ -92,6 +93,7 @@ def judge(
             weighed(name, check(submission, policy, history), policy, digest=digest)
             for name, check in VALIDATORS
             if getattr(policy.validators, name) is not Mode.OFF
+            and (policy.has_tick_rate or name not in OF_TIME)
         )
     ) + tuple(_own(submission, policy, history, digest=digest))
     worst = _first(findings, Severity.REJECT)

@@ -35,7 +35,7 @@ def progress(submission: Submission, policy: Policy, history: History) -> Iterat
         return
     scale = distances_of(policy)
     reached = on_scale(best, scale)
-    floor = step_on_scale(policy.anomaly.spread_floor, reached, scale)
+    floor = step_on_scale(policy.spread_floor, reached, scale)
     largest, taken = max(float(steps.max()), floor), abs(on_scale(score, scale) - reached)
     if taken > rule.times * largest:
         expected = Expected(at_most=rule.times, unit="largest steps of the player's own")

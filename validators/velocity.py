@@ -14,11 +14,12 @@ def velocity(submission: Submission, policy: Policy, _history: History) -> tuple
     Over the whole run, of at least one second, and from the lowest score or 0. A time has no pace: on an ascending
     board there is nothing to find.
     """
-    if policy.order is Order.ASCENDING:
+    most = policy.velocity.points_per_second
+    if most is None or policy.order is Order.ASCENDING:
         return ()
     played_s = max(submission.claim.ticks / policy.ticks_per_second, 1.0)
     pace = (submission.claim.score - max(policy.score.minimum, 0)) / played_s
-    if pace <= policy.velocity.points_per_second:
+    if pace <= most:
         return ()
-    expected = Expected(at_most=policy.velocity.points_per_second, unit="points per second")
+    expected = Expected(at_most=most, unit="points per second")
     return (Finding(Reason.VELOCITY_POINTS, round(pace, 3), expected),)

@@ -276,3 +276,14 @@ def test_a_threshold_that_ranks_never_reach_is_refused(threshold, history, popul
         rule(transform="rank", **numbers)
     assert Transform.NONE is rule(**numbers).transform
     assert rule(transform="rank", **(numbers | {"threshold": 0.9})).threshold < 1
+
+
+@pytest.mark.parametrize(("score", "reasons"), [(1_100, []), (1_140, []), (1_200, [Reason.ANOMALY_PLAYER])])
+def test_M05_a_floor_of_points_is_points_on_a_scale_of_logarithms_too(score, reasons):
+    """A steady player on a log board: three floors of 50 points above 1,000 may come, four are found."""
+    known = of(*[1_000] * 12)
+    told = findings(
+        score, player=known, population=of(*[900, 5_000] * 20), anomaly=rule(transform="log", spread_floor=50)
+    )
+
+    assert reasons == [each.reason for each in told]
