@@ -1,4 +1,4 @@
-"""The second schema: recordings may end, and names may be unique.
+"""The second schema: recordings may end, names may be unique, and it is kept when players joined boards and left them.
 
 A recording is deleted only once its end is written down, and never while a submission that counts, or may yet count,
 names it: the trigger sees to both.
@@ -71,9 +71,9 @@ FOR EACH ROW EXECUTE FUNCTION refuse_change('recording_expiries')
 CREATE TRIGGER recording_expiries_no_truncate BEFORE TRUNCATE ON recording_expiries
 EXECUTE FUNCTION refuse_change('recording_expiries')
 """,
-    "GRANT SELECT, INSERT ON recording_expiries, taken_names TO scoregate_app",
+    "GRANT SELECT, INSERT ON recording_expiries, taken_names, join_changes TO scoregate_app",
     "GRANT UPDATE (expired_at_ms, first_seq) ON recording_expiries TO scoregate_app",
-    "GRANT DELETE ON recordings TO scoregate_app",
+    "GRANT DELETE ON recordings, join_changes TO scoregate_app",
 )
 
 
@@ -81,6 +81,7 @@ def upgrade() -> None:
     """Adds the tables and the index, and lets a recording go whose end is written down."""
     _add_expiries()
     _add_names()
+    _add_join_changes()
     if op.get_context().dialect.name == "postgresql":
         for statement in _POSTGRES:
             op.get_bind().exec_driver_sql(statement)
@@ -115,4 +116,22 @@ def _add_names() -> None:
         Column("player", Text, nullable=False),
         sqlite_strict=True,
         sqlite_with_rowid=False,
+    )
+
+
+def _add_join_changes() -> None:
+    """Begins the history of who joined with the last change of each player, which is all that was kept."""
+    op.create_table(
+        "join_changes",
+        Column("board", Text, primary_key=True),
+        Column("player", Text, primary_key=True),
+        Column("revision", Int64, primary_key=True, autoincrement=False),
+        Column("is_joined", Int64, nullable=False),
+        Column("at_ms", Int64, nullable=False),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+    op.execute(
+        "INSERT INTO join_changes (board, player, revision, is_joined, at_ms) "
+        "SELECT board, player, 1, is_joined, at_ms FROM joins"
     )
