@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 from rich.console import Console
@@ -35,9 +35,7 @@ from replay.kit.settings import settings_of
 from replay.kit.verdict import Judged, judge_run, numbered, question, replay_of
 from replay.simulators import Fault, Simulation, Simulators
 from replay.simulators.installed import AllSimulators
-
-KINDS: Final = {".wasm": SimulatorKind.WASM, ".py": SimulatorKind.PLUGIN}
-"""Kinds of simulators by the suffix of their file; all else is a program."""
+from scoregate.policy_file import KINDS
 
 
 @dataclass(frozen=True, slots=True)

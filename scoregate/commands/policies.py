@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from scoregate.commands.common import DataDir, error_console, settings_of
+from scoregate.commands.common import DataDir, error_console, fail, settings_of
 
 app = typer.Typer(help="Look at policy files.", no_args_is_help=True)
 
@@ -22,6 +22,40 @@ def policy_check(files: list[Path]) -> None:
     for file in files:
         for line in checked(file):
             typer.echo(line)
+
+
+@app.command("new")
+def policy_new(
+    file: Annotated[Path, typer.Argument(help="The file to write; it must not be there.")],
+    board: Annotated[str | None, typer.Option(help="The board's name; the file's, if that is one.")] = None,
+    title: Annotated[str | None, typer.Option(help="Its title for readers.")] = None,
+    writes: Annotated[str | None, typer.Option(help="`verified`, `open` or `trusted`.")] = None,
+    order: Annotated[str | None, typer.Option(help="Which scores are better: `higher` or `lower`.")] = None,
+    minimum: Annotated[int | None, typer.Option(help="The lowest score there can be.")] = None,
+    maximum: Annotated[str | None, typer.Option(help="The highest; `any` where only servers write.")] = None,
+    windows: Annotated[
+        str | None, typer.Option(help="`alltime,daily,weekly,monthly`, or some of it.")
+    ] = None,
+    simulator: Annotated[Path | None, typer.Option(help="The file that plays runs again.")] = None,
+    build: Annotated[str | None, typer.Option(help="The build of the game that it belongs to.")] = None,
+    maximum_ticks: Annotated[int | None, typer.Option(help="The ticks of the longest run.")] = None,
+    ticks_per_second: Annotated[int | None, typer.Option(help="The ticks of a second of play.")] = None,
+    buttons: Annotated[
+        int | None, typer.Option(help="How many of an input's lowest bits are buttons.")
+    ] = None,
+    is_asking: Annotated[
+        bool, typer.Option("--ask/--no-ask", help="Ask for what no option says, or take its default.")
+    ] = True,
+) -> None:
+    """Write a commented policy file for a new board, by asking what only its studio knows."""
+    from scoregate.policy_answers import Answers, new_board
+    from scoregate.policy_file import write_policy
+
+    given = {name.replace("_", "-"): value for name, value in locals().items()}
+    if file.exists():
+        fail(f"{file} is there already, and is not overwritten")
+    written = write_policy(file, new_board(Answers(given, is_asking=is_asking), file))
+    typer.echo(f"{file}: board '{written.name}', {written.digest}; next: scoregate policy check {file}")
 
 
 @app.command("diff")

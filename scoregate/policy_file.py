@@ -1,0 +1,114 @@
+"""A new policy file: each setting with the comment that a studio needs to change it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from policies.errors import PolicyError, SettingsError
+from policies.fields import Order
+from policies.loader import Board, load_board
+from policies.model import Writes
+from policies.vocabulary import SimulatorKind
+from scoregate.policy_answers import NewBoard, Replayed
+
+KINDS: Final = {".wasm": SimulatorKind.WASM, ".py": SimulatorKind.PLUGIN}
+"""Kinds of simulators by the suffix of their file; all else is a program."""
+
+_WRITES: Final = {
+    Writes.VERIFIED: "Players write, and a run counts once its replay gives what it claims.",
+    Writes.OPEN: "Players write without a replay, so each run waits for a moderator (`scoregate token moderator NAME`).",
+    Writes.TRUSTED: "Registered game servers write, and nobody else (`scoregate key add`).",
+}
+
+
+def write_policy(file: Path, board: NewBoard) -> Board:
+    """Writes the file, and gives what it means. Raises SettingsError, and leaves no file that is not right."""
+    try:
+        with file.open("x", encoding="utf-8") as made:
+            made.write("\n".join(_lines(board, file)) + "\n")
+    except FileExistsError:
+        raise SettingsError(f"{file} is there already, and is not overwritten") from None
+    except OSError as error:
+        raise SettingsError(f"{file}: cannot be written: {error.strerror}") from None
+    try:
+        return load_board(file)
+    except PolicyError:
+        file.unlink()
+        raise
+
+
+def _lines(board: NewBoard, file: Path) -> Iterator[str]:
+    yield "# A board of Scoregate. What is not stated has a default: docs/reference/policy.md has all settings."
+    yield f"# `scoregate policy check {file.name}` says what this file means."
+    yield f"board: {json.dumps(board.board)}"
+    yield f"title: {json.dumps(board.title, ensure_ascii=False)}"
+    yield ""
+    yield f"# {_WRITES[board.writes]}"
+    yield f"writes: {board.writes.value}"
+    yield ""
+    first = (
+        "Low scores rank first, as times do." if board.order is Order.ASCENDING else "High scores rank first."
+    )
+    yield f"# {first} `operator` says what counts of a player's scores: best, latest, sum, count."
+    yield f"order: {board.order.value}"
+    yield "operator: best"
+    yield ""
+    yield from _score(board)
+    yield "# The spans of time the board is kept for. Days, weeks and months begin at 00:00 in `time_zone`."
+    yield f"windows: [{', '.join(board.windows)}]"
+    yield "time_zone: UTC"
+    if board.replay:
+        yield from _replay(board.replay, file.parent)
+    if board.writes is not Writes.TRUSTED:
+        yield from _hints(board)
+
+
+def _score(board: NewBoard) -> Iterator[str]:
+    if board.maximum is None:
+        yield "# Without bounds a score is any whole number that fits, 2^53 - 1 either way. To narrow it:"
+        yield "# score: {minimum: 0, maximum: 1000000}"
+    else:
+        yield "# What a score can be at all. Claims outside are refused; the closer, the less a cheat can claim."
+        yield f"score: {{minimum: {board.minimum}, maximum: {board.maximum}}}"
+    yield ""
+
+
+def _replay(replay: Replayed, folder: Path) -> Iterator[str]:
+    path = os.path.relpath(replay.simulator.resolve(), folder.resolve())
+    kind = KINDS.get(replay.simulator.suffix, SimulatorKind.PROCESS)
+    yield ""
+    yield "# The builds of the game that may play, each with its simulator, a path relative to this file."
+    yield "builds:"
+    yield f"  {json.dumps(replay.build)}: {{simulator: {json.dumps(path, ensure_ascii=False)}}}"
+    yield ""
+    yield "# How a recording is played again. `scoregate sim check` says whether a simulator can be relied on, and"
+    yield "# which budget to set; `stats` names the statistics that it gives, in their order."
+    yield "replay:"
+    yield f"  simulator: {kind.value}"
+    yield f"  ticks_per_second: {replay.ticks_per_second}"
+    yield f"  maximum_ticks: {replay.maximum_ticks}"
+    yield "  stats: []"
+    if replay.buttons:
+        yield ""
+        yield "# Which bits of an input are buttons: what hands can do is told by these."
+        yield f"forensics: {{buttons: {2**replay.buttons - 1}}}"
+
+
+def _hints(board: NewBoard) -> Iterator[str]:
+    yield ""
+    yield "# How often a player and an address may send, and how many runs a player may have open."
+    yield "limits:"
+    yield "  player: {per_minute: 20, burst: 10}"
+    yield "  address: {per_minute: 600, burst: 120}"
+    yield "  open_runs: 5"
+    if board.order is Order.DESCENDING:
+        yield ""
+        yield "# The most points that a second of play can give. Runs that are faster are rejected, so be generous."
+        yield "# velocity: {points_per_second: 1000}"
+    yield ""
+    yield "# What you expect of a score before there are any: newcomers far above it wait for a moderator."
+    yield "# anomaly: {prior: {mean: 2500, spread: 3000}}"

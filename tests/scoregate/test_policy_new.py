@@ -1,0 +1,169 @@
+"""`policy new`: the file that each path of answers makes is one that loads, and is what was answered."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from policies.advice import advice_on
+from policies.fields import Order
+from policies.loader import load_board
+from policies.model import Policy, Writes
+from policies.vocabulary import SCORE_LIMIT, SimulatorKind
+from scoregate.cli import app
+from tests.support.game import MODULE
+
+
+def new(file: Path, *options: object, answers: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["policy", "new", str(file), *map(str, options)], input=answers)
+
+
+def told(policy: Policy) -> dict[str, Any]:
+    """What the answers decide."""
+    replay = policy.replay
+    return {
+        "board": policy.board,
+        "title": policy.title,
+        "writes": policy.writes,
+        "order": policy.order,
+        "score": (policy.score.minimum, policy.score.maximum),
+        "windows": [each.value for each in policy.windows],
+        "replay": replay
+        and (replay.simulator, replay.maximum_ticks, replay.ticks_per_second, [*policy.builds]),
+        "buttons": policy.forensics.buttons,
+    }
+
+
+def expected(**changes: Any) -> dict[str, Any]:
+    return {
+        "board": "coins",
+        "title": "Coins",
+        "writes": Writes.OPEN,
+        "order": Order.DESCENDING,
+        "score": (0, 500),
+        "windows": ["alltime"],
+        "replay": None,
+        "buttons": 2**32 - 1,
+    } | changes
+
+
+PATHS = {
+    "open, by return alone": (["", "", "", "", "500", "", ""], expected()),
+    "open, each answered": (
+        ["null", 'Drei Münzen: "gut" #1', "open", "lower", "-1", "-500", "daily, alltime"],
+        expected(
+            board="null",
+            title='Drei Münzen: "gut" #1',
+            order=Order.ASCENDING,
+            score=(-500, -1),
+            windows=["daily", "alltime"],
+        ),
+    ),
+    "wrong answers are asked again": (
+        [
+            "Coins!",
+            "coins",
+            "x" * 81,
+            "Coins",
+            "everybody",
+            "open",
+            "best",
+            "higher",
+            "many",
+            "500",
+            "900",
+            "0",
+            "hourly",
+            "",
+        ],
+        expected(),
+    ),
+    "trusted, without bounds": (
+        ["", "", "trusted", "", "", "weekly"],
+        expected(writes=Writes.TRUSTED, score=(-SCORE_LIMIT, SCORE_LIMIT), windows=["weekly"]),
+    ),
+    "trusted, with bounds": (["", "", "trusted", "", "500", "", ""], expected(writes=Writes.TRUSTED)),
+    "verified": (
+        ["", "", "verified", "", "500", "", "", "nowhere.wasm", str(MODULE), "", "7200", "", "5"],
+        expected(writes=Writes.VERIFIED, replay=(SimulatorKind.WASM, 7200, 60, ["coins-1"]), buttons=31),
+    ),
+    "verified, nothing said of buttons": (
+        ["", "", "verified", "", "500", "", "", str(MODULE), "v1.0", "7200", "30", ""],
+        expected(writes=Writes.VERIFIED, replay=(SimulatorKind.WASM, 7200, 30, ["v1.0"])),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_N02_each_path_of_answers_makes_a_right_file(tmp_path: Path, name: str):
+    """Every question is answered in turn; the file loads and says what was answered, each setting with a comment."""
+    file, (answers, says) = tmp_path / "coins.yaml", PATHS[name]
+    result = new(file, answers="".join(f"{each}\n" for each in answers))
+
+    assert 0 == result.exit_code, result.output
+    policy = load_board(file).policy
+    assert says == told(policy)
+    assert set() == {each.partition(":")[0] for each in advice_on(policy)} - {"forensics.buttons"}
+    assert file.read_text().count("\n#") >= 4
+    assert 0 == CliRunner().invoke(app, ["policy", "check", str(file)]).exit_code
+
+
+def test_N02_options_answer_without_a_question(tmp_path: Path):
+    """Nothing is read from standard input, and what only the studio knows is named when it is missing."""
+    file = tmp_path / "coins.yaml"
+    lacking = new(file, "--no-ask")
+    wrong = new(file, "--no-ask", "--maximum", "500", "--order", "best")
+    options = ["--simulator", MODULE, "--maximum-ticks", 7200, "--buttons", 5, "--maximum", 500]
+    result = new(file, "--no-ask", *options)
+
+    assert "--maximum is needed" in str(lacking.exception)
+    assert "--order: expected higher or lower; got 'best'" == str(wrong.exception)
+    assert (0, "") == (result.exit_code, result.stderr)
+    assert PATHS["verified"][1] == told(load_board(file).policy)
+
+
+def test_N02_a_file_that_is_there_is_left_alone(tmp_path: Path):
+    """Nothing is asked, and nothing is written; what cannot be loaded is not left behind either."""
+    file, other = tmp_path / "coins.yaml", tmp_path / "other.yaml"
+    file.write_text("mine")
+    refused = new(file, "--no-ask", "--maximum", 500)
+    nowhere = new(tmp_path / "none" / "coins.yaml", "--no-ask", "--maximum", 500)
+    other.symlink_to("dangling")
+
+    assert (2, "mine") == (refused.exit_code, file.read_text())
+    assert "is there already" in refused.stderr
+    assert "cannot be written: No such file or directory" in str(nowhere.exception)
+    assert "is there already" in str(new(other, "--no-ask", "--maximum", 500).exception)
+
+
+def test_N02_it_is_asked_at_a_terminal(tmp_path: Path):
+    """On a real pseudo-terminal the questions have their defaults, and standard output is left to the result."""
+    file = tmp_path / "coins.yaml"
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "scoregate", "policy", "new", str(file)])
+    seen = ""
+    for question, answer in [
+        ("keys [coins]", ""),
+        ("readers [Coins]", ""),
+        ("[open]", ""),
+        ("[higher]", ""),
+        ("Highest score there can be", "500"),
+        ("[0]", ""),
+        ("[alltime]", "daily"),
+    ]:
+        while question not in seen:
+            seen += os.read(terminal, 1024).decode()
+        seen = ""
+        os.write(terminal, f"{answer}\n".encode())
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+
+    assert 0 == os.waitstatus_to_exitcode(status)
+    assert expected(windows=["daily"]) == told(load_board(file).policy)
