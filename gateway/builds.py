@@ -8,6 +8,7 @@ from typing import Final
 
 from gateway.ledger.judgement.builds import BuildStatuses, build_statuses
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import ReadKind
 from gateway.telemetry import Event, logger
 from policies.errors import LedgerUnavailable
 from policies.loader import Board
@@ -40,7 +41,7 @@ class BuildRegistry:
 
     async def refresh(self) -> None:
         """Reads what was changed. Raises LedgerUnavailable."""
-        self._changed = await self._ledger.read(build_statuses())
+        self._changed = await self._ledger.read(build_statuses(), ReadKind.REQUESTS)
         self._read_at = time.monotonic()
 
     async def refresh_if_old(self) -> None:

@@ -11,6 +11,7 @@ from gateway.ledger.archive.windows import mark_windows
 from gateway.ledger.joins import is_joined, put_join
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.queries import head
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.refold import refold
 from gateway.ledger.transaction import Operation, Transaction
 from policies.errors import IndexUnavailable
@@ -42,5 +43,5 @@ async def show_joined(ledger: Ledger, index: BoardIndex, player: str, *, now_ms:
     with suppress(IndexUnavailable):
         for _ in range(SHOWN_AGAIN):
             live = index_pages.live_standings(index.board, player, now_ms=now_ms)
-            if await index.show_again(player, await ledger.read(live)):
+            if await index.show_again(player, await ledger.read(live, ReadKind.PLAYERS)):
                 return

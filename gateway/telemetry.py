@@ -77,6 +77,15 @@ LEDGER_PAGES = Counter(
     ["board"],
     registry=REGISTRY,
 )
+READS_WAITING = Gauge(
+    "scoregate_ledger_reads_waiting", "Reads of the ledger that wait, by kind.", ["kind"], registry=REGISTRY
+)
+READS_REFUSED = Counter(
+    "scoregate_ledger_reads_refused",
+    "Reads of the ledger that were refused: too many of their kind waited, or for too long.",
+    ["kind"],
+    registry=REGISTRY,
+)
 INDEX_DIFFERENCES = Counter(
     "scoregate_index_differences",
     "What the steward found in the index that the ledger does not say, and repaired.",

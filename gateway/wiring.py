@@ -27,7 +27,7 @@ from gateway.builds import BuildRegistry
 from gateway.clock import Clock, wall_clock
 from gateway.coalescing import Coalescer
 from gateway.edge.address import ClientAddresses
-from gateway.edge.board_reader import BoardReader, LedgerReads
+from gateway.edge.board_reader import BoardReader
 from gateway.edge.context import Edge
 from gateway.edge.credentials.keyring import Keyring, load_keyring
 from gateway.edge.credentials.server_keys import ServerKeys
@@ -39,6 +39,7 @@ from gateway.edge.runs import PLAYER_RATE
 from gateway.edge.spreads import SpreadReader
 from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import shares_with
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
@@ -65,11 +66,12 @@ def keyring_of(settings: Settings) -> Keyring:
 
 def ledger_of(settings: Settings) -> Ledger:
     """The ledger that the settings name, not opened yet."""
+    shares = shares_with(settings.ledger_pages)
     if settings.is_on_postgres and settings.ledger_url:
         from gateway.ledger.postgres import PostgresLedger  # noqa: PLC0415 - its driver is loaded where it is used
 
-        return PostgresLedger(settings.ledger_url, queue_limit=settings.ledger_queue)
-    return SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue)
+        return PostgresLedger(settings.ledger_url, queue_limit=settings.ledger_queue, shares=shares)
+    return SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue, shares=shares)
 
 
 @asynccontextmanager
@@ -234,7 +236,7 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
 
 def _of_boards(opened: _Opened) -> _OfBoards:
     ledger, index = opened.ledger, opened.index
-    readers = _readers(opened.settings, ledger, index)
+    readers = _readers(ledger, index)
     return {
         "readers": readers,
         "spreads": {name: _spread_reader(each) for name, each in readers.items()},
@@ -281,12 +283,11 @@ def _limit(edge: Edge, board: Board) -> None:
     edge.open_runs[name] = OpenRuns(client, name, limits.open_runs)
 
 
-def _readers(settings: Settings, ledger: Ledger, index: Index) -> dict[str, BoardReader]:
+def _readers(ledger: Ledger, index: Index) -> dict[str, BoardReader]:
     """What reads each board: from the index while that has all of it."""
-    reads = LedgerReads(settings.ledger_pages)
     for each in index.boards.values():
         each.guard()
-    return {name: BoardReader(each, ledger, reads) for name, each in index.boards.items()}
+    return {name: BoardReader(each, ledger) for name, each in index.boards.items()}
 
 
 def _spread_reader(reader: BoardReader) -> SpreadReader:

@@ -31,7 +31,7 @@ class LedgerUnavailable(ScoregateError):
 
 
 class LedgerOverloaded(LedgerUnavailable):
-    """The ledger's queue is full; nothing was stored."""
+    """Too much waits for the ledger; nothing was stored."""
 
 
 class HistoryTooLong(ScoregateError):

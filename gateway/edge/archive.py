@@ -24,6 +24,7 @@ from gateway.ledger.archive import reading
 from gateway.ledger.archive.reading import ArchivedEntry, ArchivedPage
 from gateway.ledger.archive.spread import archived_spread, archived_standing
 from gateway.ledger.archive.windows import archived_window
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation
 from gateway.records import Spread
 from policies.loader import Board
@@ -67,7 +68,9 @@ class Archive:
 
     async def entry(self, player: str, ranks: RankKind) -> tuple[readings.EntryRead, int]:
         """A player's entry among all, and the revision that it is of. Raises `not-found` for a player without one."""
-        found = self._kept(await self._edge.ledger.read(archived_standing(*self._name, player)))
+        found = self._kept(
+            await self._edge.ledger.read(archived_standing(*self._name, player), ReadKind.PAGES)
+        )
         total = found.window.entries
         if found.entry is None:
             raise _without_entry(total)
@@ -76,7 +79,9 @@ class Archive:
 
     async def spread(self, scores: Sequence[int], shares: Sequence[int]) -> tuple[Spread, int]:
         """How many entries are better than these scores, the scores at these shares, and the revision of that."""
-        found = self._kept(await self._edge.ledger.read(archived_spread(*self._name, scores, shares)))
+        found = self._kept(
+            await self._edge.ledger.read(archived_spread(*self._name, scores, shares), ReadKind.HEAVY)
+        )
         return found.spread, found.window.revision
 
     async def among(self, players: Sequence[str]) -> SubsetPage:
@@ -104,7 +109,7 @@ class Archive:
         return found
 
     async def _read(self, work: Operation[ArchivedPage | None]) -> ArchivedPage:
-        found = await self._edge.ledger.read(work)
+        found = await self._edge.ledger.read(work, ReadKind.PAGES)
         if found is None or not found.window.is_readable:
             raise Problem(ProblemType.NOT_FOUND, "the window is not kept any more")
         return found
@@ -124,13 +129,13 @@ async def archived(edge: Edge, board: Board, window: str) -> Archive | None:
     named = _named(board, window)
     if named is not None and named.end_ms > edge.clock():
         return None
-    found = await edge.ledger.read(archived_window(board.name, window))
+    found = await edge.ledger.read(archived_window(board.name, window), ReadKind.PAGES)
     return Archive(edge, board, window) if found and found.revision else None
 
 
 async def is_archived(edge: Edge, board: Board, window: str) -> bool:
     """True for a window that can be read though the board's calendar may not know it any more."""
-    found = await edge.ledger.read(archived_window(board.name, window))
+    found = await edge.ledger.read(archived_window(board.name, window), ReadKind.PAGES)
     return found is not None and found.is_readable
 
 

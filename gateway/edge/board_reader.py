@@ -1,20 +1,21 @@
 """The one way in which entries of a board are read: from the index, and from the ledger where the index has them not.
 
 The index has them not while Redis is away, after it was emptied until the board is rebuilt, and while the board is
-cold. The ledger gives the same entries with the same ranks, for more of its time: so many reads at once, and no more.
+cold. The ledger gives the same entries with the same ranks, for more of its time, so that no more than so many
+reads wait for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from gateway.boards.index import BoardIndex, Cut, Page
-from gateway.edge.problems import Problem, ProblemType
 from gateway.ledger import ranks
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation
 from gateway.telemetry import LEDGER_PAGES, Event, logger
 from policies.errors import IndexNotWhole, IndexUnavailable
@@ -26,29 +27,6 @@ SOURCE: Final = {"Scoregate-Source": "ledger"}
 """Said with what was not read from the index."""
 
 _log = logger()
-
-
-class LedgerReads:
-    """How many pages one process reads from the ledger at once: an outage of Redis must not keep it from its writes."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._running = 0
-
-    @contextmanager
-    def one_more(self) -> Iterator[None]:
-        """Counts a read for as long as it takes. Raises `temporary-reduced-capacity` if there are too many."""
-        if self._running >= self._most:
-            raise Problem(
-                ProblemType.REDUCED_CAPACITY,
-                "the index is away, and the ledger reads as many pages at once as it may",
-                headers={"Retry-After": "1"},
-            )
-        self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
 
 
 class Found(NamedTuple):
@@ -65,11 +43,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BoardReader:
-    """The entries of one board. Every method raises LedgerUnavailable, or `temporary-reduced-capacity`."""
+    """The entries of one board. Every method raises LedgerUnavailable."""
 
     index: BoardIndex
     ledger: Ledger
-    reads: LedgerReads
 
     async def page(self, window: str, start: Cut | int, count: int, kind: RankKind) -> Found:
         """At most `count` entries from a 0-based position, or next to a place."""
@@ -101,7 +78,9 @@ class BoardReader:
         page, is_of_index = await self.either(asked, otherwise)
         return Found(page if is_of_index else self.index.page_of(window, kind, page), is_of_index)
 
-    async def either(self, asked: Awaitable[Any], otherwise: Operation[Any]) -> tuple[Any, bool]:
+    async def either(
+        self, asked: Awaitable[Any], otherwise: Operation[Any], kind: ReadKind = ReadKind.PAGES
+    ) -> tuple[Any, bool]:
         """What the index answers, and True; or, if it has it not, what the ledger answers, and False."""
         try:
             return await asked, True
@@ -110,6 +89,5 @@ class BoardReader:
                 await self.index.residency.note_use(is_missed=True)
         except IndexUnavailable as error:
             _log.warning(Event.INDEX_DOWN, error=str(error))
-        with self.reads.one_more():
-            LEDGER_PAGES.labels(self.index.board).inc()
-            return await self.ledger.read(otherwise), False
+        LEDGER_PAGES.labels(self.index.board).inc()
+        return await self.ledger.read(otherwise, kind), False

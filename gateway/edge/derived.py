@@ -19,6 +19,7 @@ from gateway.edge.wire import readings
 from gateway.ledger import index_pages
 from gateway.ledger.derived.achievements import Achievement, achievements_of
 from gateway.ledger.derived.counts import counts_of
+from gateway.ledger.reads import ReadKind
 from policies.errors import IndexUnavailable
 
 PAGE_LIMIT: Final = 100
@@ -33,7 +34,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 async def show_statistics(request: web.Request) -> web.Response:
     """How much a board has seen."""
     edge, board = request.app[EDGE], board_of(request)
-    counts = await edge.ledger.read(counts_of(board.name))
+    counts = await edge.ledger.read(counts_of(board.name), ReadKind.PAGES)
     try:
         players = await DistinctPlayers(edge.index.client, board.name).count()
     except IndexUnavailable:
@@ -55,7 +56,9 @@ async def list_trending(request: web.Request) -> web.Response:
     kind, span = _choice(request, "kind", TrendKind.PLAYED), _choice(request, "span", Span.HOUR)
     count = whole_number(request, "limit", 10, 1, PAGE_LIMIT)
     trend = await trend_of(edge.ledger, board.name, kind, span, now_ms=edge.clock(), count=count)
-    names = await edge.ledger.read(index_pages.names_of([each.item for each in trend.leaders]))
+    names = await edge.ledger.read(
+        index_pages.names_of([each.item for each in trend.leaders]), ReadKind.PAGES
+    )
     leaders = [
         readings.TrendingPlayer(
             player=each.item,
@@ -85,7 +88,9 @@ async def list_achievements(request: web.Request) -> web.Response:
         raise Problem(ProblemType.NOT_FOUND, "no player has such an id")
     before, after = _cursor(request)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
-    found = await edge.ledger.read(achievements_of(player, before=before, after=after, count=count + 1))
+    found = await edge.ledger.read(
+        achievements_of(player, before=before, after=after, count=count + 1), ReadKind.PAGES
+    )
     page = found[:count]
     following = f"{page[-1].seq}.{page[-1].window}" if len(found) > count else None
     return json_response(

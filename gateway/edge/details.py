@@ -15,6 +15,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of
 from gateway.edge.wire import bodies, readings
 from gateway.ledger.details import brought_by
+from gateway.ledger.reads import ReadKind
 from policies.loader import Board
 
 LISTED: Final = 100
@@ -30,7 +31,7 @@ async def list_details(request: web.Request) -> web.Response:
     asked = text.split(",")
     if not _LIST.fullmatch(text) or len(asked) > LISTED:
         raise _refusal(f"submissions: expected 1 to {LISTED} submission ids, with commas between them")
-    found = await edge.ledger.read(brought_by(board.name, asked))
+    found = await edge.ledger.read(brought_by(board.name, asked), ReadKind.HEAVY)
     shown = [
         readings.DetailsShown(
             submission=each.submission_id,

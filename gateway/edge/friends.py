@@ -20,6 +20,7 @@ from gateway.edge.wire import answers, bodies, fields
 from gateway.ledger import friends as stored
 from gateway.ledger import index_pages, operations
 from gateway.ledger.operations import ServerRequest
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.records import FriendList
 from policies.errors import FriendsFull, IndexUnavailable
@@ -37,8 +38,8 @@ _PLAYER: Final[TypeAdapter[str]] = TypeAdapter(fields.PlayerId)
 async def list_friends(request: web.Request) -> web.Response:
     """Whom the bearer follows, from the ledger."""
     edge, bearer = request.app[EDGE], player_of(request)
-    found = await edge.ledger.read(stored.friends_of(bearer.subject))
-    names = await edge.ledger.read(index_pages.names_of(found.friends))
+    found = await edge.ledger.read(stored.friends_of(bearer.subject), ReadKind.PLAYERS)
+    names = await edge.ledger.read(index_pages.names_of(found.friends), ReadKind.PLAYERS)
     shown = [answers.FriendShown(player=each, name=names.get(each, each)) for each in found.friends]
     answer = answers.FriendsShown(player=found.player, total=len(shown), friends=shown)
     return json_response(answer, headers={"Cache-Control": "private, no-store"})
@@ -69,7 +70,7 @@ async def replace_friends(request: web.Request) -> web.Response:
     with refusing():
         is_new = await edge.ledger.write(_replacing(server, asked.operation, player, wanted))
     if is_new:
-        await _show(edge, await edge.ledger.read(stored.friends_of(player)))
+        await _show(edge, await edge.ledger.read(stored.friends_of(player), ReadKind.PLAYERS))
     answer = answers.FriendsChanged(player=player, total=len(wanted))
     return json_response(answer, headers=replayed(is_replay=not is_new))
 
@@ -78,7 +79,7 @@ async def friends_of(edge: Edge, player: str) -> FriendList:
     """Whom a player follows: the copy in the index, made anew from the ledger where there is none."""
     kept = await edge.friends.kept(player)
     if kept is None:
-        kept = await edge.ledger.read(stored.friends_of(player))
+        kept = await edge.ledger.read(stored.friends_of(player), ReadKind.PLAYERS)
         await edge.friends.keep(kept)
     return kept
 

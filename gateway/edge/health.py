@@ -14,6 +14,7 @@ from gateway.edge.answers import json_response
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.wire import answers
 from gateway.ledger import webhooks, work
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.seals import chain
 from gateway.ledger.webhooks import DeliveryState
 from gateway.telemetry import BACKLOG, BACKLOG_AGE, REGISTRY, UNDELIVERED, UNSEALED, UNSEALED_AGE
@@ -47,9 +48,9 @@ async def metrics(request: web.Request) -> web.Response:
     """The metrics in Prometheus' text format."""
     edge = request.app[EDGE]
     try:
-        backlog = await edge.ledger.read(work.backlog())
-        tail = await edge.ledger.read(chain.tail())
-        undelivered = await edge.ledger.read(webhooks.undelivered())
+        backlog = await edge.ledger.read(work.backlog(), ReadKind.DUTIES)
+        tail = await edge.ledger.read(chain.tail(), ReadKind.DUTIES)
+        undelivered = await edge.ledger.read(webhooks.undelivered(), ReadKind.DUTIES)
     except LedgerUnavailable:
         pass  # the gauges keep their last value; readiness tells of the ledger
     else:

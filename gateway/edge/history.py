@@ -14,6 +14,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import moderator_of
 from gateway.edge.wire import readings
 from gateway.ledger.history import Counting, board_as_of, names_of
+from gateway.ledger.reads import ReadKind
 from policies.errors import HistoryTooLong
 from policies.loader import Board
 from policies.windows import Window, window_named
@@ -43,7 +44,7 @@ async def past_page(
     edge, window = request.app[EDGE], _window(board, window_name)
     standings = await _folded(edge, board, window, at_ms)
     page = standings[offset : offset + limit]
-    names = await edge.ledger.read(names_of([each.player for each in page]))
+    names = await edge.ledger.read(names_of([each.player for each in page]), ReadKind.HEAVY)
     shown = [
         readings.EntryShown(
             rank=rank,
@@ -74,7 +75,9 @@ async def _folded(edge: Edge, board: Board, window: Window, at_ms: int) -> list[
         )
     try:
         async with _one_at_a_time, asyncio.timeout(TIMEOUT_S):
-            return await board_as_of(edge.ledger, board.policy, window, at_ms, most=COUNTING_LIMIT)
+            return await board_as_of(
+                edge.ledger, board.policy, window, at_ms, most=COUNTING_LIMIT, kind=ReadKind.HEAVY
+            )
     except (HistoryTooLong, TimeoutError):
         raise Problem(
             ProblemType.REDUCED_CAPACITY, "the log is too long for that; `scoregate ledger as-of` can read it"

@@ -19,6 +19,7 @@ from gateway.joins import set_joined, show_joined
 from gateway.ledger import joins as stored
 from gateway.ledger import operations
 from gateway.ledger.operations import ServerRequest
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation, Transaction
 from policies.loader import Board
 from policies.model import Joins
@@ -27,7 +28,9 @@ from policies.model import Joins
 async def show_join(request: web.Request) -> web.Response:
     """Whether the bearer is on the board, from the ledger."""
     edge, board, player = request.app[EDGE], _joinable(request), player_of(request).subject
-    return _shown(board, player, joins_now=await edge.ledger.read(stored.joined(board.name, player)))
+    return _shown(
+        board, player, joins_now=await edge.ledger.read(stored.joined(board.name, player), ReadKind.PLAYERS)
+    )
 
 
 async def join_board(request: web.Request) -> web.Response:
@@ -49,7 +52,7 @@ async def write_join(request: web.Request) -> web.Response:
     with refusing():
         is_new = await edge.ledger.write(_writing(board, server, asked))
     await show_joined(edge.ledger, edge.index.boards[board.name], asked.player, now_ms=edge.clock())
-    now = await edge.ledger.read(stored.joined(board.name, asked.player))
+    now = await edge.ledger.read(stored.joined(board.name, asked.player), ReadKind.PLAYERS)
     return _shown(board, asked.player, joins_now=now, is_replay=not is_new)
 
 

@@ -20,6 +20,7 @@ from gateway.edge.wire import answers, bodies
 from gateway.ledger import index_pages, operations
 from gateway.ledger import memberships as stored
 from gateway.ledger.operations import ServerRequest
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.records import Membership
 from policies.errors import IndexUnavailable
@@ -29,7 +30,7 @@ from policies.loader import Board
 async def show_memberships(request: web.Request) -> web.Response:
     """The groups that a player is in, from the ledger."""
     edge, board, player = request.app[EDGE], board_of(request), named_player(request)
-    return _shown(board, await edge.ledger.read(stored.membership_of(board.name, player)))
+    return _shown(board, await edge.ledger.read(stored.membership_of(board.name, player), ReadKind.PLAYERS))
 
 
 async def declare_membership(request: web.Request) -> web.Response:
@@ -55,7 +56,7 @@ async def write_membership(request: web.Request) -> web.Response:
     _refuse_undeclared(board, asked.segments, ProblemType.SCHEMA_VIOLATION)
     with refusing():
         is_new = await edge.ledger.write(_writing(board, server, asked))
-    now = await edge.ledger.read(stored.membership_of(board.name, asked.player))
+    now = await edge.ledger.read(stored.membership_of(board.name, asked.player), ReadKind.PLAYERS)
     await _show(edge, board, now)
     return _shown(board, now, is_replay=not is_new)
 
@@ -88,7 +89,7 @@ def _writing(board: Board, server: ServerRequest, asked: bodies.NewMembership) -
 async def _show(edge: Edge, board: Board, membership: Membership) -> None:
     """Moves the player between the groups' boards; without Redis the steward does, when it compares."""
     live = index_pages.live_standings(board.name, membership.player, now_ms=edge.clock())
-    windows = [each.window for each in await edge.ledger.read(live)]
+    windows = [each.window for each in await edge.ledger.read(live, ReadKind.PLAYERS)]
     with suppress(IndexUnavailable):
         await edge.segments[board.name].keep(membership, windows)
 

@@ -16,6 +16,7 @@ from gateway.edge.reading import board_of, moderator_of, parse_body, read_body, 
 from gateway.edge.runs import SMALL_BODY
 from gateway.edge.wire import answers, bodies
 from gateway.ledger import queries
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission, finding_from
 from gateway.settlement import Decision, settle
 from gateway.telemetry import Event, logger
@@ -33,8 +34,10 @@ async def list_held(request: web.Request) -> web.Response:
     moderator_of(request, board.name)
     after = whole_number(request, "after", 0, 0, 10**15)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
-    held = await edge.ledger.read(queries.held(board.name, after=after, count=count))
-    replayed = await edge.ledger.read(queries.found_by_replay([each.submission_id for each in held]))
+    held = await edge.ledger.read(queries.held(board.name, after=after, count=count), ReadKind.MODERATION)
+    replayed = await edge.ledger.read(
+        queries.found_by_replay([each.submission_id for each in held]), ReadKind.MODERATION
+    )
     shown = [held_submission(each, replayed.get(each.submission_id, ())) for each in held]
     return json_response(answers.HeldPage(board=board.name, submissions=shown))
 
@@ -42,8 +45,8 @@ async def list_held(request: web.Request) -> web.Response:
 async def show_case(request: web.Request) -> web.Response:
     """One submission with its findings and its whole history."""
     edge, found, _ = await _case(request)
-    events = await edge.ledger.read(queries.history_of(found.submission_id))
-    replayed = await edge.ledger.read(queries.found_by_replay([found.submission_id]))
+    events = await edge.ledger.read(queries.history_of(found.submission_id), ReadKind.MODERATION)
+    replayed = await edge.ledger.read(queries.found_by_replay([found.submission_id]), ReadKind.MODERATION)
     shown = held_submission(found, replayed.get(found.submission_id, ()))
     return json_response(answers.CaseFile(submission=shown, events=[_shown(event) for event in events]))
 
@@ -110,7 +113,7 @@ async def _decide(request: web.Request, from_state: State, to_state: State, reas
 
 async def _case(request: web.Request) -> tuple[Edge, StoredSubmission, Bearer]:
     edge = request.app[EDGE]
-    found = await edge.ledger.read(queries.submission(request.match_info["submission"]))
+    found = await edge.ledger.read(queries.submission(request.match_info["submission"]), ReadKind.MODERATION)
     moderator = moderator_of(request, found.board if found else "")
     if found is None or found.board not in edge.boards:
         raise Problem(ProblemType.NOT_FOUND, "there is no such submission")

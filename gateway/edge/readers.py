@@ -32,6 +32,7 @@ from gateway.edge.spreads import ESTIMATED
 from gateway.edge.wire import readings
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from policies.loader import Board
 from policies.model import RankKind, WindowKind
@@ -119,7 +120,7 @@ async def list_around(request: web.Request) -> web.Response:
 async def show_submission(request: web.Request) -> web.Response:
     """Where a submission stands; its player and the board's moderators may ask."""
     edge, bearer = request.app[EDGE], bearer_of(request)
-    found = await edge.ledger.read(queries.submission(request.match_info["submission"]))
+    found = await edge.ledger.read(queries.submission(request.match_info["submission"]), ReadKind.PLAYERS)
     if found is None or not (bearer.subject == found.player or bearer.may_moderate(found.board)):
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
     rank, divergent_tick = await _rank(edge, found), await _divergent_tick(edge, found)
@@ -130,7 +131,7 @@ async def _reveal_by_ms(edge: Edge, found: StoredSubmission) -> int | None:
     """Until when the recording of a submission is asked for; None where it is not."""
     if found.recording_digest is None or found.state not in WAITING:
         return None
-    committed = await edge.ledger.read(reveals.commitment(found.seq))
+    committed = await edge.ledger.read(reveals.commitment(found.seq), ReadKind.PLAYERS)
     return committed.due_at_ms if committed else None
 
 
@@ -215,7 +216,7 @@ async def _divergent_tick(edge: Edge, submission: StoredSubmission) -> int | Non
     build = board and board.policy.builds.get(submission.build)
     if submission.reason is not Reason.DIVERGED or not build or not build.tells_divergence:
         return None
-    *_, last = await edge.ledger.read(queries.history_of(submission.submission_id))
+    *_, last = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.PLAYERS)
     tick = last["detail"].get("first_divergent_tick")
     return tick if isinstance(tick, int) else None
 

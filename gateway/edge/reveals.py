@@ -18,6 +18,7 @@ from gateway.edge.wire import answers
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.telemetry import REVEALS
 
@@ -28,7 +29,7 @@ LISTED: Final = 100
 async def list_reveals(request: web.Request) -> web.Response:
     """The recordings that the bearer is asked for."""
     edge, bearer = request.app[EDGE], player_of(request)
-    asked = await edge.ledger.read(reveals.asked_of(bearer.subject, count=LISTED))
+    asked = await edge.ledger.read(reveals.asked_of(bearer.subject, count=LISTED), ReadKind.PLAYERS)
     shown = [
         answers.RevealShown(
             submission=each.submission_id,
@@ -46,7 +47,7 @@ async def list_reveals(request: web.Request) -> web.Response:
 async def reveal_recording(request: web.Request) -> web.Response:
     """200 once the recording is durable; the same bytes again change nothing. One that nobody asked for is not read."""
     edge, found = request.app[EDGE], await _own_submission(request)
-    committed = await edge.ledger.read(reveals.commitment(found.seq))
+    committed = await edge.ledger.read(reveals.commitment(found.seq), ReadKind.PLAYERS)
     if committed is None:
         raise Problem(ProblemType.STATE_CONFLICT, "no digest of a recording came with this submission")
     if committed.due_at_ms is None and committed.revealed_at_ms is None:
@@ -73,7 +74,7 @@ async def reveal_recording(request: web.Request) -> web.Response:
 
 async def _own_submission(request: web.Request) -> StoredSubmission:
     edge, bearer = request.app[EDGE], player_of(request)
-    found = await edge.ledger.read(queries.submission(request.match_info["submission"]))
+    found = await edge.ledger.read(queries.submission(request.match_info["submission"]), ReadKind.PLAYERS)
     if found is None or found.player != bearer.subject:
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
     return found
@@ -99,7 +100,7 @@ async def _keep(edge: Edge, found: StoredSubmission, body: bytes) -> bool:
 
 
 async def _was_revealed(edge: Edge, found: StoredSubmission) -> bool:
-    now = await edge.ledger.read(reveals.commitment(found.seq))
+    now = await edge.ledger.read(reveals.commitment(found.seq), ReadKind.PLAYERS)
     return now is not None and now.revealed_at_ms is not None
 
 

@@ -17,6 +17,7 @@ from gateway.boards.sketches import RANK_ERROR, Sketches, lacking
 from gateway.boards.tail import Spreads
 from gateway.edge.board_reader import SOURCE, BoardReader
 from gateway.ledger.index_pages import standings_of
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.spread import spread_of
 from gateway.records import WHOLE_SHARE, Spread, Standing
 from policies.errors import IndexNotWhole, IndexUnavailable
@@ -60,7 +61,7 @@ class Among(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SpreadReader:
-    """The spreads of one board's windows. Raises LedgerUnavailable, or `temporary-reduced-capacity`."""
+    """The spreads of one board's windows. Raises LedgerUnavailable."""
 
     reader: BoardReader
     spreads: Spreads
@@ -73,12 +74,12 @@ class SpreadReader:
             return estimated
         asked = self._exact(window, scores, shares)
         otherwise = spread_of(self._index.ranking, window, scores, shares)
-        return FoundSpread(*await self.reader.either(asked, otherwise))
+        return FoundSpread(*await self.reader.either(asked, otherwise, ReadKind.HEAVY))
 
     async def below(self, window: str, player: str) -> tuple[Standing, Among] | None:
         """A player's standing from the ledger, of whom the index keeps no entry, and where it is among all."""
         board = self._index.ranking.policy.board
-        found = await self.reader.ledger.read(standings_of(board, {window: [player]}))
+        found = await self.reader.ledger.read(standings_of(board, {window: [player]}), ReadKind.PAGES)
         if not found or found[0].score is None:
             return None
         spread, _, _, error = await self.of(window, [found[0].score], [])

@@ -24,6 +24,7 @@ from gateway.edge.servers import signing_server
 from gateway.edge.wire import bodies
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.telemetry import PLUGIN_FAILURES, Event, logger
 from policies.errors import IndexUnavailable
@@ -129,7 +130,7 @@ async def _known(edge: Edge, admitted: Admitted, proven: _Proven) -> Receipt | N
     """What the ledger already has of this run, if the index says that it has something."""
     if admitted.admission is not Admission.KNOWN:
         return None
-    return await edge.ledger.read(queries.receipt(proven.ticket.run))
+    return await edge.ledger.read(queries.receipt(proven.ticket.run), ReadKind.REQUESTS)
 
 
 async def _judged(
@@ -246,7 +247,9 @@ def _submission(edge: Edge, ticket: Ticket, claim: Claim, *, has_recording: bool
 
 async def _history(edge: Edge, ticket: Ticket) -> History:
     """The history as the ledger has it, for when Redis could not tell."""
-    stored = await edge.ledger.read(queries.baselines_of(ticket.board, ticket.player, ticket.build))
+    stored = await edge.ledger.read(
+        queries.baselines_of(ticket.board, ticket.player, ticket.build), ReadKind.REQUESTS
+    )
     known = {each.player: each.known for each in stored}
     player, build, population = (
         known.get(subject, EMPTY) for subject in taught_by(ticket.player, ticket.build)
@@ -259,7 +262,7 @@ async def _append_large(edge: Edge, new: NewSubmission) -> Receipt:
     submission_id, digest, recording = new.submission.submission_id, new.recording_digest, new.recording
     assert digest is not None
     assert recording is not None
-    known = await edge.ledger.read(queries.receipt(submission_id))
+    known = await edge.ledger.read(queries.receipt(submission_id), ReadKind.REQUESTS)
     if known is not None:
         return known
     stored_at_ms = edge.clock()

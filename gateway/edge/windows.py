@@ -15,6 +15,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, whole_number
 from gateway.edge.wire import readings
 from gateway.ledger.archive.windows import ArchivedWindow, readable_before
+from gateway.ledger.reads import ReadKind
 from policies.loader import Board
 from policies.model import WindowKind
 from policies.windows import FOREVER_MS, window_at
@@ -32,7 +33,7 @@ async def list_windows(request: web.Request) -> web.Response:
     before = _cursor_of(request)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     kind = kinds[0] if len(kinds) == 1 else None
-    found = await edge.ledger.read(readable_before(board.name, before, kind, count=count + 1))
+    found = await edge.ledger.read(readable_before(board.name, before, kind, count=count + 1), ReadKind.PAGES)
     current = _current(edge, board, kinds) if before == _FROM_THE_LAST else []
     last = found[count - 1] if len(found) > count else None
     shown = readings.WindowList(

@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 
 from gateway.ledger.index_pages import is_listed, listed
-from gateway.ledger.schema import is_in, submissions
+from gateway.ledger.schema import submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import State
 
 _s = submissions.c
 
-_PROMOTED: Final = Query(
-    select(_s.submission_id, _s.player, _s.stats, _s.details).where(
-        is_listed(_s.submission_id), _s.board == bindparam("board"), is_in(State.PROMOTED)
+_LISTED: Final = Query(
+    select(_s.board, _s.state, _s.submission_id, _s.player, _s.stats, _s.details).where(
+        is_listed(_s.submission_id)
     )
 )
+"""Board and state are looked at here and not there: a planner that has a choice takes the index of a whole board."""
 
 
 class Brought(NamedTuple):
@@ -36,8 +37,9 @@ def brought_by(board: str, submission_ids: Sequence[str]) -> Operation[list[Brou
     """What those of these submissions brought along that count on the board."""
 
     async def work(tx: Transaction) -> list[Brought]:
-        found = await listed(tx, _PROMOTED, list(dict.fromkeys(submission_ids)), board=board)
-        return [_brought(*row) for row in found]
+        found = await listed(tx, _LISTED, list(dict.fromkeys(submission_ids)))
+        counting = (board, State.PROMOTED.value)
+        return [_brought(*row[2:]) for row in found if row[:2] == counting]
 
     return work
 

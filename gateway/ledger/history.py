@@ -12,6 +12,7 @@ from sqlalchemy import bindparam, or_, select
 
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.schema import events, players, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import HistoryTooLong
@@ -62,7 +63,13 @@ _NAME = Query(select(players.c.name).where(players.c.player == bindparam("player
 
 
 async def board_as_of(
-    ledger: Ledger, policy: Policy, window: Window, at_ms: int, *, most: int | None = None
+    ledger: Ledger,
+    policy: Policy,
+    window: Window,
+    at_ms: int,
+    *,
+    most: int | None = None,
+    kind: ReadKind = ReadKind.DUTIES,
 ) -> list[Counting]:
     """The standings of a window at an instant (Unix milliseconds), ranked as the live board ranks them.
 
@@ -71,9 +78,9 @@ async def board_as_of(
     """
     counting: dict[str, Counting] = {}
     ranking = Ranking(policy)
-    head = await ledger.read(queries.head())
+    head = await ledger.read(queries.head(), kind)
     for after in range(0, head, SLICE):
-        for to_state, *facts, stats in await ledger.read(_turns(policy.board, window, at_ms, after)):
+        for to_state, *facts, stats in await ledger.read(_turns(policy.board, window, at_ms, after), kind):
             found = _counting(ranking, facts, stats)
             if to_state == _PROMOTED:
                 counting[found.submission_id] = found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.transaction import Operation
 
@@ -29,8 +30,8 @@ class Ledger(Protocol):
         """The result of `work`, once it is durable. What `work` raises undoes it alone. Raises LedgerOverloaded."""
         ...
 
-    async def read(self, work: Operation[T]) -> T:
-        """The result of `work` on one consistent snapshot."""
+    async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
+        """The result of `work` on one consistent snapshot. Raises LedgerOverloaded if too many of its kind wait."""
         ...
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final, TypeVar
@@ -16,6 +17,7 @@ import asyncpg
 from pydantic import SecretStr
 
 from gateway.ledger.group_postgres import PostgresTransaction, commit_group, described, drive, is_fault
+from gateway.ledger.reads import SHARES, ReadKind, ReadQueues, Share
 from gateway.ledger.schema import SCHEMA_VERSION
 from gateway.ledger.transaction import Operation
 from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Outcome, Write, tell
@@ -33,7 +35,6 @@ IDLE_TIMEOUT_S: Final = 10.0
 REPLY_TIMEOUT_S: Final = 15.0
 """Past the server's own time-outs: the connection is then taken for dead."""
 
-READERS: Final = 4
 MONTHS_AHEAD: Final = 12
 PARTITION_EVERY_S: Final = 86_400.0
 
@@ -59,6 +60,7 @@ class PostgresLedger(GroupedWrites):
         queue_limit: int = 8192,
         busy_timeout_s: float = 5.0,
         group_limit: int = GROUP_LIMIT,
+        shares: Mapping[ReadKind, Share] = SHARES,
     ) -> None:
         self._queue: asyncio.Queue[Write | None] = asyncio.Queue()
         super().__init__(self._queue, queue_limit=queue_limit)
@@ -68,6 +70,8 @@ class PostgresLedger(GroupedWrites):
         self._connection: Any = None
         self._partitioned_at = 0.0
         self._pool: Any = None
+        self._queues = ReadQueues(shares)
+        self._readers = sum(share.at_once for share in shares.values())
         self._writer: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -77,7 +81,7 @@ class PostgresLedger(GroupedWrites):
             await _check_schema(self._connection)
             await self._make_partitions()
             self._pool = await asyncpg.create_pool(
-                min_size=0, max_size=READERS, init=_prepare, reset=_nothing, **self._connect_options()
+                min_size=0, max_size=self._readers, init=_prepare, reset=_nothing, **self._connect_options()
             )
         except _REFUSALS as error:
             raise LedgerUnavailable(f"PostgreSQL: {described(error)}") from None
@@ -94,15 +98,22 @@ class PostgresLedger(GroupedWrites):
         if self._connection:
             await _close(self._connection)
 
-    async def read(self, work: Operation[T]) -> T:
-        """The result of `work` on one consistent snapshot."""
+    async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
+        """The result of `work` on one consistent snapshot. Raises LedgerOverloaded if it cannot be in time."""
+        queue = self._queues[kind]
+        await queue.enter()
         try:
-            async with self._pool.acquire(timeout=REPLY_TIMEOUT_S) as connection:
+            async with (
+                asyncio.timeout(queue.share.limit_s),
+                self._pool.acquire(timeout=REPLY_TIMEOUT_S) as connection,
+            ):
                 return await _read(connection, work)
         except Exception as error:
             if is_fault(error):
                 raise LedgerUnavailable(f"PostgreSQL: {described(error)}") from error
             raise  # a wrong statement is our bug, not the ledger's absence
+        finally:
+            queue.leave()
 
     def _connect_options(self) -> dict[str, Any]:
         return {

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,7 +19,9 @@ from typing import Final, TypeVar
 from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from gateway.ledger.group import SqliteTransaction, commit_group, drive, is_fault, transaction
+from gateway.ledger.group import commit_group, transaction
+from gateway.ledger.reads import SHARES, ReadKind, Share
+from gateway.ledger.reads_sqlite import SqliteReads
 from gateway.ledger.schema import SCHEMA_VERSION, SQLITE_TRIGGERS, is_known, metadata
 from gateway.ledger.transaction import Operation
 from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Write, tell
@@ -48,6 +49,7 @@ class SqliteLedger(GroupedWrites):
         queue_limit: int = 8192,
         busy_timeout_s: float = 2.0,
         group_limit: int = GROUP_LIMIT,
+        shares: Mapping[ReadKind, Share] = SHARES,
     ) -> None:
         self._queue: SimpleQueue[Write | None] = SimpleQueue()
         super().__init__(self._queue, queue_limit=queue_limit)
@@ -55,9 +57,7 @@ class SqliteLedger(GroupedWrites):
         self._busy_timeout_s = busy_timeout_s
         self._group_limit = group_limit
         self._writer: threading.Thread | None = None
-        self._readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ledger-read")
-        self._local = threading.local()
-        self._read_connections: list[sqlite3.Connection] = []
+        self._reads = SqliteReads(self._connect, shares)
 
     async def open(self) -> None:
         """Creates or upgrades the schema where that is due and starts the writer. Raises LedgerUnavailable."""
@@ -67,7 +67,7 @@ class SqliteLedger(GroupedWrites):
             )
         loop = asyncio.get_running_loop()
         try:
-            connection = await loop.run_in_executor(self._readers, self._create)
+            connection = await asyncio.to_thread(self._create)
         except (sqlite3.Error, OSError) as error:
             raise LedgerUnavailable(f"{self._path}: {error}") from None
         self._writer = threading.Thread(
@@ -82,18 +82,11 @@ class SqliteLedger(GroupedWrites):
         loop = asyncio.get_running_loop()
         if self._writer:
             await loop.run_in_executor(None, self._writer.join)
-        self._readers.shutdown()
-        for connection in self._read_connections:
-            connection.close()
+        await loop.run_in_executor(None, self._reads.close)
 
-    async def read(self, work: Operation[T]) -> T:
-        """The result of `work` on one consistent snapshot."""
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
-        except sqlite3.Error as error:
-            if is_fault(error):
-                raise LedgerUnavailable(str(error)) from error
-            raise  # a wrong statement is our bug, not the ledger's absence
+    async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
+        """The result of `work` on one consistent snapshot. Raises LedgerOverloaded if it cannot be in time."""
+        return await self._reads.read(work, kind)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -119,15 +112,6 @@ class SqliteLedger(GroupedWrites):
             _upgrade(connection)
         connection.execute("PRAGMA busy_timeout=0")  # from here on `_take_turn` waits
         return connection
-
-    def _read(self, work: Operation[T]) -> T:
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self._connect()
-            connection.execute("PRAGMA query_only=ON")
-            self._read_connections.append(connection)
-        with transaction(connection, "BEGIN"):
-            return drive(work(SqliteTransaction(connection)))
 
     def _write_groups(self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop) -> None:
         is_last = False

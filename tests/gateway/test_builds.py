@@ -21,7 +21,7 @@ class Ledger:
         self.statuses: dict[tuple[str, str], BuildStatus] | None = {}
         self.reads = 0
 
-    async def read(self, _: Any) -> Any:
+    async def read(self, *_: Any) -> Any:
         self.reads += 1
         if self.statuses is None:
             raise LedgerUnavailable

@@ -69,7 +69,7 @@ class Books:
             self.connection.execute("RELEASE operation")
         return result
 
-    async def read(self, work: Operation[T]) -> T:
+    async def read(self, work: Operation[T], _: object = None) -> T:
         """The same, for who expects a ledger."""
         return self.do(work)
 

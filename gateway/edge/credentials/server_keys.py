@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from gateway.edge.credentials.signatures import load_server_public_key
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import ReadKind
 
 EVERY_BOARD: Final = "*"
 """Stands for all boards, those of tomorrow too; no board can be called so."""
@@ -43,7 +44,7 @@ class ServerKeys:
     async def find(self, key_id: str) -> TrustedServer | None:
         """The server with this key, or None. Raises LedgerUnavailable."""
         if time.monotonic() - self._read_at >= REFRESH_S:
-            stored = await self._ledger.read(queries.server_keys_all())
+            stored = await self._ledger.read(queries.server_keys_all(), ReadKind.REQUESTS)
             self._servers = {
                 key.key_id: TrustedServer(key.key_id, load_server_public_key(key.public_key), key.boards)
                 for key in stored.values()

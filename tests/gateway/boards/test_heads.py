@@ -77,7 +77,7 @@ class OneMoment:
     def __init__(self, tx: SqliteTransaction) -> None:
         self.tx = tx
 
-    async def read(self, work: Any) -> Any:
+    async def read(self, work: Any, _: Any = None) -> Any:
         return drive(work(self.tx))
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
 
 from gateway.boards import keys
-from gateway.edge.board_reader import LedgerReads
-from gateway.edge.problems import Problem
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import ReadKind
+from gateway.ledger.transaction import Transaction
 from gateway.settings import Settings
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.attack import as_server
@@ -95,11 +96,11 @@ async def test_the_ledger_reads_so_many_pages_at_once_and_no_more(
     async with running_harness(settings.model_copy(update={"ledger_pages": 2})) as harness:
         await filled(harness)
         await harness.edge.index.client.delete(keys.sentinel("vault"))
-        go_on, inside = asyncio.Event(), asyncio.Semaphore(0)
+        go_on, inside = threading.Event(), threading.Semaphore(0)
         _hold_up(harness.edge.ledger, monkeypatch, inside, go_on)
         waiting = [asyncio.create_task(harness.get(f"{VAULT}/entries?limit={n}")) for n in (1, 2)]
         for _ in waiting:
-            await inside.acquire()
+            await asyncio.to_thread(inside.acquire)
         refused = await harness.get(f"{VAULT}/entries?limit=3")
         assert (503, "temporary-reduced-capacity") == (refused.status, refused.problem)
         assert "1" == refused.headers["Retry-After"]
@@ -109,23 +110,17 @@ async def test_the_ledger_reads_so_many_pages_at_once_and_no_more(
 
 
 def _hold_up(
-    ledger: Ledger, patch: pytest.MonkeyPatch, inside: asyncio.Semaphore, go_on: asyncio.Event
+    ledger: Ledger, patch: pytest.MonkeyPatch, inside: threading.Semaphore, go_on: threading.Event
 ) -> None:
     asked = ledger.read
 
-    async def read(work: Any) -> Any:
-        if work.__qualname__.startswith("page_of"):
-            inside.release()
-            await go_on.wait()
-        return await asked(work)
+    async def read(work: Any, kind: ReadKind) -> Any:
+        async def slow(tx: Transaction) -> Any:
+            if work.__qualname__.startswith("page_of"):
+                inside.release()
+                go_on.wait()
+            return await work(tx)
+
+        return await asked(slow, kind)
 
     patch.setattr(ledger, "read", read)
-
-
-def test_a_read_that_fails_makes_room_again():
-    """Room is given back however a read ends."""
-    reads = LedgerReads(1)
-    with pytest.raises(ValueError, match="no such"), reads.one_more():
-        raise ValueError("no such")
-    with reads.one_more(), pytest.raises(Problem), reads.one_more():
-        pass

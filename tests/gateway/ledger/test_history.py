@@ -38,7 +38,7 @@ class FromBooks:
     def __init__(self, books: Books) -> None:
         self.books = books
 
-    async def read(self, work: Operation[Any]) -> Any:
+    async def read(self, work: Operation[Any], _: Any = None) -> Any:
         return drive(work(self.books.tx))
 
 

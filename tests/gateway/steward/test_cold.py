@@ -19,7 +19,7 @@ from gateway.boards.feed.changes import ChangeStream
 from gateway.boards.feed.watch import PlaceWatch
 from gateway.boards.index import Page
 from gateway.boards.scripts import Script
-from gateway.edge.board_reader import BoardReader, LedgerReads
+from gateway.edge.board_reader import BoardReader
 from gateway.ledger import queries, ranks
 from gateway.ledger.records import OutboxRow
 from gateway.recordings.opening import recordings_of
@@ -84,7 +84,7 @@ async def idle(duty: Duty) -> None:
 def reader_of(duty: Duty) -> BoardReader:
     index = duty.index.boards[BOARD]
     index.guard()
-    return BoardReader(index, duty.ledger, LedgerReads(8))
+    return BoardReader(index, duty.ledger)
 
 
 async def by_ledger(duty: Duty, kind: RankKind = RankKind.UNIQUE) -> Page:

@@ -1,0 +1,123 @@
+"""Reads of the ledger wait by kind, so long and in such numbers and no more, on each database."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+import gateway.edge
+from gateway.ledger import queries
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import SHARES, ReadKind, Share
+from gateway.ledger.transaction import Query, Transaction
+from gateway.telemetry import REGISTRY
+from policies.errors import LedgerOverloaded, LedgerUnavailable
+from tests.support.stores import Store, open_in
+
+ENDLESS = Query(
+    text("WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT count(*) AS many FROM n")
+)
+LONG_S = 60.0
+
+
+class Endless:
+    """A read that has no end of its own. `began` is set when one of its kind begins."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.began = asyncio.Event()
+
+    async def __call__(self, tx: Transaction) -> None:
+        self.loop.call_soon_threadsafe(self.began.set)
+        await tx.rows(ENDLESS)
+
+
+@asynccontextmanager
+async def sharing(store: Store, share: Share) -> AsyncIterator[Ledger]:
+    """A ledger whose heavy reads have this share."""
+    async with open_in(store, shares={**SHARES, ReadKind.HEAVY: share}) as ledger:
+        yield ledger
+
+
+def refused() -> float:
+    return (
+        REGISTRY.get_sample_value("scoregate_ledger_reads_refused_total", {"kind": ReadKind.HEAVY.value}) or 0
+    )
+
+
+async def test_F01_a_kind_that_is_full_refuses_at_once_and_holds_no_other_up(store: Store):
+    """While one heavy read is under way and one waits, a third is refused; every other kind answers."""
+    async with sharing(store, Share(at_once=1, waiting=1, patience_s=LONG_S, limit_s=LONG_S)) as ledger:
+        before, endless = refused(), Endless()
+        under_way = asyncio.create_task(ledger.read(endless, ReadKind.HEAVY))
+        await endless.began.wait()
+        waiting = asyncio.create_task(ledger.read(queries.head(), ReadKind.HEAVY))
+        await asyncio.sleep(0)  # it stands in the queue now
+
+        with pytest.raises(LedgerOverloaded, match="heavy: too many wait"):
+            await ledger.read(queries.head(), ReadKind.HEAVY)
+        assert 1 == refused() - before
+        others = [kind for kind in ReadKind if kind is not ReadKind.HEAVY]
+        assert [0] * len(others) == [await ledger.read(queries.head(), kind) for kind in others]
+        assert not waiting.done()
+
+        under_way.cancel()  # its caller has left, and what it asked for ends with it
+        assert 0 == await waiting
+        with suppress(asyncio.CancelledError):
+            await under_way
+
+
+async def test_F01_who_waits_too_long_is_refused(store: Store):
+    """The wait has an end, whatever is under way; what was given up makes room for the next."""
+    async with sharing(store, Share(at_once=1, waiting=1, patience_s=0.05, limit_s=LONG_S)) as ledger:
+        endless = Endless()
+        under_way = asyncio.create_task(ledger.read(endless, ReadKind.HEAVY))
+        await endless.began.wait()
+        for _ in range(3):
+            with pytest.raises(LedgerOverloaded, match=r"none was free for 0.05 s"):
+                await ledger.read(queries.head(), ReadKind.HEAVY)
+        under_way.cancel()
+        with suppress(asyncio.CancelledError):
+            await under_way
+
+
+async def test_F01_a_read_that_takes_too_long_is_ended_and_its_place_is_free_again(store: Store):
+    """The statement itself ends, on either database; the next read of the kind is answered."""
+    async with sharing(store, Share(at_once=1, waiting=1, patience_s=LONG_S, limit_s=0.2)) as ledger:
+        for _ in range(2):
+            with pytest.raises(LedgerUnavailable):
+                await ledger.read(Endless(), ReadKind.HEAVY)
+        async with sharing(store, SHARES[ReadKind.HEAVY]) as other:
+            assert 0 == await other.read(queries.head(), ReadKind.HEAVY)
+
+
+async def test_F01_a_read_that_fails_gives_its_place_back(store: Store):
+    """Whatever an operation raises, and as often as it does."""
+
+    async def fail(_tx: Transaction) -> None:
+        raise ValueError("no such")
+
+    async with sharing(store, Share(at_once=1, waiting=0, patience_s=LONG_S, limit_s=LONG_S)) as ledger:
+        for _ in range(3):
+            with pytest.raises(ValueError, match="no such"):
+                await ledger.read(fail, ReadKind.HEAVY)
+
+
+def test_F01_every_read_of_the_edge_names_its_kind():
+    """None falls into the queue of the duties, which waits for long."""
+    unnamed = []
+    for path in sorted(Path(gateway.edge.__file__).parent.rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+                continue
+            whose = ast.unparse(call.func.value)
+            is_named = len(call.args) > 1 or any(each.arg == "kind" for each in call.keywords)
+            if call.func.attr == "read" and whose.endswith("ledger") and not is_named:
+                unnamed.append(f"{path.name}:{call.lineno}")
+    assert [] == unnamed
