@@ -36,6 +36,7 @@ from gateway.edge.credentials.tokens import Tokens
 from gateway.edge.friends import PROFILE_RATE
 from gateway.edge.live.messages import as_message
 from gateway.edge.runs import PLAYER_RATE
+from gateway.edge.shutdown import Shutdown
 from gateway.edge.spreads import SpreadReader
 from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
@@ -226,6 +227,7 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         friends=FriendLists(client),
         builds=BuildRegistry(opened.ledger),
         turnstile=Turnstile(),
+        shutdown=Shutdown(),
         **_of_boards(opened),
         **_of_senders(opened, keyring),
     )

@@ -96,6 +96,7 @@ def serve(bind: Bind = None) -> None:
             reloading = asyncio.create_task(reload_when_asked(told.reload, settings, edge.boards, put))
             await told.stop.wait()
             reloading.cancel()
+            await edge.shutdown.pause(settings.shutdown_pause_s, told.hurry)
 
     _run_part(settings, run)
 
@@ -210,7 +211,7 @@ def _run_part(settings: Settings, run: Callable[[Told], Awaitable[None]]) -> Non
         told = Told()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, told.stop.set)
+            loop.add_signal_handler(number, told.end)
         loop.add_signal_handler(signal.SIGHUP, told.hang_up)
         await run(told)
 

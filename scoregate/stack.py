@@ -84,6 +84,9 @@ def _start_ours(settings: Settings, parts: Parts, workers: int) -> None:
         "SCOREGATE_REDIS_URL": settings.redis_url,
         "SCOREGATE_BIND": settings.bind,
     }
+    environment.setdefault(
+        "SCOREGATE_SHUTDOWN_PAUSE_S", "0"
+    )  # no balancer is in front of `up` unless somebody says so
     parts.start("edge", python("serve"), environment)
     parts.await_ready(lambda: _is_up(settings), START_S, "the edge")
     parts.start("steward", python("steward"), environment)

@@ -56,7 +56,6 @@ def build_app(edge: Edge) -> web.Application:
         if route.method == "GET" and not route.is_stream:
             app.router.add_route("HEAD", route.path, handler)
     pages.add_pages(app, edge)
-    app.on_shutdown.append(_release_listeners)
     return app
 
 
@@ -89,13 +88,10 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     if not response.prepared:
         response.headers.update(COMMON_HEADERS)
         response.headers.setdefault("Cache-Control", "no-store")
+        if request.app[EDGE].shutdown.has_begun:
+            response.force_close()
     request_seconds(_route_name(request), response.status // 100).observe(time.perf_counter() - started)
     return response
-
-
-async def _release_listeners(app: web.Application) -> None:
-    """Lets the live feeds go, which would otherwise be waited for until the grace is over."""
-    app[EDGE].live.release()
 
 
 def _check_target(request: web.Request) -> None:

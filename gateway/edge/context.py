@@ -22,6 +22,7 @@ from gateway.edge.board_reader import BoardReader
 from gateway.edge.credentials.server_keys import ServerKeys
 from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
+from gateway.edge.shutdown import Shutdown
 from gateway.edge.spreads import SpreadReader
 from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
@@ -59,6 +60,7 @@ class Edge:
     server_keys: ServerKeys
     builds: BuildRegistry
     turnstile: Turnstile
+    shutdown: Shutdown
 
 
 EDGE = web.AppKey("edge", Edge)

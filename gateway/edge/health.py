@@ -31,17 +31,22 @@ async def livez(_request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """200 while submissions can be taken: the ledger must take writes; without Redis we are degraded, and say so."""
+    """200 while submissions can be taken: the ledger must take writes; without Redis we are degraded, and say so.
+
+    503 `ending` once the edge is about to end: it still answers, and balancers are to send it no more.
+    """
     edge = request.app[EDGE]
     has_ledger, has_index = await asyncio.gather(_has_ledger(edge), _has_index(edge))
     status = ("ready" if has_index else "degraded") if has_ledger else "unready"
+    if edge.shutdown.has_begun:
+        status = "ending"
     answer = answers.Readiness(
         status=status,  # type: ignore[arg-type]
         ledger=has_ledger,
         index=has_index,
         policies=not edge.boards.is_stale,
     )
-    return json_response(answer, status=200 if has_ledger else 503)
+    return json_response(answer, status=200 if status in {"ready", "degraded"} else 503)
 
 
 async def metrics(request: web.Request) -> web.Response:

@@ -14,9 +14,13 @@ from aiohttp.http_exceptions import LineTooLong
 from gateway.edge.app import build_app
 from gateway.edge.context import Edge
 from gateway.edge.problems import Problem, ProblemType, problem_response
+from gateway.edge.shutdown import drain, stop_listening
 from gateway.telemetry import Event, logger
 
 BACKLOG: Final = 1024
+
+CLOSE_S: Final = 0.1
+"""What is still under way when the grace is over has this long to hear that it is cancelled."""
 
 LINGER_S: Final = 1.0
 """How long a connection takes, unread, what was still on its way when its request was refused; then it is closed."""
@@ -26,9 +30,9 @@ _log = logger()
 
 @asynccontextmanager
 async def listening(edge: Edge) -> AsyncIterator[tuple[str, int]]:
-    """The address that the edge answers on while the block runs. Requests under way are finished at the end."""
+    """Listen while the block runs, and yield the address. At the end finish every request whose first byte has come."""
     settings = edge.settings
-    runner = web.AppRunner(build_app(edge), shutdown_timeout=settings.shutdown_grace_s)
+    runner = web.AppRunner(build_app(edge), shutdown_timeout=CLOSE_S)
     await runner.setup()
     gate = ConnectionGate(edge, runner.server)
     host, port = settings.bind_address
@@ -38,7 +42,10 @@ async def listening(edge: Edge) -> AsyncIterator[tuple[str, int]]:
     try:
         yield bound[0], bound[1]
     finally:
-        server.close()
+        edge.shutdown.has_begun = True
+        await stop_listening(server, gate.admit)
+        edge.live.release()
+        await drain(lambda: gate.connections, settings.shutdown_grace_s)
         await runner.cleanup()
         _log.info(Event.STOPPED, part="edge")
 
@@ -51,7 +58,8 @@ class ConnectionGate:
         self._addresses = edge.addresses
         self._limit = edge.settings.connections_per_address
         self._open: Counter[str] = Counter()
-        # `keepalive_timeout` is the deadline of every request head too: it runs while no whole one is there.
+        self.connections: set[Connection] = set()
+        self.head_timeout_s = edge.settings.head_timeout_s
         self._options: dict[str, Any] = {
             "access_log": None,
             "auto_decompress": False,
@@ -83,11 +91,13 @@ class ConnectionGate:
 class Connection(web.RequestHandler):
     """One client's connection: counted, and answered in problem details even where it does not speak HTTP."""
 
-    __slots__ = ("_counted_as", "_gate", "_gone")
+    __slots__ = ("_counted_as", "_gate", "_gone", "_head_deadline", "_received_s")
 
     def __init__(self, gate: ConnectionGate, server: Any, **options: Any) -> None:
         super().__init__(server, **options)
         self._gate = gate
+        self._head_deadline: asyncio.TimerHandle | None = None
+        self._received_s = self._loop.time()
         self._counted_as: str | None = None
         self._gone: asyncio.Future[None] | None = None
 
@@ -106,15 +116,47 @@ class Connection(web.RequestHandler):
         if self._counted_as is None:
             transport.abort()
         else:
+            self._gate.connections.add(self)
             super().connection_made(transport)
+            self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of a request. One that has begun has to send the whole of its head before the deadline."""
+        self._received_s = self._loop.time()
+        super().data_received(data)
+        if self._is_without_request():
+            self._expect_head()
+        elif self._head_deadline is not None:
+            self._head_deadline.cancel()
+            self._head_deadline = None
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Counts the connection as gone."""
+        if self._head_deadline is not None:
+            self._head_deadline.cancel()
         if self._counted_as is not None:
+            self._gate.connections.discard(self)
             self._gate.leave(self._counted_as)
             super().connection_lost(exc)
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
+
+    def quiet_s(self) -> float:
+        """Return for how long no request has been here and nothing has come; 0 while one is being answered."""
+        return self._loop.time() - self._received_s if self._is_without_request() else 0.0
+
+    def _is_without_request(self) -> bool:
+        """Tell whether no whole head is here: neither one being answered nor one waiting its turn."""
+        return not self._request_in_progress and not self._messages
+
+    def _expect_head(self) -> None:
+        if self._head_deadline is None:
+            self._head_deadline = self._loop.call_later(self._gate.head_timeout_s, self._give_up_on_head)
+
+    def _give_up_on_head(self) -> None:
+        self._head_deadline = None
+        if self._is_without_request():
+            self.force_close()
 
     def handle_error(
         self,

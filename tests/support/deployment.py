@@ -23,7 +23,7 @@ from tests.support.ledger import rows
 from tests.support.oracle import due_on_board, pending_in_ledger, shown_on_board
 from tests.support.valkey import ValkeyServer
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Deployment:
@@ -44,6 +44,7 @@ class Deployment:
             "reconcile_s": "0.2",
             "redispatch_s": "0.3",
             "lease_s": "1",
+            "shutdown_pause_s": "0",
             "log_level": "warning",
         } | settings
         self._running: list[subprocess.Popen[bytes]] = []

@@ -262,7 +262,7 @@ class Readiness(Answer):
     `policies` is false while the policy files were refused, so that older ones are in force.
     """
 
-    status: Literal["ready", "degraded", "unready"]
+    status: Literal["ready", "degraded", "unready", "ending"]
     ledger: bool
     index: bool
     policies: bool
