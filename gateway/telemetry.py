@@ -92,6 +92,12 @@ INDEX_DIFFERENCES = Counter(
     ["board", "kind"],
     registry=REGISTRY,
 )
+DUTY_FAILURES = Counter(
+    "scoregate_duty_failures",
+    "Rounds of a duty of the steward that failed, on a board or as a whole.",
+    ["duty", "board"],
+    registry=REGISTRY,
+)
 DERIVED_LAG = Gauge(
     "scoregate_derived_lag",
     "What a consumer has not had yet: events of the log, or changes of standings.",

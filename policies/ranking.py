@@ -31,6 +31,7 @@ from policies.model import (
     RankKind,
     TieBreak,
     TieField,
+    WindowKind,
 )
 from policies.vocabulary import SCORE_LIMIT
 from policies.windows import Window, window_named
@@ -116,7 +117,7 @@ class Ranking:
         """How many integers of a window belong to one score: 1 unless the time is packed beside it."""
         if not self._is_composite:
             return 1
-        kind = window_named(self.policy, window).kind
+        kind = WindowKind(window.partition(":")[0])
         return -(-COMPOSITE_SPANS_MS[kind] // self.resolutions_ms[kind])
 
     def score_at(self, window: str, order: int) -> int:

@@ -26,14 +26,17 @@ Client = Redis | RedisCluster
 HOPS: Final = 5
 """How often one call follows a slot from node to node."""
 
+LOOKS: Final = 8
+"""Connections to each node beside those of calls: for looking for the nodes."""
+
 LOOK_S: Final = 0.1
 """How long at least between two looks for the nodes: each call to a dead one asks for another."""
 
 
 class Cluster(RedisCluster):
-    """A client of a cluster. Every call ends within `timeout_s`; at most `connections` go at once, and more wait.
+    """A client of a cluster. Every call ends within `timeout_s`.
 
-    Nothing is sent twice: a node that answers MOVED or ASK has not done what it was sent, and those alone are followed.
+    At most `connections` commands go at once, and as many pipelines and transactions; more wait. Nothing is sent twice: a node that answers MOVED or ASK has not done what it was sent, and those alone are followed.
     Any other failure is the caller's, and has the client look for the nodes again.
     """
 
@@ -45,7 +48,7 @@ class Cluster(RedisCluster):
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
-            max_connections=2 * connections,  # of each node; pipelines do not take turns
+            max_connections=2 * connections + LOOKS,  # of each node, should all go to one
             require_full_coverage=False,  # boards of other slots go on
             reinitialize_steps=0,  # it would break every call under way; a slot that moved is noted without
             **options,
@@ -53,6 +56,7 @@ class Cluster(RedisCluster):
         self.commands_parser = _Commands()
         self.timeout_s = timeout_s
         self._turns = asyncio.Semaphore(connections)
+        self._pipelines = asyncio.Semaphore(connections)
         self._look: asyncio.Task[None] | None = None
 
     async def initialize(self, *arguments: Any, **options: Any) -> RedisCluster:
@@ -69,6 +73,16 @@ class Cluster(RedisCluster):
     def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> ClusterPipeline:  # noqa: ARG002
         """A pipeline that ends within `timeout_s` too."""
         return _Pipeline(self, transaction)  # type: ignore[abstract]  # so is redis-py's own, by its annotations
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """The turn of a pipeline or a transaction. Raises TimeoutError if it does not come within `timeout_s`."""
+        async with asyncio.timeout(self.timeout_s):
+            await self._pipelines.acquire()
+        try:
+            yield
+        finally:
+            self._pipelines.release()
 
     async def aclose(self) -> None:
         """Ends every connection."""
@@ -113,7 +127,7 @@ class _Pipeline(ClusterPipeline):
     async def execute(self, *arguments: Any, **options: Any) -> list[Any]:
         client = self.cluster_client
         with client._looking_again(), _told_as_connection():  # noqa: SLF001 - its own client
-            async with asyncio.timeout(client.timeout_s):
+            async with asyncio.timeout(client.timeout_s), client.turn():
                 return await super().execute(*arguments, **options)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from gateway.boards.runs import COUNTS_LIFE_MS, RunCount, count_field
 from gateway.boards.scripts import Script, answering
 from gateway.boards.versions import Versions
 from gateway.records import Change, Standing, StoredBaseline
+from gateway.turns import in_turns
 from policies.errors import IndexNotWhole, IndexUnavailable
 from policies.model import RankKind
 from policies.ranking import Place, Ranking
@@ -29,6 +29,9 @@ PEND_LINGER_S: Final = 0.005
 
 
 _NOT_WHOLE: Final = 0
+
+SHOWN_AT_ONCE: Final = 32
+"""Changes that are on their way to Redis at once; the others wait for their turn."""
 
 READ_TOGETHER: Final = 32
 """Most players whose neighbours are read in one call: more would keep others waiting for Redis (20 µs each)."""
@@ -336,7 +339,8 @@ class Index:
 
     async def project(self, changes: Sequence[Change]) -> None:
         """Shows every change on its board. Raises IndexUnavailable if one fails; the others may be shown."""
-        await asyncio.gather(*(self.boards[change.board].project(change) for change in changes))
+        shown = (self.boards[change.board].project(change) for change in changes)
+        await in_turns(shown, at_once=SHOWN_AT_ONCE)
 
     async def drained(self) -> None:
         """Returns once no batch waits."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -17,17 +16,26 @@ from gateway.boards.ranges import renamed, window_key, zset_at, zsets_of
 from gateway.boards.scripts import Script, answering
 from gateway.boards.transactions import transact
 from gateway.records import Standing, StoredBaseline
+from gateway.turns import in_turns
 from policies.errors import IndexUnavailable, RebuildLost, RebuildRefused
 from policies.ranking import Ranking
 
 LEASE_MS: Final = 30_000
 """How long a builder may be silent before another may build. Each page renews it."""
 
+LEASE_ATTEMPTS: Final = 2
+
+FOR_EVER: Final = -1
+"""What PTTL says of a key that never expires."""
+
 KEPT_MS: Final = 10 * LEASE_MS
 """How long built keys outlive a builder that died. Longer than the lease: while that holds, none of them has expired."""
 
 CUT: Final = 1_000
 """Entries taken out of a window at once: a few milliseconds of Redis' one thread."""
+
+WRITTEN_AT_ONCE: Final = 8
+"""Shards written to at once; each takes a connection."""
 
 Command = tuple[str, str, Sequence[Any]]
 
@@ -55,11 +63,15 @@ class Generation:
         """Takes the lease. Raises RebuildRefused while another builder has it."""
         lease = keys.lease(self.board)
         with answering():
-            if await self._client.set(lease, self._name, nx=True, px=LEASE_MS):
-                return
-            left_s = max(0, await self._client.pttl(lease)) / 1000
+            for _ in range(LEASE_ATTEMPTS):
+                if await self._client.set(lease, self._name, nx=True, px=LEASE_MS):
+                    return
+                left_ms = await self._client.pttl(lease)
+                if left_ms != FOR_EVER:
+                    break
+                await self._client.unlink(lease)  # every lease expires: this was never one
         raise RebuildRefused(
-            f"{self.board} is being rebuilt already; a builder that died blocks it for {left_s:.0f} s more"
+            f"{self.board} is being rebuilt already; a builder that died blocks it for {max(0, left_ms) // 1000} s more"
         )
 
     async def renew(self) -> None:
@@ -228,24 +240,24 @@ class Generations:
     async def put_standings(self, standings: Sequence[Standing]) -> None:
         """Adds standings of any windows that have none there yet."""
         parts = (built.put_standings(some) for built, some in self._spread(standings))
-        await asyncio.gather(self._whole.renew(), *parts)
+        await self._together([self._whole.renew(), *parts])
 
     async def replace_standings(self, standings: Sequence[Standing]) -> None:
         """Puts standings in the place of what those players have there."""
         parts = (built.replace_standings(some) for built, some in self._spread(standings))
-        await asyncio.gather(self._whole.renew(), *parts)
+        await self._together([self._whole.renew(), *parts])
 
     async def put_baselines(self, baselines: Sequence[StoredBaseline]) -> None:
         """Puts baselines."""
-        await asyncio.gather(self._whole.put_baselines(baselines), *self._renewals())
+        await self._together([self._whole.put_baselines(baselines), *self._renewals()])
 
     async def put_pending(self, received: Iterable[tuple[str, int]]) -> None:
         """Puts submissions, with when they were received (ms), on the pending set."""
-        await asyncio.gather(self._whole.put_pending(received), *self._renewals())
+        await self._together([self._whole.put_pending(received), *self._renewals()])
 
     async def put_settled(self, decided: Iterable[tuple[str, int]]) -> None:
         """Puts submissions, with when they were decided (ms), on the settled set and takes them off the pending one."""
-        await asyncio.gather(self._whole.put_settled(decided), *self._renewals())
+        await self._together([self._whole.put_settled(decided), *self._renewals()])
 
     async def cut(self, windows: Iterable[str]) -> None:
         """Takes out of these windows what is not kept."""
@@ -267,7 +279,10 @@ class Generations:
         await self._with_all(Generation.give_up)
 
     async def _with_all(self, work: Callable[[Generation], Awaitable[None]]) -> None:
-        await asyncio.gather(*(work(each) for each in self._all))
+        await self._together([work(each) for each in self._all])
+
+    async def _together(self, works: Iterable[Awaitable[None]]) -> None:
+        await in_turns(works, at_once=WRITTEN_AT_ONCE)
 
     def _renewals(self) -> list[Awaitable[None]]:
         """Nothing is written to the shards meanwhile, and their leases must not end."""

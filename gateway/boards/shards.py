@@ -29,6 +29,7 @@ from gateway.boards.index import BoardIndex, Cut, Entry, Page
 from gateway.boards.scripts import Script, answering
 from gateway.boards.versions import Version, Versions
 from gateway.records import Change, Standing
+from gateway.turns import in_turns
 from policies.model import Policy, RankKind
 from policies.ranking import Place, Ranking
 
@@ -37,6 +38,9 @@ TOP: Final = 1_000
 
 RELAYED: Final = 100
 """Changes taken from a shard's stream at once."""
+
+SPREAD_AT_ONCE: Final = 4
+"""Questions that each go to all shards, at once."""
 
 BISECTIONS: Final = 64
 """Turns for each shard: a ZSET of 2**64 entries would need as many."""
@@ -131,7 +135,7 @@ class ShardedIndex(BoardIndex):
 
     async def _told(self, changes: Sequence[dict[str, str]]) -> list[dict[str, str]]:
         """The changes with ranks of the whole board, as it is now."""
-        return list(await asyncio.gather(*(self._with_ranks(each) for each in changes)))
+        return await in_turns(map(self._with_ranks, changes), at_once=SPREAD_AT_ONCE)
 
     async def _with_ranks(self, fields: dict[str, str]) -> dict[str, str]:
         window = fields["window"]

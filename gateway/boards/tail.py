@@ -12,7 +12,11 @@ from typing import Any, Final
 from gateway.boards.index import BoardIndex
 from gateway.boards.scripts import Script
 from gateway.records import Spread, position_at
+from gateway.turns import in_turns
 from policies.errors import IndexNotWhole, IndexUnavailable
+
+SHARES_AT_ONCE: Final = 4
+"""Shares that are looked up at once: each asks every shard again and again."""
 
 ATTEMPTS: Final = 3
 """How often a board in shards is looked at anew because entries left between two looks."""
@@ -58,7 +62,8 @@ class Spreads:
     async def _at(self, window: str, total: int, shares: Sequence[int]) -> list[int]:
         """The scores at shares of all shards together, by position; fewer if entries left meanwhile."""
         asked = (self._index.page(window, position_at(total, share), 1) for share in shares)
-        return [entry.score for page in await asyncio.gather(*asked) for entry in page.entries]
+        pages = await in_turns(asked, at_once=SHARES_AT_ONCE)
+        return [entry.score for page in pages for entry in page.entries]
 
     def _joined(self, window: str, found: Sequence[Spread], total: int, at: Sequence[int]) -> Spread:
         def merit(score: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from hiredis import pack_command
@@ -10,7 +11,7 @@ from redis.asyncio import RedisCluster
 from redis.asyncio.cluster import ClusterNode
 from redis.exceptions import AskError, ClusterError, MovedError
 
-from gateway.boards.cluster import HOPS, Client, connection_to, node_of
+from gateway.boards.cluster import HOPS, Client, Cluster, connection_to, node_of
 
 Command = tuple[Any, ...]
 
@@ -22,6 +23,11 @@ async def transact(client: Client, key: str, commands: Sequence[Command]) -> lis
     """
     if not isinstance(client, RedisCluster):
         return await _exchange(client, None, commands, is_asking=False)
+    async with client.turn() if isinstance(client, Cluster) else nullcontext():
+        return await _transact_on(client, key, commands)
+
+
+async def _transact_on(client: RedisCluster, key: str, commands: Sequence[Command]) -> list[Any]:
     node, is_asking = await node_of(client, key), False
     for _ in range(HOPS):
         try:

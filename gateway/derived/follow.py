@@ -7,7 +7,6 @@ not acknowledged, so effects there must be the same when they come twice.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
@@ -22,6 +21,7 @@ from gateway.ledger.index_pages import Known
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.telemetry import DERIVED_LAG, DERIVED_REBUILDS, Event, logger
+from gateway.turns import in_turns
 from policies.loader import Board
 from policies.vocabulary import State
 
@@ -30,6 +30,9 @@ LOG_SLICE: Final = 256
 
 STREAM_SLICE: Final = 100
 """Entries of one board's stream in one step."""
+
+FOLLOWED_AT_ONCE: Final = 8
+"""Boards whose streams are read at once."""
 
 TOUCHED_SLICE: Final = 500
 
@@ -141,14 +144,11 @@ class ChangeFollower:
     async def step(self) -> int:
         """How many changes had their effect. Raises what one board's raised, once all have been seen to."""
         shown = await self._ledger.read(log.shown())
-        done = await asyncio.gather(
-            *(self._follow(each, shown) for each in self._groups), return_exceptions=True
-        )
-        DERIVED_LAG.labels(self.name).set(sum(self._lags.values()))
-        for each in done:
-            if isinstance(each, BaseException):
-                raise each
-        return sum(each for each in done if isinstance(each, int))
+        following = (self._follow(each, shown) for each in self._groups)
+        try:
+            return sum(await in_turns(following, at_once=FOLLOWED_AT_ONCE))
+        finally:
+            DERIVED_LAG.labels(self.name).set(sum(self._lags.values()))
 
     async def rebuild(self) -> None:
         """Has every group begin from the ledger again, from its first event."""

@@ -20,6 +20,7 @@ from gateway.boards.residency import State
 from gateway.clock import Clock
 from gateway.ledger.ledger import Ledger
 from gateway.steward.rebuild import Rebuilder
+from gateway.steward.rounds import Step
 from gateway.telemetry import Event, logger
 from policies.errors import RebuildRefused
 from policies.model import WindowKind
@@ -34,11 +35,11 @@ class ColdBoards:
     """Sees to the stay of every board in Redis."""
 
     def __init__(self, ledger: Ledger, boards: Mapping[str, BoardIndex], *, clock: Clock) -> None:
-        self._boards = [_Board(ledger, index, clock) for index in boards.values()]
+        self._boards = {name: _Board(ledger, index, clock) for name, index in boards.items()}
 
-    async def step(self) -> int:
-        """How many boards were taken out of Redis, or put there again. Raises IndexUnavailable and LedgerUnavailable."""
-        return sum([await board.step() for board in self._boards])
+    def steps(self) -> dict[str, Step]:
+        """What sees to each board: 1 if it was taken out of Redis or put there again. Raises IndexUnavailable and LedgerUnavailable."""
+        return {name: board.step for name, board in self._boards.items()}
 
 
 class _Board:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import Final, NamedTuple
 
 from gateway.boards.index import Index
@@ -26,11 +26,13 @@ from gateway.steward.auditing import AuditDraw
 from gateway.steward.cold import ColdBoards
 from gateway.steward.collecting import Collector
 from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, Lane, jobs_of, shared_out
+from gateway.steward.failures import Failures
 from gateway.steward.reconcile import Reconciler
 from gateway.steward.reveals import Deadlines
+from gateway.steward.rounds import Round, Step
 from gateway.steward.sampling import TopCheck
 from gateway.steward.sealing import Sealer
-from gateway.steward.tail import HeadKeeper, SketchKeeper
+from gateway.steward.tail import Tails
 from gateway.telemetry import Event, logger
 from policies.loader import Board
 from policies.vocabulary import State
@@ -77,14 +79,15 @@ ABSENT_MS: Final = 600_000
 _log = logger()
 
 
-class _BoardDuties(NamedTuple):
-    """What is seen to on one board by itself."""
+class _Rounds(NamedTuple):
+    """What is seen to on each board by itself."""
 
-    reconciler: Reconciler
-    archiver: Archiver
-    top_check: TopCheck
-    audit_draw: AuditDraw
-    tails: Sequence[HeadKeeper | SketchKeeper]
+    reconcile: Round
+    archive: Round
+    keep_tails: Round
+    see_to_top: Round
+    draw_audits: Round
+    see_to_cold: Round
 
 
 class Steward:
@@ -111,23 +114,32 @@ class Steward:
         self._recordings = recordings
         self.boards = boards
         self._collector = Collector(ledger, recordings, grace_ms=settings.recordings_grace_h * 3_600_000)
-        self._cold = ColdBoards(ledger, index.boards, clock=clock)
         self._anchoring = Anchoring(ledger, [each.ranking for each in boards.values()])
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._derivations = Derivations(settings, boards, ledger, index.client, clock=clock)
         self._deadlines = Deadlines(ledger, index, boards, clock=clock)
-        self._by_board = [self._duties_of(board) for board in boards.values()]
+        self._cold = ColdBoards(ledger, index.boards, clock=clock)
+        self.failures = Failures()
+        self._rounds = self._rounds_of(boards)
 
-    def _duties_of(self, board: Board) -> _BoardDuties:
-        ledger, policy, index = self._ledger, board.policy, self._index.boards[board.name]
-        keepers = (HeadKeeper, SketchKeeper) if policy.exact_ranks else ()
-        return _BoardDuties(
-            Reconciler(ledger, index, policy, clock=self._clock),
-            Archiver(self._settings, ledger, board, clock=self._clock),
-            TopCheck(ledger, policy, clock=self._clock),
-            AuditDraw(ledger, policy, clock=self._clock),
-            [keeper(ledger, index, policy, clock=self._clock) for keeper in keepers],
-        )
+    def _rounds_of(self, boards: Mapping[str, Board]) -> _Rounds:
+        ledger, clock = self._ledger, self._clock
+        reconciling: dict[str, Step] = {}
+        archiving: dict[str, Step] = {}
+        tails: dict[str, Step] = {}
+        tops: dict[str, Step] = {}
+        audits: dict[str, Step] = {}
+        for name, board in boards.items():
+            index, policy = self._index.boards[name], board.policy
+            reconciling[name] = Reconciler(ledger, index, policy, clock=clock).step
+            archiving[name] = Archiver(self._settings, ledger, board, clock=clock).step
+            tops[name] = TopCheck(ledger, policy, clock=clock).step
+            audits[name] = AuditDraw(ledger, policy, clock=clock).step
+            if policy.exact_ranks:
+                tails[name] = Tails(ledger, index, policy, clock=clock).step
+        made = (reconciling, archiving, tails, tops, audits, self._cold.steps())
+        named = zip(_Rounds._fields, made, strict=True)
+        return _Rounds(*(Round(duty, steps, self.failures) for duty, steps in named))
 
     def under(self, boards: Mapping[str, Board]) -> Steward:
         """The same steward under other policies of the same boards. Its rounds begin when those of this one have ended."""
@@ -143,7 +155,10 @@ class Steward:
 
     async def run(self) -> None:
         """Does its rounds until it is cancelled."""
-        async with aclosing(self._derivations), asyncio.TaskGroup() as group:
+        async with AsyncExitStack() as stack:
+            for each in (self._derivations, *self._rounds):
+                await stack.enter_async_context(aclosing(each))
+            group = await stack.enter_async_context(asyncio.TaskGroup())
             group.create_task(self._for_ever(self.derive_from_log, POLL_S * 10))
             group.create_task(self._for_ever(self.derive_from_changes, POLL_S * 10))
             group.create_task(self._for_ever(self.deliver, POLL_S * 10))
@@ -199,11 +214,11 @@ class Steward:
 
     async def reconcile(self) -> int:
         """How much of the index was repaired in one slice of every board."""
-        return sum([await each.reconciler.step() for each in self._by_board])
+        return await self._rounds.reconcile.step()
 
     async def see_to_cold(self) -> int:
         """How many boards were taken out of Redis, or put there again."""
-        return await self._cold.step()
+        return await self._rounds.see_to_cold.step()
 
     async def anchor(self) -> int:
         """How much was done for the anchors of large windows."""
@@ -219,15 +234,15 @@ class Steward:
 
     async def archive(self) -> int:
         """How many windows were frozen, and slices of what that leaves behind removed."""
-        return sum([await each.archiver.step() for each in self._by_board])
+        return await self._rounds.archive.step()
 
     async def keep_tails(self) -> int:
         """How much was done for boards with `exact_ranks`: entries that came into heads or went, slices of sketches."""
-        return sum([await tail.step() for each in self._by_board for tail in each.tails])
+        return await self._rounds.keep_tails.step()
 
     async def see_to_top(self) -> int:
         """How many submissions that are in a top unverified were put up for verification."""
-        return sum([await each.top_check.step() for each in self._by_board])
+        return await self._rounds.see_to_top.step()
 
     async def recall(self) -> int:
         """How many unverified runs of convicted players were put up that their convictions left for later."""
@@ -242,7 +257,7 @@ class Steward:
 
     async def draw_audits(self) -> int:
         """How many verified runs were drawn to be simulated again."""
-        return sum([await each.audit_draw.step() for each in self._by_board])
+        return await self._rounds.draw_audits.step()
 
     async def derive_from_log(self) -> int:
         """How many events of the log had their effect on what is derived."""
@@ -303,8 +318,10 @@ class Steward:
             try:
                 done = await duty()
             except Exception as error:  # noqa: BLE001 - no failure ends a duty
-                _log.warning(Event.DUTY_FAILED, duty=duty.__name__, error=f"{type(error).__name__}: {error}")
+                self.failures.note(duty.__name__, "", error)
                 done = 0
+            else:
+                self.failures.clear(duty.__name__, "")
             if task and task.cancelling():
                 return  # redis-py swallows a cancellation while it connects
             await asyncio.sleep(POLL_S if done else pause_s)

@@ -32,6 +32,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.memberships import memberships_after
 from gateway.records import Change, Standing
 from gateway.steward.windows import readable_windows
+from gateway.turns import in_turns
 from policies.errors import RebuildLost
 from policies.model import Policy
 from policies.vocabulary import State
@@ -48,7 +49,10 @@ CATCH_UPS: Final = 1_000
 moment between the swap and the end, that has some changes and lacks others from just before it."""
 
 REGROUPED: Final = 200
-"""Players whose groups are made at once."""
+"""Players whose memberships are read at once."""
+
+REGROUPED_AT_ONCE: Final = 16
+"""Players whose groups are made at once: each takes a connection, and others need some too."""
 
 ATTEMPTS: Final = 3
 """How often a rebuild begins again when Redis is emptied under it."""
@@ -214,7 +218,7 @@ class Rebuilder:
         windows = list(await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock())))
         after = ""
         while page := await self._ledger.read(memberships_after(self._board, after, count=REGROUPED)):
-            await asyncio.gather(*(segments.keep(each, windows) for each in page))
+            await in_turns((segments.keep(each, windows) for each in page), at_once=REGROUPED_AT_ONCE)
             await built.renew()
             after = page[-1].player
 

@@ -63,6 +63,17 @@ class HeadKeeper:
         return await self._heads.refill(window, head.version, found)
 
 
+class Tails:
+    """Keeps both for one board. Raises IndexUnavailable and LedgerUnavailable."""
+
+    def __init__(self, ledger: Ledger, index: BoardIndex, policy: Policy, *, clock: Clock) -> None:
+        self._keepers = [keeper(ledger, index, policy, clock=clock) for keeper in (HeadKeeper, SketchKeeper)]
+
+    async def step(self) -> int:
+        """How many entries came into heads or went, and slices into sketches."""
+        return sum([await each.step() for each in self._keepers])
+
+
 @dataclass(slots=True)
 class _Begun:
     """A sketch that is being made, and the last player that is in it."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from redis.asyncio import Redis
 
 from gateway.boards.feed.changes import ChangeStream, RankedPlace
-from gateway.boards.shards import ShardedIndex
+from gateway.boards.shards import SPREAD_AT_ONCE, ShardedIndex
+from gateway.turns import in_turns
 from policies.ranking import Place, Ranking
 
 
@@ -33,7 +33,7 @@ class ShardedChangeStream(ChangeStream):
     ) -> tuple[str, dict[str, RankedPlace | None]]:
         # The entry is looked for first: what it tells of is in the shards already.
         as_of = await self.newest_id() or ""
-        found = await asyncio.gather(*(self._place_of(window, each) for each in players))
+        found = await in_turns((self._place_of(window, each) for each in players), at_once=SPREAD_AT_ONCE)
         return as_of, dict(zip(players, found, strict=True))
 
     async def _place_of(self, window: str, player: str) -> RankedPlace | None:

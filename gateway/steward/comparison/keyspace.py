@@ -117,9 +117,10 @@ class Keyspace:
         """Type and expiry of a group's board, if that is what bears the name: it lives as long as its window."""
         kind, _, rest = name.removeprefix(self._stem).partition(":")
         segment, _, rest = rest.partition(":")
-        window = self._view.zsets(rest.partition(":")[2])[0]
-        is_group = kind == "segment" and segment in self._view.policy.segments and window in expected
-        return {name: ("zset", expected[window][1])} if is_group else {}
+        if kind != "segment" or segment not in self._view.policy.segments:
+            return {}
+        slots = keys.members(self._view.board, rest.partition(":")[2])
+        return {name: ("zset", expected[slots][1])} if slots in expected else {}
 
     async def _expected(self) -> dict[str, tuple[str, int | None]]:
         """Type and expiry of every key that the board is read from, whether or not it is there."""

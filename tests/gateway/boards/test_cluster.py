@@ -161,3 +161,25 @@ async def test_readiness_asks_each_node_that_has_a_board(client: Redis, cluster:
     with pytest.raises(IndexUnavailable, match="NOREPLICAS"), answering():
         await probe(client, BOARDS, kept_ms=1)
     node.config_set("min-replicas-to-write", 0)
+
+
+async def test_B02_pipelines_and_transactions_wait_for_a_connection(client: Redis, cluster: ValkeyCluster):
+    """However many are asked for at once, none fails for the lack of one: commands, pipelines and transactions alike."""
+
+    async def pipelined(at: int) -> int:
+        async with client.pipeline(transaction=False) as pipe:
+            pipe.hset("lb:{tiny}:names", str(at), "")
+            pipe.hget("lb:{tiny}:names", str(at))
+            return len(await pipe.execute())
+
+    async def transacted(at: int) -> int:
+        return len(await transact(client, "lb:{tiny}:names", [("HSET", "lb:{tiny}:names", f"t{at}", "")]))
+
+    count = 250
+    await client.hlen("lb:{tiny}:names")  # so that it knows the nodes
+    cluster.master_of("tiny").redis.execute_command("CLIENT", "PAUSE", 500)
+    asked = [work(at) for at in range(count) for work in (pipelined, transacted)]
+    single = [client.hlen("lb:{tiny}:names") for _ in range(count)]
+    done = await asyncio.gather(*asked, *single)
+    assert [2, 1] * count == done[: 2 * count]
+    assert 2 * count == await client.hlen("lb:{tiny}:names")

@@ -148,7 +148,7 @@ async def test_two_stewards_warm_a_board_once(duty: Duty):
     await idle(duty)
     await reader_of(duty).page("alltime", 0, 1, RankKind.UNIQUE)
     stewards = [ColdBoards(duty.ledger, duty.index.boards, clock=duty.clock) for _ in range(3)]
-    assert [0, 0, 1] == sorted(await asyncio.gather(*(each.step() for each in stewards)))
+    assert [0, 0, 1] == sorted(await asyncio.gather(*(each.steps()[BOARD]() for each in stewards)))
 
 
 async def test_a_write_to_a_cold_board_makes_no_part_of_a_window(duty: Duty):
@@ -254,7 +254,7 @@ async def _play(settings_: Settings, writes: Any) -> None:
 
         between = Interleaved(meanwhile)
         duty.redis.delete(USED)
-        duty.steward._cold._boards[0]._is_known = True
+        duty.steward._cold._boards[BOARD]._is_known = True
         with patch.context() as patched:
             patched.setattr(Script, "__call__", _method(between, Script.__call__))
             patched.setattr(building, "transact", between.around(building.transact))

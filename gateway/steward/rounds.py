@@ -1,0 +1,73 @@
+"""A duty's round over all boards, in which no board keeps the others waiting for long, and none keeps them from their turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from gateway.steward.failures import Failures
+from policies.errors import LedgerUnavailable
+
+PATIENCE_S: Final = 30.0
+"""How long a round waits for one board, as for a large one that is rebuilt; then that goes on beside the others."""
+
+UNFINISHED: Final = 4
+"""Boards that go on so at once at most; with more, the round waits for one of them."""
+
+Step = Callable[[], Awaitable[int]]
+
+
+class Round:
+    """One duty on each of some boards, by name."""
+
+    def __init__(
+        self, duty: str, steps: Mapping[str, Step], failures: Failures, *, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._duty = duty
+        self._steps = steps
+        self._failures = failures
+        self._patience_s = patience_s
+        self._unfinished: dict[str, asyncio.Task[int]] = {}
+
+    async def step(self) -> int:
+        """How much was done on all boards. A board's failure is noted; without a ledger it raises LedgerUnavailable."""
+        done = sum([self._collect(name) for name, task in list(self._unfinished.items()) if task.done()])
+        for name, step in self._steps.items():
+            if name not in self._unfinished:
+                done += await self._see_to(name, step)
+        return done
+
+    async def aclose(self) -> None:
+        """Ends what has not finished."""
+        tasks = list(self._unfinished.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._unfinished.clear()
+
+    async def _see_to(self, name: str, step: Step) -> int:
+        while len(self._unfinished) >= UNFINISHED:
+            await asyncio.wait(self._unfinished.values(), return_when=asyncio.FIRST_COMPLETED)
+            for each in [each for each, task in self._unfinished.items() if task.done()]:
+                self._collect(each)
+        self._unfinished[name] = task = asyncio.ensure_future(step())
+        try:
+            await asyncio.wait([task], timeout=self._patience_s)
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        return self._collect(name) if task.done() else 0
+
+    def _collect(self, name: str) -> int:
+        """What a board's step came to."""
+        task = self._unfinished.pop(name)
+        try:
+            done = task.result()
+        except LedgerUnavailable:
+            raise  # no other board has one either
+        except Exception as error:  # noqa: BLE001 - no board's failure is another's
+            self._failures.note(self._duty, name, error)
+            return 0
+        self._failures.clear(self._duty, name)
+        return done
