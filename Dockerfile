@@ -11,6 +11,7 @@ ENV PATH=/opt/scoregate/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     SCOREGATE_DATA_DIR=/var/lib/scoregate \
     SCOREGATE_BIND=0.0.0.0:8080 \
+    SCOREGATE_LOG_TO=stdout \
     SCOREGATE_HOSTS=localhost:8080,127.0.0.1:8080
 USER scoregate
 VOLUME /var/lib/scoregate

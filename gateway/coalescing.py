@@ -12,6 +12,7 @@ from typing import Final
 from gateway.ledger import work
 from gateway.records import Change, Standing, StoredBaseline
 from gateway.settlement import LedgerWrites, Projection
+from gateway.unexpected import Place, report
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
 GATHERED_LIMIT: Final = 10_000
@@ -54,11 +55,18 @@ class Coalescer:
                         await self._is_due.wait()
                 self._is_due.clear()
                 changes, self._gathered = self._gathered, []
-                with suppress(IndexUnavailable, LedgerUnavailable):
-                    await self._index.project(newest(changes))
-                    await self._ledger.write(work.projected([each.seq for each in changes]))
+                await self._show(changes)
         finally:
             self._task = None
+
+    async def _show(self, changes: Sequence[Change]) -> None:
+        try:
+            await self._index.project(newest(changes))
+            await self._ledger.write(work.projected([each.seq for each in changes]))
+        except (IndexUnavailable, LedgerUnavailable):
+            pass
+        except Exception as error:  # noqa: BLE001 - what is gathered next must be shown
+            report(Place.COALESCER, error)
 
 
 def newest(changes: Iterable[Change]) -> list[Change]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from gateway.settings import Settings
 from gateway.telemetry import POLICY_RELOADS, POLICY_STALE, Event, logger
+from gateway.unexpected import Place, report
 from policies.changing import refuse_restart
 from policies.errors import ScoregateError
 from policies.loader import Board, load_boards
@@ -75,8 +76,8 @@ async def reload_when_asked(
         asked.clear()
         try:
             boards = await asyncio.to_thread(read_again, settings, in_force)
-        except Exception:  # noqa: BLE001 - a bug in reading must not end a part that serves
-            _log.exception(Event.BUG, part="policies")
+        except Exception as error:  # noqa: BLE001 - a bug in reading must not end a part that serves
+            report(Place.POLICIES, error)
             continue
         if boards is not None:
             put(boards)

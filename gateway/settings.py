@@ -68,6 +68,7 @@ class Settings(BaseSettings):
     seal_heads: Path | None = None
     sandbox: Annotated[str, Field(pattern=r"^(any|bubblewrap)$")] = "any"
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
+    log_to: Annotated[str, Field(pattern=r"^(files|stdout)$")] = "files"
 
     clock_skew_s: Annotated[int, Field(ge=0, le=300)] = 30
     body_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0

@@ -6,11 +6,13 @@ import logging
 import sys
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Final, cast
 
 import orjson
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from gateway.log_sieve import Sieve, SievedEvents, SievedRecords, shorten_traceback
 
 REGISTRY = CollectorRegistry()
 
@@ -31,6 +33,12 @@ REQUEST_SECONDS = Histogram(
     "Time to answer a request, by route and status class.",
     ["route", "status"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+    registry=REGISTRY,
+)
+UNEXPECTED = Counter(
+    "scoregate_unexpected",
+    "Failures that nobody foresaw, by where they were met; each has an event in the log, or is counted by one.",
+    ["place"],
     registry=REGISTRY,
 )
 PROBLEMS = Counter("scoregate_problems", "Refusals by problem type.", ["type"], registry=REGISTRY)
@@ -171,7 +179,7 @@ class Event:
     REFUSED = "refused"
     CLAIM_REFUSED = "claim_refused"
     PLUGIN_FAILED = "plugin_failed"
-    BUG = "bug"
+    UNEXPECTED = "unexpected"
     LEDGER_DOWN = "ledger_unavailable"
     INDEX_DOWN = "index_unavailable"
     DUTY_FAILED = "duty_failed"
@@ -201,6 +209,23 @@ class Event:
     STOPPED = "stopped"
 
 
+REPEATED: Final = frozenset(
+    {
+        Event.UNEXPECTED,
+        Event.LEDGER_DOWN,
+        Event.INDEX_DOWN,
+        Event.DUTY_FAILED,
+        Event.CLAIM_REFUSED,
+        Event.PLUGIN_FAILED,
+        Event.RECORDING_FAULT,
+        Event.CHANGES_MISSED,
+        Event.CHANGES_FORGED,
+        Event.JOB_REFUSED,
+    }
+)
+"""Events that a fault, or a stranger, can repeat at will: the log says each of them a few times a minute."""
+
+
 class _LossyStream:
     """A stream to log to. What cannot be written is lost, as on a full disk: whoever logs goes on with its work."""
 
@@ -217,19 +242,23 @@ class _LossyStream:
 
 
 def configure_logging(level: str) -> None:
-    """Makes every log line one JSON object on standard error."""
+    """Makes every log line one JSON object on standard error, and none of them endless."""
     structlog.configure(
         processors=[
+            SievedEvents(REPEATED, Sieve()),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            shorten_traceback,
             structlog.processors.JSONRenderer(serializer=orjson.dumps),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", _LossyStream(sys.stderr.buffer))),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(SievedRecords(Sieve()))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, format="%(name)s: %(message)s")
 
 
 def logger() -> Any:

@@ -58,6 +58,10 @@ class IndexUnavailable(ScoregateError):
     """Redis did not answer in time; the ledger is not affected."""
 
 
+class QueueUnavailable(ScoregateError):
+    """RQ or its Redis did not answer; what it was to do stays due in the ledger."""
+
+
 class IndexNotWhole(IndexUnavailable):
     """The board is not in Redis, or not all of it; the ledger has it."""
 

@@ -57,6 +57,7 @@ class Stack:
         """Restarts what dies, for ever."""
         while True:
             time.sleep(RESTART_PAUSE_S)
+            self._parts.rotate_logs()
             for name in self._parts.revive():
                 print(f"{name} had ended; it was started again", flush=True)  # noqa: T201
 
@@ -66,7 +67,7 @@ def running_stack(settings: Settings, *, workers: int) -> Iterator[Stack]:
     """All parts, ready. Raises PartFailed or SettingsError if one does not start."""
     data_dir = settings.data_dir.resolve()
     data_dir.mkdir(parents=True, exist_ok=True)
-    parts = Parts(data_dir / "logs")
+    parts = Parts(data_dir / "logs" if settings.log_to == "files" else None)
     with _alone_in(data_dir):
         _check_port(settings)
         try:

@@ -10,12 +10,12 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.connection import SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
 
 from gateway.boards import keys
 from gateway.boards.cluster import Client, Cluster, everywhere, one_per_server
+from gateway.boards.scripts import answering
 from gateway.settings import CLUSTER_URL
-from policies.errors import SettingsError
+from policies.errors import IndexUnavailable, SettingsError
 
 BLOCK_MS = 5_000
 """Longest a blocking read waits for news."""
@@ -74,11 +74,12 @@ def _cluster_of(found: re.Match[str]) -> tuple[list[tuple[str, int]], dict[str, 
 async def refuse_evicting(client: Client) -> None:
     """Raises SettingsError if a server of that Redis may evict keys: a board with holes is worse than an error at start."""
     try:
-        found = [
-            (await client.config_get("maxmemory-policy", **where)).get("maxmemory-policy", "noeviction")
-            for where in await everywhere(client)
-        ]
-    except (RedisError, OSError):
+        with answering():
+            found = [
+                (await client.config_get("maxmemory-policy", **where)).get("maxmemory-policy", "noeviction")
+                for where in await everywhere(client)
+            ]
+    except IndexUnavailable:
         return  # hosted servers forbid CONFIG; an unreachable one is a matter of readiness, not of settings
     for policy in found:
         if policy != "noeviction":
@@ -86,9 +87,10 @@ async def refuse_evicting(client: Client) -> None:
 
 
 async def probe(client: Client, boards: Iterable[str], *, kept_ms: int) -> None:
-    """Writes to every server that has one of these boards. Raises redis' errors, OSError and TimeoutError.
+    """Writes to every server that has one of these boards. Raises IndexUnavailable.
 
     A server that answers and takes no writes (full, a replica, unable to save) is no index: that is why it is a write.
     """
-    for key in await one_per_server(client, [keys.probe(board) for board in boards]):
-        await client.set(key, "1", px=kept_ms)
+    with answering():
+        for key in await one_per_server(client, [keys.probe(board) for board in boards]):
+            await client.set(key, "1", px=kept_ms)

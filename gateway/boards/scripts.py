@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
 from redis.exceptions import NoScriptError, RedisError
 
 from gateway.boards.ranges import RangedWindow
+from gateway.boundary import FAULTS, boundary
+from gateway.unexpected import Place
 from policies.errors import IndexUnavailable
 
 _INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
@@ -70,12 +72,23 @@ class Script:
             return await self._on_ranges.run(self._client, [*keys, *zsets], told, self._options)
 
 
+_FAULTS: Final = (*FAULTS, RedisError)
+
+
 @contextmanager
 def answering() -> Iterator[None]:
     """Turns whatever keeps Redis from answering, with something that can be read, into IndexUnavailable."""
+    with boundary(Place.INDEX, _unavailable, known=_FAULTS), _readable():
+        yield
+
+
+def _unavailable(said: str) -> IndexUnavailable:
+    return IndexUnavailable(f"Redis: {said}")
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
         raise IndexUnavailable("the index holds bytes that we never wrote") from error
-    except (RedisError, OSError, TimeoutError) as error:
-        raise IndexUnavailable(f"Redis: {str(error) or type(error).__name__}") from error

@@ -15,10 +15,12 @@ from typing import Any, Final
 import orjson
 
 from gateway.boards.change_groups import Mutation
+from gateway.boundary import boundary
 from gateway.clock import Clock
 from gateway.derived.follow import standings_since
 from gateway.ledger.ledger import Ledger
 from gateway.settings import Settings
+from gateway.unexpected import Place
 from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
 
@@ -55,7 +57,8 @@ class KafkaExport:
     async def take(self, board: Board, mutations: Sequence[Mutation]) -> None:
         """Sends changes, and returns once the brokers have them. Raises ExportFailed."""
         if mutations:
-            await asyncio.to_thread(self._send, board.name, mutations)
+            with boundary(Place.KAFKA, ExportFailed):
+                await asyncio.to_thread(self._send, board.name, mutations)
 
     async def recover(self, board: Board, since: int) -> None:
         """Sends the standings that changed after event `since`, without ranks."""

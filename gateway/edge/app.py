@@ -17,6 +17,7 @@ from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_
 from gateway.edge.reading import strict_query
 from gateway.edge.routes import ROUTES
 from gateway.telemetry import Event, count_submission, logger, request_seconds
+from gateway.unexpected import Place, report
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
 _SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~:-]*+"
@@ -82,9 +83,11 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
         response = _refused(
             request, Problem(ProblemType.DEPENDENCY_UNAVAILABLE, headers={"Retry-After": "1"})
         )
-    except Exception:  # noqa: BLE001 - the loop over requests must live on; each of these is a bug
-        _log.exception(Event.BUG, path=request.path)
-        response = _refused(request, Problem(ProblemType.INTERNAL))
+    except Exception as error:  # noqa: BLE001 - the loop over requests must live on; each of these is a bug
+        event_id = report(Place.REQUEST, error, route=_route_name(request))
+        response = _refused(
+            request, Problem(ProblemType.INTERNAL, instance=f"urn:scoregate:event:{event_id}")
+        )
     if not response.prepared:
         response.headers.update(COMMON_HEADERS)
         response.headers.setdefault("Cache-Control", "no-store")

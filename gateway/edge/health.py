@@ -7,7 +7,6 @@ from typing import Final
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from redis.exceptions import RedisError
 
 from gateway.boards.connection import probe
 from gateway.edge.answers import json_response
@@ -18,7 +17,7 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.seals import chain
 from gateway.ledger.webhooks import DeliveryState
 from gateway.telemetry import BACKLOG, BACKLOG_AGE, REGISTRY, UNDELIVERED, UNSEALED, UNSEALED_AGE
-from policies.errors import LedgerUnavailable
+from policies.errors import IndexUnavailable, LedgerUnavailable
 
 PROBE_TIMEOUT_S: Final = 2.0
 
@@ -88,6 +87,6 @@ async def _has_index(edge: Edge) -> bool:
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
             await probe(edge.index.client, edge.boards, kept_ms=PROBE_KEPT_MS)
-    except (RedisError, OSError, TimeoutError):
+    except (IndexUnavailable, TimeoutError):
         return False
     return True

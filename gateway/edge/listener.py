@@ -16,6 +16,7 @@ from gateway.edge.context import Edge
 from gateway.edge.problems import Problem, ProblemType, problem_response
 from gateway.edge.shutdown import drain, stop_listening
 from gateway.telemetry import Event, logger
+from gateway.unexpected import Place, report
 
 BACKLOG: Final = 1024
 
@@ -174,9 +175,10 @@ class Connection(web.RequestHandler):
         kind = (
             ProblemType.HEADERS_TOO_LARGE if isinstance(exc, LineTooLong) else ProblemType.MALFORMED_REQUEST
         )
+        problem = Problem(kind)
         if status >= ProblemType.INTERNAL.status:
-            kind = ProblemType.INTERNAL
-            _log.error(Event.BUG, exc_info=exc)
-        response = problem_response(Problem(kind))
+            event_id = report(Place.REQUEST, exc or RuntimeError("the library gave no error"))
+            problem = Problem(ProblemType.INTERNAL, instance=f"urn:scoregate:event:{event_id}")
+        response = problem_response(problem)
         response.force_close()
         return response

@@ -20,23 +20,16 @@ TURN_S: Final = 0.001
 """How often a writer asks for its turn while another process writes. SQLite's own busy handler asks ten times a second
 after a while, and against a process that commits without pause that can miss every gap (measured: 1.6 s)."""
 
-_FAULTS: Final = frozenset(
+_OURS: Final = frozenset(
     {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_INTERRUPT,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_ERROR,
+        sqlite3.SQLITE_TOOBIG,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_RANGE,
     }
 )
-"""Result codes by which the database fails, whatever it was asked (sqlite.org/rescode.html)."""
+"""Result codes that are about what was asked; with any other the database fails (sqlite.org/rescode.html)."""
 
 
 class SqliteTransaction:
@@ -76,8 +69,12 @@ def _ending(connection: sqlite3.Connection) -> Iterator[None]:
 
 def is_fault(error: Exception) -> bool:
     """True if the database failed, and not what it was asked to do."""
-    # The extended result code carries the primary one in its low byte.
-    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _FAULTS
+    if not isinstance(error, sqlite3.Error):
+        return False
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # Python's module itself: text that is no UTF-8, or a connection that was closed
+        return isinstance(error, sqlite3.OperationalError) or "closed" in str(error)
+    return code & 0xFF not in _OURS  # the extended result code carries the primary one in its low byte
 
 
 def _take_turn(connection: sqlite3.Connection, patience_s: float) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import types
 from collections.abc import Awaitable, Generator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
 import asyncpg
 
+from gateway.boundary import boundary
 from gateway.failpoints import Point, reach
 from gateway.ledger.append_postgres import append_group
 from gateway.ledger.transaction import Query, Row
 from gateway.ledger.writes import Append, Outcome, Work, Write
+from gateway.unexpected import Place
 from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
@@ -55,9 +58,19 @@ class PostgresTransaction:
     async def _ask(self, question: Awaitable[Any]) -> Any:
         self.is_asking = True
         try:
-            return await question
+            with asking():
+                return await question
         finally:
             self.is_asking = False
+
+
+def _unavailable(said: str) -> LedgerUnavailable:
+    return LedgerUnavailable(f"PostgreSQL: {said}")
+
+
+def asking() -> AbstractContextManager[None]:
+    """Has whatever the driver raises say so as LedgerUnavailable, but what PostgreSQL answers, or the driver to us."""
+    return boundary(Place.LEDGER, _unavailable, answers=(asyncpg.PostgresError, asyncpg.InterfaceError))
 
 
 @types.coroutine
@@ -84,7 +97,8 @@ def is_fault(error: BaseException) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         state = error.sqlstate or ""
         return state[:2] in _FAULT_CLASSES or state in _FAULTS
-    return isinstance(error, OSError | TimeoutError | asyncpg.InterfaceError | asyncpg.InternalClientError)
+    ways = OSError | TimeoutError | asyncpg.InterfaceError | asyncpg.InternalClientError | LedgerUnavailable
+    return isinstance(error, ways)
 
 
 def described(error: BaseException) -> str:
@@ -102,7 +116,7 @@ async def commit_group(connection: Any, group: Sequence[Write]) -> list[Outcome]
     try:
         return await _commit_at_once(connection, group)
     except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the writer must live on
-        if isinstance(error, LedgerUnavailable) or is_fault(error):
+        if is_fault(error):
             connection.terminate()
             unavailable = LedgerUnavailable(f"the ledger refused a commit: {described(error)}")
             return [(write, None, unavailable) for write in group]
@@ -112,13 +126,15 @@ async def commit_group(connection: Any, group: Sequence[Write]) -> list[Outcome]
 
 
 async def _commit_at_once(connection: Any, group: Sequence[Write]) -> list[Outcome]:
-    await connection.execute(f"BEGIN; {ALONE}")
+    with asking():
+        await connection.execute(f"BEGIN; {ALONE}")
     try:
         appended = await _append_all(connection, group)
         operated = [await _operate(connection, write) for write in group if isinstance(write, Work)]
     except BaseException as error:
         if not is_fault(error):
-            await connection.execute("ROLLBACK")
+            with asking():
+                await connection.execute("ROLLBACK")
         raise
     await _commit(connection)
     if appended:
@@ -140,20 +156,24 @@ async def _append_all(connection: Any, group: Sequence[Write]) -> list[Outcome]:
     appends = [write for write in group if isinstance(write, Append)]
     if not appends:
         return []
-    receipts = await append_group(connection, [write.new for write in appends])
+    with asking():
+        receipts = await append_group(connection, [write.new for write in appends])
     reach(Point.INSIDE_APPEND)
     return [(write, receipt, None) for write, receipt in zip(appends, receipts, strict=True)]
 
 
 async def _operate(connection: Any, write: Work) -> Outcome:
-    await connection.execute("SAVEPOINT operation")
+    with asking():
+        await connection.execute("SAVEPOINT operation")
     tx = PostgresTransaction(connection)
     try:
         result = await drive(write.work(tx), tx)
     except Exception as error:
         if is_fault(error):
             raise  # the whole group is refused
-        await connection.execute("ROLLBACK TO operation; RELEASE operation")
+        with asking():
+            await connection.execute("ROLLBACK TO operation; RELEASE operation")
         return write, None, error
-    await connection.execute("RELEASE operation")
+    with asking():
+        await connection.execute("RELEASE operation")
     return write, result, None

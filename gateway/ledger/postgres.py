@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 import asyncpg
 from pydantic import SecretStr
 
-from gateway.ledger.group_postgres import PostgresTransaction, commit_group, described, drive, is_fault
+from gateway.ledger.group_postgres import (
+    PostgresTransaction,
+    asking,
+    commit_group,
+    described,
+    drive,
+    is_fault,
+)
 from gateway.ledger.reads import SHARES, ReadKind, ReadQueues, Share
 from gateway.ledger.schema import SCHEMA_VERSION
 from gateway.ledger.transaction import Operation
@@ -103,10 +110,7 @@ class PostgresLedger(GroupedWrites):
         queue = self._queues[kind]
         await queue.enter()
         try:
-            async with (
-                asyncio.timeout(queue.share.limit_s),
-                self._pool.acquire(timeout=REPLY_TIMEOUT_S) as connection,
-            ):
+            async with asyncio.timeout(queue.share.limit_s), self._borrowed() as connection:
                 return await _read(connection, work)
         except Exception as error:
             if is_fault(error):
@@ -114,6 +118,16 @@ class PostgresLedger(GroupedWrites):
             raise  # a wrong statement is our bug, not the ledger's absence
         finally:
             queue.leave()
+
+    @asynccontextmanager
+    async def _borrowed(self) -> AsyncIterator[Any]:
+        with asking():
+            connection = await self._pool.acquire(timeout=REPLY_TIMEOUT_S)
+        try:
+            yield connection
+        finally:
+            with asking():
+                await self._pool.release(connection)
 
     def _connect_options(self) -> dict[str, Any]:
         return {
@@ -138,7 +152,7 @@ class PostgresLedger(GroupedWrites):
     async def _make_partitions(self) -> None:
         """Has the months ahead a partition each. If that fails, the default partition takes their events."""
         self._partitioned_at = time.monotonic()
-        with suppress(asyncpg.PostgresError):
+        with suppress(asyncpg.PostgresError), asking():
             await self._connection.execute(f"SELECT make_event_partitions({MONTHS_AHEAD})")
 
     async def _write_groups(self) -> None:
@@ -161,10 +175,11 @@ class PostgresLedger(GroupedWrites):
     async def _commit(self, group: list[Write]) -> list[Outcome]:
         try:
             if self._connection.is_closed():
-                await self._connect_writer()
+                with asking():
+                    await self._connect_writer()
             if time.monotonic() - self._partitioned_at > PARTITION_EVERY_S:
                 await self._make_partitions()
-        except _REFUSALS as error:
+        except (*_REFUSALS, LedgerUnavailable) as error:
             self._connection.terminate()
             unavailable = LedgerUnavailable(f"PostgreSQL: {described(error)}")
             return [(write, None, unavailable) for write in group]
@@ -173,9 +188,18 @@ class PostgresLedger(GroupedWrites):
 
 async def _read(connection: Any, work: Operation[T]) -> T:
     tx = PostgresTransaction(connection)
-    async with connection.transaction(isolation="repeatable_read", readonly=True):
+    snapshot = connection.transaction(isolation="repeatable_read", readonly=True)
+    with asking():
+        await snapshot.start()
+    try:
         result: T = await drive(work(tx), tx)
-        return result
+    except BaseException:
+        with asking():
+            await snapshot.rollback()
+        raise
+    with asking():
+        await snapshot.commit()
+    return result
 
 
 async def _prepare(connection: Any) -> None:

@@ -86,6 +86,8 @@ class SqliteLedger(GroupedWrites):
 
     async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
         """The result of `work` on one consistent snapshot. Raises LedgerOverloaded if it cannot be in time."""
+        if self._is_closing:
+            raise LedgerUnavailable("the ledger is closed")
         return await self._reads.read(work, kind)
 
     def _connect(self) -> sqlite3.Connection:

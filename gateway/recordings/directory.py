@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from gateway.boundary import boundary
 from gateway.recordings.blobs import CLOCK, Blob
+from gateway.unexpected import Place
 from policies.errors import RecordingsUnavailable
 
 INCOMING: Final = "incoming"
@@ -146,10 +148,10 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-@contextmanager
-def _faults() -> Iterator[None]:
+def _faults() -> AbstractContextManager[None]:
     """Has what the operating system refuses say so as RecordingsUnavailable."""
-    try:
-        yield
-    except OSError as error:
-        raise RecordingsUnavailable(f"the directory of recordings: {error}") from error
+    return boundary(Place.RECORDINGS, _unavailable)
+
+
+def _unavailable(said: str) -> RecordingsUnavailable:
+    return RecordingsUnavailable(f"the directory of recordings: {said}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +10,9 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
+from gateway.boundary import FAULTS, boundary
 from gateway.recordings.blobs import CLOCK, Blob
+from gateway.unexpected import Place
 from policies.errors import RecordingsUnavailable, SettingsError
 
 if TYPE_CHECKING:
@@ -100,11 +101,10 @@ def bucket(url: str, timeout_s: float) -> ObjectBlobs:
     return ObjectBlobs(store)
 
 
-@contextmanager
-def _faults() -> Iterator[None]:
+def _faults() -> AbstractContextManager[None]:
     """Has what the bucket refuses, or does not answer in time, say so as RecordingsUnavailable."""
-    try:
-        yield
-    except (BaseError, OSError) as error:
-        summary = str(error).partition("\n")[0]  # the rest is for who debugs obstore
-        raise RecordingsUnavailable(f"the bucket of recordings: {summary}") from error
+    return boundary(Place.RECORDINGS, _unavailable, known=(*FAULTS, BaseError))
+
+
+def _unavailable(said: str) -> RecordingsUnavailable:
+    return RecordingsUnavailable(f"the bucket of recordings: {said}")

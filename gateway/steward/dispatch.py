@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -13,7 +14,10 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 from rq.worker_registration import get_keys
 
+from gateway.boundary import FAULTS, boundary
 from gateway.ledger.records import OutboxRow
+from gateway.unexpected import Place
+from policies.errors import QueueUnavailable
 from validators.budget import HARMS, URGENT
 
 QUEUE_NAME: Final = "scoregate-verify"
@@ -93,15 +97,17 @@ class RqJobs:
     async def rooms(self) -> Mapping[Lane, int]:
         """How many more jobs each lane takes now; 0 for one that cannot be reached, or has no worker but is not the main one."""
         try:
-            return await asyncio.to_thread(lambda: {lane: self._room(lane) for lane in Lane})
-        except (RedisError, OSError):
+            with _queueing():
+                return await asyncio.to_thread(lambda: {lane: self._room(lane) for lane in Lane})
+        except QueueUnavailable:
             return dict.fromkeys(Lane, 0)
 
     async def put(self, lane: Lane, jobs: Sequence[Sequence[OutboxRow]]) -> bool:
         """True if every job was queued; each is the rows of some submissions."""
         try:
-            await asyncio.to_thread(self._put, lane, jobs)
-        except (RedisError, OSError):
+            with _queueing():
+                await asyncio.to_thread(self._put, lane, jobs)
+        except QueueUnavailable:
             return False
         return True
 
@@ -119,6 +125,11 @@ class RqJobs:
             self._queues[lane].enqueue_call(
                 JOB_OF[job[0].kind], args=(ids,), ttl=JOB_KEPT_S, result_ttl=0, failure_ttl=JOB_KEPT_S
             )
+
+
+def _queueing() -> AbstractContextManager[None]:
+    """Has whatever RQ or its Redis raises say so as QueueUnavailable."""
+    return boundary(Place.QUEUE, QueueUnavailable, known=(*FAULTS, RedisError))
 
 
 class Job(NamedTuple):

@@ -34,6 +34,7 @@ from gateway.steward.sampling import TopCheck
 from gateway.steward.sealing import Sealer
 from gateway.steward.tail import Tails
 from gateway.telemetry import Event, logger
+from policies.errors import ScoregateError
 from policies.loader import Board
 from policies.vocabulary import State
 from validators.budget import HARMS, UNASSESSED, URGENT
@@ -70,6 +71,9 @@ AUDIT_S: Final = 60.0
 
 REPAIR_S: Final = 10.0
 """How often it is looked whether something that is derived was lost with Redis."""
+
+LONGEST_BACK_OFF_S: Final = 30.0
+"""Longest pause of a duty that fails again and again as nobody foresaw: it goes on once the cause is gone."""
 
 SLICE: Final = 256
 
@@ -313,15 +317,21 @@ class Steward:
         return Change(row.seq, row.submission_id, row.board, row.player, state, tuple(live), tuple(learnt))
 
     async def _for_ever(self, duty: Callable[[], Awaitable[int]], pause_s: float) -> None:
-        task = asyncio.current_task()
+        task, unexpected = asyncio.current_task(), 0
         while True:
+            done = 0
             try:
                 done = await duty()
+                unexpected = 0
+                self.failures.clear(duty.__name__, "")
             except Exception as error:  # noqa: BLE001 - no failure ends a duty
                 self.failures.note(duty.__name__, "", error)
-                done = 0
-            else:
-                self.failures.clear(duty.__name__, "")
+                unexpected += not isinstance(error, ScoregateError)
             if task and task.cancelling():
                 return  # redis-py swallows a cancellation while it connects
-            await asyncio.sleep(POLL_S if done else pause_s)
+            await asyncio.sleep(max(POLL_S if done else pause_s, back_off_s(unexpected)))
+
+
+def back_off_s(failures: int) -> float:
+    """How long to leave alone what failed so often in a row for a reason that nobody foresaw."""
+    return min(LONGEST_BACK_OFF_S, POLL_S * 2 ** min(failures, 20)) if failures else 0.0

@@ -6,6 +6,8 @@ import time
 from typing import Final
 
 from gateway.telemetry import DUTY_FAILURES, Event, logger
+from gateway.unexpected import Place, report
+from policies.errors import ScoregateError
 
 REPEAT_S: Final = 60.0
 """How long a failure that comes again is only counted before it is logged again."""
@@ -20,9 +22,13 @@ class Failures:
         self._logged_s: dict[tuple[str, str], float] = {}
 
     def note(self, duty: str, board: str, error: Exception) -> None:
-        """Counts a failure, and logs it unless it was logged a moment ago."""
+        """Counts a failure, and logs it unless it was logged a moment ago; one that nobody foresaw with its traceback."""
         DUTY_FAILURES.labels(duty, board).inc()
         now_s, last_s = time.monotonic(), self._logged_s.get((duty, board))
+        if not isinstance(error, ScoregateError):
+            report(Place.DUTY, error, duty=duty, board=board)
+            self._logged_s.setdefault((duty, board), now_s)
+            return
         if last_s is not None and now_s - last_s < REPEAT_S:
             return
         self._logged_s[duty, board] = now_s

@@ -23,6 +23,7 @@ from gateway.failpoints import Point, reach
 from gateway.settings import Settings
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
 from gateway.telemetry import Event, logger
+from gateway.unexpected import Place, report
 from gateway.wiring import load_policies, open_index, open_ledger, open_recordings
 from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
@@ -215,6 +216,10 @@ def _work_for_a_while(client: Redis, lane: Lane, *, burst: bool) -> bool:
             return True
         # What RQ could not read would end the next worker too. The ledger gives its submissions out again.
         client.delete(queue.intermediate_queue_key, queue.started_job_registry.key)
+    except StopRequested:
+        raise
     except (RedisError, OSError) as error:
         _log.warning(Event.INDEX_DOWN, part="worker", error=str(error))
+    except Exception as error:  # noqa: BLE001 - whatever RQ stumbles over, the ledger gives the work out again
+        report(Place.WORKER, error)
     return False

@@ -12,9 +12,13 @@ from redis.asyncio import Redis
 from gateway.boards.connection import BLOCK_MS
 from gateway.boards.feed.changes import ChangeStream, Hole, StandingChange, position_of
 from gateway.boards.scripts import answering
+from gateway.unexpected import Place, report
 from policies.errors import IndexUnavailable
 
 RETRY_S: Final = 1.0
+
+UNEXPECTED_S: Final = 5.0
+"""Pause after a failure that nobody foresaw."""
 
 POSITION_S: Final = 2.0
 """How long a listener waits, when the process has just begun, for the reader to know where the streams are: what came
@@ -90,6 +94,9 @@ class ChangeReader:
                 # Of a stream that had no entry, nothing can tell whether it is still the same one.
                 self._lost |= {board for board, last_id in self._positions.items() if last_id is None}
                 await asyncio.sleep(RETRY_S)
+            except Exception as error:  # noqa: BLE001 - without it every live feed would stand still
+                report(Place.FEED, error)
+                await asyncio.sleep(UNEXPECTED_S)
 
     async def _read_once(self) -> None:
         if not self._positions:

@@ -25,7 +25,8 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.webhooks import Attempt, Delivery, DeliveryState, Webhook
 from gateway.settings import Settings
 from gateway.telemetry import WEBHOOK_DELIVERIES, Event, logger
-from policies.errors import SettingsError
+from gateway.unexpected import Place, report
+from policies.errors import LedgerUnavailable, SettingsError
 
 FIRST_PAUSE_MS: Final = 5_000
 PAUSE_FACTOR: Final = 4
@@ -122,10 +123,10 @@ class Sender:
                     )
                     if not await self._note(attempts):
                         return
+        except LedgerUnavailable as error:
+            _log.warning(Event.LEDGER_DOWN, part="webhooks", error=str(error))
         except Exception as error:  # noqa: BLE001 - no failure of one endpoint ends the others
-            _log.warning(
-                Event.DUTY_FAILED, duty="deliver", webhook=webhook.webhook_id, error=type(error).__name__
-            )
+            report(Place.WEBHOOK, error, webhook=webhook.webhook_id)
 
     def _session(self) -> ClientSession:
         resolver = GuardedResolver(self._settings.webhook_hosts, self._resolver)
@@ -180,7 +181,7 @@ class Sender:
             return Response(0, "timeout")
         except SettingsError:
             return Response(0, "forbidden")
-        except (ClientError, OSError, ValueError) as error:
+        except (ClientError, OSError, ValueError, RuntimeError) as error:
             return Response(0, type(error).__name__)
 
     def _retry_after_ms(self, value: str | None) -> int:

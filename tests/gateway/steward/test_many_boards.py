@@ -184,9 +184,9 @@ async def test_B03_a_failure_is_logged_once_until_it_changes(capsys: pytest.Capt
     """What fails round after round has a line when it begins, and again when it failed, worked, and failed again."""
     failures = Failures()
     for _ in range(50):
-        failures.note("archive", "tiny", ValueError("no"))
+        failures.note("archive", "tiny", IndexUnavailable("no"))
     failures.clear("archive", "tiny")
-    failures.note("archive", "tiny", ValueError("no"))
+    failures.note("archive", "tiny", IndexUnavailable("no"))
     assert 2 == capsys.readouterr().out.count("duty_failed")
 
 

@@ -1,0 +1,262 @@
+"""What nobody foresaw: one event with an id, at a bounded rate, counted, and whoever met it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+import ssl
+import struct
+from contextlib import contextmanager
+from pathlib import Path
+
+import asyncpg
+import hiredis
+import pytest
+import structlog
+from obstore.exceptions import GenericError
+from redis.exceptions import ConnectionError as NoConnection
+from redis.exceptions import MaxConnectionsError, ResponseError
+from structlog.testing import capture_logs
+
+from gateway.boards.scripts import answering
+from gateway.ledger import group, group_postgres
+from gateway.ledger.group_postgres import asking
+from gateway.log_sieve import PER_MINUTE, Sieve, SievedEvents, SievedRecords
+from gateway.recordings import directory, objects
+from gateway.steward import dispatch
+from gateway.steward.duties import LONGEST_BACK_OFF_S, back_off_s
+from gateway.telemetry import REGISTRY, REPEATED, Event
+from gateway.unexpected import Place, report
+from policies.errors import (
+    IndexNotWhole,
+    IndexUnavailable,
+    LedgerUnavailable,
+    QueueUnavailable,
+    RecordingsUnavailable,
+    StateConflict,
+)
+from scoregate.processes import LOG_BYTES, Parts
+from tests.support.harness import Harness
+
+BELOW = [
+    RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed"),
+    ConnectionResetError(104, "Connection reset by peer"),
+    BrokenPipeError(32, "Broken pipe"),
+    ssl.SSLError(1, "bad record"),
+    TimeoutError(),
+    EOFError(),
+    asyncio.IncompleteReadError(b"", 3),
+    asyncio.InvalidStateError("invalid state"),
+    asyncio.CancelledError(),
+    AttributeError("'NoneType' object has no attribute 'write'"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    struct.error("unpack requires a buffer of 8 bytes"),
+    json.JSONDecodeError("unexpected end", "", 0),
+    ValueError("invalid literal for int()"),
+    TypeError("cannot unpack non-iterable NoneType object"),
+    IndexError("list index out of range"),
+    KeyError("nothing"),
+    AssertionError(),
+    BufferError("Existing exports of data: object cannot be re-sized"),
+]
+"""What sockets, event loops and parsers raise under any driver, or over what it returned."""
+
+REDIS = [NoConnection(), MaxConnectionsError(), ResponseError("OOM"), hiredis.ProtocolError("bad reply")]
+POSTGRES = [
+    asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"),
+    asyncpg.InterfaceError("connection is closed"),
+    asyncpg.InternalClientError("got result for unknown protocol state 3"),
+    asyncpg.TooManyConnectionsError("sorry, too many clients already"),
+]
+BOUNDARIES = {
+    "redis": (answering, IndexUnavailable, [*BELOW, *REDIS]),
+    "postgres": (asking, LedgerUnavailable, [*BELOW, *POSTGRES]),
+    "bucket": (objects._faults, RecordingsUnavailable, [*BELOW, GenericError("bad gateway")]),
+    "directory": (directory._faults, RecordingsUnavailable, BELOW),
+    "queue": (dispatch._queueing, QueueUnavailable, [*BELOW, *REDIS]),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDARIES)
+async def test_F20_whatever_a_driver_raises_is_our_own_error(name: str):
+    """Each boundary has one error for all that its drivers raise, and lets our own errors and cancellations pass."""
+    boundary, unavailable, errors = BOUNDARIES[name]
+    passed = [type(each).__name__ for each in errors if not is_mapped(boundary, unavailable, each)]
+    assert [] == passed
+    for own in (StateConflict(), IndexNotWhole()):
+        with pytest.raises(type(own)), boundary():
+            raise own
+
+
+def is_mapped(boundary, unavailable, error: BaseException) -> bool:
+    with pytest.raises(BaseException) as caught, boundary():  # noqa: PT011 - which one is what is asked
+        raise error
+    if boundary is asking:  # the database's own answers are told apart later
+        return group_postgres.is_fault(caught.value)
+    return isinstance(caught.value, unavailable)
+
+
+async def test_F20_who_is_cancelled_is_cancelled():
+    """A cancellation of our own is no failure of what we were waiting for."""
+
+    async def wait() -> None:
+        with answering():
+            await asyncio.Event().wait()
+
+    waiting = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+def test_F20_sqlite_that_fails_is_told_from_a_wrong_statement(tmp_path: Path):
+    """A closed connection, text that is no UTF-8, a file that is none: the ledger's fault. A constraint or a typo: ours."""
+    (tmp_path / "none.sqlite3").write_bytes(b"no database at all, but long enough to be looked at" * 40)
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (a TEXT NOT NULL) STRICT")
+    closed = sqlite3.connect(":memory:")
+    closed.close()
+    faults = [
+        raised(closed, "SELECT 1"),
+        raised(connection, "SELECT CAST(x'ff' AS TEXT)"),
+        raised(sqlite3.connect(tmp_path / "none.sqlite3"), "SELECT * FROM t"),
+    ]
+    bugs = [
+        raised(connection, "INSERT INTO t VALUES (NULL)"),
+        raised(connection, "SELEC 1"),
+        raised(connection, "SELECT ?"),
+    ]
+    assert [True] * 3 == [group.is_fault(each) for each in faults]
+    assert [False] * 3 == [group.is_fault(each) for each in bugs]
+
+
+def raised(connection: sqlite3.Connection, statement: str) -> Exception:
+    with pytest.raises(sqlite3.Error) as caught:
+        connection.execute(statement).fetchall()
+    return caught.value
+
+
+async def test_F20_what_nobody_foresaw_has_an_id_for_the_user_and_the_log(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """A bug is answered with a 500 that names its event; the log has it with its traceback, and a metric counts it."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("one of ours")
+
+    monkeypatch.setattr("gateway.edge.readers.board_info", fail)
+    before = counted("request")
+    with capture_logs() as logs:
+        answer = await harness.get("/v1/boards")
+    [event] = [each for each in logs if each["event"] == Event.UNEXPECTED]
+    assert (500, "internal-error") == (answer.status, answer.problem)
+    assert f"urn:scoregate:event:{event['event_id']}" == answer.body["instance"]
+    assert ("/v1/boards", "request") == (event["route"], event["place"])
+    assert isinstance(event["exc_info"], ZeroDivisionError)
+    assert event["event_id"].startswith(event["fingerprint"])
+    assert before + 1 == counted("request")
+
+
+def counted(place: str) -> float:
+    return REGISTRY.get_sample_value("scoregate_unexpected_total", {"place": place}) or 0.0
+
+
+def test_F02_the_same_failure_is_logged_a_few_times_a_minute():
+    """Of a thousand alike the log has a handful with their tracebacks, then how many it left out; others are heard."""
+    now_s = [0.0]
+    sieved = SievedEvents(REPEATED, Sieve(monotonic_s=lambda: now_s[0]))
+    with written(sieved) as lines:
+        for _ in range(1000):
+            fail_at_one_place()
+        assert PER_MINUTE == len(lines)
+        report(Place.DUTY, KeyError("another"), duty="seal")
+        assert PER_MINUTE + 1 == len(lines)
+        now_s[0] = 61.0
+        fail_at_one_place()
+    assert 1000 - PER_MINUTE == lines[-1]["left_out"]
+    assert len({line["event_id"] for line in lines}) == len(lines)
+
+
+def fail_at_one_place() -> None:
+    report(Place.REQUEST, ZeroDivisionError("one of ours"))
+
+
+@contextmanager
+def written(sieved: SievedEvents):
+    """The events that get through."""
+    lines: list[dict] = []
+
+    def keep(_logger: object, _method: str, event: dict) -> dict:
+        lines.append(event)
+        raise structlog.DropEvent
+
+    with capture_logs():
+        structlog.configure(processors=[sieved, keep])
+        yield lines
+
+
+def test_F02_the_sieve_is_bounded_by_itself():
+    """However many things fail, the sieve remembers so many of them."""
+    sieve = Sieve()
+    for number in range(5000):
+        sieve.left_out(number)
+    assert len(sieve._seen) <= 256
+
+
+def test_F02_libraries_are_sieved_too():
+    """What aiohttp or asyncio log again and again from one line of theirs is cut down alike."""
+    sieved = SievedRecords(Sieve())
+    record = logging.LogRecord("asyncio", logging.ERROR, "base_events.py", 1785, "a task failed", None, None)
+    assert PER_MINUTE == sum(sieved.filter(record) for _ in range(500))
+
+
+def test_F02_a_long_log_is_put_aside_and_at_last_let_go(tmp_path: Path):
+    """The log of a part that talks is emptied at its limit; three that were put aside are kept, and it goes on writing."""
+    parts = Parts(tmp_path)
+    talk = f"import sys; sys.stdout.write('x' * {LOG_BYTES + 1}); sys.stdout.flush(); sys.stdin.read()"
+    log = tmp_path / "talker.log"
+    for turn in range(5):
+        parts.start("talker", ["python3", "-c", talk], {})
+        parts._parts[-1].process.wait()
+        log.open("ab").write(str(turn).encode())
+        parts.rotate_logs()
+    found = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert {"talker.log", "talker.log.1", "talker.log.2", "talker.log.3"} == found.keys()
+    assert 0 == found["talker.log"]
+    assert b"4" == (tmp_path / "talker.log.1").read_bytes()[-1:]
+
+
+def test_N12_where_it_is_asked_for_parts_print_to_our_own_output(capfd: pytest.CaptureFixture[str]):
+    """With `stdout` there is no file: what a part prints is what the container prints."""
+    parts = Parts(None)
+    parts.start("talker", ["python3", "-c", "import sys; print('out'); print('err', file=sys.stderr)"], {})
+    parts._parts[0].process.wait()
+    parts.rotate_logs()
+    assert {"out", "err"} == set(capfd.readouterr().out.split())
+
+
+async def test_F20_a_duty_that_fails_as_nobody_foresaw_lives_on(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """The steward tells of it once each time, leaves it alone for longer and longer, and goes on when it is well."""
+    steward, calls, is_well = harness.steward(), [], asyncio.Event()
+
+    async def duty() -> int:
+        calls.append(1)
+        if len(calls) < 4:
+            raise ZeroDivisionError
+        is_well.set()
+        return 0
+
+    with capture_logs() as logs:
+        running = asyncio.create_task(steward._for_ever(duty, 0.01))
+        async with asyncio.timeout(10):
+            await is_well.wait()
+        running.cancel()
+    assert 3 == sum(each["event"] == Event.UNEXPECTED for each in logs)
+    pauses = [back_off_s(failures) for failures in range(40)]
+    assert pauses == sorted(pauses)
+    assert (0.0, LONGEST_BACK_OFF_S) == (pauses[0], pauses[-1])

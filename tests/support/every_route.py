@@ -1,0 +1,116 @@
+"""One well-formed, well-signed request for each route, so that a test can ask for all there is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from typing import Any
+
+import aiohttp
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gateway.edge.credentials.signatures import Draft, sign_ed25519
+from gateway.edge.credentials.tokens import Bearer, Role
+from gateway.edge.routes import ROUTES, Caller, Route
+from tests.support.attack import CLAIM, honest, issued
+from tests.support.harness import Harness, Request
+
+PATIENCE_S = 20.0
+
+_NAMES = {"player": "ada", "segment": "country", "submission": "0" * 32}
+_OCTETS = {"Content-Type": "application/octet-stream"}
+_JSON = {"Content-Type": "application/json"}
+
+
+def _operation() -> dict[str, Any]:
+    return {"operation": secrets.token_hex(8), "player": "ada"}
+
+
+def _body(route: Route) -> Any:
+    bodies: dict[str, Any] = {
+        "NewPlayer": {"name": "Ada"},
+        "NewRun": {"build": "b-1"},
+        "NewFriends": {"operation": secrets.token_hex(8), "friends": ["bob"]},
+        "NewEntry": _operation() | {"score": 7},
+        "NewIncrement": _operation() | {"by": 7},
+        "NewJoin": _operation() | {"joined": True},
+        "NewMembership": _operation() | {"segments": {"country": "fi"}},
+        "NewDeclaration": {"value": "fi"},
+        "NewRemoval": _operation(),
+        "NewBatch": [{"action": "write"} | _operation() | {"score": 7}],
+        "NewOperations": [{"action": "write"} | _operation() | {"score": 7}],
+        "NewDecision": {"reason": "it is right"},
+    }
+    return bodies[route.body.__name__] if route.body else None
+
+
+def requests(harness: Harness, private: Ed25519PrivateKey, *, player: str = "ada") -> list[Request]:
+    """A request for each route by whoever may call it; boards: `sprint` for players, `vault` for servers."""
+    return [_request(harness, private, route, player) for route in ROUTES]
+
+
+def _request(harness: Harness, private: Ed25519PrivateKey, route: Route, player: str) -> Request:
+    if route.caller is Caller.RUN:
+        return honest(harness, issued(harness, player), CLAIM)
+    board = "total" if route.path.endswith("increments") else "vault"
+    names = _NAMES | {"board": "sprint" if route.path.endswith("/runs") else board}
+    path = route.path.format_map(names)
+    if route.caller is Caller.PLAYER and "friends" in path:
+        path = path.replace("ada", "bob")
+    body = (
+        b"some octets"
+        if route.takes_octets
+        else b""
+        if route.body is None
+        else json.dumps(_body(route)).encode()
+    )
+    headers = _OCTETS if route.takes_octets else _JSON if body else {}
+    if route.caller is Caller.SERVER:
+        headers = _JSON | _signed_by_server(harness, private, route.method, path, body)
+    elif route.caller in {Caller.PLAYER, Caller.MODERATOR}:
+        headers = headers | {"Authorization": f"Bearer {_token(harness, route.caller, player)}"}
+    return Request(route.method, path, body, dict(headers))
+
+
+def _token(harness: Harness, caller: Caller, player: str) -> str:
+    if caller is Caller.MODERATOR:
+        return harness.moderator()
+    now_s = harness.clock() // 1000
+    return harness.edge.tokens.mint(Bearer(player, Role.PLAYER, now_s + 3600, ()), now_s=now_s)
+
+
+def _signed_by_server(
+    harness: Harness, private: Ed25519PrivateKey, method: str, path: str, body: bytes
+) -> dict[str, str]:
+    created = harness.clock() // 1000
+    draft = Draft(
+        method=method,
+        authority=harness.authority,
+        path=path,
+        body=body,
+        created=created,
+        expires=created + 60,
+        nonce=secrets.token_urlsafe(18),
+        keyid="eu-1",
+        tag="scoregate-server",
+    )
+    return dict(sign_ed25519(private, draft))
+
+
+async def statuses(harness: Harness, asked: list[Request]) -> dict[str, int]:
+    """The status of the answer to each; the body of a live feed is not waited for."""
+
+    async def status_of(request: Request) -> int:
+        timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
+        async with harness.session.request(
+            request.method,
+            harness.url + request.path,
+            data=request.body,
+            headers=request.headers,
+            timeout=timeout,
+        ) as answer:
+            return answer.status
+
+    found = await asyncio.gather(*map(status_of, asked))
+    return {f"{each.method} {each.path}": status for each, status in zip(asked, found, strict=True)}
