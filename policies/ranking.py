@@ -40,8 +40,15 @@ _TIME_DIGITS: Final = 12
 _SEQ_DIGITS: Final = 10
 _FIELD_DIGITS: Final = 14
 _FIELD_OFFSET: Final = SCORE_LIMIT + 1
-_FIELD_WORST: Final = 2**54 - 1
-"""A tie field is an exact integer, moved up by 2**53 so that none is negative: 54 bits, 14 hex digits."""
+_FIELD_BEST: Final = 2**54 - 2
+_FIELD_MISSING: Final = 2**54
+"""A tie field is an exact integer, moved up by 2**53 so that an ascending one is from 1 to 2**54 - 1, in 14 hex digits.
+
+A descending one is what it lacks to `_FIELD_BEST`: from 2**54 - 3 to -1, whose minus sorts before every digit.
+"""
+
+_FIELDS_VERSION: Final = 2
+"""Version of this form, in the rule of boards with tie fields: in the first, 2**53 - 1 tied with a missing field."""
 
 
 class Reached(NamedTuple):
@@ -180,9 +187,11 @@ def _begin_ms(window: Window) -> int:
 
 
 def _packed(field: TieField, value: int | None) -> str:
-    raised = _FIELD_WORST if value is None else min(max(value, -SCORE_LIMIT), SCORE_LIMIT) + _FIELD_OFFSET
-    if field.order is Order.DESCENDING and value is not None:
-        raised = _FIELD_WORST - 1 - raised
+    if value is None:
+        return f"{_FIELD_MISSING:0{_FIELD_DIGITS}x}"
+    raised = min(max(value, -SCORE_LIMIT), SCORE_LIMIT) + _FIELD_OFFSET
+    if field.order is Order.DESCENDING:
+        raised = _FIELD_BEST - raised
     return f"{raised:0{_FIELD_DIGITS}x}"
 
 
@@ -196,5 +205,6 @@ def _rule(policy: Policy) -> str:
         [policy.score.minimum, policy.score.maximum, policy.tie_resolution_ms]
         if policy.tie_break is TieBreak.COMPOSITE
         else [],
+        *([_FIELDS_VERSION] if policy.tie_fields else []),
     ]
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:12]

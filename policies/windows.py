@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -50,7 +50,9 @@ _FORMS: Final = {
 class Calendar:
     """The windows of a board: days, ISO 8601 weeks and months of its time zone, and its seasons.
 
-    Each begins when its first local minute does, so a day on which clocks change has 23 or 25 hours.
+    Each begins at the first instant at which the local clock shows its beginning or later, and ends as the next begins. So
+    every instant is in exactly one window of a kind: an hour that comes twice is in the window that had begun before it
+    came again, and a window that begins in an hour that does not exist begins with the hour after.
     """
 
     def __init__(self, time_zone: str, season: str | None) -> None:
@@ -80,42 +82,67 @@ class Calendar:
             raise ValueError("the board has no seasons")
         suffix = "1" if kind is WindowKind.WEEKLY else ""
         try:
-            return self._at(kind, self._ms(datetime.strptime(begin + suffix, _FORMS[kind])))  # noqa: DTZ007
+            local = datetime.strptime(begin + suffix, _FORMS[kind])  # noqa: DTZ007 - local time
+            return self._at(kind, self._first_s(local) * 1000)
         except OverflowError:
             raise ValueError("no calendar goes that far") from None
 
     def _at(self, kind: WindowKind, at_ms: int) -> Window:
         if kind is WindowKind.ALLTIME:
             return _ALLTIME
-        moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(self._zone)
-        if kind is WindowKind.SEASON:
-            return self._season_at(moment)
-        day = moment.date()
-        if kind is WindowKind.DAILY:
-            return self._days(kind, f"daily:{day:%Y%m%d}", day, day + timedelta(days=1))
-        if kind is WindowKind.WEEKLY:
-            monday = day - timedelta(days=day.weekday())
-            year, week, _ = day.isocalendar()
-            return self._days(kind, f"weekly:{year:04d}W{week:02d}", monday, monday + timedelta(days=7))
-        first = day.replace(day=1)
-        following = (first + timedelta(days=32)).replace(day=1)
-        return self._days(kind, f"monthly:{first:%Y%m}", first, following)
+        begin = self._begin(kind, self._local(at_ms // 1000))
+        end = self._next(kind, begin)
+        while (
+            end_ms := self._first_s(end) * 1000
+        ) <= at_ms:  # the clock showed the end before, and was put back
+            begin, end = end, self._next(kind, end)
+        return Window(kind, _name(kind, begin), self._first_s(begin) * 1000, end_ms)
 
-    def _season_at(self, moment: datetime) -> Window:
+    def _begin(self, kind: WindowKind, local: datetime) -> datetime:
+        """The last beginning that is not after a local time."""
+        if kind is WindowKind.SEASON:
+            minute = local.replace(second=0, microsecond=0)
+            return next(CronSim(self._cron(), minute + _MINUTE, reverse=True))
+        day = local.replace(hour=0, minute=0, second=0, microsecond=0)
+        if kind is WindowKind.DAILY:
+            return day
+        return day - timedelta(days=day.weekday()) if kind is WindowKind.WEEKLY else day.replace(day=1)
+
+    def _next(self, kind: WindowKind, begin: datetime) -> datetime:
+        """The beginning after this one, in local time."""
+        if kind is WindowKind.SEASON:
+            return next(CronSim(self._cron(), begin))
+        if kind is WindowKind.MONTHLY:
+            return (begin + timedelta(days=32)).replace(day=1)
+        return begin + timedelta(days=7 if kind is WindowKind.WEEKLY else 1)
+
+    def _cron(self) -> str:
         if self._season is None:
             raise ValueError("the board has no seasons")
-        minute = moment.replace(second=0, microsecond=0)
-        begin = next(CronSim(self._season, minute + _MINUTE, reverse=True))
-        end = next(CronSim(self._season, minute))
-        return Window(
-            WindowKind.SEASON, f"season:{begin:%Y%m%d%H%M}", _milliseconds(begin), _milliseconds(end)
-        )
+        return self._season
 
-    def _days(self, kind: WindowKind, name: str, begin: date, end: date) -> Window:
-        return Window(kind, name, self._ms(_midnight(begin)), self._ms(_midnight(end)))
+    def _local(self, at_s: int) -> datetime:
+        """What the local clock shows at an instant (Unix s)."""
+        return datetime.fromtimestamp(at_s, UTC).astimezone(self._zone).replace(tzinfo=None, fold=0)
 
-    def _ms(self, local: datetime) -> int:
-        return _milliseconds(local.replace(tzinfo=self._zone))
+    def _first_s(self, local: datetime) -> int:
+        """The first instant (Unix s) at which the local clock shows a time or a later one."""
+        latest = int(local.replace(tzinfo=self._zone).timestamp())
+        if self._local(latest) == local:
+            return latest
+        # The clock was put forward over it (PEP 495): by fold 1 it is before that moment, by fold 0 not.
+        earliest = int(local.replace(tzinfo=self._zone, fold=1).timestamp())
+        while latest - earliest > 1:
+            middle = (earliest + latest) // 2
+            earliest, latest = (middle, latest) if self._local(middle) < local else (earliest, middle)
+        return latest
+
+
+def _name(kind: WindowKind, begin: datetime) -> str:
+    if kind is WindowKind.WEEKLY:
+        year, week, _ = begin.isocalendar()
+        return f"weekly:{year:04d}W{week:02d}"
+    return f"{kind.value}:{begin:{_FORMS[kind]}}"
 
 
 _ALLTIME: Final = Window(WindowKind.ALLTIME, "alltime", 0, FOREVER_MS)
@@ -139,11 +166,3 @@ def window_at(policy: Policy, kind: WindowKind, at_ms: int) -> Window:
 def window_named(policy: Policy, name: str) -> Window:
     """The window of the board that bears a name. Raises ValueError for a name that no window has."""
     return calendar_of(policy).named(name)
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day)  # noqa: DTZ001 - made local by `_ms`
-
-
-def _milliseconds(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)

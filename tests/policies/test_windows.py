@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.model import Policy, WindowKind
@@ -97,3 +99,103 @@ def test_a_name_of_no_window_is_refused(name):
     """Neither another spelling nor a day that no calendar has."""
     with pytest.raises(ValueError, match=r"."):
         window_named(POLICY, name)
+
+
+SEASONS = st.sampled_from(
+    ["30 2 * * *", "0 2 25 10 *", "30 0 * * 0", "0 0 1 */3 *", "15 1 */2 * *", "59 23 * * *"]
+)
+ALL_ZONES = st.sampled_from(sorted(available_timezones()))
+WEEK_S = 7 * 86_400
+
+
+@lru_cache(maxsize=64)
+def changes_of_clocks(zone: str) -> list[int]:
+    """The instants (Unix s) from 1990 to 2060 at which a zone's clocks were put forward or back, and the last week."""
+    local, begin, end = ZoneInfo(zone), at(1990, 1, 1) // 1000, at(2060, 1, 1) // 1000
+
+    def offset(at_s: int) -> timedelta | None:
+        return datetime.fromtimestamp(at_s, UTC).astimezone(local).utcoffset()
+
+    found = []
+    for earliest in range(begin, end, WEEK_S):
+        low, high = earliest, earliest + WEEK_S
+        if offset(low) == offset(high):
+            continue
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if offset(middle) == offset(low) else (low, middle)
+        found.append(high)
+    return [*found, end]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data(), ALL_ZONES, SEASONS, st.sampled_from(WindowKind))
+def test_B09_every_instant_is_in_exactly_one_window(data, zone, season, kind):
+    """In every zone, around every change of its clocks: hours that come twice, and hours that never come."""
+    calendar = Calendar(zone, season)
+    change_ms = data.draw(st.sampled_from(changes_of_clocks(zone))) * 1000
+    moment = change_ms + data.draw(st.integers(-26 * 3_600_000, 26 * 3_600_000))
+    window = Calendar(zone, season).at(kind, moment)
+    assert window.begin_ms <= moment < window.end_ms
+    assert window == calendar.named(window.name)
+    if kind is WindowKind.ALLTIME:
+        return
+    for inside in (
+        window.begin_ms,
+        window.end_ms - 1,
+        max(window.begin_ms, min(change_ms, window.end_ms - 1)),
+    ):
+        assert window == Calendar(zone, season).at(kind, inside)
+    assert window.end_ms == Calendar(zone, season).at(kind, window.end_ms).begin_ms
+    assert window.begin_ms == Calendar(zone, season).at(kind, window.begin_ms - 1).end_ms
+
+
+@pytest.mark.parametrize(
+    ("zone", "season", "kind", "moment", "name", "hours"),
+    [
+        (
+            "Europe/Berlin",
+            "30 2 * * *",
+            WindowKind.SEASON,
+            at(2026, 10, 25, 0, 45),
+            "season:202610250230",
+            25,
+        ),
+        (
+            "Europe/Berlin",
+            "30 2 * * *",
+            WindowKind.SEASON,
+            at(2026, 10, 25, 1, 15),
+            "season:202610250230",
+            25,
+        ),
+        (
+            "Europe/Berlin",
+            "30 2 * * *",
+            WindowKind.SEASON,
+            at(2026, 3, 29, 1, 0),
+            "season:202603290230",
+            23.5,
+        ),
+        (
+            "Europe/Berlin",
+            "30 2 * * *",
+            WindowKind.SEASON,
+            at(2026, 3, 29, 0, 59),
+            "season:202603280230",
+            23.5,
+        ),
+        ("America/St_Johns", None, WindowKind.DAILY, at(2010, 11, 7, 2, 45), "daily:20101107", 25),
+        ("Pacific/Apia", None, WindowKind.DAILY, at(2011, 12, 30, 10, 0), "daily:20111231", 24),
+    ],
+)
+def test_B09_windows_where_clocks_change(zone, season, kind, moment, name, hours):
+    """What had begun goes on through the hour that comes again; what begins in an hour that is not, begins after it."""
+    window = Calendar(zone, season).at(kind, moment)
+    assert (name, hours) == (window.name, (window.end_ms - window.begin_ms) / 3_600_000)
+
+
+def test_B09_a_day_that_never_came_has_no_window():
+    """Samoa went from the 29th to the 31st: nobody can ask for the 30th."""
+    with pytest.raises(ValueError, match="no window"):
+        Calendar("Pacific/Apia", None).named("daily:20111230")

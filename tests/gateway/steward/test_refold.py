@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gateway.ledger import index_pages
 from gateway.steward import refold as refolding
 from gateway.steward.refold import Refolded, refold_board
 from policies.loader import Board
 from policies.vocabulary import State
 from tests.support import boards
 from tests.support.duty import Duty
+from tests.support.ledger import new_submission
 from tests.support.oracle import due, shown_on_board
 from tests.support.stores import on_both_ledgers
 
@@ -81,3 +84,22 @@ async def test_an_unchanged_policy_changes_nothing(duty: Duty):
     """No standing is touched, so none gets another number."""
     await duty.fill()
     assert Refolded(3, 0) == await refold(duty)
+
+
+async def test_M11_a_tie_field_that_turns_round_has_the_next_run_compared_with_all_anew(duty: Duty):
+    """What stands was packed the other way round: a run that is worse now does not take its place, refold or not."""
+    turned = [{"stat": "moves", "order": order} for order in ("ascending", "descending")]
+    changed_policy(duty, tie_break="fields", tie_fields=turned[:1])
+    await append_with(duty, "many", moves=3)
+    await duty.promote("many")
+    changed_policy(duty, tie_break="fields", tie_fields=turned[1:])
+    await append_with(duty, "few", moves=2)
+    await duty.promote("few")
+    standing = await duty.ledger.read(index_pages.standings_after("tiny", "alltime", "", count=1))
+    assert [("many", duty.board.ranking.rule)] == [(each.submission_id, each.rule) for each in standing]
+
+
+async def append_with(duty: Duty, submission_id: str, **stats: int) -> None:
+    new = new_submission(submission_id, at_ms=duty.clock(), score=5)
+    run = new.submission._replace(claim=replace(new.submission.claim, stats=stats))
+    await duty.ledger.append(new._replace(submission=run))
