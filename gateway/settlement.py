@@ -21,7 +21,7 @@ from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.records import Change, Standing, StoredBaseline
-from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
+from policies.errors import CaseOvertaken, IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.loader import Board
 from policies.vocabulary import TRANSITIONS, Reason, State
 from validators.baseline import POPULATION, Scored, population_of
@@ -173,12 +173,12 @@ async def receive(tx: Transaction, new: NewSubmission) -> None:
 async def decide(tx: Transaction, board: Board, decision: Decision) -> Decided | StateConflict:
     """A decision, written down or in conflict. Every `Decided` of a transaction goes through `fold` before its end."""
     found = await queries.load_submission(tx, decision.submission_id)
+    expected = decision.newest_event
+    if found and expected is not None and expected != await queries.newest_event(tx, found.submission_id):
+        return CaseOvertaken()
     conflict = _conflict(found, board, decision)
     if found is None or conflict:
         return conflict or StateConflict()
-    expected = decision.newest_event
-    if expected is not None and expected != await queries.newest_event(tx, found.submission_id):
-        return StateConflict("somebody has decided on the submission since")
     if decision.reveal_by_ms is not None and decision.reveal_by_ms != await reveals.due_at(tx, found.seq):
         return StateConflict("the recording has come, or has longer")
     last = await queries.head()(tx)

@@ -86,6 +86,10 @@ class StateConflict(ScoregateError):
     """The submission is no longer in the state this decision was made for."""
 
 
+class CaseOvertaken(StateConflict):
+    """Something happened to the submission since this decision's maker last saw it."""
+
+
 class FriendsFull(ScoregateError):
     """The player follows as many players as one may; nothing was stored."""
 

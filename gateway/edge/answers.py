@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from gateway.boards.index import Entry, Page
 from gateway.builds import BuildRegistry
 from gateway.clock import rfc3339
+from gateway.edge.preconditions import etag
 from gateway.edge.spreads import Among
 from gateway.edge.wire import answers, readings
 from gateway.ledger.records import Receipt, StoredSubmission
@@ -180,7 +181,9 @@ def shown_finding(finding: Finding) -> answers.FindingShown:
     return answers.FindingShown(**finding.as_dict(), meaning=finding.reason.meaning)  # type: ignore[arg-type]
 
 
-def held_submission(found: StoredSubmission, replayed: Sequence[Finding]) -> answers.HeldSubmission:
+def held_submission(
+    found: StoredSubmission, replayed: Sequence[Finding], version: int
+) -> answers.HeldSubmission:
     """A submission as a moderator sees it, with all evidence: what was found when it came, and when it was replayed."""
     return answers.HeldSubmission(
         submission=found.submission_id,
@@ -196,4 +199,5 @@ def held_submission(found: StoredSubmission, replayed: Sequence[Finding]) -> ans
         findings=[shown_finding(finding) for finding in (*found.findings, *replayed)],
         received_at=rfc3339(found.received_at_ms),
         cursor=found.seq,
+        etag=etag(version),
     )

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
 from aiohttp import web
 
 from gateway.clock import rfc3339
-from gateway.edge.answers import held_submission, json_response, shown_finding
+from gateway.edge.answers import held_submission, json_response, replayed, shown_finding
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.tokens import Bearer
+from gateway.edge.preconditions import etag, expected_version
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, moderator_of, parse_body, read_body, whole_number
 from gateway.edge.runs import SMALL_BODY
 from gateway.edge.wire import answers, bodies
 from gateway.ledger import queries
+from gateway.ledger.judgement import cases
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission, finding_from
 from gateway.settlement import Decision, settle
 from gateway.telemetry import Event, logger
-from policies.errors import StateConflict
+from policies.errors import CaseOvertaken, RecordingLost, StateConflict
 from policies.vocabulary import Reason, State
 
 PAGE_LIMIT: Final = 100
@@ -35,20 +38,65 @@ async def list_held(request: web.Request) -> web.Response:
     after = whole_number(request, "after", 0, 0, 10**15)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     held = await edge.ledger.read(queries.held(board.name, after=after, count=count), ReadKind.MODERATION)
-    replayed = await edge.ledger.read(
-        queries.found_by_replay([each.submission_id for each in held]), ReadKind.MODERATION
-    )
-    shown = [held_submission(each, replayed.get(each.submission_id, ())) for each in held]
+    ids = [each.submission_id for each in held]
+    found_later = await edge.ledger.read(queries.found_by_replay(ids), ReadKind.MODERATION)
+    versions = await edge.ledger.read(cases.versions(ids), ReadKind.MODERATION)
+    shown = [
+        held_submission(each, found_later.get(each.submission_id, ()), versions[each.submission_id])
+        for each in held
+    ]
     return json_response(answers.HeldPage(board=board.name, submissions=shown))
 
 
 async def show_case(request: web.Request) -> web.Response:
-    """One submission with its findings and its whole history."""
+    """One submission with its findings, what surrounds it and its whole history; its ETag is what decisions name."""
     edge, found, _ = await _case(request)
+    ranking = edge.boards[found.board].ranking
+    found_later = await edge.ledger.read(queries.found_by_replay([found.submission_id]), ReadKind.MODERATION)
+    around = await edge.ledger.read(cases.background(ranking, found), ReadKind.MODERATION)
     events = await edge.ledger.read(queries.history_of(found.submission_id), ReadKind.MODERATION)
-    replayed = await edge.ledger.read(queries.found_by_replay([found.submission_id]), ReadKind.MODERATION)
-    shown = held_submission(found, replayed.get(found.submission_id, ()))
-    return json_response(answers.CaseFile(submission=shown, events=[_shown(event) for event in events]))
+    version = events[-1]["seq"]
+    case = answers.CaseFile(
+        submission=held_submission(found, found_later.get(found.submission_id, ()), version),
+        name=around.name,
+        elapsed_ms=found.received_at_ms - found.issued_at_ms,
+        ranks=dict(around.ranks),
+        history=[_scored(each) for each in around.scores],
+        has_recording=found.recording_digest is not None,
+        events=[_shown(event) for event in events],
+    )
+    return json_response(case, headers={"ETag": etag(version)})
+
+
+async def send_recording(request: web.Request) -> web.Response:
+    """The recording of a submission, as the game sent it."""
+    edge, found, _ = await _case(request)
+    digest = found.recording_digest
+    stored = (
+        await edge.ledger.read(cases.recording_of(digest), ReadKind.MODERATION)
+        if digest is not None
+        else None
+    )
+    if stored is None:
+        raise Problem(ProblemType.NOT_FOUND, "no recording is kept of this submission")
+    try:
+        body = await edge.recordings.load(stored)
+    except RecordingLost:
+        raise Problem(ProblemType.NOT_FOUND, "the recording is lost: its store no longer has it") from None
+    return web.Response(
+        body=body,
+        headers={
+            "Content-Type": "application/octet-stream",
+            "Content-Disposition": f'attachment; filename="{found.submission_id}.recording"',
+            "Content-Digest": f"sha-256=:{base64.b64encode(stored.digest).decode()}:",
+        },
+    )
+
+
+def _scored(scored: cases.Scored) -> answers.ScoreShown:
+    return answers.ScoreShown(
+        submission=scored.submission_id, score=scored.score, achieved_at=rfc3339(scored.achieved_at_ms)
+    )
 
 
 def _shown(event: Mapping[str, Any]) -> answers.EventShown:
@@ -90,6 +138,7 @@ async def reinstate(request: web.Request) -> web.Response:
 
 async def _decide(request: web.Request, from_state: State, to_state: State, reason: Reason) -> web.Response:
     edge, found, moderator = await _case(request)
+    version = expected_version(request)
     why = parse_body(await read_body(request, SMALL_BODY), bodies.NewDecision).reason
     if moderator.subject == found.player:
         raise Problem(ProblemType.SELF_APPROVAL, "nobody decides on their own submission")
@@ -101,14 +150,39 @@ async def _decide(request: web.Request, from_state: State, to_state: State, reas
         edge.clock(),
         frozenset({from_state}),
         detail={"why": why},
+        newest_event=version,
     )
     [settled] = await settle(edge.ledger, edge.index, edge.boards[found.board], [decision])
     if isinstance(settled, StateConflict):
-        raise Problem(ProblemType.STATE_CONFLICT, f"the submission is not {from_state.value}")
+        return await _already_decided(edge, decision, settled)
     _log.info(
         Event.DECISION, submission=found.submission_id, state=to_state.value, moderator=moderator.subject
     )
-    return json_response(answers.Decided(submission=found.submission_id, state=to_state.value))
+    return _decided(decision, settled.seq)
+
+
+async def _already_decided(edge: Edge, decision: Decision, conflict: StateConflict) -> web.Response:
+    """The answer to a decision that was made before by the same moderator, of the same version and for the same reason.
+
+    Raises `precondition-failed` if the case has changed otherwise, and `state-conflict` if its state does not allow it.
+    """
+    if not isinstance(conflict, CaseOvertaken):
+        [wanted] = decision.from_states
+        raise Problem(ProblemType.STATE_CONFLICT, f"the submission is not {wanted.value}")
+    *before, newest = await edge.ledger.read(queries.history_of(decision.submission_id), ReadKind.MODERATION)
+    same = (decision.actor, decision.to_state.value, decision.detail["why"])
+    is_resend = before and before[-1]["seq"] == decision.newest_event
+    if is_resend and same == (newest["actor"], newest["to"], newest["detail"].get("why")):
+        return _decided(decision, newest["seq"], is_replay=True)
+    raise Problem(
+        ProblemType.PRECONDITION_FAILED, "read the case again: something happened to it since you did"
+    )
+
+
+def _decided(decision: Decision, version: int, *, is_replay: bool = False) -> web.Response:
+    state, tag = decision.to_state.value, etag(version)
+    answer = answers.Decided(submission=decision.submission_id, state=state, etag=tag)
+    return json_response(answer, headers={"ETag": tag, **replayed(is_replay=is_replay)})
 
 
 async def _case(request: web.Request) -> tuple[Edge, StoredSubmission, Bearer]:

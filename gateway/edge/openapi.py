@@ -101,7 +101,7 @@ def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
         "operationId": route.handler.__name__,
-        "parameters": [*_path_parameters(route.path), *_query_parameters(route.query)],
+        "parameters": [*_path_parameters(route.path), *_query_parameters(route.query), *_conditions(route)],
         "responses": {str(route.status): _success(route)} | _refusals((*route.problems, *COMMON)),
     }
     if route.caller in _SECURITY:
@@ -123,6 +123,8 @@ def _content(route: Route, schema: dict[str, str]) -> dict[str, Any]:
 
 def _success(route: Route) -> dict[str, Any]:
     description = (route.handler.__doc__ or route.summary).strip().splitlines()[0]
+    if route.gives_octets:
+        return {"description": description, "content": {"application/octet-stream": {}}}
     if route.answer is None:
         return {"description": description}
     schema = {"$ref": _REF.format(model=route.answer.__name__)}
@@ -148,6 +150,19 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
 
 def _query_parameters(names: Sequence[str]) -> list[dict[str, Any]]:
     return [_parameter(name, "query") for name in names]
+
+
+def _conditions(route: Route) -> list[dict[str, Any]]:
+    return [_IF_MATCH] if route.is_conditional else []
+
+
+_IF_MATCH: Final = {
+    "name": "If-Match",
+    "in": "header",
+    "required": True,
+    "description": "The ETag of the case as it was read.",
+    "schema": {"type": "string"},
+}
 
 
 def _parameter(name: str, where: str) -> dict[str, Any]:

@@ -57,6 +57,8 @@ class ProblemType(Enum):
     BATCH_REFUSED = ("batch-refused", 422, "Operations of the batch cannot be done")
     LIST_FULL = ("list-full", 409, "There is no room for more")
     STATE_CONFLICT = ("state-conflict", 409, "The state no longer allows this")
+    PRECONDITION_FAILED = ("precondition-failed", 412, "The case has changed since it was read")
+    PRECONDITION_REQUIRED = ("precondition-required", 428, "The decision does not say what it rests on")
     SCOPE_FORBIDDEN = ("scope-forbidden", 403, "The credential does not reach this")
     NOT_FOUND = ("not-found", 404, "There is no such thing")
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not available here")

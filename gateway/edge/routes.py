@@ -47,7 +47,7 @@ class Caller(StrEnum):
 class Route:
     """One row: what is called, by whom, with what body, and which refusals to expect besides the common ones.
 
-    `takes_octets`: the body is bytes, and no JSON.
+    `takes_octets`: the body is bytes, and no JSON; `gives_octets`: so is the answer. `is_conditional`: it needs `If-Match`.
     """
 
     method: str
@@ -62,6 +62,8 @@ class Route:
     query: tuple[str, ...] = ()
     is_stream: bool = False
     takes_octets: bool = False
+    gives_octets: bool = False
+    is_conditional: bool = False
 
 
 _BODY = (P.MALFORMED_REQUEST, P.SCHEMA_VIOLATION, P.UNSUPPORTED_MEDIA_TYPE, P.CONTENT_ENCODING_NOT_ALLOWED)
@@ -93,7 +95,9 @@ _SERVER = (*_POST, *_SIGNED, P.SCOPE_FORBIDDEN, P.NONCE_REUSED, P.NOT_FOUND)
 _SETTLED = (P.IDEMPOTENCY_MISMATCH, P.STALE_VERSION, P.STATE_CONFLICT)
 _FOLLOW = (*_TOKEN, *_DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.LIST_FULL, P.QUOTA_EXCEEDED)
 _JOIN = (*_TOKEN, *_DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.STATE_CONFLICT, P.QUOTA_EXCEEDED)
-_DECIDE = (*_POST, *_TOKEN, P.NOT_FOUND, P.STATE_CONFLICT, P.SELF_APPROVAL)
+_DECIDE = (
+    *_POST, *_TOKEN, P.NOT_FOUND, P.STATE_CONFLICT, P.SELF_APPROVAL, P.PRECONDITION_REQUIRED, P.PRECONDITION_FAILED
+)  # fmt: skip
 _LIVE = (*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY)
 _HELD = (*_TOKEN, *_DURABLE, P.NOT_FOUND)
 
@@ -192,14 +196,16 @@ ROUTES: tuple[Route, ...] = (
           answers.HeldPage, problems=(*_HELD, P.SCHEMA_VIOLATION), query=("after", "limit")),
     Route("GET", "/v1/moderation/{submission}", moderation.show_case, Caller.MODERATOR,
           "Read a submission with its findings and history", answers.CaseFile, problems=_HELD),
+    Route("GET", "/v1/moderation/{submission}/recording", moderation.send_recording, Caller.MODERATOR,
+          "Read the recording of a submission", problems=_HELD, gives_octets=True),
     Route("POST", "/v1/moderation/{submission}/approve", moderation.approve, Caller.MODERATOR,
-          "Approve a held submission", answers.Decided, bodies.NewDecision, problems=_DECIDE),
+          "Approve a held submission", answers.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
     Route("POST", "/v1/moderation/{submission}/reject", moderation.reject, Caller.MODERATOR,
-          "Reject a held submission", answers.Decided, bodies.NewDecision, problems=_DECIDE),
+          "Reject a held submission", answers.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
     Route("POST", "/v1/moderation/{submission}/revoke", moderation.revoke, Caller.MODERATOR,
-          "Take a promoted submission off the board", answers.Decided, bodies.NewDecision, problems=_DECIDE),
+          "Take a promoted submission off the board", answers.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
     Route("POST", "/v1/moderation/{submission}/reinstate", moderation.reinstate, Caller.MODERATOR,
-          "Let a revoked submission count again", answers.Decided, bodies.NewDecision, problems=_DECIDE),
+          "Let a revoked submission count again", answers.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
     Route("GET", "/livez", health.livez, Caller.ANYONE, "Whether the process answers", answers.Liveness),
     Route("GET", "/readyz", health.readyz, Caller.ANYONE, "Whether submissions can be taken", answers.Readiness),
     Route("GET", "/metrics", health.metrics, Caller.ANYONE, "Metrics in Prometheus' text format"),

@@ -128,7 +128,7 @@ async def _moderate(stack: Stack, tally: Tally) -> None:
             is_known = case["player"] in tally.seen_playing
             why = "seen playing" if is_known else f"inhuman play: {case['findings'][0]['meaning']}"
             decision = f"/v1/moderation/{case['submission']}/{'approve' if is_known else 'reject'}"
-            async with session.post(decision, json={"reason": why}):
+            async with session.post(decision, json={"reason": why}, headers={"If-Match": case["etag"]}):
                 if is_known:
                     tally.note_approval()
                 else:

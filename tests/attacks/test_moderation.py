@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import json
 
 import pytest
 from structlog.testing import capture_logs
@@ -10,7 +13,7 @@ from structlog.testing import capture_logs
 from gateway.edge.credentials.tokens import Bearer, Role
 from gateway.ledger import queries
 from tests.support.attack import a_run, accept, honest
-from tests.support.harness import Answer, Harness, Run
+from tests.support.harness import Answer, Harness, Request, Run
 
 WHY = {"reason": "seen"}
 
@@ -23,7 +26,14 @@ async def a_held_run(harness: Harness) -> Run:
 
 
 async def decide(harness: Harness, run: Run, verb: str, token: str | None) -> Answer:
-    return await harness.post(f"/v1/moderation/{run.id}/{verb}", WHY, token)
+    """The answer to a decision that rests on the case as it is."""
+    path = f"/v1/moderation/{run.id}/{verb}"
+    return await decide_on(harness, path, token, **await harness.as_seen(path, harness.moderator()))
+
+
+async def decide_on(harness: Harness, path: str, token: str | None, **headers: str) -> Answer:
+    headers |= {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    return await harness.send(Request("POST", path, json.dumps(WHY).encode(), headers))
 
 
 async def decisions(harness: Harness, run: Run) -> list[tuple[str, str]]:
@@ -90,8 +100,10 @@ async def test_M03_of_two_decisions_at_once_one_stands(harness: Harness):
             decide(harness, run, "approve", harness.moderator(name="mara")),
             decide(harness, run, "reject", harness.moderator(name="noor")),
         )
-        assert [200, 409] == sorted(answer.status for answer in answers)
-        assert {"", "state-conflict"} == {answer.problem for answer in answers}
+        assert sorted((answer.status, answer.problem) for answer in answers) in (
+            [(200, ""), (412, "precondition-failed")],
+            [(200, ""), (409, "state-conflict")],  # it read the case when the other had decided
+        )
         [(_, state)] = await decisions(harness, run)
         assert state == await harness.state_of(run.id)
         promoted = (await harness.get(f"/v1/boards/sprint/entries/{run.player}")).status
@@ -184,3 +196,105 @@ async def test_M01_only_moderators_revoke_and_reinstate(harness: Harness, verb: 
         assert refusal == (answer.status, answer.problem)
     assert state == await harness.state_of(run.id)
     assert 200 == (await decide(harness, run, verb, token)).status
+
+
+@pytest.mark.parametrize("field", [None, "*"])
+async def test_F16_a_decision_without_a_version_is_refused(harness: Harness, field: str | None):
+    """Whoever does not say which version of the case they saw decides nothing."""
+    run, path = await a_held_run(harness), "/v1/moderation/{}/approve"
+    headers = {"If-Match": field} if field else {}
+    answer = await decide_on(harness, path.format(run.id), harness.moderator(), **headers)
+    assert (428, "precondition-required") == (answer.status, answer.problem)
+    assert "held" == await harness.state_of(run.id)
+
+
+@pytest.mark.parametrize(
+    "field", ['"0"', 'W/"{}"', "{}", '"{}", "7"', '"99999999999999999999"', "x", '"\u00b2"']
+)
+async def test_F16_a_decision_on_another_version_is_refused(harness: Harness, field: str):
+    """An older version, a weak tag and whatever is no tag are 412, and nothing is decided."""
+    run, path = await a_held_run(harness), "/v1/moderation/{}/approve"
+    tag = (await harness.as_seen(path.format(run.id), harness.moderator()))["If-Match"]
+    stale = field.format(tag.strip('"'))
+    answer = await decide_on(harness, path.format(run.id), harness.moderator(), **{"If-Match": stale})
+    assert (412, "precondition-failed") == (answer.status, answer.problem)
+    assert "held" == await harness.state_of(run.id)
+
+
+async def test_F16_who_saw_the_case_before_another_decided_is_told_so(harness: Harness):
+    """After approve and revoke by one moderator, another's reinstate of what they saw approved is 412, and changes nothing."""
+    run, mara, noor = (
+        await a_held_run(harness),
+        harness.moderator(name="mara"),
+        harness.moderator(name="noor"),
+    )
+    path = f"/v1/moderation/{run.id}"
+    seen = await harness.as_seen(f"{path}/approve", noor)
+    assert 200 == (await decide(harness, run, "approve", mara)).status
+    assert 200 == (await decide(harness, run, "revoke", mara)).status
+    for verb in ("approve", "reinstate", "reject"):
+        assert 412 == (await decide_on(harness, f"{path}/{verb}", noor, **seen)).status
+    assert "revoked" == await harness.state_of(run.id)
+
+
+async def test_F16_a_decision_can_be_sent_again(harness: Harness):
+    """The same decision on the same version, whose answer was lost, is answered again; nothing is decided twice."""
+    run, mara = await a_held_run(harness), harness.moderator(name="mara")
+    path = f"/v1/moderation/{run.id}/approve"
+    seen = await harness.as_seen(path, mara)
+    first, again = [await decide_on(harness, path, mara, **seen) for _ in range(2)]
+    other = await decide_on(harness, path, harness.moderator(name="noor"), **seen)
+    assert (200, 200, 412) == (first.status, again.status, other.status)
+    assert first.raw == again.raw
+    assert (None, "true") == tuple(each.headers.get("Idempotency-Replayed") for each in (first, again))
+    assert [("moderator:mara", "promoted")] == await decisions(harness, run)
+
+
+async def test_F16_each_decision_and_each_listed_case_carries_the_next_version(harness: Harness):
+    """The tag of the list, of the case and of a decision's answer can each be sent with the next decision."""
+    run, token = await a_held_run(harness), harness.moderator()
+    path = f"/v1/moderation/{run.id}"
+    [held] = (await harness.get("/v1/boards/sprint/held", token)).body["submissions"]
+    case = await harness.get(path, token)
+    assert held["etag"] == case.headers["ETag"] == case.body["submission"]["etag"]
+    approved = await decide_on(harness, f"{path}/approve", token, **{"If-Match": held["etag"]})
+    revoked = await decide_on(harness, f"{path}/revoke", token, **{"If-Match": approved.headers["ETag"]})
+    assert (200, 200) == (approved.status, revoked.status)
+    assert revoked.body["etag"] == (await harness.get(path, token)).headers["ETag"]
+
+
+async def test_N14_a_case_says_who_how_long_and_what_an_approval_would_do(harness: Harness):
+    """Name, elapsed time, the player's promoted scores, and the rank in each window: null where a better score stands."""
+    first, second = [await a_held_run(harness) for _ in range(2)]
+    token = harness.moderator()
+    assert 200 == (await decide(harness, first, "approve", token)).status
+    behind = (await harness.get(f"/v1/moderation/{second.id}", token)).body
+    assert {"alltime": 2} == {name: rank for name, rank in behind["ranks"].items() if name == "alltime"}
+    assert ("Ada", []) == (behind["name"], behind["history"])
+    assert 0 <= behind["elapsed_ms"] < 60_000
+
+    third = await harness.open_run(first.token, board="sprint")
+    await accept(harness, honest(harness, third))
+    no_better = (await harness.get(f"/v1/moderation/{third.id}", token)).body
+    assert {None} == set(no_better["ranks"].values())
+    assert [(first.id, 120)] == [(each["submission"], each["score"]) for each in no_better["history"]]
+    stands = (await harness.get(f"/v1/moderation/{first.id}", token)).body
+    assert {1} == set(stands["ranks"].values())
+
+
+async def test_N14_the_recording_is_there_for_moderators_alone(harness: Harness):
+    """A moderator of the board gets the very bytes with their digest; nobody else does, and without a recording it is 404."""
+    run, recording = await a_run(harness), b"inputs of a run"
+    claim = {"score": 120, "ticks": 60, "recording": base64.b64encode(recording).decode()}
+    await accept(harness, honest(harness, run, claim))
+    path = f"/v1/moderation/{run.id}/recording"
+    answer = await harness.get(path, harness.moderator("sprint"))
+    digest = base64.b64encode(hashlib.sha256(recording).digest()).decode()
+    assert (200, recording, f"sha-256=:{digest}:") == (
+        answer.status, answer.raw, answer.headers["Content-Digest"]
+    )  # fmt: skip
+    for token, status in ((None, 401), (run.token, 403), (harness.moderator("other"), 404)):
+        assert status == (await harness.get(path, token)).status
+    bare = await a_held_run(harness)
+    missing = await harness.get(f"/v1/moderation/{bare.id}/recording", harness.moderator())
+    assert (404, "not-found") == (missing.status, missing.problem)

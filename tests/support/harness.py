@@ -114,7 +114,14 @@ class Harness:
         headers = {"Content-Type": "application/json"} | (
             {"Authorization": f"Bearer {token}"} if token else {}
         )
+        if path.startswith("/v1/moderation/"):
+            headers |= await self.as_seen(path, token)
         return await self.send(Request("POST", path, json.dumps(body).encode(), headers))
+
+    async def as_seen(self, decision: str, token: str | None) -> dict[str, str]:
+        """The precondition of a decision by somebody who has just read the case."""
+        case = await self.get(decision.rpartition("/")[0], token)
+        return {"If-Match": case.headers.get("ETag", '"0"')}
 
     async def put_octets(self, path: str, body: bytes, token: str | None, **headers: str) -> Answer:
         headers = {"Content-Type": "application/octet-stream"} | headers

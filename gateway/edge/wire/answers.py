@@ -212,6 +212,7 @@ class HeldSubmission(Answer):
     findings: list[FindingShown]
     received_at: str
     cursor: int
+    etag: str
 
 
 class HeldPage(Answer):
@@ -236,18 +237,37 @@ class EventShown(Answer):
     at: str
 
 
+class ScoreShown(Answer):
+    """A score of the player's that counts, or did."""
+
+    submission: str
+    score: int
+    achieved_at: str
+
+
 class CaseFile(Answer):
-    """A submission with everything that happened to it."""
+    """A submission with everything that happened to it, and what surrounds it.
+
+    `elapsed_ms` is the time from the ticket to the submission; `ranks` the rank in each of the board's windows that the
+    submission has or would have after an approval, null where another score of the player's stands; `history` the
+    player's newest promoted scores on the board.
+    """
 
     submission: HeldSubmission
+    name: str | None
+    elapsed_ms: int
+    ranks: dict[str, int | None]
+    history: list[ScoreShown]
+    has_recording: bool
     events: list[EventShown]
 
 
 class Decided(Answer):
-    """The state after a decision."""
+    """The state after a decision, and the ETag of the case for the next one."""
 
     submission: str
     state: str
+    etag: str
 
 
 class Liveness(Answer):

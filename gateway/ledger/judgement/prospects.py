@@ -13,7 +13,7 @@ from gateway.ledger.records import OutboxRow, StoredSubmission
 from gateway.ledger.schema import standings
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.fields import Order
-from policies.ranking import Place, Ranking
+from policies.ranking import Place, Ranking, Reached
 from policies.vocabulary import SCORE_LIMIT, Severity
 from policies.windows import calendar_of
 from validators.budget import Prospect, expected_harm
@@ -60,20 +60,30 @@ async def _in_window(
     tx: Transaction, ranking: Ranking, window: Any, found: StoredSubmission, top: int
 ) -> _InWindow:
     held = await held_in(tx, ranking, window.name, found.player)
-    counted = Counted(
-        1, found.submission_id, found.seq, found.achieved_at_ms, found.claim.score, found.claim.stats
-    )
-    reached = with_one_more(ranking, held, counted)
+    reached = reached_with(ranking, held, found)
     if reached.submission_id != found.submission_id:
         return _InWindow(counts=False, enters_top=False, gain=_gain(ranking, held, reached.score))
-    score = max(-SCORE_LIMIT, min(SCORE_LIMIT, reached.score))
-    place = ranking.place(window, found.player, reached._replace(score=score))
+    place = place_with(ranking, window, found, reached)
     last = await tx.rows(_LAST_OF_TOP, board=found.board, window=window.name, before=top - 1)
     return _InWindow(
         counts=True,
         enters_top=not last or place < Place(*last[0]),
         gain=_gain(ranking, held, reached.score),
     )
+
+
+def reached_with(ranking: Ranking, held: Held, found: StoredSubmission) -> Reached:
+    """Return what the player of a submission would stand at in a window if it was promoted."""
+    counted = Counted(
+        1, found.submission_id, found.seq, found.achieved_at_ms, found.claim.score, found.claim.stats
+    )
+    return with_one_more(ranking, held, counted)
+
+
+def place_with(ranking: Ranking, window: Any, found: StoredSubmission, reached: Reached) -> Place:
+    """Return where that would stand; a sum past what a board can show stands at its end."""
+    score = max(-SCORE_LIMIT, min(SCORE_LIMIT, reached.score))
+    return ranking.place(window, found.player, reached._replace(score=score))
 
 
 def _gain(ranking: Ranking, held: Held, score: int) -> int | None:

@@ -1,0 +1,34 @@
+"""Preconditions of a decision: it names the version of the case that it rests on (RFC 9110, section 13.1.1)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from aiohttp import web
+
+from gateway.edge.problems import Problem, ProblemType
+
+_ETAG: Final = re.compile(r'"([0-9]{1,18})"')
+
+
+def etag(version: int) -> str:
+    """Return the entity tag of a case whose newest event has this sequence number."""
+    return f'"{version}"'
+
+
+def expected_version(request: web.Request) -> int:
+    """Return the version that `If-Match` names.
+
+    Raises `precondition-required` without one or with `*`, which names none, and `precondition-failed` for any other
+    text: no case ever had such a tag.
+    """
+    field = request.headers.get("If-Match", "*").strip()
+    if field == "*":
+        raise Problem(
+            ProblemType.PRECONDITION_REQUIRED,
+            "If-Match: send the ETag of the case as you read it, so that you decide on what you saw",
+        )
+    if not (match := _ETAG.fullmatch(field)):
+        raise Problem(ProblemType.PRECONDITION_FAILED, "If-Match: expected one ETag of the case")
+    return int(match[1])

@@ -1,0 +1,109 @@
+"""What a moderator asks of a case beside its evidence: who, how the player did before, and what an approval would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import bindparam, func, select
+
+from gateway.ledger.folds import held_in
+from gateway.ledger.index_pages import is_listed, listed
+from gateway.ledger.judgement.prospects import place_with, reached_with
+from gateway.ledger.ranks import RankedWindow
+from gateway.ledger.records import StoredRecording, StoredSubmission
+from gateway.ledger.schema import events, is_in, players, recordings, submissions
+from gateway.ledger.transaction import Operation, Query, Transaction
+from policies.ranking import Ranking
+from policies.vocabulary import State
+from policies.windows import calendar_of
+
+HISTORY: Final = 20
+"""Newest promoted scores of the player that are shown beside a case."""
+
+_s = submissions.c
+
+_NAME = Query(select(players.c.name).where(players.c.player == bindparam("player")))
+_SCORES = Query(
+    select(_s.submission_id, _s.score, _s.achieved_at_ms)
+    .where(is_in(State.PROMOTED), _s.board == bindparam("board"), _s.player == bindparam("player"))
+    .order_by(_s.achieved_at_ms.desc())
+    .limit(bindparam("count"))
+)
+_VERSIONS = Query(
+    select(events.c.submission_id, func.max(events.c.seq))
+    .where(is_listed(events.c.submission_id))
+    .group_by(events.c.submission_id)
+)
+_RECORDING = Query(
+    select(recordings.c.digest, recordings.c.size_bytes, recordings.c.body).where(
+        recordings.c.digest == bindparam("digest")
+    )
+)
+
+
+class Scored(NamedTuple):
+    """A promoted submission of the player's."""
+
+    submission_id: str
+    score: int
+    achieved_at_ms: int
+
+
+class Background(NamedTuple):
+    """The player's name (None for one that a server named), newest scores, and the rank in each window after an approval.
+
+    A window in which the submission would not be what stands has no rank.
+    """
+
+    name: str | None
+    scores: Sequence[Scored]
+    ranks: Mapping[str, int | None]
+
+
+def background(ranking: Ranking, found: StoredSubmission) -> Operation[Background]:
+    """Return what surrounds a case, from the ledger as it is now."""
+
+    async def work(tx: Transaction) -> Background:
+        name = await tx.rows(_NAME, player=found.player)
+        scores = await tx.rows(_SCORES, board=found.board, player=found.player, count=HISTORY)
+        calendar = calendar_of(ranking.policy)
+        windows = [calendar.at(kind, found.achieved_at_ms) for kind in ranking.policy.windows]
+        ranks = {window.name: await _rank(tx, ranking, window, found) for window in windows}
+        return Background(name[0][0] if name else None, [Scored(*row) for row in scores], ranks)
+
+    return work
+
+
+async def _rank(tx: Transaction, ranking: Ranking, window: Any, found: StoredSubmission) -> int | None:
+    """The unique rank in a window that the submission has, or would have once it is promoted."""
+    held = await held_in(tx, ranking, window.name, found.player)
+    ranked = RankedWindow(tx, ranking, window.name)
+    if found.state is State.PROMOTED:
+        stands = held.place if held.submission_id == found.submission_id else None
+        return await ranked.ahead(stands) + 1 if stands else None
+    reached = reached_with(ranking, held, found)
+    if reached.submission_id != found.submission_id:
+        return None
+    place = place_with(ranking, window, found, reached)
+    is_own_ahead = held.place is not None and held.place < place
+    return await ranked.ahead(place) + 1 - is_own_ahead
+
+
+def versions(submission_ids: Sequence[str]) -> Operation[dict[str, int]]:
+    """Return the sequence number of each submission's newest event."""
+
+    async def work(tx: Transaction) -> dict[str, int]:
+        return {row[0]: row[1] for row in await listed(tx, _VERSIONS, list(submission_ids))}
+
+    return work
+
+
+def recording_of(digest: bytes) -> Operation[StoredRecording | None]:
+    """Return what the ledger has of a recording, or None where nothing is kept of it."""
+
+    async def work(tx: Transaction) -> StoredRecording | None:
+        rows = await tx.rows(_RECORDING, digest=digest)
+        return StoredRecording(*rows[0]) if rows else None
+
+    return work
