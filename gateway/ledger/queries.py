@@ -142,7 +142,6 @@ _NEWEST_EVENT = Query(
     select(func.max(events.c.seq)).where(events.c.submission_id == bindparam("submission_id"))
 )
 _PROBE = Query(select(func.coalesce(func.max(events.c.seq), 0)))
-_COUNTS = Query(select(_s.state, func.count()).where(_s.board == bindparam("board")).group_by(_s.state))
 
 
 def submission(submission_id: str) -> Operation[StoredSubmission | None]:
@@ -299,15 +298,6 @@ def revoked_by(actor: str, *, since_ms: int, after: int, count: int) -> Operatio
 
     async def work(tx: Transaction) -> list[Row]:
         return await tx.rows(_REVOKED_BY, actor=actor, since_ms=since_ms, after=after, count=count)
-
-    return work
-
-
-def counts(board: str) -> Operation[dict[str, int]]:
-    """How many submissions of a board are in each state."""
-
-    async def work(tx: Transaction) -> dict[str, int]:
-        return {row[0]: row[1] for row in await tx.rows(_COUNTS, board=board)}
 
     return work
 

@@ -24,13 +24,13 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from gateway.clock import wall_clock
-from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.settings import load_settings
 from gateway.wiring import open_ledger
 from tests.support import boards
 from tests.support.accounts import Accounts, Audit, Book, audit, read_books
 from tests.support.boards import tiny_claim
+from tests.support.counting import counts
 from tests.support.deployment import Client, Deployment, client_of, deployed
 from tests.support.harness import Run
 from tests.support.oracle import History, breaches, differences, history_of
@@ -172,7 +172,7 @@ async def _until_quiet(ledger: Ledger) -> None:
     """Returns once nothing is pending any more; or nothing was judged for too long, and what is pending is stuck."""
     waiting, since = -1, time.monotonic()
     while waiting and time.monotonic() < since + HEAL_S:
-        pending = (await ledger.read(queries.counts("tiny"))).get("pending", 0)
+        pending = (await ledger.read(counts("tiny"))).get("pending", 0)
         if pending != waiting:
             waiting, since = pending, time.monotonic()
         await asyncio.sleep(0.1)

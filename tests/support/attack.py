@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gateway.edge.credentials.tickets import Ticket, new_run_id
-from gateway.ledger import queries
 from scoregate.keys import register
+from tests.support.counting import counts
 from tests.support.harness import Answer, Harness, Request, Run
 from tests.support.raw import as_bytes, exchange
 
@@ -36,7 +36,7 @@ def honest(harness: Harness, run: Run, claim: Any = CLAIM, **signing: Any) -> Re
 
 async def rows(harness: Harness) -> int:
     """Submissions in the ledger, on any board."""
-    counts = [await harness.edge.ledger.read(queries.counts(board)) for board in harness.edge.boards]
+    counts = [await harness.edge.ledger.read(counts(board)) for board in harness.edge.boards]
     return sum(sum(states.values()) for states in counts)
 
 

@@ -29,6 +29,7 @@ from policies.errors import IndexUnavailable
 from replay.simulators import Simulators
 from replay.worker.verifier import Verifier
 from tests.support.clock import ShiftedClock
+from tests.support.counting import counts
 from tests.support.game import BUILD, play_run
 from tests.support.ports import free_port  # noqa: F401 - known here to those who take a harness
 
@@ -209,7 +210,7 @@ class Harness:
 
     async def rows(self) -> int:
         """How many submissions the ledger has on the arcade board."""
-        return sum((await self.edge.ledger.read(queries.counts("arcade"))).values())
+        return sum((await self.edge.ledger.read(counts("arcade"))).values())
 
     def moderator(self, *boards: str, name: str = "mara") -> str:
         """A moderator's token."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import and_, bindparam, func, select
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import events, submissions
@@ -47,7 +47,9 @@ _STATES = Query(
         _last.c.reason,
     )
     .select_from(
-        submissions.outerjoin(_first, _first.c.seq == _s.seq).outerjoin(_last, _last.c.seq == _newest)
+        submissions.outerjoin(
+            _first, and_(_first.c.seq == _s.seq, _first.c.seq >= bindparam("begin"))
+        ).outerjoin(_last, _last.c.seq == _newest)
     )
     .where(_s.seq >= bindparam("begin"))
     .order_by(_s.seq)

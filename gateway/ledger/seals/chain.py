@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import and_, bindparam, or_, select
 from sqlalchemy.dialects.postgresql import insert  # its ON CONFLICT compiles for SQLite too
 
 from gateway.ledger.ledger import Ledger
@@ -106,9 +106,9 @@ def seal_of(key: SealKey, after: Seal | None, leaves: Sequence[bytes], *, at_ms:
 
 
 _event_columns = [events.c[name] for name in EVENT_COLUMNS]
-_rows = select(*_event_columns, *(submissions.c[name] for name in FACT_COLUMNS)).select_from(
-    events.outerjoin(submissions, submissions.c.seq == events.c.seq)
-)
+_facts = select(*_event_columns, *(submissions.c[name] for name in FACT_COLUMNS))
+_is_first_of = submissions.c.seq == events.c.seq
+_rows = _facts.select_from(events.outerjoin(submissions, _is_first_of))
 """Events with the facts of the submissions that they are the first of; such rows share a sequence number."""
 
 _SEQ_AT: Final = EVENT_COLUMNS.index("seq")
@@ -116,7 +116,14 @@ _AT_MS_AT: Final = EVENT_COLUMNS.index("at_ms")
 _FROM_AT: Final = EVENT_COLUMNS.index("from_state")
 _FACT_AT: Final = len(EVENT_COLUMNS) + FACT_COLUMNS.index("seq")
 
-_ordered = _rows.order_by(events.c.seq, events.c.at_ms).limit(bindparam("count"))
+_ordered = (
+    _facts.select_from(
+        events.outerjoin(submissions, and_(_is_first_of, submissions.c.seq >= bindparam("begin")))
+    )
+    .order_by(events.c.seq, events.c.at_ms)
+    .limit(bindparam("count"))
+)
+"""Where a page begins is said of both: PostgreSQL, which merges them, would walk to it from the first submission on."""
 _FIRST_ROWS = Query(_ordered.where(events.c.seq >= bindparam("begin")))
 _NEXT_ROWS = Query(
     _ordered.where(

@@ -1,0 +1,148 @@
+"""No statement reads a whole table, board or log unless it is named here, with the reason why that is meant."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+from sqlalchemy import select
+
+from gateway.ledger.index_pages import is_listed
+from gateway.ledger.schema import is_in, submissions
+from gateway.ledger.transaction import Query
+from policies.vocabulary import State
+from tests.support import plans
+from tests.support.postgres import PostgresServer
+
+OPERATORS = "operators make its rows, some dozens of them"
+LIMITED = "a page of a walk that goes on where it ended; what is left out on the way is looked at once"
+SPAN = "a span of the log of a bounded length, which the caller moves on"
+OF_ONE = "it sorts what one player, or one submission, has"
+ANCHORS = "one of a thousand standings, kept by the steward in bounded pieces"
+BETWEEN = (
+    "from one anchor to the next: up to 2,000 standings, or 4,000 where there are none, and the moves since"
+)
+PIECE = "a bounded piece, of one window, of the steward's work"
+NEWEST = "the first row from the end of an index"
+WAITING = "what waits, which is its result; an outbox that is not short is what it is to tell"
+
+MEANT = {
+    "anchors._OTHERS": ("coarse", "the standings of one group of ties, up to the first other"),
+    "anchors._ANCHORED": ("coarse", "the windows of a board that have anchors"),
+    "anchors._DROPS[0]": ("coarse", ANCHORS),
+    "anchors._DROPS[1]": ("coarse", ANCHORS),
+    "anchors._ANCHORS": ("coarse", ANCHORS),
+    "anchors._LAST_FOLDED": ("coarse sort", PIECE),
+    "anchors._FORGET": ("coarse", PIECE),
+    "anchors._FOLD": ("coarse sort", PIECE),
+    "archive.freezing._COPY": ("coarse sort", PIECE),
+    "archive.freezing._DELETE_ENTRIES": ("coarse", PIECE),
+    "archive.freezing._DELETE_STANDINGS": ("coarse", PIECE),
+    "archive.freezing._DELETE_LAST_STANDINGS": ("coarse", PIECE),
+    "archive.reading._PAGE": ("coarse", "the ranks of a page, of which the index is"),
+    "archive.windows._ALL": ("coarse", "the past windows of one board, for the steward and the commands"),
+    "archive.windows._PENDING_IN": ("coarse", WAITING),
+    "archive.windows._ENDED_AFTER": ("coarse", "the windows of one board that ended lately"),
+    "archive.windows._READABLE": ("coarse sort", "the past windows of one board: one for each day and kind"),
+    "derived.achievements._OF_PLAYER": ("sort", OF_ONE),
+    "derived.counts._FORGET": ("scan", "a row for each board, when they are counted anew"),
+    "derived.log._UNSHOWN": ("coarse scan", "projections under way: what the index was not told of yet"),
+    "derived.trends._PRUNE": ("scan", "a number of slots that the spans of a trend bound, once a round"),
+    "history._TURNS": ("range", SPAN),
+    "index_pages._STANDINGS_COUNT": ("coarse", "a rebuild counts what it is about to read whole"),
+    "index_pages._BUILDS_LISTED": ("sort", "the builds of up to 64 submissions"),
+    "index_pages._EVENTS_AFTER": ("range", LIMITED),
+    "judgement.audits._VERIFIED": ("range", SPAN),
+    "judgement.audits._HANDED_OUT": ("coarse", WAITING),
+    "judgement.builds._STATUSES": ("coarse scan", OPERATORS),
+    "judgement.builds._OF_BOARD": ("coarse", OPERATORS),
+    "judgement.learning._BUILDS": ("coarse", OPERATORS),
+    "judgement.learning._RECENT_OF_PLAYER": ("sort", OF_ONE),
+    "judgement.learning._ENDS_OF_BUILD": ("coarse", "each end alone, from the end of its index"),
+    "judgement.past._LOG": ("range", SPAN),
+    "judgement.reverification._PROMOTED": ("coarse", LIMITED),
+    "judgement.reverification._BATCH_EVENTS": ("range", LIMITED),
+    "operations._COUNTING": ("sort", OF_ONE),
+    "queries._FOUND_BY_REPLAY": ("sort", OF_ONE),
+    "queries._KEYS": ("scan", OPERATORS),
+    "queries._COUNTING_OF": ("range", "an operator revokes a key, once: " + LIMITED),
+    "queries._REVOKED_BY": ("range", "an operator revokes a key, once: " + LIMITED),
+    "queries._PROBE": ("scan", NEWEST),
+    "ranks._COUNT": ("coarse", BETWEEN),
+    "ranks._COUNT_GROUPS": ("coarse sort", BETWEEN),
+    "ranks._MOVED": ("coarse", BETWEEN),
+    "ranks._CAME": ("coarse", BETWEEN),
+    "seals.chain._NEXT_ROWS": ("range", LIMITED),
+    "seals.chain._LAST": ("scan", NEWEST),
+    "seals.chain._SEALED_TO": ("scan", NEWEST),
+    "webhooks._ALL": ("scan sort", OPERATORS),
+    "webhooks._REMOVE_DELIVERIES": ("coarse", "an operator removes an endpoint, with what it was still to be told"),
+    "webhooks._RETRY": ("coarse", "an operator has dead deliveries tried again, all of an endpoint's"),
+    "webhooks._PRUNE": ("coarse", "the steward's, of deliveries that ended long ago"),
+    "webhooks._WAITING": ("scan", WAITING),
+    "work._ELSEWHERE": ("range", LIMITED),
+    "work._BACKLOG": ("coarse", WAITING),
+    **{f"folds._counting[{operator},{order}]": ("sort", OF_ONE)
+       for operator in ("best", "sum", "count") for order in ("ascending", "descending")},
+}  # fmt: skip
+"""What may be said against a plan, and why it is meant."""
+
+
+def not_meant(found: dict[str, set[str]]) -> dict[str, set[str]]:
+    """What is to be said against plans, but for what is meant."""
+    left = {name: faults - set(MEANT.get(name, ("", ""))[0].split()) for name, faults in found.items()}
+    return {name: faults for name, faults in left.items() if faults}
+
+
+@pytest.mark.parametrize("has_statistics", [False, True])
+def test_F01_no_statement_scans_on_sqlite(*, has_statistics: bool):
+    """As SQLite plans without statistics, and with those of a million rows."""
+    assert {} == not_meant(plans.faults_of_sqlite(has_statistics=has_statistics))
+
+
+async def test_F01_no_statement_scans_on_postgres_and_none_is_meant_in_vain(postgres_server: PostgresServer):
+    """By the statistics of a million rows; what is named above is still found by one database or the other."""
+    async with postgres_server.database() as name:
+        connection = await asyncpg.connect(postgres_server.url(name))
+        try:
+            await plans.fill_postgres(connection)
+            found = await plans.faults_of_postgres(connection)
+        finally:
+            await connection.close()
+    assert {} == not_meant(found)
+    every = [
+        found,
+        plans.faults_of_sqlite(has_statistics=False),
+        plans.faults_of_sqlite(has_statistics=True),
+    ]
+    seen = {(name, fault) for each in every for name, faults in each.items() for fault in faults}
+    assert set() == {(name, each) for name, (faults, _) in MEANT.items() for each in faults.split()} - seen
+
+
+def test_F01_a_statement_that_takes_the_index_of_a_board_is_seen(monkeypatch: pytest.MonkeyPatch):
+    """The plan that once read a whole board for the details of one submission is refused here."""
+    s = submissions.c
+    bad = Query(select(s.stats).where(is_listed(s.submission_id), s.board == "vault", is_in(State.PROMOTED)))
+    whole = Query(select(s.stats).where(s.nonce == "x"))
+    monkeypatch.setattr(plans, "statements", lambda: {"bad": bad, "whole": whole})
+    assert {"bad": {"coarse"}, "whole": {"scan"}} == not_meant(plans.faults_of_sqlite(has_statistics=False))
+
+
+def test_F01_every_statement_is_one_that_is_planned():
+    """None is made while a request is served, but by functions whose every result is planned; no other text is sent.
+
+    What sends text of its own begins and ends transactions, looks at the schema, or appends by the primary key, by the
+    unique index of submission ids, and by the newest event.
+    """
+    at_start = {"anchors._fold", "archive.freezing._copy", "judgement.learning._readings"}
+    known = plans.MADE_BY_FUNCTIONS | {f"gateway.ledger.{each}" for each in at_start}
+    assert known == plans.makers()
+    named = (
+        "append_postgres",
+        "append_sqlite",
+        "group",
+        "group_postgres",
+        "postgres",
+        "reads_sqlite",
+        "sqlite",
+    )
+    assert {f"gateway.ledger.{each}" for each in named} == plans.speakers()
