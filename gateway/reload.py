@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -26,6 +27,7 @@ class BoardsInForce(Mapping[str, Board]):
 
     def __init__(self, boards: Mapping[str, Board]) -> None:
         self._boards = boards
+        self._names = sorted(boards)
         self.is_stale = False
 
     def __getitem__(self, name: str) -> Board:
@@ -33,17 +35,24 @@ class BoardsInForce(Mapping[str, Board]):
         return self._boards[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The names, which never change."""
+        """The names; a change of policies may add some."""
         return iter(self._boards)
 
     def __len__(self) -> int:
         """How many boards there are."""
         return len(self._boards)
 
+    def names_after(self, name: str, count: int) -> list[str]:
+        """Up to so many names behind this one, in the order of the alphabet."""
+        begin = bisect_right(self._names, name)
+        return self._names[begin : begin + count]
+
     def replace(self, boards: Mapping[str, Board]) -> None:
-        """Has other policies in force from now on, for the same boards; logs which."""
+        """Has other policies in force from now on, for the same boards and for new ones; logs which."""
         before, self._boards = self._boards, boards
-        changed = {name: each.digest for name, each in boards.items() if before[name].digest != each.digest}
+        self._names = sorted(boards)
+        same = {name for name, each in before.items() if boards[name].digest == each.digest}
+        changed = {name: each.digest for name, each in boards.items() if name not in same}
         _log.info(Event.POLICY_RELOADED, changed=changed)
 
 

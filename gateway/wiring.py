@@ -35,6 +35,7 @@ from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
 from gateway.edge.friends import PROFILE_RATE
 from gateway.edge.live.messages import as_message
+from gateway.edge.of_board import OfBoards
 from gateway.edge.runs import PLAYER_RATE
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.spreads import SpreadReader
@@ -102,15 +103,21 @@ async def open_index(settings: Settings, boards: Mapping[str, Board]) -> AsyncIt
     client = connect(settings.redis_url, timeout_ms=settings.redis_timeout_ms)
     try:
         await refuse_evicting(client)
-        rankings = _rankings(boards)
-        index = Index(client, {name: board_index(client, each) for name, each in rankings.items()})
-        for name, board in boards.items():
-            if board.policy.segments:
-                index.boards[name].segments = SegmentBoards(index.boards[name], board.policy.segments)
+        index = Index(client, {})
+        index_new_boards(index, boards)
         yield index
         await index.drained()
     finally:
         await client.aclose()
+
+
+def index_new_boards(index: Index, boards: Mapping[str, Board]) -> None:
+    """Has the index serve the boards that it does not know yet."""
+    for name, board in boards.items():
+        if name not in index.boards:
+            made = index.boards[name] = board_index(index.client, board.ranking)
+            if board.policy.segments:
+                made.segments = SegmentBoards(made, board.policy.segments)
 
 
 @asynccontextmanager
@@ -132,7 +139,7 @@ async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIt
             yield edge
         finally:
             fresh.cancel()
-            for coalescer in edge.coalescers.values():
+            for coalescer in edge.coalescers.made():
                 await coalescer.drained()
 
 
@@ -192,12 +199,15 @@ class _Opened:
 class _OfBoards(TypedDict):
     """The parts of an edge that there is one of for each board, or for some, by its name."""
 
-    readers: Mapping[str, BoardReader]
-    spreads: Mapping[str, SpreadReader]
-    circles: Mapping[str, Circles]
-    coalescers: Mapping[str, Coalescer]
-    segments: Mapping[str, SegmentBoards]
-    listed: Mapping[str, ListedPlayers]
+    readers: OfBoards[BoardReader]
+    spreads: OfBoards[SpreadReader]
+    circles: OfBoards[Circles]
+    coalescers: OfBoards[Coalescer]
+    segments: OfBoards[SegmentBoards]
+    listed: OfBoards[ListedPlayers]
+    submission_limits: OfBoards[SubmissionLimits]
+    run_limits: OfBoards[KeyedLimit]
+    open_runs: OfBoards[OpenRuns]
 
 
 class _OfSenders(TypedDict):
@@ -210,51 +220,60 @@ class _OfSenders(TypedDict):
 
 
 def _edge(opened: _Opened, keyring: Keyring) -> Edge:
-    client = opened.index.client
-    edge = Edge(
+    client, boards = opened.index.client, BoardsInForce(opened.boards)
+    _guard(opened.index)
+    return Edge(
         settings=opened.settings,
-        boards=BoardsInForce(opened.boards),
+        boards=boards,
         clock=opened.clock,
         ledger=opened.ledger,
         recordings=opened.recordings,
         index=opened.index,
         live=opened.live,
-        submission_limits={},
-        run_limits={},
-        open_runs={},
         player_limit=KeyedLimit(client, PLAYER_RATE, keys.player_creation),
         profile_limit=KeyedLimit(client, PROFILE_RATE, keys.profile_limit),
         friends=FriendLists(client),
         builds=BuildRegistry(opened.ledger),
         turnstile=Turnstile(),
         shutdown=Shutdown(),
-        **_of_boards(opened),
+        **_of_boards(opened, boards),
         **_of_senders(opened, keyring),
     )
-    for board in opened.boards.values():
-        _limit(edge, board)
-    return edge
 
 
-def _of_boards(opened: _Opened) -> _OfBoards:
+def _of_boards(opened: _Opened, boards: BoardsInForce) -> _OfBoards:
     ledger, index = opened.ledger, opened.index
-    readers = _readers(ledger, index)
+    of = index.boards
+    readers = OfBoards(boards, lambda board: BoardReader(of[board.name], ledger))
     return {
         "readers": readers,
-        "spreads": {name: _spread_reader(each) for name, each in readers.items()},
-        "circles": {name: Circles(each) for name, each in index.boards.items()},
-        "coalescers": {
-            name: Coalescer(ledger, index, staleness_s=board.policy.staleness_s)
-            for name, board in opened.boards.items()
-            if board.policy.staleness_s
-        },
-        "segments": {
-            name: SegmentBoards(index.boards[name], board.policy.segments)
-            for name, board in opened.boards.items()
-            if board.policy.segments
-        },
-        "listed": {name: ListedPlayers(each) for name, each in index.boards.items()},
+        "spreads": OfBoards(boards, lambda board: _spread_reader(readers[board.name])),
+        "circles": OfBoards(boards, lambda board: Circles(of[board.name])),
+        "coalescers": OfBoards(
+            boards,
+            lambda board: Coalescer(ledger, index, staleness_s=board.policy.staleness_s),
+            needs=lambda board: board.policy.staleness_s,
+        ),
+        "segments": OfBoards(
+            boards,
+            lambda board: SegmentBoards(of[board.name], board.policy.segments),
+            needs=lambda board: board.policy.segments,
+        ),
+        "listed": OfBoards(boards, lambda board: ListedPlayers(of[board.name])),
+        "submission_limits": OfBoards(
+            boards, lambda board: SubmissionLimits(index.client, board.name, board.policy.limits)
+        ),
+        "run_limits": OfBoards(boards, lambda board: _run_limit(index, board)),
+        "open_runs": OfBoards(
+            boards, lambda board: OpenRuns(index.client, board.name, board.policy.limits.open_runs)
+        ),
     }
+
+
+def _guard(index: Index) -> None:
+    """Has the index of each board answer only while it has all of the board."""
+    for each in index.boards.values():
+        each.guard()
 
 
 def _of_senders(opened: _Opened, keyring: Keyring) -> _OfSenders:
@@ -270,26 +289,16 @@ def put_in_force(edge: Edge, boards: Mapping[str, Board]) -> None:
     """Has a running edge judge by other policies from the next request on, in one step.
 
     What was begun goes on under the policy it began with; only counters that requests share, the limits, change for all.
+    A board that is new can be asked for once this returns.
     """
-    for name, board in boards.items():
-        if board.digest != edge.boards[name].digest:
-            _limit(edge, board)
+    index_new_boards(edge.index, boards)
+    _guard(edge.index)
+    edge.live.follow_new(_rankings(boards))
+    changed = [name for name, board in edge.boards.items() if board.digest != boards[name].digest]
     edge.boards.replace(boards)
-
-
-def _limit(edge: Edge, board: Board) -> None:
-    """Gives the edge what counts and limits by a board's policy."""
-    client, name, limits = edge.index.client, board.name, board.policy.limits
-    edge.submission_limits[name] = SubmissionLimits(client, name, limits)
-    edge.run_limits[name] = _run_limit(edge.index, board)
-    edge.open_runs[name] = OpenRuns(client, name, limits.open_runs)
-
-
-def _readers(ledger: Ledger, index: Index) -> dict[str, BoardReader]:
-    """What reads each board: from the index while that has all of it."""
-    for each in index.boards.values():
-        each.guard()
-    return {name: BoardReader(each, ledger) for name, each in index.boards.items()}
+    for name in changed:
+        for limits in (edge.submission_limits, edge.run_limits, edge.open_runs):
+            limits.forget(name)
 
 
 def _spread_reader(reader: BoardReader) -> SpreadReader:

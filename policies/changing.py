@@ -72,9 +72,11 @@ def changes_between(old: Board, new: Board) -> list[PolicyChange]:
 
 
 def refuse_restart(old: Mapping[str, Board], new: Mapping[str, Board]) -> None:
-    """Raises PolicyError, naming each board and setting, if a running part cannot go from one folder to the other."""
-    faults = [f"board '{name}' is new" for name in sorted(new.keys() - old.keys())]
-    faults += [f"board '{name}' is gone" for name in sorted(old.keys() - new.keys())]
+    """Raises PolicyError, naming each board and setting, if a running part cannot go from one folder to the other.
+
+    It can take boards that are new. One that is gone would leave its runs, its moderators and who follows it in the air.
+    """
+    faults = [f"board '{name}' is gone" for name in sorted(old.keys() - new.keys())]
     for name in sorted(old.keys() & new.keys()):
         faults += [
             f"board '{name}': {each.name} was {shown(each.old)} and is now {shown(each.new)}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from gateway.reload import BoardsInForce, is_terminal_gone, reload_when_asked
 from gateway.settings import Settings
 from gateway.steward.duties import Steward
+from gateway.wiring import index_new_boards
 from policies.loader import Board
 
 
@@ -35,6 +36,7 @@ async def do_rounds(duties: Steward, settings: Settings, told: Told) -> None:
     boards, is_changed = BoardsInForce(duties.boards), asyncio.Event()
 
     def put(changed: Mapping[str, Board]) -> None:
+        index_new_boards(duties.index, changed)
         boards.replace(changed)
         is_changed.set()
 

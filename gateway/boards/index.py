@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
@@ -333,7 +333,7 @@ class BoardIndex:
 class Index:
     """Every board's index on one Redis."""
 
-    def __init__(self, client: Redis, boards: Mapping[str, BoardIndex]) -> None:
+    def __init__(self, client: Redis, boards: dict[str, BoardIndex]) -> None:
         self.client = client
         self.boards = boards
 

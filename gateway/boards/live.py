@@ -59,6 +59,7 @@ class LiveFeed:
         seats: int = SEATS,
         announce_as: Callable[[FeedEvent], str] | None = None,
     ) -> None:
+        self._blocking = blocking
         self._streams = {board: change_stream(blocking, ranking) for board, ranking in rankings.items()}
         self._listeners: dict[str, set[Listener]] = {board: set() for board in rankings}
         self._announcer = Announcer(blocking, announce_as) if announce_as else None
@@ -66,6 +67,27 @@ class LiveFeed:
         self._is_released = False
         self._readers = [self._reader(blocking, group) for group in self._groups(blocking)]
         self._reader_of = {board: reader for reader in self._readers for board in reader.boards}
+
+    def follow_new(self, rankings: Mapping[str, Ranking]) -> None:
+        """Follows the boards that it does not know yet: with a reader that can, or a new one."""
+        for board, ranking in rankings.items():
+            if board in self._streams:
+                continue
+            stream = self._streams[board] = change_stream(self._blocking, ranking)
+            self._listeners[board] = set()
+            reader = next((each for each in self._readers if self._can_read(each, stream.key)), None)
+            if reader is None:
+                reader = self._reader(self._blocking, [board])
+                self._readers.append(reader)
+                reader.start()
+            else:
+                reader.read_too(board, stream)
+            self._reader_of[board] = reader
+
+    def _can_read(self, reader: ChangeReader, key: str) -> bool:
+        """Whether one command can read a stream together with those of a reader."""
+        first = self._streams[next(iter(reader.boards))].key
+        return len(readable_together(self._blocking, [first, key])) == 1
 
     def start(self) -> None:
         """Begins to read."""
@@ -108,7 +130,7 @@ class LiveFeed:
         it comes back with the id of the last one it had.
         """
         reader = self._reader_of[board]
-        await reader.ready()
+        await reader.ready(board)
         listener = Listener(interest or Interest(), reader.position(board))
         newest = Newest()
         self._listeners[board].add(listener)

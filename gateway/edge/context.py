@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -22,6 +21,7 @@ from gateway.edge.board_reader import BoardReader
 from gateway.edge.credentials.server_keys import ServerKeys
 from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
+from gateway.edge.of_board import OfBoards
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.spreads import SpreadReader
 from gateway.edge.turnstile import Turnstile
@@ -41,19 +41,19 @@ class Edge:
     ledger: Ledger
     recordings: Recordings
     index: Index
-    readers: Mapping[str, BoardReader]
-    spreads: Mapping[str, SpreadReader]
+    readers: OfBoards[BoardReader]
+    spreads: OfBoards[SpreadReader]
     live: LiveFeed
-    submission_limits: dict[str, SubmissionLimits]
-    run_limits: dict[str, KeyedLimit]
-    open_runs: dict[str, OpenRuns]
+    submission_limits: OfBoards[SubmissionLimits]
+    run_limits: OfBoards[KeyedLimit]
+    open_runs: OfBoards[OpenRuns]
     player_limit: KeyedLimit
     profile_limit: KeyedLimit
     friends: FriendLists
-    circles: Mapping[str, Circles]
-    coalescers: Mapping[str, Coalescer]
-    segments: Mapping[str, SegmentBoards]
-    listed: Mapping[str, ListedPlayers]
+    circles: OfBoards[Circles]
+    coalescers: OfBoards[Coalescer]
+    segments: OfBoards[SegmentBoards]
+    listed: OfBoards[ListedPlayers]
     addresses: ClientAddresses
     tickets: Tickets
     tokens: Tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -42,13 +43,19 @@ from policies.windows import window_at, window_named
 PAGE_LIMIT: Final = 100
 RADIUS_LIMIT: Final = 25
 DEPTH_LIMIT: Final = 10**9
+BOARD_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,47}")
 
 
 async def list_boards(request: web.Request) -> web.Response:
-    """Every board."""
-    edge = request.app[EDGE]
-    shown = [board_info(edge.boards[name], edge.builds) for name in sorted(edge.boards)]
-    return revalidated(request, json_response(readings.BoardList(boards=shown)))
+    """A page of the boards, by name; a cursor is the name of the last that was seen."""
+    edge, after = request.app[EDGE], request.query.get("cursor", "")
+    limit = whole_number(request, "limit", PAGE_LIMIT, 1, PAGE_LIMIT)
+    if after and not BOARD_NAME.fullmatch(after):
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "cursor: expected the `next` of a page of boards")
+    names = edge.boards.names_after(after, limit + 1)
+    shown = [board_info(edge.boards[name], edge.builds) for name in names[:limit]]
+    following = names[limit - 1] if len(names) > limit else None
+    return revalidated(request, json_response(readings.BoardList(boards=shown, next=following)))
 
 
 async def show_board(request: web.Request) -> web.Response:

@@ -146,7 +146,7 @@ class Steward:
         return _Rounds(*(Round(duty, steps, self.failures) for duty, steps in named))
 
     def under(self, boards: Mapping[str, Board]) -> Steward:
-        """The same steward under other policies of the same boards. Its rounds begin when those of this one have ended."""
+        """The same steward under other policies, of boards that the index has. Its rounds begin when those of this one have ended."""
         return Steward(
             self._settings,
             boards,
@@ -156,6 +156,11 @@ class Steward:
             recordings=self._recordings,
             clock=self._clock,
         )
+
+    @property
+    def index(self) -> Index:
+        """The index that it keeps."""
+        return self._index
 
     async def run(self) -> None:
         """Does its rounds until it is cancelled."""

@@ -24,7 +24,7 @@ from gateway.settings import Settings
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
 from gateway.telemetry import Event, logger
 from gateway.unexpected import Place, report
-from gateway.wiring import load_policies, open_index, open_ledger, open_recordings
+from gateway.wiring import index_new_boards, load_policies, open_index, open_ledger, open_recordings
 from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
 from policies.vocabulary import SimulatorKind
@@ -167,6 +167,7 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
         def put(boards: Mapping[str, Board]) -> None:
             if trouble := trouble_with_bubblewrap(boards):
                 _log.warning(Event.NO_BUBBLEWRAP, trouble=trouble)
+            index_new_boards(index, boards)
             _Process.verifier = Verifier(settings, boards, ledger, index, simulators, recordings=recordings)
             _Process.auditor = Auditor(settings, boards, ledger, opened, recordings=recordings)
 

@@ -88,16 +88,16 @@ def test_every_setting_that_is_not_at_once_is_one():
 def test_what_needs_a_restart_is_refused_whole_and_by_name(tmp_path: Path):
     """All of it at once, so that nobody mends one after the other; what does not is let pass."""
     old = {"sprint": a_board(tmp_path, "old")}
-    refuse_restart(old, {"sprint": a_board(tmp_path, "fine", title="Dash")})
+    refuse_restart(old, {"sprint": a_board(tmp_path, "fine", title="Dash"), "other": old["sprint"]})
+    old = {"other": old["sprint"], **old}
     new = {
-        "other": old["sprint"],
         "sprint": a_board(tmp_path, "new", operator="latest", shards=2, title="Dash"),
     }
     with pytest.raises(PolicyError) as refused:
         refuse_restart(old, new)
 
     assert (
-        "needs a restart: board 'other' is new; board 'sprint': operator was best and is now latest; "
+        "needs a restart: board 'other' is gone; board 'sprint': operator was best and is now latest; "
         "board 'sprint': shards was 1 and is now 2"
     ) == str(refused.value)
 

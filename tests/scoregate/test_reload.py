@@ -131,6 +131,18 @@ async def test_a_wrong_file_keeps_the_old_policies_in_force(house: House, client
     assert (await client.harness.get("/readyz")).body["policies"] is True
 
 
+async def test_N03_a_board_is_added_to_every_part(house: House, client: Client):
+    """A signal later a run on it is verified by the worker, and the steward keeps its index."""
+    boards.write_board(house.deployment.policies, "second")
+    changed = [each["changed"] for each in await house.told("policy_reloaded")]
+    run = await client.submitted(board="second")
+
+    assert {("second",)} == {tuple(each) for each in changed}
+    assert {run.id: "promoted"} == await house.deployment.settled(run.id)
+    page = await client.harness.get("/v1/boards/second/entries")
+    assert [run.player] == [each["player"] for each in page.body["entries"]]
+
+
 async def test_what_needs_a_restart_is_refused_by_every_part(house: House, client: Client):
     """The same verdict everywhere, so that no two parts go by different rules."""
     del client

@@ -49,7 +49,7 @@ class ChangeReader:
         grown: Callable[[str], Awaitable[None]],
     ) -> None:
         self._client = client
-        self._streams = streams
+        self._streams = dict(streams)
         self._boards = {stream.key: board for board, stream in streams.items()}
         self._hear = hear
         self._begin_again = begin_again
@@ -59,6 +59,7 @@ class ChangeReader:
         self._look_at_s = 0.0
         self._has_positions = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._turning: asyncio.Task[None] | None = None
 
     @property
     def boards(self) -> Iterable[str]:
@@ -69,14 +70,34 @@ class ChangeReader:
         """Begins to read."""
         self._task = asyncio.create_task(self._read_for_ever(), name="live-feed")
 
+    def read_too(self, board: str, stream: ChangeStream) -> None:
+        """Reads one stream more from now on, and the others on from where they are."""
+        self._streams[board] = stream
+        self._boards[stream.key] = board
+        self._has_positions.clear()
+        if self._turning is None or self._turning.done():
+            self._turning = asyncio.create_task(self._turn(), name="live-feed-turn")
+
+    async def _turn(self) -> None:
+        """Breaks off the read that waits, which does not name the new stream."""
+        await self._end()
+        self.start()
+
     async def stop(self) -> None:
         """Ends reading."""
+        if self._turning is not None:
+            await self._turning
+        await self._end()
+
+    async def _end(self) -> None:
         while self._task and not self._task.done():
             self._task.cancel()  # more than once if need be: redis-py swallows a cancellation while it connects
             await asyncio.wait([self._task], timeout=CANCEL_AGAIN_S)
 
-    async def ready(self) -> None:
-        """Returns once the streams' ends are known, or after POSITION_S without Redis."""
+    async def ready(self, board: str) -> None:
+        """Returns once the end of a board's stream is known, or after POSITION_S without Redis."""
+        if board in self._positions:
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(POSITION_S):
                 await self._has_positions.wait()
@@ -99,9 +120,10 @@ class ChangeReader:
                 await asyncio.sleep(UNEXPECTED_S)
 
     async def _read_once(self) -> None:
-        if not self._positions:
-            self._positions = {board: await stream.newest_id() for board, stream in self._streams.items()}
-            self._has_positions.set()
+        while unknown := self._streams.keys() - self._positions.keys():
+            newest = {board: await self._streams[board].newest_id() for board in unknown}
+            self._positions |= newest
+        self._has_positions.set()
         if (now_s := asyncio.get_running_loop().time()) >= self._look_at_s:
             await self._look()
             self._look_at_s = now_s + LOOK_S

@@ -45,9 +45,10 @@ class BoardInfo(Answer):
 
 
 class BoardList(Answer):
-    """Every board of this deployment."""
+    """Boards of this deployment by name; ask again with `cursor` = `next`, until that is null."""
 
     boards: list[BoardInfo]
+    next: str | None
 
 
 class EntryShown(Answer):
