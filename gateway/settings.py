@@ -70,6 +70,7 @@ class Settings(BaseSettings):
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
     log_to: Annotated[str, Field(pattern=r"^(files|stdout)$")] = "files"
 
+    clock_offset_s: Annotated[float, Field(gt=0, le=3600)] = 2.0
     clock_skew_s: Annotated[int, Field(ge=0, le=300)] = 30
     body_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
     head_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0

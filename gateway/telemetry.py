@@ -106,6 +106,17 @@ DUTY_FAILURES = Counter(
     ["duty", "board"],
     registry=REGISTRY,
 )
+CLOCK_OFFSET = Gauge(
+    "scoregate_clock_offset_seconds",
+    "What this machine's clock is ahead of the clocks that all parts share: database, redis.",
+    ["source"],
+    registry=REGISTRY,
+)
+CLOCK_ERROR = Gauge(
+    "scoregate_clock_error_seconds",
+    "How far this process may be wrong about the shared time; decisions by time allow for it.",
+    registry=REGISTRY,
+)
 DERIVED_LAG = Gauge(
     "scoregate_derived_lag",
     "What a consumer has not had yet: events of the log, or changes of standings.",
@@ -205,6 +216,7 @@ class Event:
     NO_BUBBLEWRAP = "no_bubblewrap"
     POLICY_RELOADED = "policy_reloaded"
     POLICY_REFUSED = "policy_refused"
+    CLOCK_LEAPT = "clock_leapt"
     STARTED = "started"
     STOPPED = "stopped"
 

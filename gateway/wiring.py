@@ -24,7 +24,7 @@ from gateway.boards.sketches import Sketches
 from gateway.boards.subsets import ListedPlayers
 from gateway.boards.tail import Spreads
 from gateway.builds import BuildRegistry
-from gateway.clock import Clock, wall_clock
+from gateway.clock import Clock
 from gateway.coalescing import Coalescer
 from gateway.edge.address import ClientAddresses
 from gateway.edge.board_reader import BoardReader
@@ -45,10 +45,12 @@ from gateway.ledger.reads import shares_with
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
+from gateway.reference_clock import ReferenceClock
 from gateway.reload import BoardsInForce
 from gateway.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
+from gateway.time_sources import shared_clock
 from policies.loader import Board, load_boards
 from policies.ranking import Ranking
 
@@ -121,8 +123,8 @@ def index_new_boards(index: Index, boards: Mapping[str, Board]) -> None:
 
 
 @asynccontextmanager
-async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIterator[Edge]:
-    """A running edge without its listener."""
+async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Edge]:
+    """A running edge without its listener. It goes by the shared clock, unless it is given one."""
     boards = load_policies(settings)
     keyring = keyring_of(settings)
     async with (
@@ -131,16 +133,30 @@ async def open_edge(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIt
         open_recordings(settings) as recordings,
         _open_live(settings, boards) as live,
     ):
-        opened = _Opened(settings, boards, clock, ledger, index, recordings, live)
+        reference = None if clock else await shared_clock(settings, ledger, index.client, boards.values())
+        told = clock or reference
+        assert told is not None
+        opened = _Opened(settings, boards, told, reference, ledger, index, recordings, live)
         edge = _edge(opened, keyring)
         await edge.builds.refresh()
         fresh = asyncio.create_task(edge.builds.keep_fresh(), name="builds")
         try:
-            yield edge
+            async with _kept_fresh(reference):
+                yield edge
         finally:
             fresh.cancel()
             for coalescer in edge.coalescers.made():
                 await coalescer.drained()
+
+
+@asynccontextmanager
+async def _kept_fresh(reference: ReferenceClock | None) -> AsyncIterator[None]:
+    measuring = asyncio.create_task(reference.keep_fresh(), name="clock") if reference else None
+    try:
+        yield
+    finally:
+        if measuring:
+            measuring.cancel()
 
 
 @asynccontextmanager
@@ -161,8 +177,8 @@ async def _open_live(settings: Settings, boards: Mapping[str, Board]) -> AsyncIt
 
 
 @asynccontextmanager
-async def open_steward(settings: Settings, *, clock: Clock = wall_clock) -> AsyncIterator[Steward]:
-    """A steward that is ready to do its rounds."""
+async def open_steward(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Steward]:
+    """A steward that is ready to do its rounds. It goes by the shared clock, unless it is given one."""
     boards = load_policies(settings)
     async with (
         open_ledger(settings) as ledger,
@@ -173,8 +189,13 @@ async def open_steward(settings: Settings, *, clock: Clock = wall_clock) -> Asyn
             settings.jobs_url, socket_timeout=QUEUE_TIMEOUT_S, socket_connect_timeout=QUEUE_TIMEOUT_S
         )
         try:
-            jobs = RqJobs(queue)
-            yield Steward(settings, boards, ledger, index, jobs, recordings=recordings, clock=clock)
+            reference = None if clock else await shared_clock(settings, ledger, index.client, boards.values())
+            told = clock or reference
+            assert told is not None
+            async with _kept_fresh(reference):
+                yield Steward(
+                    settings, boards, ledger, index, RqJobs(queue), recordings=recordings, clock=told
+                )
         finally:
             queue.close()
 
@@ -190,6 +211,7 @@ class _Opened:
     settings: Settings
     boards: Mapping[str, Board]
     clock: Clock
+    reference: ReferenceClock | None
     ledger: Ledger
     index: Index
     recordings: Recordings
@@ -226,6 +248,7 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         settings=opened.settings,
         boards=boards,
         clock=opened.clock,
+        reference=opened.reference,
         ledger=opened.ledger,
         recordings=opened.recordings,
         index=opened.index,

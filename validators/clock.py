@@ -10,7 +10,8 @@ from validators.submission import History, Submission
 def clock(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
     """A finding for a run that outpaces the wall clock since its ticket by more than `velocity.slack_s`.
 
-    The wall clock is ours at both ends, so nothing here trusts the client. The slack covers rounding at the start.
+    The wall clock is ours at both ends, so nothing here trusts the client. The slack covers rounding at the start; how
+    far our own clocks may be apart is allowed for by the judge (`validators.doubt`).
     """
     played_s = submission.claim.ticks / policy.ticks_per_second
     most_s = submission.elapsed_ms / 1000 + policy.velocity.slack_s

@@ -16,6 +16,7 @@ from validators.anomaly import anomaly
 from validators.bounds import bounds
 from validators.clock import clock
 from validators.delay import delay
+from validators.doubt import certain
 from validators.drift import drift
 from validators.plugins import plugins
 from validators.progress import progress
@@ -88,14 +89,7 @@ def judge(
 
     `digest` is the policy's, for the findings; `build` what the submission's build may do now.
     """
-    findings = tuple(
-        chain.from_iterable(
-            weighed(name, check(submission, policy, history), policy, digest=digest)
-            for name, check in VALIDATORS
-            if getattr(policy.validators, name) is not Mode.OFF
-            and (policy.has_tick_rate or name not in OF_TIME)
-        )
-    ) + tuple(_own(submission, policy, history, digest=digest))
+    findings = certain(submission, lambda run: _found(run, policy, history, digest=digest))
     worst = _first(findings, Severity.REJECT)
     if worst:
         return Judgement(State.REJECTED, worst.reason, findings)
@@ -105,6 +99,16 @@ def judge(
         flagged = _first(findings, Severity.FLAG)
         return Judgement(State.HELD, flagged.reason if flagged else Reason.REVIEW_REQUIRED, findings)
     return Judgement(State.PENDING, Reason.ACCEPTED, findings)
+
+
+def _found(submission: Submission, policy: Policy, history: History, *, digest: str) -> tuple[Finding, ...]:
+    """What every validator of the board finds, weighed."""
+    built_in = chain.from_iterable(
+        weighed(name, check(submission, policy, history), policy, digest=digest)
+        for name, check in VALIDATORS
+        if getattr(policy.validators, name) is not Mode.OFF and (policy.has_tick_rate or name not in OF_TIME)
+    )
+    return (*built_in, *_own(submission, policy, history, digest=digest))
 
 
 def weighed(name: str, findings: Iterable[Finding], policy: Policy, *, digest: str) -> tuple[Finding, ...]:

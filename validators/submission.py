@@ -10,10 +10,10 @@ from validators.baseline import EMPTY, Baseline
 
 
 class Submission(NamedTuple):
-    """A claim for one run, with the facts of its ticket. Times are Unix milliseconds of our own clock.
+    """A claim for one run, with the facts of its ticket. Times are Unix milliseconds of the clock that all edges share.
 
     `runs_opened` and `runs_submitted` are of the player on the board in the day before this run was opened; None where
-    the index could not tell.
+    the index could not tell. `clock_error_ms` is how far the two times together may be wrong: it is ours, not the player's.
     """
 
     submission_id: str
@@ -27,6 +27,7 @@ class Submission(NamedTuple):
     has_recording: bool
     runs_opened: int | None = None
     runs_submitted: int | None = None
+    clock_error_ms: int = 0
 
     @property
     def elapsed_ms(self) -> int:

@@ -27,6 +27,7 @@ from gateway.edge.spreads import SpreadReader
 from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings
+from gateway.reference_clock import ReferenceClock
 from gateway.reload import BoardsInForce
 from gateway.settings import Settings
 
@@ -38,6 +39,7 @@ class Edge:
     settings: Settings
     boards: BoardsInForce
     clock: Clock
+    reference: ReferenceClock | None
     ledger: Ledger
     recordings: Recordings
     index: Index
@@ -61,6 +63,11 @@ class Edge:
     builds: BuildRegistry
     turnstile: Turnstile
     shutdown: Shutdown
+
+    @property
+    def clock_error_ms(self) -> int:
+        """How far `clock` may be off the time that all edges share (ms)."""
+        return self.reference.error_ms if self.reference else 0
 
 
 EDGE = web.AppKey("edge", Edge)

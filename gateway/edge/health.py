@@ -36,7 +36,8 @@ async def readyz(request: web.Request) -> web.Response:
     """
     edge = request.app[EDGE]
     has_ledger, has_index = await asyncio.gather(_has_ledger(edge), _has_index(edge))
-    status = ("ready" if has_index else "degraded") if has_ledger else "unready"
+    is_timely = _is_timely(edge)
+    status = ("ready" if has_index and is_timely else "degraded") if has_ledger else "unready"
     if edge.shutdown.has_begun:
         status = "ending"
     answer = answers.Readiness(
@@ -44,6 +45,9 @@ async def readyz(request: web.Request) -> web.Response:
         ledger=has_ledger,
         index=has_index,
         policies=not edge.boards.is_stale,
+        clock=is_timely,
+        clock_offset_s=edge.reference.offset_ms / 1000 if edge.reference else 0.0,
+        clock_error_s=edge.clock_error_ms / 1000,
     )
     return json_response(answer, status=200 if status in {"ready", "degraded"} else 503)
 
@@ -72,6 +76,13 @@ async def metrics(request: web.Request) -> web.Response:
 
 def _age_s(edge: Edge, since_ms: int | None) -> float:
     return max(0, edge.clock() - since_ms) / 1000 if since_ms else 0
+
+
+def _is_timely(edge: Edge) -> bool:
+    """True if our clock and the shared one agree, and we know that they do."""
+    bound_ms = edge.settings.clock_offset_s * 1000
+    offset_ms = edge.reference.offset_ms if edge.reference else 0
+    return abs(offset_ms) <= bound_ms and edge.clock_error_ms <= bound_ms
 
 
 async def _has_ledger(edge: Edge) -> bool:

@@ -117,7 +117,7 @@ def bearer_of(request: web.Request) -> Bearer:
 
 def _holder_of(request: web.Request, token: str) -> Bearer:
     edge = request.app[EDGE]
-    bearer = edge.tokens.check(token, now_s=edge.clock() / 1000)
+    bearer = edge.tokens.check(token, now_s=(edge.clock() - edge.clock_error_ms) / 1000)
     if bearer is None:
         challenge = {"WWW-Authenticate": 'Bearer realm="scoregate"'}
         raise Problem(ProblemType.TOKEN_INVALID, headers=challenge)

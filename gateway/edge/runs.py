@@ -61,7 +61,7 @@ async def open_run(request: web.Request) -> web.Response:
     wait_ms = await edge.run_limits[board.name].wait_ms(bearer.subject)
     if wait_ms:
         raise quota_exceeded("player", board.policy.limits.player, wait_ms)
-    ticket = _ticket(board, bearer.subject, body.build, simulator, edge.clock())
+    ticket = _ticket(edge, board, bearer.subject, body.build, simulator)
     noted = await _note_open(edge, board, ticket)
     ticket = ticket._replace(runs_opened=noted.opened, runs_submitted=noted.submitted)
     reach(Point.AFTER_OPEN)
@@ -85,7 +85,8 @@ def _simulator_of(board: Board, build: str) -> bytes:
     return bytes.fromhex(simulator.digest.removeprefix("sha256:"))
 
 
-def _ticket(board: Board, player: str, build: str, simulator: bytes, now_ms: int) -> Ticket:
+def _ticket(edge: Edge, board: Board, player: str, build: str, simulator: bytes) -> Ticket:
+    now_ms = edge.clock()
     return Ticket(
         run=new_run_id(now_ms),
         board=board.name,
@@ -95,6 +96,7 @@ def _ticket(board: Board, player: str, build: str, simulator: bytes, now_ms: int
         seed=secrets.randbits(SEED_BITS),
         issued_at_ms=now_ms,
         expires_at_ms=now_ms + board.policy.run_lifetime_s * 1000,
+        clock_error_ms=edge.clock_error_ms,
     )
 
 

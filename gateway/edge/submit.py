@@ -95,7 +95,7 @@ async def _authenticate(edge: Edge, request: web.Request, board: Board, body: by
     now_ms = edge.clock()
     signatures.check_time(parsed, now_ms / 1000, edge.settings.clock_skew_s)
     digest = signatures.check_content_digest(signed.content_digest, body)
-    _check_ticket(request, ticket, board, now_ms)
+    _check_ticket(request, ticket, board, now_ms - edge.clock_error_ms - ticket.clock_error_ms)
     return _Proven(ticket, parsed.nonce, digest)
 
 
@@ -106,12 +106,13 @@ async def _refusal(edge: Edge, signed: SignedRequest) -> Problem:
     return invalid()
 
 
-def _check_ticket(request: web.Request, ticket: Ticket, board: Board, now_ms: int) -> None:
+def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_ms: int) -> None:
+    """Raises if this run may not come here now, which is `earliest_ms` or later."""
     if board.policy.writes is Writes.TRUSTED:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
     if ticket.board != board.name:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket is for another board")
-    if now_ms > ticket.expires_at_ms:
+    if earliest_ms > ticket.expires_at_ms:
         raise Problem(ProblemType.RUN_EXPIRED, "open a new run")
     if "Authorization" in request.headers and bearer_of(request).subject != ticket.player:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket is another player's")
@@ -242,6 +243,7 @@ def _submission(edge: Edge, ticket: Ticket, claim: Claim, *, has_recording: bool
         has_recording,
         ticket.runs_opened,
         ticket.runs_submitted,
+        ticket.clock_error_ms + edge.clock_error_ms,
     )
 
 

@@ -18,6 +18,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
 from gateway.recordings.recordings import Recordings
 from gateway.records import Change
+from gateway.reference_clock import ReferenceClock
 from gateway.settings import Settings
 from gateway.settlement import project
 from gateway.steward.anchoring import Anchoring
@@ -113,6 +114,7 @@ class Steward:
         self._index = index
         self._jobs = jobs
         self._clock = clock
+        self._certain = clock.earliest if isinstance(clock, ReferenceClock) else clock
         self._rankings = {name: board.ranking for name, board in boards.items()}
         self._tops = {name: board.policy.verification.top for name, board in boards.items()}
         self._recordings = recordings
@@ -121,7 +123,7 @@ class Steward:
         self._anchoring = Anchoring(ledger, [each.ranking for each in boards.values()])
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._derivations = Derivations(settings, boards, ledger, index.client, clock=clock)
-        self._deadlines = Deadlines(ledger, index, boards, clock=clock)
+        self._deadlines = Deadlines(ledger, index, boards, clock=self._certain)
         self._cold = ColdBoards(ledger, index.boards, clock=clock)
         self.failures = Failures()
         self._rounds = self._rounds_of(boards)
@@ -261,7 +263,7 @@ class Steward:
     async def end_reveals(self) -> int:
         """How many recordings that were asked for in vain had a consequence, or a new deadline."""
         harms = (UNASSESSED, *HARMS)
-        due = work.due(reveals.KIND, now_ms=self._clock(), count=SLICE, harms=harms)
+        due = work.due(reveals.KIND, now_ms=self._certain(), count=SLICE, harms=harms)
         return await self._deadlines.end(await self._ours(reveals.KIND, await self._ledger.read(due)))
 
     async def draw_audits(self) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from types import FrameType
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -20,9 +20,11 @@ from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 
 from gateway.failpoints import Point, reach
+from gateway.reference_clock import ReferenceClock
 from gateway.settings import Settings
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
 from gateway.telemetry import Event, logger
+from gateway.time_sources import shared_clock
 from gateway.unexpected import Place, report
 from gateway.wiring import index_new_boards, load_policies, open_index, open_ledger, open_recordings
 from policies.errors import ScoregateError, SettingsError
@@ -119,6 +121,7 @@ class _Process:
     verifier: Verifier | None = None
     auditor: Auditor | None = None
     policies: WorkerPolicies | None = None
+    clock: ReferenceClock | None = None
 
 
 def verify_submissions(submission_ids: list[str]) -> int:
@@ -129,7 +132,7 @@ def verify_submissions(submission_ids: list[str]) -> int:
     if _Process.runner is None or _Process.verifier is None or _Process.policies is None:
         raise ScoregateError("a verification runs in a worker process alone")
     with _Process.policies.held():
-        return _Process.runner.run(_Process.verifier.verify_all(submission_ids))
+        return _Process.runner.run(_on_time(_Process.verifier.verify_all(submission_ids)))
 
 
 def audit_submissions(submission_ids: list[str]) -> int:
@@ -140,7 +143,14 @@ def audit_submissions(submission_ids: list[str]) -> int:
     if _Process.runner is None or _Process.auditor is None or _Process.policies is None:
         raise ScoregateError("an audit runs in a worker process alone")
     with _Process.policies.held():
-        return _Process.runner.run(_Process.auditor.audit_all(submission_ids))
+        return _Process.runner.run(_on_time(_Process.auditor.audit_all(submission_ids)))
+
+
+async def _on_time(work: Awaitable[int]) -> int:
+    """The result of a job, which begins with the shared clock looked at: nobody does while the worker waits."""
+    if _Process.clock:
+        await _Process.clock.refresh()
+    return await work
 
 
 RUNS: Final = {VERIFY_JOB: verify_submissions, AUDIT_JOB: audit_submissions}
@@ -162,14 +172,16 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
         ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
         index = runner.run(stack.enter_async_context(open_index(settings, boards)))
         recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
-        _Process.runner = runner
+        clock = runner.run(shared_clock(settings, ledger, index.client, boards.values()))
+        _Process.runner, _Process.clock = runner, clock
+        common: dict[str, Any] = {"recordings": recordings, "clock": clock}
 
         def put(boards: Mapping[str, Board]) -> None:
             if trouble := trouble_with_bubblewrap(boards):
                 _log.warning(Event.NO_BUBBLEWRAP, trouble=trouble)
             index_new_boards(index, boards)
-            _Process.verifier = Verifier(settings, boards, ledger, index, simulators, recordings=recordings)
-            _Process.auditor = Auditor(settings, boards, ledger, opened, recordings=recordings)
+            _Process.verifier = Verifier(settings, boards, ledger, index, simulators, **common)
+            _Process.auditor = Auditor(settings, boards, ledger, opened, **common)
 
         put(boards)
         _Process.policies = WorkerPolicies(settings, boards, put)

@@ -62,10 +62,13 @@ async def test_I07_a_ledger_that_refuses_acknowledges_nothing(
     async with locked_ledger(harness):
         sending = asyncio.gather(harness.send(submission), harness.send(entry))
         ready = await harness.get("/readyz")
-        assert (503, {"status": "unready", "ledger": False, "index": True, "policies": True}) == (
-            ready.status,
-            ready.body,
-        )
+        assert 503 == ready.status
+        assert {
+            "status": "unready",
+            "ledger": False,
+            "index": True,
+            "policies": True,
+        }.items() <= ready.body.items()
         for answer in await sending:
             assert REDUCED == (answer.status, answer.problem)
             assert int(answer.headers["Retry-After"]) >= 1
@@ -98,7 +101,8 @@ async def test_readiness_tells_the_truth_of_redis(settings: Settings):
             assert (200, "ready") == (ready.status, ready.body["status"])
             own.kill()
             degraded = await harness.get("/readyz")
-            assert {"status": "degraded", "ledger": True, "index": False, "policies": True} == degraded.body
+            expected = {"status": "degraded", "ledger": True, "index": False, "policies": True}
+            assert expected.items() <= degraded.body.items()
             assert 200 == degraded.status
             await accept(harness, honest(harness, issued(harness)))
             board = await harness.get("/v1/boards/sprint/entries")

@@ -202,10 +202,13 @@ async def test_I18_an_edge_whose_disk_is_full_says_503_and_recovers_by_itself(ho
         refused.problem,
         refused.headers["Retry-After"],
     )
-    assert (503, {"status": "unready", "ledger": False, "index": True, "policies": True}) == (
-        ready.status,
-        ready.body,
-    )
+    assert 503 == ready.status
+    assert {
+        "status": "unready",
+        "ledger": False,
+        "index": True,
+        "policies": True,
+    }.items() <= ready.body.items()
     assert (200, 202) == (board.status, answer.status)
     assert {kept.id, run.id} == house.states().keys()
     assert is_intact(house.ledger)

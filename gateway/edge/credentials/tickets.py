@@ -8,6 +8,7 @@ import struct
 from typing import Final, NamedTuple
 
 from gateway.edge.credentials.keyring import Keyring
+from gateway.reference_clock import UNMEASURED_MS
 
 _HEAD: Final = struct.Struct(">B26sQQQIIBBB32s")
 _VERSION: Final = 1
@@ -24,6 +25,7 @@ class Ticket(NamedTuple):
 
     `runs_opened` and `runs_submitted` are how many the player had on the board in the day before: they are counted in
     the index when a run is opened, and travel in its ticket, so that a submission asks for nothing more.
+    `clock_error_ms` is how far the times may be off the time that all edges share.
     """
 
     run: str
@@ -36,6 +38,7 @@ class Ticket(NamedTuple):
     expires_at_ms: int
     runs_opened: int | None = None
     runs_submitted: int | None = None
+    clock_error_ms: int = 0
 
 
 class Tickets:
@@ -84,7 +87,7 @@ def _pack(ticket: Ticket) -> bytes:
         *map(len, names),
         ticket.simulator,
     )
-    return head + b"".join(names)
+    return head + b"".join(names) + b"%08x" % ticket.clock_error_ms
 
 
 def _count(known: int | None) -> int:
@@ -97,17 +100,20 @@ def _unpack(payload: bytes) -> Ticket:
     _, run, issued_at_ms, expires_at_ms, seed, *counts, board, player, build, simulator = _HEAD.unpack_from(
         payload
     )
-    names = payload[_HEAD.size :].decode("ascii")
+    names, end = payload[_HEAD.size :].decode("ascii"), board + player + build
     opened, submitted = (None if count == _UNKNOWN else count for count in counts)
     return Ticket(
         run.decode("ascii"),
         names[:board],
         names[board : board + player],
-        names[board + player : board + player + build],
+        names[board + player : end],
         simulator,
         seed,
         issued_at_ms,
         expires_at_ms,
         opened,
         submitted,
+        int(names[end:], 16)
+        if names[end:]
+        else UNMEASURED_MS,  # an edge of before issued it by its own clock
     )

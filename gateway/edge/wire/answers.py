@@ -279,10 +279,15 @@ class Liveness(Answer):
 class Readiness(Answer):
     """Whether requests can be taken, and the truth about each dependency.
 
-    `policies` is false while the policy files were refused, so that older ones are in force.
+    `policies` is false while the policy files were refused, so that older ones are in force. `clock` is false while this
+    machine's clock is too far from the one that all parts share, or cannot be compared with it; then it is `degraded`.
+    `clock_offset_s` is how far ahead it is, and `clock_error_s` how far off the shared time may be.
     """
 
     status: Literal["ready", "degraded", "unready", "ending"]
     ledger: bool
     index: bool
     policies: bool
+    clock: bool
+    clock_offset_s: float = 0.0
+    clock_error_s: float = 0.0

@@ -14,6 +14,7 @@ from joserfc.jwk import OctKey
 from gateway.edge.credentials.keyring import Keyring
 from gateway.edge.credentials.tickets import SEED_BITS, Ticket, Tickets, new_run_id
 from gateway.edge.credentials.tokens import Bearer, Role, Tokens
+from gateway.reference_clock import UNMEASURED_MS
 
 KEYRING = Keyring(b"a master key of thirty-two bytes")
 TICKETS = Tickets(KEYRING)
@@ -33,6 +34,7 @@ tickets = st.builds(
     expires_at_ms=times,
     runs_opened=st.none() | st.integers(0, 2**32 - 2),
     runs_submitted=st.none() | st.integers(0, 2**32 - 2),
+    clock_error_ms=times,
 )
 
 
@@ -122,3 +124,13 @@ def test_what_we_did_not_mint_is_no_token(token: str):
     """Other keys, algorithms, issuers and roles, and what is no token at all, name nobody."""
     assert TOKENS.check(token, now_s=0) is None
     assert TOKENS.check(_minted(GOOD, KEYRING.derive(b"token")), now_s=0) is not None
+
+
+def test_F19_edges_of_before_read_our_tickets_and_we_doubt_the_times_of_theirs():
+    """What says how sure an edge was stands at the end, past all that the first version reads; without it nothing is sure."""
+    ticket = Ticket("0" * 26, "sprint", "ada", "b-1", bytes(32), 7, 1, 2, clock_error_ms=60_000)
+    text, _ = TICKETS.issue(ticket)
+    payload = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    assert (1, b"0000ea60") == (payload[0], payload[-8:])
+    before = base64.urlsafe_b64encode(payload[:-8]).rstrip(b"=").decode()
+    assert ticket._replace(clock_error_ms=UNMEASURED_MS) == TICKETS.read(before)

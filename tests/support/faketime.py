@@ -1,0 +1,64 @@
+"""Clocks of single processes that can be set, also while they run (libfaketime)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_SLEEP = """import select
+import time
+
+time.sleep = lambda seconds: select.select([], [], [], seconds) and None
+"""
+"""Python sleeps until a moment of the steady clock, which libfaketime takes for one of the clock that it shows."""
+
+_PLACES = ("/usr/lib", "/usr/local/lib", "/opt/homebrew/lib")
+
+
+def _library() -> str:
+    for place in _PLACES:
+        for found in sorted(Path(place).glob("**/faketime/libfaketime.so.1")):
+            return str(found)
+    what = "libfaketime is not here (Debian: faketime)"
+    if os.environ.get("CI"):
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+class SetClock:
+    """The wall clock of the processes that are started under it; the steady one stays, as on a machine whose date is set."""
+
+    def __init__(self, file: Path, ahead_s: int = 0, *, stays: bool = False) -> None:
+        self._file = file
+        # Looking at each call is slow.
+        self._looks = {"FAKETIME_CACHE_DURATION": "1000"} if stays else {"FAKETIME_NO_CACHE": "1"}
+        self._library = _library()
+        self._python = file.with_suffix(".python")
+        self._python.mkdir()
+        (self._python / "sitecustomize.py").write_text(_SLEEP)
+        self.set(ahead_s)
+
+    def set(self, ahead_s: int) -> None:
+        """Makes it so much later, at once; earlier if negative."""
+        beside = self._file.with_suffix(".new")
+        beside.write_text(f"{ahead_s:+d}\n")
+        beside.replace(self._file)
+
+    @contextmanager
+    def imposed(self) -> Iterator[None]:
+        """What this process starts meanwhile goes by this clock."""
+        told = {
+            "LD_PRELOAD": self._library,
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            **self._looks,
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "PYTHONPATH": str(self._python),
+        }
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in told.items():
+                patch.setenv(name, value)
+            yield
