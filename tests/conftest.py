@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings as properties
 
 from gateway.settings import Settings
 from replay.simulators.sandbox import Sandbox
@@ -14,6 +15,12 @@ from tests.support.harness import Harness, free_port, running_harness
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.stores import PostgresStore, SqliteStore, Store
 from tests.support.valkey import ValkeyServer, running_valkey
+
+# A property that is true may not fail by chance: no deadlines, and the same examples in every run of a commit.
+# `pytest --hypothesis-profile explore` looks for new ones.
+properties.register_profile("suite", deadline=None, derandomize=True)
+properties.register_profile("explore", deadline=None, max_examples=1_000, print_blob=True)
+properties.load_profile("suite")
 
 
 @pytest.fixture(scope="session")

@@ -57,8 +57,7 @@ class Script:
     def __init__(self, client: Redis, name: str, *, is_raw: bool = False) -> None:
         self._client = client
         self._options: Mapping[str, Any] = {NEVER_DECODE: True} if is_raw else {}
-        self._plain = _Source(script_source(name))
-        self._on_ranges = _Source(f"{script_source('_ranges')}\n{script_source(name)}")
+        self._plain, self._on_ranges = _sources_of(name)
 
     async def __call__(self, keys: Sequence[str | bytes], arguments: Sequence[Any]) -> Any:
         """What the script returns."""
@@ -73,6 +72,13 @@ class Script:
 
 
 _FAULTS: Final = (*FAULTS, RedisError)
+
+
+@cache
+def _sources_of(name: str) -> tuple[_Source, _Source]:
+    """The script by itself and behind `_ranges.lua`, the same for all boards and clients."""
+    source = script_source(name)
+    return _Source(source), _Source(f"{script_source('_ranges')}\n{source}")
 
 
 @contextmanager

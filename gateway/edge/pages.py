@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -12,7 +16,7 @@ from aiohttp.typedefs import Handler
 
 from gateway.edge.context import Edge
 from gateway.edge.openapi import describe
-from gateway.edge.reference import draw_pages
+from gateway.edge.reference import draw_pages, page_paths
 from gateway.edge.routes import ROUTES
 from gateway.settings import bundled_policies
 
@@ -38,13 +42,14 @@ _CLIENT: Final = "scoregate.js"
 """The JavaScript client: it lies beside the game in an installation, in `clients/` in a checkout."""
 
 
+_drawing: Final = threading.Lock()
+
+
 def add_pages(app: web.Application, edge: Edge) -> None:
-    """Adds the pages, each read once."""
-    document = describe(ROUTES)
-    _serve(app, "/openapi.json", orjson.dumps(document, option=orjson.OPT_INDENT_2), "application/json")
-    written = bundled_policies().parent / "docs" / "reference"
-    for path, html in draw_pages(document, ROUTES, written).items():
-        _serve(app, path, html.encode(), _TYPES[".html"])
+    """Add the pages: files, read once, and what is drawn when somebody first asks for it."""
+    _serve_drawn(app, "/openapi.json", "application/json")
+    for path in page_paths(_written()):
+        _serve_drawn(app, path, _TYPES[".html"])
     for name in ("reference.css", "icon.svg"):
         _serve_file(app, f"/docs/{name}", Path(str(files("gateway.edge") / "templates" / name)))
     _add_arcade(app, edge.settings.arcade_dir)
@@ -69,11 +74,42 @@ def _serve_file(app: web.Application, path: str, file: Path) -> None:
 
 def _serve(app: web.Application, path: str, body: bytes, content_type: str) -> None:
     async def page(_request: web.Request) -> web.Response:
-        return web.Response(
-            body=body, headers=SECURITY | {"Content-Type": content_type, "Cache-Control": "no-cache"}
-        )
+        return _page(body, content_type)
 
     app.router.add_get(path, page)
+
+
+def _serve_drawn(app: web.Application, path: str, content_type: str) -> None:
+    async def page(_request: web.Request) -> web.Response:
+        drawn = await asyncio.to_thread(_drawn_once)
+        return _page(drawn[path], content_type)
+
+    app.router.add_get(path, page)
+
+
+def _page(body: bytes, content_type: str) -> web.Response:
+    return web.Response(
+        body=body, headers=SECURITY | {"Content-Type": content_type, "Cache-Control": "no-cache"}
+    )
+
+
+def _drawn_once() -> Mapping[str, bytes]:
+    """Return the drawn pages by their paths; whoever asks while they are being drawn waits for them."""
+    with _drawing:
+        return _drawn()
+
+
+@cache
+def _drawn() -> Mapping[str, bytes]:
+    document = describe(ROUTES)
+    pages = draw_pages(document, ROUTES, _written())
+    description = orjson.dumps(document, option=orjson.OPT_INDENT_2)
+    return {"/openapi.json": description} | {path: html.encode() for path, html in pages.items()}
+
+
+def _written() -> Path:
+    """Return the folder of the written references."""
+    return bundled_policies().parent / "docs" / "reference"
 
 
 def _redirect(target: str) -> Handler:

@@ -47,7 +47,7 @@ class Chapter:
 
 def draw_pages(document: dict[str, Any], routes: Sequence[Route], written: Path) -> dict[str, str]:
     """The HTML of each page by its path: `/docs` and a page for each file in the folder of written references."""
-    chapters = [_chapter(file) for file in sorted(written.glob("*.md"))]
+    chapters = [_chapter(file) for file in _files(written)]
     templates = Environment(
         loader=PackageLoader("gateway.edge"),
         autoescape=True,
@@ -72,6 +72,15 @@ def draw_pages(document: dict[str, Any], routes: Sequence[Route], written: Path)
     return {"/docs": reference} | {
         f"/docs/{one.slug}": page.render(**shared, chapter=one) for one in chapters
     }
+
+
+def page_paths(written: Path) -> list[str]:
+    """Return the paths of the pages that are drawn."""
+    return ["/docs", *(f"/docs/{file.stem}" for file in _files(written))]
+
+
+def _files(written: Path) -> list[Path]:
+    return sorted(written.glob("*.md"))
 
 
 def _sections(routes: Sequence[Route]) -> list[Section]:

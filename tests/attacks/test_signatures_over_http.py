@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import hmac
 import json
+import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -585,8 +586,9 @@ async def test_S31_a_long_path_costs_no_more_than_its_length(harness: Harness):
     """Refusing a path takes linear time: eight thousand characters are answered at once."""
     path = "/" + "a" * 4000 + "/" + "b" * 4000 + "%"
     line = f"GET {path} HTTP/1.1\r\nHost: {harness.authority}\r\n\r\n"
-    async with asyncio.timeout(1):
-        answer = await exchange(harness.authority, line.encode())
+    started = time.process_time()
+    answer = await exchange(harness.authority, line.encode())
+    assert time.process_time() - started < 0.5
     assert (404, "not-found") == (answer.status, answer.problem)
 
 

@@ -26,13 +26,16 @@ from tests.support import boards
 from tests.support.clock import ShiftedClock
 from tests.support.cluster import ValkeyCluster
 from tests.support.duty import Duty
+from tests.support.postgres import PostgresServer
 from tests.support.stores import Store
 from tests.support.valkey import ValkeyServer
 
 
 @pytest.fixture
-def database_server(request: pytest.FixtureRequest) -> None:
-    """SQLite whatever is asked for: both ledgers are tried on one server, and the index does not know which it is."""
+def database_server(request: pytest.FixtureRequest) -> PostgresServer | None:
+    """What a test asks for, and SQLite for one that does not: the index does not know which ledger it is."""
+    is_postgres = getattr(request, "param", "sqlite") == "postgres"
+    return request.getfixturevalue("postgres_server") if is_postgres else None
 
 
 @pytest.fixture

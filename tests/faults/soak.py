@@ -45,6 +45,8 @@ TRIES = 5
 PACE_S = 0.1
 """About how long a client waits between two runs: less than a worker can judge, or the end is a queue to be worked off."""
 HEAL_S = 60
+ACKNOWLEDGED_PER_KILL = 2
+"""Nobody else is killed before so many more submissions got through, however slow the machine is."""
 SUPERVISED_S = 0.2
 
 
@@ -65,6 +67,7 @@ class Chaos:
         self.victims = VICTIMS if postgres is None else (*VICTIMS, "postgres", "postgres")
         self.chance = chance
         self.killed = 0
+        self.acknowledged = 0
         self.books = [folder / f"client-{number}.txt" for number in range(clients)]
         self._parts: dict[str, subprocess.Popen[bytes]] = {}
         self._is_over = asyncio.Event()
@@ -94,10 +97,17 @@ class Chaos:
             playing = [asyncio.create_task(self._play(client, *pair)) for pair in pairs]
             while not is_enough(self.killed):
                 await asyncio.sleep(self.chance.uniform(*pause_s))
+                await self._until_acknowledged(ACKNOWLEDGED_PER_KILL * (self.killed + 1))
                 await self._kill(self.chance.choice(self.victims))
             self._is_over.set()
             await asyncio.gather(*playing)
         return await self._balance()
+
+    async def _until_acknowledged(self, count: int) -> None:
+        """Returns once so many submissions got through; or after so long that the balance has to say why not."""
+        deadline = time.monotonic() + HEAL_S
+        while self.acknowledged < count and time.monotonic() < deadline:  # noqa: ASYNC110 - clients of any number count it
+            await asyncio.sleep(0.02)
 
     async def _kill(self, victim: str) -> None:
         self.killed += 1
@@ -123,7 +133,7 @@ class Chaos:
             except (aiohttp.ClientError, AssertionError, TimeoutError):
                 await asyncio.sleep(0.05)
                 continue
-            await _submit(client, book, run)
+            self.acknowledged += await _submit(client, book, run)
             await asyncio.sleep(self.chance.uniform(0, 2 * PACE_S))
         book.close()
 
@@ -150,8 +160,8 @@ class Chaos:
         return False
 
 
-async def _submit(client: Client, book: Book, run: Run) -> None:
-    """Sends the same bytes until there is an answer or patience ends."""
+async def _submit(client: Client, book: Book, run: Run) -> bool:
+    """Whether it was acknowledged: sends the same bytes until there is an answer or patience ends."""
     seed = int(run.info["seed"])
     request = client.harness.signed(run, tiny_claim(seed, points=2 + seed % 20), board="tiny")
     book.note("intent", run.id)
@@ -161,11 +171,11 @@ async def _submit(client: Client, book: Book, run: Run) -> None:
         except (aiohttp.ClientError, TimeoutError):
             await asyncio.sleep(0.1)
             continue
-        if answer.status == 202:
-            return book.note("ok", run.id)
         if answer.status != 503:
-            return book.note("refused", run.id)
-    return book.note("unknown", run.id)
+            book.note("ok" if answer.status == 202 else "refused", run.id)
+            return answer.status == 202
+    book.note("unknown", run.id)
+    return False
 
 
 async def _until_quiet(ledger: Ledger) -> None:

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policies.errors import PolicyError
@@ -176,13 +176,18 @@ words = st.sampled_from(
 
 @settings(max_examples=150, deadline=None)
 @given(parts=st.lists(words, min_size=1, max_size=30))
+@example(parts=["true"])
+@example(parts=["1", "+", "1"])
 def test_whatever_is_written_is_a_rule_or_refused(parts: list[str]):
-    """Nothing made of the allowed words ends in anything but an answer, no answer, or a refusal."""
+    """Nothing made of the allowed words ends in anything but an answer, no answer, or a refusal; "not" turns an answer."""
+    text = " ".join(parts)
     try:
-        rule = Rule(name="r", rule=" ".join(parts))
+        rule, turned = Rule(name="r", rule=text), Rule(name="r", rule=f"!({text})")
     except ValueError:
         return
-    assert rule.condition.holds(CLAIM) in {True, False, None}
+    answer = rule.condition.holds(CLAIM)
+    assert isinstance(answer, bool | None)
+    assert turned.condition.holds(CLAIM) is (None if answer is None else not answer)
 
 
 @pytest.mark.parametrize(

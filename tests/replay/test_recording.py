@@ -129,12 +129,12 @@ def test_a_large_hostile_recording_costs_little(filling: bytes) -> None:
     data = container(
         b"\xff\xff\xff\x03", b"\x00", b"\x80\x80\x20", filling * (2**20 // len(filling)) + b"\x80"
     )
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(RecordingError):
         decode(data, maximum_ticks=10_000_000)
     with pytest.raises(RecordingError):
         decode(data[:-1] + b"\x00", maximum_ticks=10_000_000)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
+import select
 import signal
 import socket
 import subprocess
@@ -95,11 +97,23 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> bool:
-    """Whether the process ends within five seconds."""
-    deadline = time.monotonic() + 5
+    """Whether the process ends within twenty seconds."""
+    deadline = time.monotonic() + 20
     while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not is_alive(pid)
+
+
+def used_by_children_s() -> float:
+    """Processor time of all children that have ended: it says how long one ran, however busy the machine is."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def has_used_s(pid: int) -> float:
+    """Processor time of a process that runs."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_peak_bytes(pid: int) -> int:
@@ -281,10 +295,10 @@ def test_P10_memory_fill_loop_is_bounded(shared: Sandbox, tmp_path: Path) -> Non
 def test_P11_the_wall_limit_kills_a_child_inside_a_C_call(sandbox: Sandbox, tmp_path: Path) -> None:
     """P11: a child that hears nothing while it runs is killed from outside, in time, and replaced."""
     assert_serves(sandbox, tmp_path)
-    child, started = child_of(sandbox), time.monotonic()
+    child, used_s = child_of(sandbox), used_by_children_s()
     found = outcome(sandbox, tmp_path, broken(LONG_C_CALL, memory="256"), ALL_FUEL)
     assert Fault(Reason.TIMED_OUT, {"wall_ms": 300}) == found
-    assert time.monotonic() - started < 1.5
+    assert used_by_children_s() - used_s < 1.5
     assert wait_until_gone(child)
     assert_serves(sandbox, tmp_path)
 
@@ -299,14 +313,14 @@ def test_P11_the_childs_own_clock_is_a_second_belt(sandbox: Sandbox, tmp_path: P
         wire.LOAD,
         wire.pack_load(module.digest, module.path.read_bytes()),
         wire.FAULT_BYTES,
-        time.monotonic() + 5,
+        time.monotonic() + 20,
     )
     order = wire.Order(module.digest, 0, 0, 0, 10**13, 2**24, 100, b"")
     child._send(
         wire.HEADER.pack(wire.ORDER, 99, len(wire.pack_order(order))) + wire.pack_order(order),
-        time.monotonic() + 5,
+        time.monotonic() + 20,
     )
-    child._process.wait(timeout=10)
+    child._process.wait(timeout=60)
     assert Fault(Reason.TIMED_OUT) == child.cause_of_death()
 
 
@@ -436,11 +450,12 @@ def compile_bomb(locals_: int, blocks: int) -> str:
 def test_P18_a_compile_bomb_is_killed_and_the_gateway_unaffected(tmp_path: Path) -> None:
     """P18: a function that takes a second to compile costs the limit for compiling and no more."""
     module = store(tmp_path, compile_bomb(500, 5_000))
-    with Sandbox(load_wall_ms=200) as sandbox:
+    with Sandbox() as sandbox:
         assert_serves(sandbox, tmp_path)
-        started = time.monotonic()
+        sandbox._load_wall_ms, used_s = 200, used_by_children_s()
         assert Fault(Reason.TIMED_OUT, {"wall_ms": 200}) == sandbox.simulate(request(module))
-        assert time.monotonic() - started < 1.0
+        assert used_by_children_s() - used_s < 1.0
+        sandbox._load_wall_ms = 30_000
         assert_serves(sandbox, tmp_path)
 
 
@@ -471,9 +486,16 @@ def test_a_child_killed_between_runs_is_replaced(sandbox: Sandbox, tmp_path: Pat
 def test_a_child_killed_during_a_run_is_a_fault(sandbox: Sandbox, tmp_path: Path) -> None:
     """A run whose child is killed is inconclusive; the next one has a new child."""
     assert_serves(sandbox, tmp_path)
-    killer = threading.Timer(0.2, os.kill, (child_of(sandbox), signal.SIGKILL))
-    killer.start()
-    budget = Budget(fuel=10**13, memory_mib=16, wall_ms=10_000)
+    child = child_of(sandbox)
+    before_s = has_used_s(child)
+
+    def kill_while_it_runs() -> None:
+        while has_used_s(child) < before_s + 0.2:
+            time.sleep(0.01)
+        os.kill(child, signal.SIGKILL)
+
+    threading.Thread(target=kill_while_it_runs).start()
+    budget = Budget(fuel=10**13, memory_mib=16, wall_ms=60_000)
     assert Fault(Reason.SIMULATOR_TRAPPED, {"signal": 9}) == outcome(
         sandbox, tmp_path, broken(ENDLESS), budget
     )
@@ -548,11 +570,13 @@ def test_an_answer_nobody_asked_for_is_never_taken_for_the_next(tmp_path: Path) 
     answer(wire.FAULT, sequence, wire._FAULT.pack(3, -1, -1, -1, -1))
     time.sleep(0.2)
     os.write(1, b'more')
+    time.sleep(600)
     """
     with Sandbox(command=_with_child(body)) as sandbox:
         outcome(sandbox, tmp_path, GAME)
-        first = child_of(sandbox)
-        time.sleep(0.4)
+        first, child = child_of(sandbox), sandbox._child
+        assert child is not None
+        assert select.select([child._stdout], [], [], 20)[0]
         outcome(sandbox, tmp_path, GAME)
         assert first != child_of(sandbox)
 
@@ -596,15 +620,19 @@ sandbox = Sandbox()
 budget = Budget(fuel=10**13, wall_ms=60000)
 asked = SimulationRequest(Path({str(module.path)!r}), {module.digest!r}, 1, b"", 0, 0, budget)
 def tell():
-    time.sleep(0.5)
+    while not (sandbox._child and sandbox._child.loaded):
+        time.sleep(0.01)
     print(sandbox._child._process.pid, flush=True)
 threading.Thread(target=tell).start()
 sandbox.simulate(asked)
-time.sleep(60)
+print("idle", flush=True)
+time.sleep(600)
 """
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
+        if not busy:
+            assert b"idle\n" == parent.stdout.readline()
         assert is_alive(child)
         parent.kill()
     assert wait_until_gone(child)

@@ -13,6 +13,9 @@ from policies.errors import SettingsError
 from scoregate.metrics import serving_metrics
 from tests.support.harness import free_port
 
+LISTEN = "0A"
+"""The state of a listening socket in /proc/net/tcp (Linux, Documentation/networking/proc_net_tcp)."""
+
 
 def settings_at(bind: str | None, folder: Path) -> Settings:
     return Settings(data_dir=folder, metrics_bind=bind)
@@ -40,6 +43,17 @@ def test_an_address_that_is_taken_is_named(tmp_path: Path):
 
 
 def test_nothing_is_served_unless_told(tmp_path: Path):
-    """Unset means nowhere."""
+    """Unset means nowhere: this process listens on no more than before."""
+    before = listening()
     with serving_metrics(settings_at(None, tmp_path)):
-        pass
+        assert before == listening()
+    with serving_metrics(settings_at(f"127.0.0.1:{free_port()}", tmp_path)):
+        assert 1 == len(listening() - before)
+
+
+def listening() -> set[str]:
+    """The sockets of this process on which somebody can connect, by their inode numbers."""
+    opened = {str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()}
+    tables = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+    rows = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
+    return {f"socket:[{row[9]}]" for row in rows if row[3] == LISTEN} & opened

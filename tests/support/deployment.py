@@ -25,6 +25,11 @@ from tests.support.valkey import ValkeyServer
 
 PATIENCE_S = 60.0
 
+RUN = """
+from scoregate.cli import main
+main()
+"""
+
 
 class Deployment:
     """Processes over one data directory, one Valkey and one folder of policies."""
@@ -49,15 +54,20 @@ class Deployment:
         } | settings
         self._running: list[subprocess.Popen[bytes]] = []
 
-    def start(self, part: str, failpoint: str | None = None, **settings: Any) -> subprocess.Popen[bytes]:
-        """A new process of this part; with a fail-point, one that dies there unless the point names another action."""
+    def start(
+        self, part: str, failpoint: str | None = None, *, before: str = "", **settings: Any
+    ) -> subprocess.Popen[bytes]:
+        """A new process of this part; with a fail-point, one that dies there unless the point names another action.
+
+        `before` is Python that it runs before anything else.
+        """
         chosen = self.settings | settings
         environment = {f"SCOREGATE_{name.upper()}": str(value) for name, value in chosen.items()}
         if failpoint:
             environment["SCOREGATE_FAILPOINT"] = failpoint if ":" in failpoint else f"{failpoint}:kill"
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "scoregate", *part.split()],
+                [sys.executable, *(("-c", before + RUN) if before else ("-m", "scoregate")), *part.split()],
                 env=os.environ | environment,
                 stdout=log,
                 stderr=log,

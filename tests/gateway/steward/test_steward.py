@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
+from structlog.testing import capture_logs
 
 from gateway.ledger import queries, work
 from gateway.recordings.opening import recordings_of
@@ -14,6 +17,7 @@ from gateway.settings import Settings
 from gateway.steward import reconcile
 from gateway.steward.dispatch import QUEUED_JOBS, RqJobs
 from gateway.steward.duties import ABSENT_MS, Steward
+from gateway.telemetry import Event
 from gateway.wiring import load_policies, open_index, open_ledger
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import eventually
@@ -214,7 +218,8 @@ async def test_I01_every_duty_outlives_redis(own_settings: Settings, tmp_path: P
             own.kill()
             await duty.append("during", "waits", score=2)
             await duty.promote("during")
-            await asyncio.sleep(0.3)  # long enough for each duty to fail
+            with capture_logs() as logs:
+                await eventually(lambda: failed(logs) >= NEEDING_REDIS)
             assert not running.done()
             (own.folder / "appendonlydir").rename(tmp_path / "lost")
             own.start()
@@ -222,6 +227,14 @@ async def test_I01_every_duty_outlives_redis(own_settings: Settings, tmp_path: P
             running.cancel()
             await asyncio.wait([running])
             assert [["waits"]] == duty.queued()
+
+
+NEEDING_REDIS = {"derive_from_log", "derive_from_changes", "reconcile"}
+
+
+def failed(logs: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The duties that could not be done."""
+    return {entry["duty"] for entry in logs if entry["event"] == Event.DUTY_FAILED}
 
 
 def _is_whole(duty: Duty) -> bool:
