@@ -23,7 +23,7 @@ SHOWN_AGAIN: Final = 3
 
 
 def set_joined(board: Board, player: str, *, joins_now: bool, actor: str, now_ms: int) -> Operation[bool]:
-    """True if the player was not so before; the standings of all windows that still live are then folded anew."""
+    """True if the player was not so before; the standings of all windows that are not over are then folded anew."""
 
     async def work(tx: Transaction) -> bool:
         if await is_joined(tx, board.name, player) == joins_now:
@@ -31,8 +31,9 @@ def set_joined(board: Board, player: str, *, joins_now: bool, actor: str, now_ms
         await put_join(tx, board.name, player, joins_now=joins_now, actor=actor, at_ms=now_ms)
         held = await index_pages.live_standings(board.name, player, now_ms=now_ms)(tx)
         windows = [window_named(board.policy, each.window) for each in held]
-        await refold(board.ranking, [player], windows)(tx)
-        await mark_windows(tx, board.name, [each.window for each in held], await head()(tx))
+        still_open = [window for window in windows if window.end_ms > now_ms]
+        await refold(board.ranking, [player], still_open)(tx)
+        await mark_windows(tx, board.name, [each.name for each in still_open], await head()(tx))
         return True
 
     return work

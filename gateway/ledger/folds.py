@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, and_, bindparam, func, literal_column, sel
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.anchors import note_move
-from gateway.ledger.joins import is_joined
+from gateway.ledger.joins import was_joined
 from gateway.ledger.schema import anchored_windows, is_in, players, standings, submissions
 from gateway.ledger.transaction import Query, Row, Transaction
 from gateway.records import Standing
@@ -213,10 +213,13 @@ def _plus(ranking: Ranking, reached: Reached, each: Counted) -> Reached:
 
 
 async def _reached(tx: Transaction, ranking: Ranking, slot: Slot) -> Reached | None:
-    """What all of a player's promoted submissions in a window come to; None for who is not on a board to be joined."""
+    """What all of a player's promoted submissions in a window come to; None for who is not on a board to be joined.
+
+    In a window that is over counts who was on the board as it ended: joining or leaving later changes nothing in it.
+    """
     window, player, _ = slot
     policy = ranking.policy
-    if policy.joins is Joins.REQUIRED and not await is_joined(tx, policy.board, player):
+    if policy.joins is Joins.REQUIRED and not await was_joined(tx, policy.board, player, window.end_ms):
         return None
     span = {"board": policy.board, "player": player, "begin": window.begin_ms, "end": window.end_ms}
     rows = await tx.rows(_counting(policy.operator, policy.order), **span)

@@ -1,14 +1,23 @@
-"""Who is on the boards that have to be joined: one row for each who ever joined, with who said so last, and when."""
+"""Who is on the boards that have to be joined: one row for each who ever joined, with who said so last, and when.
+
+Beside it stand the newest CHANGES_KEPT changes of each. They take turns, joined and left, so what was before the oldest of
+them is known too: the other one.
+"""
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, select
+from typing import Final
+
+from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from gateway.ledger.schema import joins
+from gateway.ledger.schema import Int64, join_changes, joins
 from gateway.ledger.transaction import Operation, Query, Transaction
 
-_j = joins.c
+CHANGES_KEPT: Final = 100
+"""Changes kept of each player on a board: who joins and leaves for ever has these rows and no more."""
+
+_j, _c = joins.c, join_changes.c
 
 _JOIN = Query(select(_j.is_joined).where(_j.board == bindparam("board"), _j.player == bindparam("player")))
 _put = upsert(joins)
@@ -16,6 +25,19 @@ _PUT = Query(
     _put.on_conflict_do_update(
         index_elements=["board", "player"],
         set_={name: _put.excluded[name] for name in ("is_joined", "actor", "at_ms")},
+    )
+)
+
+
+_WHOSE: Final = (_c.board == bindparam("board"), _c.player == bindparam("player"))
+_LAST = Query(select(_c.revision).where(*_WHOSE).order_by(_c.revision.desc()).limit(1))
+_CHANGES = Query(select(_c.is_joined, _c.at_ms).where(*_WHOSE).order_by(_c.revision))
+_ADD = Query(insert(join_changes))
+_TRIM = Query(
+    delete(join_changes).where(
+        join_changes.c.board == bindparam("at_board"),
+        join_changes.c.player == bindparam("at_player"),
+        join_changes.c.revision <= bindparam("upto", type_=Int64),
     )
 )
 
@@ -35,8 +57,20 @@ async def is_joined(tx: Transaction, board: str, player: str) -> bool:
     return bool(rows and rows[0][0])
 
 
+async def was_joined(tx: Transaction, board: str, player: str, before_ms: int) -> bool:
+    """True if the player was on the board just before a moment (Unix ms), inside a transaction."""
+    changes = await tx.rows(_CHANGES, board=board, player=player)
+    before = [is_joined for is_joined, at_ms in changes if at_ms < before_ms]
+    return bool(before[-1]) if before else bool(changes) and not changes[0][0]
+
+
 async def put_join(
     tx: Transaction, board: str, player: str, *, joins_now: bool, actor: str, at_ms: int
 ) -> None:
     """Writes down that the player joined the board, or left it."""
     await tx.run(_PUT, board=board, player=player, is_joined=int(joins_now), actor=actor, at_ms=at_ms)
+    rows = await tx.rows(_LAST, board=board, player=player)
+    revision = 1 + (rows[0][0] if rows else 0)
+    change = {"board": board, "player": player, "is_joined": int(joins_now), "at_ms": at_ms}
+    await tx.run(_ADD, revision=revision, **change)
+    await tx.run(_TRIM, at_board=board, at_player=player, upto=revision - CHANGES_KEPT)

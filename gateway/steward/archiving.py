@@ -9,7 +9,7 @@ a later change has them folded again from what is promoted.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -48,6 +48,9 @@ ATTEMPTS: Final = 5
 QUIET_MS: Final = 30_000
 """How long nothing more must have changed in an archived window before its next revision is built."""
 
+LONGEST_MS: Final = 120_000
+"""How long a change waits for that at most: then the revision is built, though more may come."""
+
 THIN_AFTER_MS: Final = 3_600_000
 """How long the standings of an archived window stay after the index forgot it: more than clocks differ."""
 
@@ -65,6 +68,14 @@ _GIVEN: Final = frozenset({"board", "title", "writes", "velocity", "anomaly", "b
 _log = logger()
 
 
+class _Noticed(NamedTuple):
+    """The last change of a window that its revision lacks; when that was noticed, and when the first was (Unix ms)."""
+
+    seq: int
+    last_ms: int
+    first_ms: int
+
+
 class Archiver:
     """Archives one board's windows. Any number may run, and be ended at any time."""
 
@@ -74,7 +85,7 @@ class Archiver:
         self._ledger = ledger
         self._board = board
         self._clock = clock
-        self._changes: dict[str, tuple[int, int]] = {}
+        self._changes: dict[str, _Noticed] = {}
 
     async def step(self) -> int:
         """How many revisions were put in place, and slices of what is not needed any more removed."""
@@ -142,11 +153,14 @@ class Archiver:
 
     def _is_quiet(self, found: ArchivedWindow) -> bool:
         now_ms = self._clock()
-        seq, since_ms = self._changes.get(found.window, (0, now_ms))
-        if seq != found.changed_seq:
-            since_ms = now_ms
-        self._changes[found.window] = (found.changed_seq, since_ms)
-        return now_ms - since_ms >= QUIET_MS
+        before = self._changes.get(found.window, _Noticed(found.changed_seq, now_ms, now_ms))
+        now = (
+            before
+            if before.seq == found.changed_seq
+            else _Noticed(found.changed_seq, now_ms, before.first_ms)
+        )
+        self._changes[found.window] = now
+        return now_ms - now.last_ms >= QUIET_MS or now_ms - now.first_ms >= LONGEST_MS
 
     def _is_over(self, window: Window) -> bool:
         return window.end_ms < FOREVER_MS and window.end_ms + self._after_ms <= self._clock()
