@@ -117,7 +117,8 @@ def index_new_boards(index: Index, boards: Mapping[str, Board]) -> None:
     """Has the index serve the boards that it does not know yet."""
     for name, board in boards.items():
         if name not in index.boards:
-            made = index.boards[name] = board_index(index.client, board.ranking)
+            made = board_index(index.client, board.ranking)
+            index.add(made)
             if board.policy.segments:
                 made.segments = SegmentBoards(made, board.policy.segments)
 
@@ -243,7 +244,6 @@ class _OfSenders(TypedDict):
 
 def _edge(opened: _Opened, keyring: Keyring) -> Edge:
     client, boards = opened.index.client, BoardsInForce(opened.boards)
-    _guard(opened.index)
     return Edge(
         settings=opened.settings,
         boards=boards,
@@ -293,12 +293,6 @@ def _of_boards(opened: _Opened, boards: BoardsInForce) -> _OfBoards:
     }
 
 
-def _guard(index: Index) -> None:
-    """Has the index of each board answer only while it has all of the board."""
-    for each in index.boards.values():
-        each.guard()
-
-
 def _of_senders(opened: _Opened, keyring: Keyring) -> _OfSenders:
     return {
         "addresses": ClientAddresses(opened.settings.trusted_proxies, keyring.derive(b"address")),
@@ -315,7 +309,6 @@ def put_in_force(edge: Edge, boards: Mapping[str, Board]) -> None:
     A board that is new can be asked for once this returns.
     """
     index_new_boards(edge.index, boards)
-    _guard(edge.index)
     edge.live.follow_new(_rankings(boards))
     changed = [name for name, board in edge.boards.items() if board.digest != boards[name].digest]
     edge.boards.replace(boards)

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from gateway.boards import keys
 from gateway.boards.index import BoardIndex
-from gateway.boards.scripts import Script, answering
+from gateway.boards.scripts import ReadingScript, Script, answering
 from gateway.boards.subsets import ListedPlayers, SubsetPage, around_in, read_page
 from gateway.records import FriendList
 from policies.errors import IndexUnavailable
@@ -57,7 +57,7 @@ class Circles:
     def __init__(self, index: BoardIndex) -> None:
         self._index = index
         client = index.client
-        self._circle = Script(client, "circle")
+        self._circle = ReadingScript(client, "circle")
 
     async def page(self, window: str, friends: FriendList, first: int, count: int) -> SubsetPage:
         """`count` entries of a window from 0-based rank `first` among the player and whom they follow."""
@@ -90,7 +90,8 @@ class Circles:
             keys.changes(board),
         ]
         arguments = [*which, window, CIRCLE_MS]
-        answer = await self._circle(asked, arguments)
+        sentinel = self._index.sentinel
+        answer = await self._circle(sentinel, asked, arguments)
         if answer == _UNMADE:
-            answer = await self._circle(asked, [*arguments, friends.player, *friends.friends])
+            answer = await self._circle(sentinel, asked, [*arguments, friends.player, *friends.friends])
         return answer

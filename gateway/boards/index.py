@@ -15,11 +15,11 @@ from gateway.boards.batcher import Batcher
 from gateway.boards.ranges import window_key
 from gateway.boards.residency import Residency
 from gateway.boards.runs import COUNTS_LIFE_MS, RunCount, count_field
-from gateway.boards.scripts import Script, answering
+from gateway.boards.scripts import ReadingScript, Script, answering
 from gateway.boards.versions import Versions
 from gateway.records import Change, Standing, StoredBaseline
 from gateway.turns import in_turns
-from policies.errors import IndexNotWhole, IndexUnavailable
+from policies.errors import IndexUnavailable
 from policies.model import RankKind
 from policies.ranking import Place, Ranking
 from policies.vocabulary import State
@@ -27,8 +27,6 @@ from policies.vocabulary import State
 PEND_LINGER_S: Final = 0.005
 """How long notes of committed submissions gather before they are sent; nobody waits for them."""
 
-
-_NOT_WHOLE: Final = 0
 
 SHOWN_AT_ONCE: Final = 32
 """Changes that are on their way to Redis at once; the others wait for their turn."""
@@ -110,16 +108,16 @@ class BoardIndex:
         self.client = client
         self._project = Script(client, "project")
         self._pend = Script(client, "pend")
-        self._page = Script(client, "page")
-        self._around = Script(client, "around")
-        self._before = Script(client, "before")
-        self._seek = Script(client, "seek")
+        self._page = ReadingScript(client, "page")
+        self._around = ReadingScript(client, "around")
+        self._before = ReadingScript(client, "before")
+        self._seek = ReadingScript(client, "seek")
         self.versions = Versions(client, ranking)
         self._reopen = Script(client, "reopen")
         self.residency = Residency(client, ranking.policy)
         self.most_entries = ranking.policy.most_entries
         self.segments: Followers | None = None
-        self._guarded_by: tuple[str, ...] = ()
+        self.sentinel: str | None = None
         self._pends: Batcher[Pend, bool] = Batcher(self._send_pends, linger_s=PEND_LINGER_S)
         self._arounds: Batcher[Around, Page | None] = Batcher(self._read_around, limit=READ_TOGETHER)
 
@@ -139,7 +137,8 @@ class BoardIndex:
     async def positions(self, window: str, places: Sequence[Place]) -> list[int]:
         """How many entries are ahead of each place."""
         asked = [part for order, member in places for part in (order, f"({order}", member)]
-        counts: list[int] = await self._before([self.window_key(window)], asked) if asked else []
+        held = [self.window_key(window)]
+        counts: list[int] = await self._before(self.sentinel, held, asked) if asked else []
         return counts
 
     async def relay(self) -> None:
@@ -187,6 +186,7 @@ class BoardIndex:
                 keys.changes(self.board),
                 keys.version(self.board),
                 keys.cold(self.board),
+                keys.sentinel(self.board),
                 *chain(*window_keys),
             ],
             [
@@ -196,6 +196,7 @@ class BoardIndex:
                 len(learnt),
                 self.ranking.tie_digits,
                 int(self.ranking.keeps_groups),
+                int(self.sentinel is not None),
                 *chain(*learnt),
                 *chain(*windows),
             ],
@@ -230,7 +231,7 @@ class BoardIndex:
     async def page(self, window: str, first: int, count: int, kind: RankKind = RankKind.UNIQUE) -> Page:
         """`count` entries of a window from 0-based position `first`, with ranks of this kind."""
         asked = [*self._reading(window, kind), first, first + count - 1]
-        return self.page_of(window, kind, await self._page(self._window_keys(window), asked))
+        return self.page_of(window, kind, await self.read(self._page, window, asked))
 
     async def around(
         self, window: str, player: str, radius: int, kind: RankKind = RankKind.UNIQUE
@@ -243,16 +244,14 @@ class BoardIndex:
         """At most `count` entries next to a place, nearest to it, with the ranks they have now."""
         order, member = cut.place
         where = [order, member, count, int(cut.is_behind), int(cut.is_included)]
-        answer = await self._seek(self._window_keys(window), [*self._reading(window, kind), *where])
+        answer = await self.read(self._seek, window, [*self._reading(window, kind), *where])
         return self.page_of(window, kind, answer)
 
     def page_of(self, window: str, kind: RankKind, answer: Any) -> Page:
         """The page that an answer is: how many there are in all, the position of the first, its rank, and the rows.
 
-        Raises IndexNotWhole, and IndexUnavailable for what is no answer.
+        Raises IndexUnavailable for what is no answer.
         """
-        if answer == _NOT_WHOLE:
-            raise IndexNotWhole
         total, first, lead, rows = answer
         try:
             return Page(total, tuple(self._entries(window, kind, first, lead, rows)), first)
@@ -261,22 +260,18 @@ class BoardIndex:
 
     def guard(self) -> None:
         """From now on reading raises IndexNotWhole unless all of the board is in the index."""
-        self._guarded_by = (keys.sentinel(self.board),)
+        self.sentinel = keys.sentinel(self.board)
 
-    @property
-    def guarded_by(self) -> tuple[str, ...]:
-        """The key that a reading script looks at if all of the board has to be in the index."""
-        return self._guarded_by
+    async def read(self, script: ReadingScript, window: str, arguments: Sequence[Any]) -> Any:
+        """What a script reads of a window's entries. Raises IndexNotWhole on a guarded board that is not all there."""
+        zset, members, groups = self._keys_of(window)
+        return await script(self.sentinel, [zset, members, keys.names(self.board), groups], arguments)
 
     def _reading(self, window: str, kind: RankKind) -> list[Any]:
         """What every reading script is told. Raises ValueError for ranks that the board does not keep."""
         if kind not in self.ranking.policy.ranks:
             raise ValueError(f"{self.board} keeps no {kind} ranks")
         return [kind.value, self.ranking.slots(window), self.ranking.tie_digits]
-
-    def _window_keys(self, window: str) -> list[str]:
-        zset, members, groups = self._keys_of(window)
-        return [zset, members, keys.names(self.board), groups, *self._guarded_by]
 
     def _keys_of(self, window: str) -> tuple[str, str, str]:
         board = self.board
@@ -318,9 +313,7 @@ class BoardIndex:
             alike[each[:3]][each.player] = None
         for (window, kind, radius), players in alike.items():
             arguments = [*self._reading(window, kind), radius, *players]
-            answers = await self._around(self._window_keys(window), arguments)
-            if answers == _NOT_WHOLE:
-                raise IndexNotWhole
+            answers = await self.read(self._around, window, arguments)
             for player, answer in zip(players, answers, strict=True):
                 players[player] = None if answer is None else self.page_of(window, kind, answer)
         return [alike[each[:3]][each.player] for each in asked]
@@ -336,6 +329,13 @@ class Index:
     def __init__(self, client: Redis, boards: dict[str, BoardIndex]) -> None:
         self.client = client
         self.boards = boards
+        for board in boards.values():
+            board.guard()
+
+    def add(self, board: BoardIndex) -> None:
+        """Serves one more board, which is read only while all of it is there."""
+        board.guard()
+        self.boards[board.board] = board
 
     async def project(self, changes: Sequence[Change]) -> None:
         """Shows every change on its board. Raises IndexUnavailable if one fails; the others may be shown."""

@@ -10,7 +10,6 @@ from redis.asyncio import Redis
 
 from gateway.boards import keys
 from gateway.boards.scripts import Script, answering
-from policies.errors import IndexNotWhole
 from policies.model import Policy
 
 NOTED_PER_TIME: Final = 50
@@ -55,17 +54,6 @@ class Residency:
         with answering():
             await self._client.set(keys.used(self._board), "1", px=self._life_ms)
         self._noted_s = now_s
-
-    async def hold(self) -> None:
-        """Notes use. Raises IndexNotWhole for a cold board: who needs the windows has to come again."""
-        if not self._life_ms:
-            return
-        await self.note_use()
-        with answering():
-            is_cold = await self._client.exists(keys.cold(self._board))
-        if is_cold:
-            await self.note_use(is_missed=True)
-            raise IndexNotWhole
 
     async def state(self) -> State:
         """How the board is now."""

@@ -12,13 +12,20 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from gateway.boards.ranges import RangedWindow
 from gateway.boundary import FAULTS, boundary
 from gateway.unexpected import Place
-from policies.errors import IndexUnavailable
+from policies.errors import IndexNotWhole, IndexUnavailable
 
+_NOT_WHOLE: Final = "NOTWHOLE"
+_GATE: Final = """-- Answers nothing of a board that is not whole: the last of KEYS is its sentinel.
+if redis.call('EXISTS', KEYS[#KEYS]) == 0 then
+  return redis.error_reply('NOTWHOLE the board is not in the index, or not all of it')
+end
+KEYS[#KEYS] = nil
+"""
 _INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
 
 
@@ -61,14 +68,45 @@ class Script:
 
     async def __call__(self, keys: Sequence[str | bytes], arguments: Sequence[Any]) -> Any:
         """What the script returns."""
-        windows = {at: key for at, key in enumerate(keys, start=1) if isinstance(key, RangedWindow)}
+        told, zsets, values = with_ranges(keys, arguments)
+        source = self._on_ranges if zsets else self._plain
         with answering():
-            if not windows:
-                return await self._plain.run(self._client, keys, arguments, self._options)
-            zsets = [zset for window in windows.values() for zset in window.zsets]
-            borders = [part for at, window in windows.items() for part in (at, *window.borders)]
-            told = [*arguments, *borders, len(zsets) // len(windows), len(windows)]
-            return await self._on_ranges.run(self._client, [*keys, *zsets], told, self._options)
+            return await source.run(self._client, [*told, *zsets], values, self._options)
+
+
+class ReadingScript:
+    """A script that reads windows for somebody: behind the gate, it answers only while all of the board is in the index.
+
+    The gate is in the same call as the read, so that nothing can be emptied between the two.
+    """
+
+    def __init__(self, client: Redis, name: str) -> None:
+        self._client = client
+        self._open = Script(client, name)
+        source = script_source(name)
+        self._plain = _Source(f"{_GATE}{source}")
+        self._on_ranges = _Source(f"{_GATE}{script_source('_ranges')}\n{source}")
+
+    async def __call__(self, sentinel: str | None, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """What the script returns. Raises IndexNotWhole if there is a sentinel and Redis has it not."""
+        if sentinel is None:
+            return await self._open(keys, arguments)
+        told, zsets, values = with_ranges(keys, arguments)
+        source = self._on_ranges if zsets else self._plain
+        with answering():
+            return await source.run(self._client, [*told, *zsets, sentinel], values, {})
+
+
+def with_ranges(
+    keys: Sequence[str | bytes], arguments: Sequence[Any]
+) -> tuple[Sequence[str | bytes], Sequence[str], Sequence[Any]]:
+    """The keys, those of the ranges that come behind them, and the arguments with the borders, as `_ranges.lua` takes them."""
+    windows = {at: key for at, key in enumerate(keys, start=1) if isinstance(key, RangedWindow)}
+    zsets = [zset for window in windows.values() for zset in window.zsets]
+    if not windows:
+        return keys, zsets, arguments
+    borders = [part for at, window in windows.items() for part in (at, *window.borders)]
+    return keys, zsets, [*arguments, *borders, len(zsets) // len(windows), len(windows)]
 
 
 _FAULTS: Final = (*FAULTS, RedisError)
@@ -98,3 +136,7 @@ def _readable() -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise IndexUnavailable("the index holds bytes that we never wrote") from error
+    except ResponseError as error:
+        if str(error).startswith(_NOT_WHOLE):
+            raise IndexNotWhole from None
+        raise

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gateway.boards import keys
 from gateway.boards.index import BoardIndex
-from gateway.boards.scripts import Script, answering
+from gateway.boards.scripts import ReadingScript, Script, answering
 from gateway.boards.subsets import SubsetPage, read_page
 from gateway.records import Membership
 from policies.errors import IndexUnavailable
@@ -31,7 +31,7 @@ class SegmentBoards:
         self._client = client = index.client
         self._keep = Script(client, "keep_membership")
         self._segment = Script(client, "segment")
-        self._subset = Script(client, "subset")
+        self._subset = ReadingScript(client, "subset")
 
     async def keep(self, membership: Membership, windows: Iterable[str]) -> None:
         """Has the player stand in these groups and no others, in these windows, unless a newer membership is known."""
@@ -53,14 +53,16 @@ class SegmentBoards:
 
     async def page(self, window: str, segment: str, value: str, first: int, count: int) -> SubsetPage:
         """`count` entries of a group from 0-based rank `first` in it."""
-        answer = await self._subset(self._keys_of(window, segment, value), ["", first, first + count - 1])
+        held = self._keys_of(window, segment, value)
+        answer = await self._subset(self._index.sentinel, held, ["", first, first + count - 1])
         return read_page(self._index, window, answer)
 
     async def around(
         self, window: str, segment: str, value: str, player: str, radius: int
     ) -> SubsetPage | None:
         """A player's entry with `radius` neighbours of the group on each side, or None for who does not stand in it."""
-        answer = await self._subset(self._keys_of(window, segment, value), [player, 0, radius])
+        held = self._keys_of(window, segment, value)
+        answer = await self._subset(self._index.sentinel, held, [player, 0, radius])
         return read_page(self._index, window, answer) if answer else None
 
     def membership_value(self, membership: Membership) -> str:

@@ -30,6 +30,7 @@ from gateway.boards.scripts import Script, answering
 from gateway.boards.versions import Version, Versions
 from gateway.records import Change, Standing
 from gateway.turns import in_turns
+from policies.errors import IndexNotWhole
 from policies.model import Policy, RankKind
 from policies.ranking import Place, Ranking
 
@@ -138,6 +139,12 @@ class ShardedIndex(BoardIndex):
         return await in_turns(map(self._with_ranks, changes), at_once=SPREAD_AT_ONCE)
 
     async def _with_ranks(self, fields: dict[str, str]) -> dict[str, str]:
+        try:
+            return await self._ranked_now(fields)
+        except IndexNotWhole:  # of a part of a board they would be wrong
+            return fields | {"rank": "0", "was_rank": "0"}
+
+    async def _ranked_now(self, fields: dict[str, str]) -> dict[str, str]:
         window = fields["window"]
         now = Place(int(fields["order"]), fields["member"]) if fields["order"] else None
         was = Place(int(fields["was_order"]), fields["was_member"]) if fields["was_order"] else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.boards import keys
 from gateway.boards.index import BoardIndex, Entry
-from gateway.boards.scripts import Script
+from gateway.boards.scripts import ReadingScript
 from policies.errors import IndexUnavailable
 from policies.ranking import Place
 
@@ -37,7 +37,7 @@ class ListedPlayers:
     def __init__(self, index: BoardIndex) -> None:
         self._index = index
         client = index.client
-        self._listed = Script(client, "listed")
+        self._listed = ReadingScript(client, "listed")
 
     async def entries(self, window: str, players: Sequence[str]) -> SubsetPage:
         """Those of these players who stand in a window, by rank."""
@@ -57,7 +57,8 @@ class ListedPlayers:
         """Those who stand in one shard, with their ranks in it."""
         asked = [index.window_key(window), keys.members(index.board, window), keys.names(index.board)]
         held = [each for each in players if index.holds(each)]
-        rows = sorted(await self._listed(asked, held), key=lambda row: int(row[-1])) if held else []
+        found = await self._listed(index.sentinel, asked, held) if held else []
+        rows = sorted(found, key=lambda row: int(row[-1]))
         return read_page(index, window, (len(rows), 0, rows))
 
 

@@ -10,18 +10,16 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gateway.boards.index import BoardIndex
-from gateway.boards.scripts import Script
+from gateway.boards.scripts import ReadingScript
 from gateway.records import Spread, position_at
 from gateway.turns import in_turns
-from policies.errors import IndexNotWhole, IndexUnavailable
+from policies.errors import IndexUnavailable
 
 SHARES_AT_ONCE: Final = 4
 """Shares that are looked up at once: each asks every shard again and again."""
 
 ATTEMPTS: Final = 3
 """How often a board in shards is looked at anew because entries left between two looks."""
-
-_NOT_WHOLE: Final = 0
 
 
 class Spreads:
@@ -30,7 +28,7 @@ class Spreads:
     def __init__(self, index: BoardIndex) -> None:
         client = index.client
         self._index = index
-        self._spread = Script(client, "spread")
+        self._spread = ReadingScript(client, "spread")
 
     async def of(self, window: str, scores: Sequence[int], shares: Sequence[int]) -> Spread:
         """The spread of a window; of a board in shards it is of as many moments as there are shards and shares."""
@@ -50,10 +48,8 @@ class Spreads:
     ) -> Spread:
         ranking = self._index.ranking
         bounds = [f"({ranking.order_from(window, score)}" for score in scores]
-        held = [index.window_key(window), *index.guarded_by]
-        answer: Any = await self._spread(held, [len(bounds), *bounds, *shares])
-        if answer == _NOT_WHOLE:
-            raise IndexNotWhole
+        asked = [len(bounds), *bounds, *shares]
+        answer: Any = await self._spread(index.sentinel, [index.window_key(window)], asked)
         total, better, at, *ends = answer
         scored = [ranking.score_at(window, int(order)) for order in (*at, *ends)]
         best, worst = scored[len(at) :] or (None, None)

@@ -78,6 +78,17 @@ class BoardReader:
         page, is_of_index = await self.either(asked, otherwise)
         return Found(page if is_of_index else self.index.page_of(window, kind, page), is_of_index)
 
+    async def indexed(self, asked: Awaitable[T]) -> T:
+        """What the index alone can answer. Raises IndexNotWhole while it has not all of the board, and has it brought back."""
+        residency = self.index.residency
+        try:
+            found = await asked
+        except IndexNotWhole:
+            await residency.note_use(is_missed=True)
+            raise
+        await residency.note_use()
+        return found
+
     async def either(
         self, asked: Awaitable[Any], otherwise: Operation[Any], kind: ReadKind = ReadKind.PAGES
     ) -> tuple[Any, bool]:

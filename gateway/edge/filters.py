@@ -56,16 +56,16 @@ async def filtered_page(
     if which is Filter.GROUP:
         group = _group_of(request, board)
         _refuse_past_groups(edge, board, window)
-        await edge.index.boards[board.name].residency.hold()
-        page = await edge.segments[board.name].page(window, *group, offset, limit)
+        asked = edge.segments[board.name].page(window, *group, offset, limit)
+        page = await edge.readers[board.name].indexed(asked)
         return json_response(_filtered(board, window, page))
     friends = await friends_of(edge, player_of(request).subject)
     if (past := await archived(edge, board, window)) is not None:
         found = await past.among([friends.player, *friends.friends])
         page = SubsetPage(found.total, found.entries[offset : offset + limit])
     else:
-        await edge.index.boards[board.name].residency.hold()
-        page = await edge.circles[board.name].page(window, friends, offset, limit)
+        asked = edge.circles[board.name].page(window, friends, offset, limit)
+        page = await edge.readers[board.name].indexed(asked)
     return json_response(_filtered(board, window, page), headers=_PRIVATE)
 
 
@@ -87,8 +87,8 @@ async def _around_among_friends(request: web.Request, board: Board, window: str,
     if past is not None:
         page = around_in(await past.among([friends.player, *friends.friends]), player, radius)
     else:
-        await edge.index.boards[board.name].residency.hold()
-        page = await edge.circles[board.name].around(window, friends, player, radius)
+        asked = edge.circles[board.name].around(window, friends, player, radius)
+        page = await edge.readers[board.name].indexed(asked)
     if page is None:
         raise Problem(ProblemType.NOT_FOUND, "no friend of yours stands there by this id", ranked=False)
     return json_response(_filtered(board, window, page), headers=_PRIVATE)
@@ -97,10 +97,10 @@ async def _around_among_friends(request: web.Request, board: Board, window: str,
 async def _listed_page(request: web.Request, board: Board, window: str) -> web.Response:
     asked = _players_of(request.query["players"])
     edge = request.app[EDGE]
-    past = await archived(edge, board, window)
-    if past is None:
-        await edge.index.boards[board.name].residency.hold()
-    page = await (past.among(asked) if past else edge.listed[board.name].entries(window, asked))
+    if (past := await archived(edge, board, window)) is not None:
+        page = await past.among(asked)
+    else:
+        page = await edge.readers[board.name].indexed(edge.listed[board.name].entries(window, asked))
     standing = {each.entry.player for each in page.entries}
     return json_response(
         readings.ListedPage(
@@ -117,8 +117,9 @@ async def _around_in_group(request: web.Request, board: Board, window: str, radi
     """A player with neighbours of a group that the player is in."""
     group, player = _group_of(request, board), request.match_info["player"]
     _refuse_past_groups(request.app[EDGE], board, window)
-    await request.app[EDGE].index.boards[board.name].residency.hold()
-    page = await request.app[EDGE].segments[board.name].around(window, *group, player, radius)
+    edge = request.app[EDGE]
+    asked = edge.segments[board.name].around(window, *group, player, radius)
+    page = await edge.readers[board.name].indexed(asked)
     if page is None:
         raise Problem(ProblemType.NOT_FOUND, "the player has no entry in this group", ranked=False)
     return json_response(_filtered(board, window, page))

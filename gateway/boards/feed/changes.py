@@ -65,13 +65,13 @@ class StandingChange:
 
     @property
     def rank(self) -> int | None:
-        """The rank right after the change; None also where the board is cold, which has no ranks."""
+        """The rank right after the change; None also where the board was not whole in Redis, as a cold one."""
         return (self.place.rank or None) if self.place else None
 
     @property
     def was_rank(self) -> int | None:
-        """The rank right before the change."""
-        return self.was.rank if self.was else None
+        """The rank right before the change; None also as for `rank`."""
+        return (self.was.rank or None) if self.was else None
 
 
 class ChangePage(NamedTuple):

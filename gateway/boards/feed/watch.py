@@ -27,7 +27,7 @@ class PlaceWatch:
     async def follow(self, change: StandingChange) -> list[FeedEvent]:
         """How the watched players' ranks moved with a change. Raises Hole and IndexUnavailable."""
         if change.place and not change.place.rank:
-            # Told of a cold board: places are read again when it is back.
+            # Told of a board that is cold or not whole: places are read again when it is back.
             self._places.pop(change.window, None)
             return []
         places = self._places.get(change.window)

@@ -1,15 +1,11 @@
 -- The entries of some players in a window, each with its neighbours.
 -- include: _entries
 -- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] names hash   KEYS[4] its groups zset
--- KEYS[5] sentinel of the board, if it has to be whole
 -- ARGV[1] kind of rank (unique, sparse, dense)   ARGV[2] orders of one score (count)   ARGV[3] digits of tie fields (count)
 -- ARGV[4] neighbours on each side (count)   ARGV[5..] player ids
--- Returns what page.lua does for each player, or false for one without a standing; 0 as page.lua does.
+-- Returns what page.lua does for each player, or false for one without a standing.
 -- Clock: none. Read-only.
 
-if KEYS[5] and redis.call('EXISTS', KEYS[5]) == 0 then
-  return 0
-end
 local radius, slots, digits = tonumber(ARGV[4]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local answer = {}
 for at = 5, #ARGV do

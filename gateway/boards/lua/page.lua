@@ -1,15 +1,11 @@
 -- A page of a window by rank.
 -- include: _entries
 -- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] names hash   KEYS[4] its groups zset
--- KEYS[5] sentinel of the board, if it has to be whole
 -- ARGV[1] kind of rank (unique, sparse, dense)   ARGV[2] orders of one score (count)   ARGV[3] digits of tie fields (count)
 -- ARGV[4] first rank, from 0   ARGV[5] last rank, from 0
 -- Returns {total, first rank from 0, rank of the first entry's group from 1, entries};
---   an entry is {player, order (decimal), member, submission id, display name}. Returns 0 if the board is not whole.
+--   an entry is {player, order (decimal), member, submission id, display name}.
 -- Clock: none. Read-only.
 
-if KEYS[5] and redis.call('EXISTS', KEYS[5]) == 0 then
-  return 0
-end
 return ranked_entries(ARGV[1], KEYS[1], KEYS[2], KEYS[3], KEYS[4], tonumber(ARGV[4]), tonumber(ARGV[5]),
   tonumber(ARGV[2]), tonumber(ARGV[3]))

@@ -1,13 +1,16 @@
 -- Makes the index of one board show one settled change: all windows, both baselines, and what is pending, in one step.
 -- include: _head
 -- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] names hash   KEYS[4] baselines hash   KEYS[5] changes stream
--- KEYS[6] version of the pages   KEYS[7] mark that the board is cold   KEYS[8..] per window: its zset, its members hash, its groups zset
+-- KEYS[6] version of the pages   KEYS[7] mark that the board is cold   KEYS[8] sentinel of the board
+-- KEYS[9..] per window: its zset, its members hash, its groups zset
 -- ARGV[1] submission id (string)   ARGV[2] player id   ARGV[3] display name, may be empty   ARGV[4] baselines (count)
 -- ARGV[5] digits of tie fields (count)   ARGV[6] 1 if groups are kept, for dense ranks
--- ARGV[7..] per baseline: field, seq, value; then per window: name, seq, order (decimal, empty: nothing counts),
+-- ARGV[7] 1 if ranks are told only while the board is whole
+-- ARGV[8..] per baseline: field, seq, value; then per window: name, seq, order (decimal, empty: nothing counts),
 --   member, submission id, slot value, expiry (Unix ms, empty: never), orders of one score (count),
 --   most entries that are kept (count, empty: all)
--- Returns how many windows changed. Of a board that is cold no window is touched; its stream then tells no ranks.
+-- Returns how many windows changed. Of a board that is cold no window is touched. The stream tells no ranks of a board that is
+--   cold, or not whole: of a part of a board they would be wrong.
 -- Clock: Redis TIME, for the settled set, and to pass over windows that have expired. Idempotent: each slot and baseline keeps the ledger's sequence number,
 --   and only a higher one is applied, so changes may come twice and in any order.
 
@@ -27,7 +30,7 @@ local function is_newer(stored, seq)
   return not stored or tonumber(string.match(stored, '^%d+')) < tonumber(seq)
 end
 
-local at = 7
+local at = 8
 for _ = 1, tonumber(ARGV[4]) do
   local field, seq, value = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   if is_newer(redis.call('HGET', KEYS[4], field), seq) then
@@ -37,8 +40,9 @@ for _ = 1, tonumber(ARGV[4]) do
 end
 
 local changed = 0
-local window_key = 8
+local window_key = 9
 local is_cold = redis.call('EXISTS', KEYS[7]) == 1
+local tells_ranks = ARGV[7] ~= '1' or redis.call('EXISTS', KEYS[8]) == 1
 while at <= #ARGV do
   local window, seq, order, member = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local submission, slot, expires, slots = ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], tonumber(ARGV[at + 7])
@@ -84,6 +88,9 @@ while at <= #ARGV do
         keep_head(zset, members, groups, most, member, slots, digits, keeps_groups)
       end
       rank = (redis.call('ZRANK', zset, member) or -1) + 1
+    end
+    if not tells_ranks then
+      rank, was_rank = 0, 0
     end
     if name ~= '' then
       redis.call('HSET', KEYS[3], player, name)

@@ -1,16 +1,12 @@
 -- A page of a window that begins or ends at a place, whether or not an entry stands there still.
 -- include: _entries
 -- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] names hash   KEYS[4] its groups zset
--- KEYS[5] sentinel of the board, if it has to be whole
 -- ARGV[1] kind of rank (unique, sparse, dense)   ARGV[2] orders of one score (count)   ARGV[3] digits of tie fields (count)
 -- ARGV[4] order (decimal)   ARGV[5] member   ARGV[6] most entries (count)
 -- ARGV[7] 1 for the entries behind the place, 0 for those ahead   ARGV[8] 1 if the entry at the place is among them
 -- Returns as page.lua does.
 -- Clock: none. Read-only.
 
-if KEYS[5] and redis.call('EXISTS', KEYS[5]) == 0 then
-  return 0
-end
 -- By bytes, as Redis sorts members: Lua's own comparison follows the locale.
 local function is_ahead(one, other)
   for at = 1, math.min(#one, #other) do

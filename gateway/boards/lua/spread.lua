@@ -1,14 +1,10 @@
 -- How the scores of a window are spread, in one step.
--- KEYS[1] window zset   KEYS[2] sentinel of the board, if it has to be whole
+-- KEYS[1] window zset
 -- ARGV[1] scores asked for (count)
 -- ARGV[2..] per score: its least order, as an open bound (`(` and decimal); then shares (hundredths of a percent)
 -- Returns {total, entries ahead of each score, order at each share, first order, last order}; orders are decimal, and
---   there are none in an empty window. Returns 0 if the board is not whole.
+--   there are none in an empty window.
 -- Clock: none. Read-only.
-
-if KEYS[2] and redis.call('EXISTS', KEYS[2]) == 0 then
-  return 0
-end
 
 local total, scores = redis.call('ZCARD', KEYS[1]), tonumber(ARGV[1])
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from gateway.boards import keys
 from gateway.boards.index import Index
 from gateway.derived.derivations import Derivations
 from gateway.ledger import webhooks
@@ -100,5 +101,7 @@ async def stage(settings: Settings) -> AsyncIterator[Stage]:
     known = load_policies(settings)
     redis = Redis.from_url(settings.redis_url, decode_responses=True)
     async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+        for board in known:
+            redis.set(keys.sentinel(board), "1")  # the ledger is empty, so the index is whole
         yield Stage(settings, known["tiny"], ledger, index, redis)
     redis.close()

@@ -19,6 +19,7 @@ from gateway.boards.feed.changes import ChangeStream
 from gateway.boards.feed.watch import PlaceWatch
 from gateway.boards.index import Page
 from gateway.boards.scripts import Script
+from gateway.boards.subsets import ListedPlayers
 from gateway.edge.board_reader import BoardReader
 from gateway.ledger import queries, ranks
 from gateway.ledger.records import OutboxRow
@@ -171,10 +172,12 @@ async def test_a_write_to_a_cold_board_makes_no_part_of_a_window(duty: Duty):
 async def test_who_needs_the_windows_themselves_comes_again(duty: Duty):
     """Friends, groups and lists of players are made in Redis: for a cold board they are refused, and it is asked for."""
     await idle(duty)
+    index = duty.index.boards[BOARD]
+    reader, listed = BoardReader(index, duty.ledger), ListedPlayers(index)
     with pytest.raises(IndexNotWhole):
-        await duty.index.boards[BOARD].residency.hold()
+        await reader.indexed(listed.entries("alltime", ["ann"]))
     assert 1 == await duty.steward.see_to_cold()
-    await duty.index.boards[BOARD].residency.hold()
+    await reader.indexed(listed.entries("alltime", ["ann"]))
 
 
 async def test_a_board_that_may_no_longer_go_cold_comes_back(
