@@ -33,6 +33,7 @@ from gateway.edge.credentials.keyring import Keyring, load_keyring
 from gateway.edge.credentials.server_keys import ServerKeys
 from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
+from gateway.edge.cursors import Cursors
 from gateway.edge.friends import PROFILE_RATE
 from gateway.edge.live.messages import as_message
 from gateway.edge.of_board import OfBoards
@@ -237,6 +238,7 @@ class _OfSenders(TypedDict):
     """The parts of an edge that tell who sends something."""
 
     addresses: ClientAddresses
+    cursors: Cursors
     tickets: Tickets
     tokens: Tokens
     server_keys: ServerKeys
@@ -296,6 +298,7 @@ def _of_boards(opened: _Opened, boards: BoardsInForce) -> _OfBoards:
 def _of_senders(opened: _Opened, keyring: Keyring) -> _OfSenders:
     return {
         "addresses": ClientAddresses(opened.settings.trusted_proxies, keyring.derive(b"address")),
+        "cursors": Cursors(keyring.derive(b"cursor")),
         "tickets": Tickets(keyring),
         "tokens": Tokens(keyring),
         "server_keys": ServerKeys(opened.ledger),

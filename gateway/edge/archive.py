@@ -15,7 +15,6 @@ from gateway.boards.subsets import SubsetEntry, SubsetPage
 from gateway.clock import rfc3339
 from gateway.edge.answers import entry_page, entry_read, json_response
 from gateway.edge.context import Edge
-from gateway.edge.cursors import cursors_beside
 from gateway.edge.pages_cache import revalidated
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.spreads import among_all
@@ -117,7 +116,7 @@ class Archive:
     def _shown(self, found: ArchivedPage, ranks: RankKind, cut: Cut | None = None) -> readings.ArchivedPage:
         entries = tuple(_entry(each, ranks) for each in found.entries)
         page = Page(found.window.entries, entries, found.entries[0].rank - 1 if entries else 0)
-        beside = cursors_beside(self._board, self._window, ranks, page, cut)
+        beside = self._edge.cursors.beside(self._board, self._window, ranks, page, cut)
         shown = entry_page(self._board.name, self._window, page, *beside)
         return readings.ArchivedPage(
             **dict(shown), revision=found.window.revision, frozen_at=rfc3339(found.window.frozen_at_ms)

@@ -21,6 +21,7 @@ from gateway.edge.board_reader import BoardReader
 from gateway.edge.credentials.server_keys import ServerKeys
 from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
+from gateway.edge.cursors import Cursors
 from gateway.edge.of_board import OfBoards
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.spreads import SpreadReader
@@ -57,6 +58,7 @@ class Edge:
     segments: OfBoards[SegmentBoards]
     listed: OfBoards[ListedPlayers]
     addresses: ClientAddresses
+    cursors: Cursors
     tickets: Tickets
     tokens: Tokens
     server_keys: ServerKeys

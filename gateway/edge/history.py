@@ -31,6 +31,8 @@ def instant_of(edge: Edge, text: str) -> int:
     at_ms = parse_rfc3339(text)
     if at_ms is None:
         raise Problem(ProblemType.SCHEMA_VIOLATION, "as_of: expected an instant as 2026-11-20T12:00:00Z")
+    if at_ms < 0:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "as_of: is before anything was written")
     if at_ms > edge.clock():
         raise Problem(ProblemType.SCHEMA_VIOLATION, "as_of: is in the future")
     return at_ms

@@ -23,7 +23,6 @@ from gateway.edge.answers import (
 from gateway.edge.archive import archive_response, archived, is_archived
 from gateway.edge.board_reader import SOURCE, Found
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.cursors import cursor_of, cursors_beside
 from gateway.edge.filters import filter_of, filtered_around, filtered_page
 from gateway.edge.history import instant_of, past_page
 from gateway.edge.pages_cache import PAGES, Asked, Draw, Drawn, revalidated
@@ -44,6 +43,9 @@ PAGE_LIMIT: Final = 100
 RADIUS_LIMIT: Final = 25
 DEPTH_LIMIT: Final = 10**9
 BOARD_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,47}")
+
+WINDOW_NAME: Final = re.compile(r"alltime|[a-z]{1,10}:[0-9W]{4,14}")
+"""What names of windows look like: none else is looked for in the ledger."""
 
 
 async def list_boards(request: web.Request) -> web.Response:
@@ -69,8 +71,10 @@ async def list_entries(request: web.Request) -> web.Response:
     if (known := pages.known(request)) is not None:
         return await pages.answer(request, known)
     edge, board = request.app[EDGE], board_of(request)
-    cursor = cursor_of(request, board)
+    cursor = edge.cursors.of(request, board)
     as_of_ms = instant_of(edge, request.query["as_of"]) if "as_of" in request.query else None
+    if cursor and not await is_kept(edge, board, cursor.window):
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "cursor: its window is not kept any more")
     window = cursor.window if cursor else await window_of(edge, board, request, as_of_ms)
     first = whole_number(request, "offset", 0, 0, DEPTH_LIMIT)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
@@ -152,7 +156,7 @@ async def _page(
     edge: Edge, board: Board, window: str, ranks: RankKind, start: Cut | int, count: int
 ) -> Drawn:
     found = await edge.readers[board.name].page(window, start, count, ranks)
-    return _drawn(board, window, ranks, found, start if isinstance(start, Cut) else None)
+    return _drawn(edge, board, window, ranks, found, start if isinstance(start, Cut) else None)
 
 
 async def _entry(edge: Edge, board: Board, window: str, ranks: RankKind, player: str) -> Drawn:
@@ -183,7 +187,7 @@ async def _below(edge: Edge, board: Board, window: str, ranks: RankKind, player:
 async def _neighbours(
     edge: Edge, board: Board, window: str, ranks: RankKind, player: str, radius: int
 ) -> Drawn:
-    return _drawn(board, window, ranks, await _around(edge, board, window, ranks, player, radius))
+    return _drawn(edge, board, window, ranks, await _around(edge, board, window, ranks, player, radius))
 
 
 async def _around(edge: Edge, board: Board, window: str, ranks: RankKind, player: str, radius: int) -> Found:
@@ -199,8 +203,10 @@ async def _around(edge: Edge, board: Board, window: str, ranks: RankKind, player
     return found
 
 
-def _drawn(board: Board, window: str, ranks: RankKind, found: Found, cut: Cut | None = None) -> Drawn:
-    following, preceding = cursors_beside(board, window, ranks, found.page, cut)
+def _drawn(
+    edge: Edge, board: Board, window: str, ranks: RankKind, found: Found, cut: Cut | None = None
+) -> Drawn:
+    following, preceding = edge.cursors.beside(board, window, ranks, found.page, cut)
     body = json_bytes(entry_page(board.name, window, found.page, following, preceding))
     return Drawn(body, found.headers, is_of_index=found.is_of_index)
 
@@ -245,9 +251,16 @@ async def window_of(edge: Edge, board: Board, request: web.Request, as_of_ms: in
     kinds = {kind.value: kind for kind in board.policy.windows}
     if asked in kinds:
         return window_at(board.policy, kinds[asked], edge.clock() if as_of_ms is None else as_of_ms).name
-    if asked.partition(":")[0] in kinds:
-        with suppress(ValueError):
-            return window_named(board.policy, asked).name
-    if ":" in asked and await is_archived(edge, board, asked):
+    if asked not in kinds and await is_kept(edge, board, asked):
         return asked
     raise Problem(ProblemType.NOT_FOUND, f"the board keeps the windows {', '.join(kinds)}")
+
+
+async def is_kept(edge: Edge, board: Board, window: str) -> bool:
+    """True for the name of a window that the board keeps, or that is in the archive."""
+    if not WINDOW_NAME.fullmatch(window):
+        return False
+    if window.partition(":")[0] in {kind.value for kind in board.policy.windows}:
+        with suppress(ValueError):
+            return bool(window_named(board.policy, window))
+    return await is_archived(edge, board, window)

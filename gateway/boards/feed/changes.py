@@ -24,6 +24,11 @@ LARGEST: Final = 2**53
 STREAM_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 
+def is_stream_id(text: str) -> bool:
+    """True for what Redis takes for the id of an entry: two numbers of 64 bits."""
+    return bool(STREAM_ID.fullmatch(text)) and all(int(part) < 2**64 for part in text.split("-"))
+
+
 class Hole(Exception):
     """The stream does not have the entry to go on from: it was trimmed away, or Redis was emptied since."""
 

@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.boards.feed.changes import STREAM_ID
+from gateway.boards.feed.changes import is_stream_id
 from gateway.boards.feed.events import TOLD, EventKind, Interest, Mode
 from gateway.boards.live import Following
 from gateway.edge.context import EDGE, Edge
@@ -153,7 +153,7 @@ def _after(request: web.Request) -> str | None:
         ("after", request.query.get("after")),
     ):
         if text is not None:
-            if not STREAM_ID.fullmatch(text):
+            if not is_stream_id(text):
                 raise Problem(
                     ProblemType.MALFORMED_REQUEST, f"{where}: expected the id of an event of this feed"
                 )

@@ -101,6 +101,7 @@ async def test_an_empty_board_can_be_rebuilt(duty: Duty):
 async def test_I04_readers_and_writers_go_on_under_rebuilds(duty: Duty):
     """Every page is a whole board as it stood at some moment; in the end the index is the fold of the ledger."""
     await crowd(duty, 30)
+    await duty.rebuilder().rebuild()
     is_over, settled, pages = False, 0, []
     reader = board_index(duty.index.client, duty.board.ranking)
     reader.guard()
