@@ -5,7 +5,10 @@ COPY . .
 RUN python -m venv /opt/scoregate && /opt/scoregate/bin/pip install --no-cache-dir ".[s3]"
 
 FROM python:3.13-slim
-RUN useradd --system --uid 10001 --home-dir /var/lib/scoregate --create-home scoregate
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends bubblewrap \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system --uid 10001 --home-dir /var/lib/scoregate --create-home scoregate
 COPY --from=build /opt/scoregate /opt/scoregate
 ENV PATH=/opt/scoregate/bin:$PATH \
     PYTHONUNBUFFERED=1 \

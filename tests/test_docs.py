@@ -366,3 +366,12 @@ def test_nothing_names_a_place_on_somebodys_machine():
     files = [path for path in tracked(*suffixes) if path != Path(__file__)]
 
     assert [] == [name_of(path) for path in files if local.search(path.read_bytes().decode(errors="replace"))]
+
+
+def test_F18_what_the_threat_model_says_cannot_be_done_is_not_a_command_or_a_route():
+    """Its last section names no revocation or undo as missing that a command or a route offers."""
+    page = read(ROOT / "docs" / "explanation" / "threat-model.md").partition("## What is not defended")[2]
+    routes = {route.path.rpartition("/")[2] for route in ROUTES}
+    assert {"revoke", "reinstate"} <= routes
+    for claim in ("no undo", "There is no revocation", "until its row is deleted"):
+        assert claim not in page

@@ -14,7 +14,8 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from gateway.edge.context import Edge
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.home import draw_home
 from gateway.edge.openapi import describe
 from gateway.edge.reference import draw_pages, page_paths
 from gateway.edge.routes import ROUTES
@@ -53,6 +54,7 @@ def add_pages(app: web.Application, edge: Edge) -> None:
     for name in ("reference.css", "icon.svg"):
         _serve_file(app, f"/docs/{name}", Path(str(files("gateway.edge") / "templates" / name)))
     _add_arcade(app, edge.settings.arcade_dir)
+    app.router.add_get("/", _home)
 
 
 def _add_arcade(app: web.Application, folder: Path) -> None:
@@ -65,7 +67,14 @@ def _add_arcade(app: web.Application, folder: Path) -> None:
     installed, in_checkout = folder / _CLIENT, folder.parent.parent / "clients" / "javascript" / _CLIENT
     _serve_file(app, f"/arcade/{_CLIENT}", installed if installed.is_file() else in_checkout)
     app.router.add_get("/arcade", _redirect("/arcade/"))
-    app.router.add_get("/", _redirect("/arcade/"))
+
+
+async def _home(request: web.Request) -> web.Response:
+    """The boards that there are. Drawn for each request: they may change while the edge runs."""
+    body = draw_home(request.app[EDGE])
+    return web.Response(
+        body=body, headers=SECURITY | {"Content-Type": _TYPES[".html"], "Cache-Control": "no-cache"}
+    )
 
 
 def _serve_file(app: web.Application, path: str, file: Path) -> None:

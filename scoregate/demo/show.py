@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import random
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -42,6 +44,7 @@ CHEATS_FROM: Final = 1_000
 
 def show(settings: Settings, *, exit_after: bool) -> int:
     """The exit status: 0 if every honest run reached the board and no cheat did."""
+    signal.signal(signal.SIGTERM, _leave)
     console = Console()
     os.environ["SCOREGATE_TRUSTED_PROXIES"] = "127.0.0.1,::1"  # each actor comes from an address of its own
     with _place(settings) as place, running_stack(place, workers=1) as stack:
@@ -52,6 +55,11 @@ def show(settings: Settings, *, exit_after: bool) -> int:
             with suppress(KeyboardInterrupt):
                 stack.keep_up()
     return 0 if tally.is_good else 1
+
+
+def _leave(number: int, _frame: object) -> None:
+    """Ends the demonstration on SIGTERM as a shell expects, through everything that cleans up after it."""
+    sys.exit(128 + number)
 
 
 @contextmanager

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from scoregate.demo.cheats import CHEATS
 from scoregate.demo.stage import Layer
 from scoregate.demo.tally import HONEST, Tally
+from tests.support.deployment import eventually
 
 
 def a_good_tally() -> Tally:
@@ -63,3 +71,20 @@ def test_an_honest_run_that_a_moderator_approves_is_on_the_board():
     assert not tally.is_good
     tally.note_approval()
     assert tally.is_good
+
+
+def test_N12_a_demonstration_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path):
+    """On SIGTERM its parts end, its folder goes, and its status says what ended it."""
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with (tmp_path.parent / "demo.log").open("wb") as log:
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "scoregate", "demo"], env=environment, stdout=log, stderr=log
+        )
+    try:
+        asyncio.run(eventually(lambda: any(tmp_path.glob("scoregate-demo-*/logs/steward.log"))))
+        demo.send_signal(signal.SIGTERM)
+        assert 128 + signal.SIGTERM == demo.wait(60)
+    finally:
+        demo.kill()
+        demo.wait()
+    assert [] == list(tmp_path.glob("scoregate-demo-*"))
