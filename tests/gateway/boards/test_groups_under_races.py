@@ -1,0 +1,80 @@
+"""Groups follow slots and memberships though both move between the look and the write: what is stale overwrites nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from redis.asyncio import Redis
+
+from gateway.boards import keys
+from gateway.boards.index import BoardIndex
+from gateway.boards.segments import SegmentBoards
+from gateway.records import Membership
+from tests.support.policies import a_ranking
+from tests.support.standings import a_standing
+
+RANKING = a_ranking("b", segments=["club"])
+
+
+class Interrupted(SegmentBoards):
+    """One follower, between whose look and write something else happens, once."""
+
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def _read(self, player: str, windows: Sequence[str]) -> list[str]:
+        found = await super()._read(player, windows)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile:
+            await meanwhile()
+        return found
+
+
+class Club:
+    """A board on which ada stands and moves."""
+
+    def __init__(self, client: Redis) -> None:
+        self.client = client
+        self.index = BoardIndex(client, RANKING)
+        self.other = SegmentBoards(self.index, ["club"])
+        self.late = Interrupted(self.index, ["club"])
+
+    async def score(self, score: int) -> None:
+        standing = a_standing("ada", score, at_ms=score, seq=score, ranking=RANKING)
+        await self.index.restore("ada", [standing], [])
+
+    async def members(self, club: str) -> list[str]:
+        found: list[str] = await self.client.zrange(keys.segment("b", "club", club, "alltime"), 0, -1)
+        return found
+
+    async def slot(self) -> str:
+        held = await self.client.hget(keys.members("b", "alltime"), "ada")
+        return str(held).split(" ")[1]
+
+
+async def test_M12_a_membership_that_changed_meanwhile_is_not_overwritten(client: Redis):
+    """Who was slow puts nobody back into the group that they have left."""
+    club = Club(client)
+    await club.score(5)
+
+    async def moves() -> None:
+        await club.other.keep(Membership("ada", 2, {"club": "blue"}), ["alltime"])
+
+    club.late.meanwhile = moves
+    await club.late.keep(Membership("ada", 1, {"club": "red"}), ["alltime"])
+    assert ([], [await club.slot()]) == (await club.members("red"), await club.members("blue"))
+
+
+async def test_M12_a_standing_that_moved_meanwhile_leaves_no_second_member(client: Redis):
+    """Who was slow knows of an older member than the one that stands there, and would leave it behind."""
+    club = Club(client)
+    await club.score(5)
+    await club.other.keep(Membership("ada", 1, {"club": "red"}), ["alltime"])
+
+    async def moves() -> None:
+        await club.score(6)
+        await club.other.follow("ada", ["alltime"])
+        await club.score(7)
+
+    club.late.meanwhile = moves
+    await club.late.follow("ada", ["alltime"])
+    assert [await club.slot()] == await club.members("red")
