@@ -11,11 +11,13 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
 from gateway.ledger.group_postgres import ALONE
 from gateway.ledger.postgres import CONNECT_TIMEOUT_S
+from gateway.ledger.schema import is_known
+from gateway.ledger.shape import check_postgres
 from policies.errors import LedgerUnavailable
 
 LOCK_TIMEOUT: Final = "30s"
@@ -48,6 +50,7 @@ async def upgrade_postgres(url: str, revision: str = "head") -> None:
     try:
         async with engine.begin() as begun:
             await begun.execute(text(ALONE))
+            await _check(begun)
             await begun.run_sync(upgrade, revision)
     except DBAPIError as error:
         raise LedgerUnavailable(f"the ledger was not migrated: {error.orig}") from None
@@ -55,6 +58,16 @@ async def upgrade_postgres(url: str, revision: str = "head") -> None:
         raise LedgerUnavailable(f"the ledger was not migrated: {error or type(error).__name__}") from None
     finally:
         await engine.dispose()
+
+
+async def _check(begun: AsyncConnection) -> None:
+    """Raises LedgerUnavailable if there is a ledger that is not what its version was released with."""
+    if (await begun.execute(text("SELECT to_regclass('alembic_version') IS NULL"))).scalar():
+        return
+    version = (await begun.execute(text("SELECT version_num FROM alembic_version"))).scalar()
+    if version and is_known(version):
+        connection = await begun.get_raw_connection()
+        await check_postgres(connection.driver_connection, version)
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:

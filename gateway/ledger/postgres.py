@@ -26,6 +26,7 @@ from gateway.ledger.group_postgres import (
 )
 from gateway.ledger.reads import SHARES, ReadKind, ReadQueues, Share
 from gateway.ledger.schema import SCHEMA_VERSION
+from gateway.ledger.shape import check_postgres
 from gateway.ledger.transaction import Operation
 from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Outcome, Write, tell
 from policies.errors import LedgerUnavailable
@@ -244,3 +245,4 @@ async def _check_schema(connection: Any) -> None:
             f"the PostgreSQL ledger has schema version {found}, this scoregate needs {SCHEMA_VERSION}: "
             "run `scoregate ledger migrate` as its owner"
         )
+    await check_postgres(connection, found)

@@ -10,19 +10,18 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
-from sqlalchemy.dialects import sqlite as dialect
-from sqlalchemy.schema import CreateIndex, CreateTable
-
+from gateway.ledger.definition import create_schema
 from gateway.ledger.group import commit_group, transaction
 from gateway.ledger.reads import SHARES, ReadKind, Share
 from gateway.ledger.reads_sqlite import SqliteReads
-from gateway.ledger.schema import SCHEMA_VERSION, SQLITE_TRIGGERS, is_known, metadata
+from gateway.ledger.schema import SCHEMA_VERSION, is_known
+from gateway.ledger.shape import check_sqlite
 from gateway.ledger.transaction import Operation
 from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Write, tell
 from policies.errors import LedgerUnavailable
@@ -31,12 +30,6 @@ T = TypeVar("T")
 
 MINIMUM_VERSION: Final = (3, 37, 0)
 """First SQLite with STRICT tables (sqlite.org, release 3.37.0)."""
-
-_VERSION_TABLE: Final = (
-    "CREATE TABLE alembic_version "
-    "(version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
-)
-"""As alembic makes it."""
 
 
 class SqliteLedger(GroupedWrites):
@@ -110,8 +103,11 @@ class SqliteLedger(GroupedWrites):
             version = _version_of(connection, self._path)
             if version is None:
                 create_schema(connection)
+        if version is not None:
+            check_sqlite(connection, version, str(self._path))
         if version not in (None, SCHEMA_VERSION):
             _upgrade(connection)
+            check_sqlite(connection, SCHEMA_VERSION, str(self._path))
         connection.execute("PRAGMA busy_timeout=0")  # from here on `_take_turn` waits
         return connection
 
@@ -133,23 +129,6 @@ class SqliteLedger(GroupedWrites):
                 return group, False
             write = self._queue.get()
         return group, True
-
-
-def schema_statements() -> Iterator[str]:
-    """The DDL of the whole schema as it is today; what the migrations lead to as well."""
-    for table in metadata.sorted_tables:
-        yield str(CreateTable(table).compile(dialect=dialect.dialect()))
-        for index in sorted(table.indexes, key=lambda each: str(each.name)):
-            yield str(CreateIndex(index).compile(dialect=dialect.dialect()))
-    yield from SQLITE_TRIGGERS
-
-
-def create_schema(connection: sqlite3.Connection) -> None:
-    """Makes an empty file a ledger at the newest version, without the time that alembic takes to load."""
-    for statement in schema_statements():
-        connection.execute(statement)
-    connection.execute(_VERSION_TABLE)
-    connection.execute("INSERT INTO alembic_version VALUES (?)", (SCHEMA_VERSION,))
 
 
 def _version_of(connection: sqlite3.Connection, path: Path) -> str | None:

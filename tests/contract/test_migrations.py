@@ -25,9 +25,9 @@ from typer.testing import CliRunner
 from gateway.ledger import migrate, queries, schema
 from gateway.ledger import postgres as postgres_ledger
 from gateway.ledger import sqlite as sqlite_ledger
+from gateway.ledger.definition import create_schema
 from gateway.ledger.migrate import configuration, upgrade_postgres, upgrade_sqlite
 from gateway.ledger.schema import SCHEMA_VERSION, is_known, metadata
-from gateway.ledger.sqlite import create_schema
 from policies.errors import LedgerUnavailable
 from scoregate.cli import app
 from tests.support.ledger import new_submission

@@ -11,7 +11,7 @@ from contextlib import closing
 import asyncpg
 
 import gateway
-from gateway.ledger.sqlite import create_schema
+from gateway.ledger.definition import create_schema
 from gateway.ledger.transaction import Query
 from tests.support.postgres import APP, PostgresServer
 

@@ -19,8 +19,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from gateway.ledger import queries
+from gateway.ledger.definition import create_schema
 from gateway.ledger.judgement import reverification
-from gateway.ledger.sqlite import create_schema
 from gateway.settings import Settings
 from gateway.steward import without
 from policies.errors import SettingsError

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from gateway.ledger import queries
+from gateway.ledger.definition import schema_statements
 from gateway.ledger.group import SqliteTransaction, drive
 from gateway.ledger.operations import ServerRequest
 from gateway.ledger.records import SERVER_CREDENTIAL, NewSubmission, ServerKey
-from gateway.ledger.sqlite import schema_statements
 from gateway.ledger.transaction import Operation
 from gateway.operations import Done, OperationsRefused, Refused, ServerOperation, perform_all
 from gateway.records import Change

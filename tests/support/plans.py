@@ -24,8 +24,8 @@ import gateway
 import replay
 import scoregate
 from gateway.ledger import folds
+from gateway.ledger.definition import create_schema
 from gateway.ledger.schema import metadata
-from gateway.ledger.sqlite import create_schema
 from gateway.ledger.transaction import Query
 from policies.fields import Order
 from policies.model import Operator

@@ -16,10 +16,10 @@ from gateway.boards import keys
 from gateway.boards.connection import connect
 from gateway.boards.heads import Heads
 from gateway.boards.index import BoardIndex
+from gateway.ledger.definition import schema_statements
 from gateway.ledger.folds import held_in, put_standing
 from gateway.ledger.group import SqliteTransaction, drive
 from gateway.ledger.ranks import FIRST
-from gateway.ledger.sqlite import schema_statements
 from gateway.ledger.tail import standings_behind
 from gateway.records import Standing
 from gateway.steward.tail import HeadKeeper

@@ -17,10 +17,10 @@ from gateway.boards.connection import connect
 from gateway.boards.index import BoardIndex
 from gateway.boards.shards import ShardedIndex
 from gateway.boards.tail import Spreads
+from gateway.ledger.definition import schema_statements
 from gateway.ledger.folds import held_in, put_standing
 from gateway.ledger.group import SqliteTransaction, drive
 from gateway.ledger.spread import spread_of
-from gateway.ledger.sqlite import schema_statements
 from gateway.records import Spread, Standing, position_at
 from policies.errors import IndexNotWhole
 from policies.fields import Order

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from gateway.ledger import anchors
 from gateway.ledger.anchors import drop_anchors, respace, spacing_of, tend_anchors
+from gateway.ledger.definition import schema_statements
 from gateway.ledger.folds import held_in, put_standing
 from gateway.ledger.group import SqliteTransaction, drive
 from gateway.ledger.ranks import Slice, around_of, before_of, behind_of, just_behind, page_of
-from gateway.ledger.sqlite import schema_statements
 from gateway.ledger.transaction import Transaction
 from gateway.records import Standing
 from gateway.steward.anchoring import Anchoring
