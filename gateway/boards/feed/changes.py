@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,12 @@ from policies.ranking import Ranking
 
 PAGE: Final = 100
 """Changes read at once. Fewer than a listener may fall behind, so that no burst alone makes one fall behind."""
+
+MOST_UNDONE: Final = 2_000
+"""Changes of a window that are undone to find where players stood; further back it is not worth looking."""
+
+UNDONE_TOGETHER: Final = 50
+"""Changes that are undone before others have their turn: each goes through all players that are watched."""
 
 LARGEST: Final = 2**53
 """No order value and no rank is beyond it; a larger number in an entry is forged, and JSON would not take it."""
@@ -135,7 +142,9 @@ class ChangeStream:
         Redis tells where they stand now, and as of which entry; the changes from the one to the other are undone.
         """
         as_of, places = await self._places_now(change.window, players)
-        for each in reversed([change, *await self._between(change, as_of)]):
+        for number, each in enumerate(reversed([change, *await self._between(change, as_of)])):
+            if number % UNDONE_TOGETHER == 0:
+                await asyncio.sleep(0)
             undo(places, each)
         return places
 
@@ -156,10 +165,12 @@ class ChangeStream:
         end = position_of(last_id)
         found = []
         async for page in self.pages_after(change.stream_id):
-            found += [each for each in page.changes if each.position <= end]
+            found += [each for each in page.changes if each.position <= end and each.window == change.window]
+            if len(found) > MOST_UNDONE:
+                raise Hole
             if position_of(page.last_id) >= end:
                 break
-        return [each for each in found if each.window == change.window]
+        return found
 
     def _changes_in(self, rows: Iterable[tuple[str, dict[str, str]]]) -> Iterator[StandingChange]:
         """The changes among entries of the stream; what we never wrote so is no change."""

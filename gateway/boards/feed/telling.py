@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Final
 
+from gateway.boards.feed.catching_up import CatchingUp
 from gateway.boards.feed.changes import ChangeStream, Hole, StandingChange, position_of
 from gateway.boards.feed.events import EventKind, FeedEvent
 from gateway.boards.feed.listener import End, Gap, Listener
@@ -13,8 +15,11 @@ from gateway.boards.feed.watch import PlaceWatch
 from gateway.telemetry import LIVE_RESETS
 from policies.errors import IndexUnavailable
 
-RESUME_PAGE: Final = 500
+RESUME_PAGE: Final = 100
 """Changes read at once for a listener that comes back."""
+
+TOLD_TOGETHER: Final = 200
+"""Events of the past that are sent together, but for those of one change; others have their turn between."""
 
 
 class Telling:
@@ -43,13 +48,25 @@ class Telling:
             self._listener.let_go(End.UNKNOWN_PAST)
 
     async def _missed(self, after: str) -> AsyncGenerator[list[FeedEvent], None]:
-        """What came after `after`; what comes meanwhile waits, and what is among both is told once."""
+        """What came after `after`, or a reset if that is too much; what comes meanwhile waits, and is told once."""
         self._last_id = after
+        bounds = CatchingUp()
         try:
             async for page in self._stream.pages_after(after, RESUME_PAGE):
-                if missed := [event for each in page.changes for event in await self._events_of(each)]:
+                missed: list[FeedEvent] = []
+                for change in page.changes:
+                    with bounds.working():
+                        missed += await self._events_of(change)
+                    if len(missed) >= TOLD_TOGETHER:
+                        bounds.count(changes=0, events=len(missed))
+                        yield missed
+                        missed = []
+                        await asyncio.sleep(0)
+                bounds.count(changes=len(page.changes), events=len(missed))
+                if missed:
                     yield missed
                 self._last_id = page.last_id
+                await asyncio.sleep(0)
         except Hole:
             yield [self._reset(self._listener.position)]
         self._listener.position = self._last_id or None
