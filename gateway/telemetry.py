@@ -188,6 +188,7 @@ class Event:
 
     SUBMISSION = "submission"
     REFUSED = "refused"
+    ABNORMAL_USAGE = "abnormal_usage"
     CLAIM_REFUSED = "claim_refused"
     PLUGIN_FAILED = "plugin_failed"
     UNEXPECTED = "unexpected"

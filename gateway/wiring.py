@@ -11,7 +11,7 @@ from typing import TypedDict
 from redis import Redis as BlockingRedis
 
 from gateway.boards import keys
-from gateway.boards.admission import KeyedLimit, SubmissionLimits
+from gateway.boards.admission import AddressLimit, KeyedLimit, SubmissionLimits
 from gateway.boards.connection import connect, connect_blocking, refuse_evicting
 from gateway.boards.friends import Circles, FriendLists
 from gateway.boards.heads import Heads
@@ -255,7 +255,7 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         recordings=opened.recordings,
         index=opened.index,
         live=opened.live,
-        player_limit=KeyedLimit(client, PLAYER_RATE, keys.player_creation),
+        player_limit=AddressLimit(client, PLAYER_RATE, keys.player_creation),
         profile_limit=KeyedLimit(client, PROFILE_RATE, keys.profile_limit),
         friends=FriendLists(client),
         builds=BuildRegistry(opened.ledger),

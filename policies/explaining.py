@@ -11,8 +11,9 @@ from pydantic_core import PydanticUndefined
 from policies.changing import shown
 from policies.fields import Order
 from policies.judging import OF_TIME
+from policies.limits import Rate
 from policies.loader import Board
-from policies.model import Operator, Policy, Rate, TieBreak, Writes
+from policies.model import Operator, Policy, TieBreak, Writes
 from policies.replaying import detection_probability
 from policies.vocabulary import Mode
 

@@ -199,6 +199,7 @@ class Modes(Part):
     anomaly: Moded = Mode.FLAG
     drift: Moded = Mode.FLAG
     progress: Moded = Mode.SHADOW
+    probing: Moded = Mode.SHADOW
     recording_reuse: Moded = Mode.FLAG
     timing: Moded = Mode.SHADOW
     input_rate: Moded = Mode.SHADOW

@@ -35,6 +35,7 @@ from policies.judging import (
     Transform,
     Velocity,
 )
+from policies.limits import Keeping, Limits
 from policies.plugins import Plugin
 from policies.replaying import Build, Replay, Verification
 from policies.rules import RULES, Asked, Rule, asked, refuse_unaskable
@@ -123,21 +124,6 @@ class Writes(StrEnum):
     TRUSTED = "trusted"
 
 
-class Rate(Part):
-    """A GCRA limit: `burst` at once, then `per_minute` spread evenly."""
-
-    per_minute: Annotated[int, Field(ge=1, le=10_000_000)]
-    burst: Annotated[int, Field(ge=1, le=1_000_000)]
-
-
-class Limits(Part):
-    """Rate limits of the board's submissions, and how many runs a player may have open at once."""
-
-    player: Rate = Rate(per_minute=20, burst=10)
-    address: Rate = Rate(per_minute=600, burst=120)
-    open_runs: Annotated[int, Field(ge=1, le=1000)] = 5
-
-
 class TieField(Part):
     """A statistic of the run that decides between equal scores, and which values of it are ahead."""
 
@@ -188,6 +174,7 @@ class Policy(Part):
     delay: Delay = Delay()
     abandonment: Abandonment = Abandonment()
     limits: Limits = Limits()
+    recordings: Keeping = Keeping()
     run_lifetime_s: Annotated[int, Field(ge=30, le=604_800)] = 3600
     anomaly: Anomaly = Anomaly()
     drift: Drift = Drift()

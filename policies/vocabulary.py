@@ -100,6 +100,7 @@ class Reason(StrEnum):
     )
     SLOW_MOTION = "slow-motion", "The run was open for much longer than it was played."
     LATE = "late", "The run was submitted long after it can have ended."
+    LIMITS_PROBED = "limits-probed", "So many claims of the player were refused that the player was limited."
     RUNS_ABANDONED = "runs-abandoned", "The player opens many runs and submits few of them."
     ANOMALY_PLAYER = "anomaly-player", "Far outside the player's own promoted history."
     ANOMALY_POPULATION = (

@@ -19,6 +19,7 @@ from validators.delay import delay
 from validators.doubt import certain
 from validators.drift import drift
 from validators.plugins import plugins
+from validators.probing import probing
 from validators.progress import progress
 from validators.rules import rules
 from validators.slow_motion import slow_motion
@@ -55,6 +56,7 @@ VALIDATORS: tuple[Validator, ...] = (
     Validator("anomaly", anomaly),
     Validator("drift", drift),
     Validator("progress", progress),
+    Validator("probing", probing),
 )
 """Every validator, in the order in which their findings are reported. The studio's own come after them."""
 

@@ -27,7 +27,8 @@ class Memory:
     def history(self, submission: Submission) -> History:
         """What a validator may know of the submission's player, and of all."""
         subjects = (submission.player, POPULATION, population_of(submission.build))
-        return History(*(self._baseline(each) for each in subjects))
+        player, population, build = map(self._baseline, subjects)
+        return History(player, population, build)
 
     def count(self, submission: Submission, scored: Scored, difference: int) -> None:
         """Learns a submission that counts from now on (1), or forgets one that does no more (-1)."""

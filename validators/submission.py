@@ -37,8 +37,12 @@ class Submission(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The promoted scores before this submission: the player's, the whole board's, and those of its build."""
+    """The promoted scores before this submission: the player's, the whole board's, and those of its build.
+
+    `refusals` are the claims of the player that were refused, where they were so many that the player was limited.
+    """
 
     player: Baseline = EMPTY
     population: Baseline = EMPTY
     build: Baseline = EMPTY
+    refusals: int = 0

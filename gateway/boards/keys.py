@@ -100,13 +100,18 @@ def run_counts(board: str, player: str) -> str:
 
 
 def limit(board: str, kind: str, who: str) -> str:
-    """STRING: theoretical arrival time (µs) of a GCRA limit; `who` is a player id or a hashed address."""
+    """STRING: `<requests> <KiB>`, theoretical arrival times (µs) of a GCRA limit; `who` is a player id or a hashed address."""
     return f"lb:{{{board}}}:limit:{kind}:{who}"
 
 
-def player_creation(address: str) -> str:
-    """STRING: theoretical arrival time (µs) of the limit on new players of a hashed address."""
-    return f"limit:{{{address}}}:players"
+def refusals(board: str, kind: str, who: str) -> str:
+    """STRING: `<refusals> <limited until (ms)> <refusals before>` of a player or a hashed address (`refuse.lua`)."""
+    return f"lb:{{{board}}}:refused:{kind}:{who}"
+
+
+def player_creation(network: str, address: str) -> str:
+    """STRING: theoretical arrival times (µs) of the limit on new players of a hashed address, or of all its network."""
+    return f"limit:{{{network}}}:players:{address}"
 
 
 def friends(player: str) -> str:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, NamedTuple
 
 from policies.errors import SettingsError
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-IPV6_PREFIX = 64
-"""One subscriber has at least a /64 (RFC 6177), so a single IPv6 address means nothing."""
+PREFIXES: Final = {4: 32, 6: 64}
+"""One subscriber has at least a /64 of IPv6 (RFC 6177), so a single address of it means nothing."""
+
+NETWORK_PREFIXES: Final = {4: 24, 6: 48}
+"""One site may have a /48 (RFC 6177), which is 65,536 times a /64; of IPv4 the smallest network that is routed is a /24."""
+
+
+class ClientName(NamedTuple):
+    """Two hashed names of a client, 24 hex digits each: of its address, and of the network around it."""
+
+    address: str
+    network: str
 
 
 class ClientAddresses:
@@ -31,13 +42,17 @@ class ClientAddresses:
                 f"SCOREGATE_TRUSTED_PROXIES: expected addresses or networks: {error}"
             ) from None
         self._key = key
-        self._name = lru_cache(maxsize=65_536)(self._hash)
+        self._names = lru_cache(maxsize=65_536)(self._hash)
 
     def name(self, peer: str | None, forwarded_for: Sequence[str]) -> str:
-        """24 hex digits that stand for the client; they cannot be turned back without the key."""
+        """24 hex digits that stand for the client's address; they cannot be turned back without the key."""
+        return self.names(peer, forwarded_for).address
+
+    def names(self, peer: str | None, forwarded_for: Sequence[str]) -> ClientName:
+        """The client's address and network, by names that cannot be turned back without the key."""
         if not self._trusted or not forwarded_for:
-            return self._name(peer or "")
-        return self._name(self._outermost(peer or "", forwarded_for))
+            return self._names(peer or "")
+        return self._names(self._outermost(peer or "", forwarded_for))
 
     def _outermost(self, peer: str, forwarded_for: Sequence[str]) -> str:
         hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
@@ -47,13 +62,20 @@ class ClientAddresses:
                 return hop if address else peer
         return peer
 
-    def _hash(self, text: str) -> str:
+    def _hash(self, text: str) -> ClientName:
         address = _parse(text)
-        if isinstance(address, IPv6Address):
-            known = str(IPv6Network((address, IPV6_PREFIX), strict=False))
-        else:
-            known = str(address)
+        around = _around(address, NETWORK_PREFIXES)
+        return ClientName(
+            self._digest(_around(address, PREFIXES)), self._digest(around and f"network {around}")
+        )
+
+    def _digest(self, known: str) -> str:
         return hmac.digest(self._key, known.encode(), "sha256").hex()[:24]
+
+
+def _around(address: Address | None, prefixes: Mapping[int, int]) -> str:
+    """The network of that size around an address; empty where there is no address."""
+    return "" if address is None else str(ip_network((address, prefixes[address.version]), strict=False))
 
 
 def _parse(text: str) -> Address | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from gateway.boards.admission import KeyedLimit, SubmissionLimits
+from gateway.boards.admission import AddressLimit, KeyedLimit, SubmissionLimits
 from gateway.boards.friends import Circles, FriendLists
 from gateway.boards.index import Index
 from gateway.boards.live import LiveFeed
@@ -50,7 +50,7 @@ class Edge:
     submission_limits: OfBoards[SubmissionLimits]
     run_limits: OfBoards[KeyedLimit]
     open_runs: OfBoards[OpenRuns]
-    player_limit: KeyedLimit
+    player_limit: AddressLimit
     profile_limit: KeyedLimit
     friends: FriendLists
     circles: OfBoards[Circles]

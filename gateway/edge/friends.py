@@ -24,7 +24,7 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.records import FriendList
 from policies.errors import FriendsFull, IndexUnavailable
-from policies.model import Rate
+from policies.limits import Rate
 
 PROFILE_RATE: Final = Rate(per_minute=60, burst=120)
 """Changes that one player makes to whom they follow, to their groups, and to the boards they are on."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
+from gateway.edge.address import ClientName
 from gateway.edge.app import build_app
 from gateway.edge.context import Edge
 from gateway.edge.problems import Problem, ProblemType, problem_response
@@ -52,12 +53,13 @@ async def listening(edge: Edge) -> AsyncIterator[tuple[str, int]]:
 
 
 class ConnectionGate:
-    """Makes a connection of each socket, and counts how many each address has (of IPv6, each /64)."""
+    """Makes a connection of each socket, and counts how many each address has, and each network around one."""
 
     def __init__(self, edge: Edge, server: web.Server | None) -> None:
         self._server = server
         self._addresses = edge.addresses
-        self._limit = edge.settings.connections_per_address
+        settings = edge.settings
+        self._limits = (settings.connections_per_address, settings.connections_per_network)
         self._open: Counter[str] = Counter()
         self.connections: set[Connection] = set()
         self.head_timeout_s = edge.settings.head_timeout_s
@@ -74,19 +76,20 @@ class ConnectionGate:
         """The protocol of a connection that is about to open."""
         return Connection(self, self._server, loop=asyncio.get_running_loop(), **self._options)
 
-    def enter(self, peer: str) -> str | None:
-        """The name under which the connection is counted, or None if its address may have no more."""
-        name = self._addresses.name(peer, ())
-        if self._open[name] >= self._limit:
+    def enter(self, peer: str) -> ClientName | None:
+        """The names under which the connection is counted, or None if its address or network may have no more."""
+        names = self._addresses.names(peer, ())
+        if any(self._open[name] >= limit for name, limit in zip(names, self._limits, strict=True)):
             return None
-        self._open[name] += 1
-        return name
+        self._open.update(names)
+        return names
 
-    def leave(self, name: str) -> None:
+    def leave(self, names: ClientName) -> None:
         """Counts a connection as gone."""
-        self._open[name] -= 1
-        if not self._open[name]:
-            del self._open[name]
+        for name in names:
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
 
 
 class Connection(web.RequestHandler):
@@ -99,7 +102,7 @@ class Connection(web.RequestHandler):
         self._gate = gate
         self._head_deadline: asyncio.TimerHandle | None = None
         self._received_s = self._loop.time()
-        self._counted_as: str | None = None
+        self._counted_as: ClientName | None = None
         self._gone: asyncio.Future[None] | None = None
 
     def gone(self) -> asyncio.Future[None]:

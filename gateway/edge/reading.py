@@ -16,12 +16,13 @@ from pydantic import BaseModel, ValidationError
 
 from gateway.boards.admission import LocalLimiter
 from gateway.edge import strict_json
+from gateway.edge.address import ClientName
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.tokens import Bearer, Role
 from gateway.edge.problems import Problem, ProblemType
 from gateway.telemetry import Event, logger
+from policies.limits import Rate
 from policies.loader import Board
-from policies.model import Rate
 
 Model = TypeVar("Model", bound=BaseModel)
 Body = TypeVar("Body", bytes, bytearray)
@@ -154,7 +155,12 @@ def moderator_of(request: web.Request, board: str) -> Bearer:
 
 def client_name(edge: Edge, request: web.Request) -> str:
     """The hashed name of the client's address."""
-    return edge.addresses.name(request.remote, request.headers.getall("X-Forwarded-For", ()))
+    return client_names(edge, request).address
+
+
+def client_names(edge: Edge, request: web.Request) -> ClientName:
+    """The hashed names of the client's address and network."""
+    return edge.addresses.names(request.remote, request.headers.getall("X-Forwarded-For", ()))
 
 
 def strict_query(handler: Handler, known: tuple[str, ...]) -> Handler:

@@ -16,16 +16,17 @@ from gateway.edge.credentials.tickets import SEED_BITS, Ticket, new_run_id
 from gateway.edge.credentials.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.limits import quota_exceeded
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reading import board_of, client_name, parse_body, player_of, read_body
+from gateway.edge.reading import board_of, client_names, parse_body, player_of, read_body
 from gateway.edge.wire import answers, bodies, fields
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries
+from policies.limits import Rate
 from policies.loader import Board
-from policies.model import Rate, Writes
+from policies.model import Writes
 from policies.replaying import BuildStatus
 
 PLAYER_RATE = Rate(per_minute=60, burst=120)
-"""New anonymous players of one address."""
+"""New anonymous players of one address; of a network `NETWORK_SHARE` times as many."""
 
 SMALL_BODY = 2_048
 
@@ -39,7 +40,7 @@ async def create_player(request: web.Request) -> web.Response:
     """201 with a new anonymous player and its token."""
     edge = request.app[EDGE]
     body = parse_body(await read_body(request, SMALL_BODY), bodies.NewPlayer)
-    wait_ms = await edge.player_limit.wait_ms(client_name(edge, request))
+    wait_ms = await edge.player_limit.wait_ms(*client_names(edge, request))
     if wait_ms:
         raise quota_exceeded("address", PLAYER_RATE, wait_ms)
     player = "p" + secrets.token_hex(10)

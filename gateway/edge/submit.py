@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from aiohttp import web
@@ -19,7 +22,7 @@ from gateway.edge.credentials.tickets import Ticket
 from gateway.edge.details import stored_details
 from gateway.edge.limits import rate_limit_headers, refuse_limited
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reading import bearer_of, board_of, client_name, parse_body, read_body
+from gateway.edge.reading import bearer_of, board_of, client_names, parse_body, read_body
 from gateway.edge.servers import signing_server
 from gateway.edge.wire import bodies
 from gateway.failpoints import Point, reach
@@ -63,13 +66,17 @@ async def submit_score(request: web.Request) -> web.Response:
     await edge.turnstile.pass_through()
     proven = await _authenticate(edge, request, board, body)
     claim = parse_body(body, bodies.NewScore)
-    admitted = await _admit(edge, request, board, proven)
+    asking = _asking(edge, request, proven.ticket, len(body))
+    admitted = await _admit(edge, board, asking)
     receipt = await _known(edge, admitted, proven)
     if receipt is None:
-        new = await _judged(edge, board, proven, claim, admitted)
+        async with _counting_refusals(edge, asking, board):
+            new = await _judged(edge, board, proven, claim, admitted)
         is_large = new.recording is not None and new.recording_bytes > edge.recordings.inline_bytes
         receipt = await (_append_large(edge, new) if is_large else edge.ledger.append(new))
         _pend(edge, new, receipt)
+        if receipt.is_new and receipt.state is State.REJECTED:
+            await _note_refusal(edge, asking, board)
     _refuse_other_content(receipt, proven)
     headers = rate_limit_headers(board.policy.limits.player, admitted.left)
     if claim.recording_digest:
@@ -118,13 +125,32 @@ def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_m
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket is another player's")
 
 
-async def _admit(edge: Edge, request: web.Request, board: Board, proven: _Proven) -> Admitted:
+def _asking(edge: Edge, request: web.Request, ticket: Ticket, size_bytes: int) -> Asking:
+    address, network = client_names(edge, request)
+    return Asking(ticket.run, ticket.player, address, ticket.build, network, -(-size_bytes // 1024))
+
+
+async def _admit(edge: Edge, board: Board, asking: Asking) -> Admitted:
     reach(Point.BEFORE_ADMIT)
-    ticket = proven.ticket
-    asking = Asking(ticket.run, ticket.player, client_name(edge, request), ticket.build)
     admitted = await edge.submission_limits[board.name].admit(asking)
     refuse_limited(admitted, board.policy.limits)
     return admitted
+
+
+@asynccontextmanager
+async def _counting_refusals(edge: Edge, asking: Asking, board: Board) -> AsyncIterator[None]:
+    """Counts it if the claim is refused as impossible: a search for the limits is made of such answers."""
+    try:
+        yield
+    except Problem as problem:
+        if problem.kind is ProblemType.BOUNDS_VIOLATION:
+            await _note_refusal(edge, asking, board)
+        raise
+
+
+async def _note_refusal(edge: Edge, asking: Asking, board: Board) -> None:
+    if await edge.submission_limits[board.name].note_refusal(asking.player, asking.address):
+        _log.warning(Event.ABNORMAL_USAGE, board=board.name, player=asking.player)
 
 
 async def _known(edge: Edge, admitted: Admitted, proven: _Proven) -> Receipt | None:
@@ -144,17 +170,19 @@ async def _judged(
     recording, digest, size_bytes = _recording_of(body, board)
     submission = _submission(edge, proven.ticket, claim, has_recording=digest is not None)
     history = admitted.history or await _history(edge, proven.ticket)
+    history = replace(history, refusals=admitted.refusals)
     status = edge.builds.status_of(board, submission.build)
     judgement = judge(submission, board.policy, history, digest=board.digest, build=status)
     _refuse_impossible(submission, judgement)
     _tell_of_failures(submission, judgement)
+    is_rejected = judgement.state is State.REJECTED
     return NewSubmission(
         submission,
         judgement,
         credential=f"run:{proven.ticket.run}",
         nonce=proven.nonce,
         content_digest=proven.content_digest,
-        recording=recording,
+        recording=None if is_rejected else recording,
         recording_digest=digest,
         recording_bytes=size_bytes,
         simulator=f"sha256:{proven.ticket.simulator.hex()}",

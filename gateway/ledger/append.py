@@ -45,10 +45,15 @@ def plan_append(group: Sequence[NewSubmission], known: Mapping[str, Receipt]) ->
 def rows_of(first_seq: int, fresh: Sequence[NewSubmission]) -> Iterator[tuple[Table, list[Cells]]]:
     """The rows of each table, in the order of its columns; submissions are numbered from `first_seq`.
 
-    Equal recordings are stored once: theirs are the only rows that may already be there.
+    Equal recordings are stored once: theirs are the only rows that may already be there. Of what is rejected at once the
+    digest of its recording stands in its submission, and nothing else of it is kept.
     """
     numbered = list(enumerate(fresh, start=first_seq))
-    brought = [each for each in numbered if each[1].recording_digest]
+    brought = [
+        (seq, new)
+        for seq, new in numbered
+        if new.recording_digest and new.judgement.state is not State.REJECTED
+    ]
     yield recordings, [_recording_row(seq, new) for seq, new in brought if new.reveal_ms is None]
     yield commitments, [_commitment_row(seq, new) for seq, new in brought if new.reveal_ms is not None]
     yield submissions, [_submission_row(seq, new) for seq, new in numbered]

@@ -17,6 +17,9 @@ EXACT_LIMIT = 2**53 - 1
 GENEROUS = {
     "player": {"per_minute": 600, "burst": 100},
     "address": {"per_minute": 60_000, "burst": 1000},
+    "player_kib": {"per_minute": 1_000_000, "burst": 1_000_000},
+    "address_kib": {"per_minute": 1_000_000, "burst": 1_000_000},
+    "refused": {"player": 1_000_000, "address": 1_000_000},
     "open_runs": 5,
 }
 

@@ -1,20 +1,38 @@
 -- The generic cell rate algorithm (ITU-T I.371, virtual scheduling), shared by the scripts that name it in `include`.
--- A key holds the theoretical arrival time (TAT) in whole microseconds of Redis' own clock; intervals are whole too,
--- so every sum is exact.
+-- A key holds two theoretical arrival times (TAT), of requests and of KiB, in whole microseconds of Redis' own clock;
+-- intervals are whole too, so every sum is exact.
 
 local clock = redis.call('TIME')
 local now_us = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 
--- Wait in µs until one more cell fits (0: it fits now), and the TAT after it.
-local function gcra(key, interval_us, burst)
-  local tat = math.max(tonumber(redis.call('GET', key) or '0'), now_us)
-  local earliest = tat - interval_us * (burst - 1)
-  return math.max(0, earliest - now_us), tat + interval_us
+-- A limit: interval (µs, whole) and burst of requests, then of KiB; both 0 where KiB are not limited.
+local function limit_of(interval_us, burst, kib_interval_us, kib_burst)
+  return {
+    us = tonumber(interval_us), burst = tonumber(burst),
+    kib_us = tonumber(kib_interval_us), kib_burst = tonumber(kib_burst),
+  }
+end
+
+-- Never later than a whole burst from now: what was written while the clock ran ahead keeps nobody waiting for longer.
+local function arrival(stored, interval_us, burst)
+  return math.min(math.max(tonumber(stored) or 0, now_us), now_us + interval_us * burst)
+end
+
+-- Waits in µs until one more request fits and until so many KiB do (0: they fit now), and both TATs after them.
+local function gcra(key, limit, kib)
+  local requests, kibs = string.match(redis.call('GET', key) or '', '^(%d+) ?(%d*)$')
+  local tat = arrival(requests, limit.us, limit.burst)
+  local kib_tat = arrival(kibs, limit.kib_us, limit.kib_burst)
+  local cells = math.min(kib, limit.kib_burst)
+  local wait = math.max(0, tat + limit.us * (1 - limit.burst) - now_us)
+  local kib_wait = math.max(0, kib_tat + limit.kib_us * (cells - limit.kib_burst) - now_us)
+  return wait, kib_wait, tat + limit.us, kib_tat + limit.kib_us * cells
 end
 
 -- '%.0f' is exact to 2^53; Lua's own tostring keeps 14 digits.
-local function charge(key, tat)
-  redis.call('SET', key, string.format('%.0f', tat), 'PX', math.ceil((tat - now_us) / 1000) + 1)
+local function charge(key, tat, kib_tat)
+  local life_ms = math.ceil((math.max(tat, kib_tat) - now_us) / 1000) + 1
+  redis.call('SET', key, string.format('%.0f %.0f', tat, kib_tat), 'PX', life_ms)
 end
 
 local function left(tat, interval_us, burst)

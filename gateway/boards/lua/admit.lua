@@ -1,45 +1,70 @@
 -- Lets a group of submissions of one board past its limits, with what is known of their players.
 -- include: _gcra
 -- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] baselines hash   KEYS[4] sentinel
--- KEYS[5..] per submission: limit of the player, limit of the address
--- ARGV[1] player interval (µs, whole)   ARGV[2] player burst (cells)
--- ARGV[3] address interval (µs, whole)  ARGV[4] address burst (cells)
--- ARGV[5] populations (count), then the field of each in the baselines hash; then per submission, to ARGV[6..]'s end:
---   submission id (string), player id (string)
--- Returns {1 if the index is whole or 0, per population: its baseline or false, then per submission: status, wait_ms, left, player baseline or false};
---   status 0 admitted, 1 already known (a resend: only the address is charged), 2 refused by the player's limit, 3 by the address's.
--- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has charged one cell.
+-- KEYS[5..] per submission: limit of the player, of the address, of the network, refusals of the player, of the address
+-- ARGV[1..] per limit, of player, address and network, from ARGV[1] on: interval (µs, whole), burst (requests), interval (µs, whole), burst (KiB)
+-- ARGV[13] longest that refusals limit (ms)
+-- ARGV[14] populations (count), then the field of each in the baselines hash; then per submission, to the end:
+--   submission id (string), player id (string), size (KiB)
+-- Returns {1 if the index is whole or 0, per population: its baseline or false,
+--   then per submission: status, wait_ms, left, player baseline or false, refusals that limited the player before (count)};
+--   status 0 admitted, 1 already known (a resend: address and network alone are charged), refused by the limit of the player 2,
+--   the address 3, the network 4, by the KiB of the player 5, the address 6, the network 7, or for too many refusals 8.
+-- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has charged one request.
 
-local populations = tonumber(ARGV[5])
-local answer = { redis.call('EXISTS', KEYS[4]), unpack(redis.call('HMGET', KEYS[3], unpack(ARGV, 6, 5 + populations))) }
-local player_us, player_burst = tonumber(ARGV[1]), tonumber(ARGV[2])
-local address_us, address_burst = tonumber(ARGV[3]), tonumber(ARGV[4])
+local populations = tonumber(ARGV[14])
+local answer = { redis.call('EXISTS', KEYS[4]), unpack(redis.call('HMGET', KEYS[3], unpack(ARGV, 15, 14 + populations))) }
+local of_player, of_address, of_network = limit_of(unpack(ARGV, 1, 4)), limit_of(unpack(ARGV, 5, 8)), limit_of(unpack(ARGV, 9, 12))
+local now_ms, longest_ms = math.floor(now_us / 1000), tonumber(ARGV[13])
 
-local function tell(status, wait_ms, left_cells, baseline)
+local function tell(status, wait_us, left_cells, baseline, refusals)
   local at = #answer
-  answer[at + 1], answer[at + 2], answer[at + 3], answer[at + 4] = status, wait_ms, left_cells, baseline
+  answer[at + 1], answer[at + 2], answer[at + 3] = status, math.ceil(wait_us / 1000), left_cells
+  answer[at + 4], answer[at + 5] = baseline, refusals
 end
 
-local limit_key = 5
-for at = 6 + populations, #ARGV, 2 do
-  local id, player = ARGV[at], ARGV[at + 1]
-  local player_key, address_key = KEYS[limit_key], KEYS[limit_key + 1]
-  limit_key = limit_key + 2
+-- How long (µs) its refusals still limit whose they are, and how many there were before (`refuse.lua`).
+local function refused(key)
+  local until_ms, before = string.match(redis.call('GET', key) or '', '^%d+ (%d+) (%d+)$')
+  local wait_ms = math.max(0, (tonumber(until_ms) or 0) - now_ms)
+  return math.min(wait_ms, longest_ms) * 1000, tonumber(before) or 0
+end
+
+local key_at = 5
+for at = 15 + populations, #ARGV, 3 do
+  local id, player, kib = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+  local player_key, address_key, network_key = KEYS[key_at], KEYS[key_at + 1], KEYS[key_at + 2]
   local is_known = redis.call('ZSCORE', KEYS[1], id) or redis.call('ZSCORE', KEYS[2], id)
-  local player_wait, player_tat = gcra(player_key, player_us, player_burst)
-  local address_wait, address_tat = gcra(address_key, address_us, address_burst)
-  if address_wait > 0 then
-    tell(3, math.ceil(address_wait / 1000), 0, false)
+  local player_wait, player_kib_wait, player_tat, player_kib_tat = gcra(player_key, of_player, kib)
+  local address_wait, address_kib_wait, address_tat, address_kib_tat = gcra(address_key, of_address, kib)
+  local network_wait, network_kib_wait, network_tat, network_kib_tat = gcra(network_key, of_network, kib)
+  local refused_us, refusals = refused(KEYS[key_at + 3])
+  refused_us = math.max(refused_us, (refused(KEYS[key_at + 4])))
+  key_at = key_at + 5
+  if network_wait > 0 then
+    tell(4, network_wait, 0, false, 0)
+  elseif address_wait > 0 then
+    tell(3, address_wait, 0, false, 0)
+  elseif network_kib_wait > 0 then
+    tell(7, network_kib_wait, 0, false, 0)
+  elseif address_kib_wait > 0 then
+    tell(6, address_kib_wait, 0, false, 0)
   elseif is_known then
-    charge(address_key, address_tat)
-    tell(1, 0, 0, false)
+    charge(address_key, address_tat, address_kib_tat)
+    charge(network_key, network_tat, network_kib_tat)
+    tell(1, 0, 0, false, 0)
+  elseif refused_us > 0 then
+    tell(8, refused_us, 0, false, refusals)
   elseif player_wait > 0 then
-    tell(2, math.ceil(player_wait / 1000), 0, false)
+    tell(2, player_wait, 0, false, 0)
+  elseif player_kib_wait > 0 then
+    tell(5, player_kib_wait, 0, false, 0)
   else
-    charge(player_key, player_tat)
-    charge(address_key, address_tat)
+    charge(player_key, player_tat, player_kib_tat)
+    charge(address_key, address_tat, address_kib_tat)
+    charge(network_key, network_tat, network_kib_tat)
     local baseline = redis.call('HGET', KEYS[3], player)
-    tell(0, 0, left(player_tat, player_us, player_burst), baseline)
+    tell(0, 0, left(player_tat, of_player.us, of_player.burst), baseline, refusals)
   end
 end
 return answer

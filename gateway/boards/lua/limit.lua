@@ -1,14 +1,23 @@
--- Charges one cell to a limit, if it fits.
+-- Charges one request of so many KiB to some limits, if it fits them all.
 -- include: _gcra
--- KEYS[1] the limit
--- ARGV[1] interval (µs, whole)   ARGV[2] burst (cells)
--- Returns {wait_ms, left}; wait_ms 0 means charged.
--- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has charged one cell.
+-- KEYS per limit, from KEYS[1] on: the limit
+-- ARGV[1] size (KiB)   ARGV[2..] per limit: interval (µs, whole), burst (requests), interval (µs, whole), burst (KiB; 0: not limited)
+-- Returns {wait_ms, number of the limit that does not fit (from 1; 0: all do)}; wait_ms 0 means charged.
+-- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has charged one request.
 
-local interval_us, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
-local wait, tat = gcra(KEYS[1], interval_us, burst)
-if wait > 0 then
-  return { math.ceil(wait / 1000), 0 }
+local kib, after = tonumber(ARGV[1]), {}
+for at = 1, #KEYS do
+  local key = KEYS[at]
+  local first = at * 4 - 2
+  local limit = limit_of(ARGV[first], ARGV[first + 1], ARGV[first + 2], ARGV[first + 3])
+  local wait, kib_wait, tat, kib_tat = gcra(key, limit, kib)
+  if wait > 0 or kib_wait > 0 then
+    return { math.ceil(math.max(wait, kib_wait) / 1000), at }
+  end
+  after[at] = { tat, kib_tat }
 end
-charge(KEYS[1], tat)
-return { 0, left(tat, interval_us, burst) }
+for at = 1, #KEYS do
+  local key = KEYS[at]
+  charge(key, after[at][1], after[at][2])
+end
+return { 0, 0 }

@@ -21,7 +21,7 @@ from gateway.boards.admission import (
 )
 from gateway.boards.scripts import script_source
 from gateway.records import StoredBaseline
-from policies.model import Limits, Rate
+from policies.limits import Limits, Rate
 from tests.support.valkey import ValkeyServer
 from validators.baseline import EMPTY, Scored, learnt_from
 from validators.submission import History
@@ -78,11 +78,11 @@ ASK_MANY = (
     script_source("_gcra")
     + """
 -- The limit's own functions, called `count` times in one script; the clock then stands still.
-local interval_us, burst, passed = tonumber(ARGV[1]), tonumber(ARGV[2]), 0
+local limit, passed = { us = tonumber(ARGV[1]), burst = tonumber(ARGV[2]), kib_us = 0, kib_burst = 0 }, 0
 for _ = 1, tonumber(ARGV[3]) do
-  local wait, tat = gcra(KEYS[1], interval_us, burst)
+  local wait, _, tat, kib_tat = gcra(KEYS[1], limit, 1)
   if wait == 0 then
-    charge(KEYS[1], tat)
+    charge(KEYS[1], tat, kib_tat)
     passed = passed + 1
   end
 end
@@ -206,3 +206,37 @@ async def test_R10_a_limit_without_a_clock_to_wait_for_expires(client: Redis):
 def test_an_interval_is_whole_and_never_short(per_minute: int):
     """Rounding is towards fewer."""
     assert interval_us(Rate(per_minute=per_minute, burst=1)) * per_minute >= 60_000_000
+
+
+ADMITTING = Limits(player=Rate(per_minute=60, burst=3), address=Rate(per_minute=600, burst=30))
+
+
+@pytest.mark.parametrize("ahead_s", [3600, 86_400 * 400])
+async def test_F07_a_clock_that_was_ahead_keeps_nobody_waiting(client: Redis, ahead_s: int):
+    """Arrival times of a clock that was ahead count as a whole burst from now, in every script that limits."""
+    seconds, _ = await client.time()
+    ahead_us = (seconds + ahead_s) * 1_000_000
+    own = ["player:ada", "address:address", "network:"]
+    for key in (*(f"lb:{{b}}:limit:{each}" for each in own), "limit:a"):
+        await client.set(key, f"{ahead_us} {ahead_us}")
+    limits = SubmissionLimits(client, "b", ADMITTING)
+    refused = await limits.admit(asking(1))
+    assert 0 < refused.wait_ms <= 1000
+    limit = KeyedLimit(client, Rate(per_minute=6, burst=2), lambda who: f"limit:{who}")
+    assert 0 < await limit.wait_ms("a") <= 10_000
+
+
+async def test_F07_refusals_of_a_clock_that_was_ahead_end_with_their_window(client: Redis):
+    """Who was limited by a clock that was ahead waits for a window at most."""
+    seconds, _ = await client.time()
+    await client.set(keys.refusals("b", "player", "ada"), f"0 {(seconds + 10**7) * 1000} 20")
+    refused = await SubmissionLimits(client, "b", ADMITTING).admit(asking(1))
+    assert (Admission.ABNORMAL, ADMITTING.refused.window_s * 1000) == (refused.admission, refused.wait_ms)
+
+
+async def test_F07_what_was_written_before_bytes_were_limited_is_still_read(client: Redis):
+    """A key of the version before has one time, that of requests."""
+    seconds, micros = await client.time()
+    await client.set("lb:{b}:limit:player:ada", f"{(seconds + 2) * 1_000_000 + micros}")
+    told = await SubmissionLimits(client, "b", ADMITTING).admit(asking(1))
+    assert (Admission.ADMITTED, 0) == (told.admission, told.left)
