@@ -71,7 +71,7 @@ RECORDING_FAULTS = Counter(
 )
 RECORDINGS_COLLECTED = Counter(
     "scoregate_recordings_collected",
-    "What collecting did: condemned, reprieved, removed.",
+    "What collecting did: condemned, reprieved, removed, expired.",
     ["action"],
     registry=REGISTRY,
 )

@@ -18,7 +18,7 @@ from gateway.edge.reading import board_of, moderator_of, parse_body, read_body, 
 from gateway.edge.runs import SMALL_BODY
 from gateway.edge.wire import answers, bodies
 from gateway.ledger import queries
-from gateway.ledger.judgement import cases
+from gateway.ledger.judgement import cases, expiry
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission, finding_from
 from gateway.settlement import Decision, settle
@@ -55,6 +55,7 @@ async def show_case(request: web.Request) -> web.Response:
     found_later = await edge.ledger.read(queries.found_by_replay([found.submission_id]), ReadKind.MODERATION)
     around = await edge.ledger.read(cases.background(ranking, found), ReadKind.MODERATION)
     events = await edge.ledger.read(queries.history_of(found.submission_id), ReadKind.MODERATION)
+    expired_at = await _expired_at(edge, found)
     version = events[-1]["seq"]
     case = answers.CaseFile(
         submission=held_submission(found, found_later.get(found.submission_id, ()), version),
@@ -62,10 +63,19 @@ async def show_case(request: web.Request) -> web.Response:
         elapsed_ms=found.received_at_ms - found.issued_at_ms,
         ranks=dict(around.ranks),
         history=[_scored(each) for each in around.scores],
-        has_recording=found.recording_digest is not None,
+        has_recording=found.recording_digest is not None and expired_at is None,
+        recording_expired_at=expired_at,
         events=[_shown(event) for event in events],
     )
     return json_response(case, headers={"ETag": etag(version)})
+
+
+async def _expired_at(edge: Edge, found: StoredSubmission) -> str | None:
+    """When the recording of a submission ended, if its time is over."""
+    if found.recording_digest is None:
+        return None
+    at_ms = await edge.ledger.read(expiry.expired_at(found.recording_digest), ReadKind.MODERATION)
+    return None if at_ms is None else rfc3339(at_ms)
 
 
 async def send_recording(request: web.Request) -> web.Response:
@@ -78,7 +88,9 @@ async def send_recording(request: web.Request) -> web.Response:
         else None
     )
     if stored is None:
-        raise Problem(ProblemType.NOT_FOUND, "no recording is kept of this submission")
+        expired_at = await _expired_at(edge, found)
+        why = f"; its time was over at {expired_at}" if expired_at else ""
+        raise Problem(ProblemType.NOT_FOUND, f"no recording is kept of this submission{why}")
     try:
         body = await edge.recordings.load(stored)
     except RecordingLost:

@@ -27,6 +27,7 @@ from gateway.steward.auditing import AuditDraw
 from gateway.steward.cold import ColdBoards
 from gateway.steward.collecting import Collector
 from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, Lane, jobs_of, shared_out
+from gateway.steward.expiring import Expirer
 from gateway.steward.failures import Failures
 from gateway.steward.reconcile import Reconciler
 from gateway.steward.reveals import Deadlines
@@ -120,6 +121,7 @@ class Steward:
         self._recordings = recordings
         self.boards = boards
         self._collector = Collector(ledger, recordings, grace_ms=settings.recordings_grace_h * 3_600_000)
+        self._expirer = Expirer(ledger, boards, clock=clock)
         self._anchoring = Anchoring(ledger, [each.ranking for each in boards.values()])
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._derivations = Derivations(settings, boards, ledger, index.client, clock=clock)
@@ -181,6 +183,7 @@ class Steward:
             group.create_task(self._for_ever(self.anchor, ANCHOR_S))
             group.create_task(self._for_ever(self.seal, SEAL_POLL_S))
             group.create_task(self._for_ever(self.collect, COLLECT_S))
+            group.create_task(self._for_ever(self.expire, COLLECT_S))
             group.create_task(self._for_ever(self.archive, ARCHIVE_S))
             group.create_task(self._for_ever(self.keep_tails, TAILS_S))
             group.create_task(self._for_ever(self.draw_audits, AUDIT_S))
@@ -238,6 +241,10 @@ class Steward:
     async def collect(self) -> int:
         """How much of one slice of the store of recordings was collected."""
         return await self._collector.step()
+
+    async def expire(self) -> int:
+        """How many events were passed whose recordings need not be kept any longer."""
+        return await self._expirer.step()
 
     async def seal(self) -> int:
         """How many events were put under a seal."""

@@ -250,7 +250,7 @@ class CaseFile(Answer):
 
     `elapsed_ms` is the time from the ticket to the submission; `ranks` the rank in each of the board's windows that the
     submission has or would have after an approval, null where another score of the player's stands; `history` the
-    player's newest promoted scores on the board.
+    player's newest promoted scores on the board. Of a recording whose time is over `recording_expired_at` says since when.
     """
 
     submission: HeldSubmission
@@ -259,6 +259,7 @@ class CaseFile(Answer):
     ranks: dict[str, int | None]
     history: list[ScoreShown]
     has_recording: bool
+    recording_expired_at: str | None = None
     events: list[EventShown]
 
 

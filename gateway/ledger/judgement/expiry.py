@@ -1,0 +1,141 @@
+"""The end of recordings: those of runs that were refused or revoked, once the time is over that their boards keep them.
+
+The log is followed as `gateway.ledger.derived.log` does, up to what is old enough: each event that ends a run is looked
+at once, when its time has come. The row of an inline recording goes with its bytes; a large one is in no row from then on,
+and the collector removes it from the store. `recording_expiries` keeps digest and size, so that the ledger says of each
+digest whether we had it. The database itself refuses to delete a recording that a run needs (`recordings_no_delete`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from sqlalchemy import bindparam, delete, func, select
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from gateway.ledger.derived.log import move, position
+from gateway.ledger.schema import events, outbox, recording_expiries, recordings, submissions
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.vocabulary import State
+
+ENDED: Final = frozenset({State.REJECTED, State.SUPERSEDED, State.REVOKED})
+"""The states in which a run does not count, and waits for nothing."""
+
+MOST_USES: Final = 100
+"""Runs that one recording is looked up for; one that more have sent is kept."""
+
+CONSUMER: Final = "expiry-"
+"""Whose progress is the event up to which recordings have ended; the number of days follows."""
+
+_e, _o, _r, _s, _x = events.c, outbox.c, recordings.c, submissions.c, recording_expiries.c
+
+_LOG = Query(
+    select(_e.seq, _e.board, _e.to_state, _e.at_ms, _s.recording_digest)
+    .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
+    .where(_e.seq > bindparam("after"))
+    .order_by(_e.seq)
+    .limit(bindparam("count"))
+)
+_USES = Query(
+    select(
+        _s.board,
+        _s.state,
+        select(func.max(_e.at_ms)).where(_e.submission_id == _s.submission_id).scalar_subquery(),
+        select(func.count()).select_from(outbox).where(_o.seq == _s.seq).scalar_subquery(),
+    )
+    .where(_s.recording_digest == bindparam("digest"))
+    .limit(MOST_USES + 1)
+)
+_KEPT = Query(select(_r.size_bytes, _r.first_seq).where(_r.digest == bindparam("digest")))
+_put = upsert(recording_expiries)
+_NOTE = Query(
+    _put.on_conflict_do_update(
+        index_elements=["digest"],
+        set_={"expired_at_ms": _put.excluded.expired_at_ms, "first_seq": _put.excluded.first_seq},
+    )
+)
+_REMOVE = Query(delete(recordings).where(_r.digest == bindparam("digest")))
+_EXPIRED_AT = Query(
+    select(_x.expired_at_ms)
+    .outerjoin_from(recording_expiries, recordings, _r.digest == _x.digest)
+    .where(_x.digest == bindparam("digest"), _r.digest.is_(None))
+)
+
+
+class Ending(NamedTuple):
+    """An event of the log, and the recording of what it is about; times are Unix milliseconds."""
+
+    seq: int
+    board: str
+    to_state: State
+    at_ms: int
+    digest: bytes | None
+
+
+def endings_after(seq: int, *, count: int) -> Operation[list[Ending]]:
+    """Events of all boards after a sequence number, oldest first."""
+
+    async def work(tx: Transaction) -> list[Ending]:
+        return [
+            Ending(found, board, State(state), at_ms, digest)
+            for found, board, state, at_ms, digest in await tx.rows(_LOG, after=seq, count=count)
+        ]
+
+    return work
+
+
+def end_recordings(
+    consumer: str, after: int, passed: Sequence[Ending], kept_ms: Mapping[str, int], *, now_ms: int
+) -> Operation[int]:
+    """How many recordings ended with these events; the consumer's position moves from `after` to the last of them.
+
+    `kept_ms` is for how long each board keeps them; a board that is not named keeps them for ever.
+    """
+    digests = {each.digest: None for each in passed if each.to_state in ENDED and each.board in kept_ms}
+
+    async def work(tx: Transaction) -> int:
+        if (await position(consumer)(tx) or 0) != after:
+            return 0  # another steward was faster
+        done = 0
+        for digest in digests:
+            if digest is not None and await _is_over(tx, digest, kept_ms, now_ms):
+                done += await _end(tx, digest, now_ms)
+        await move(consumer, passed[-1].seq)(tx)
+        return done
+
+    return work
+
+
+async def _is_over(tx: Transaction, digest: bytes, kept_ms: Mapping[str, int], now_ms: int) -> bool:
+    """Whether no run with this recording needs it: each has ended long enough ago, and no work is left for it."""
+    uses = await tx.rows(_USES, digest=digest)
+    return len(uses) <= MOST_USES and all(_has_ended(each, kept_ms, now_ms) for each in uses)
+
+
+def _has_ended(use: Row, kept_ms: Mapping[str, int], now_ms: int) -> bool:
+    board, state, newest_at_ms, work_left = use
+    return (
+        State(state) in ENDED
+        and not work_left
+        and board in kept_ms
+        and newest_at_ms is not None
+        and int(newest_at_ms) <= now_ms - kept_ms[board]
+    )
+
+
+async def _end(tx: Transaction, digest: bytes, now_ms: int) -> int:
+    for size_bytes, first_seq in await tx.rows(_KEPT, digest=digest):
+        await tx.run(_NOTE, digest=digest, size_bytes=size_bytes, first_seq=first_seq, expired_at_ms=now_ms)
+        return await tx.run(_REMOVE, digest=digest)
+    return 0
+
+
+def expired_at(digest: bytes) -> Operation[int | None]:
+    """When (Unix ms) a recording ended that we had; None for one that we have, or never had."""
+
+    async def work(tx: Transaction) -> int | None:
+        rows = await tx.rows(_EXPIRED_AT, digest=digest)
+        return int(rows[0][0]) if rows else None
+
+    return work

@@ -1,0 +1,155 @@
+"""The end of recordings, on every ledger: of runs that were refused or revoked, when the time is over, and of no others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from types import SimpleNamespace
+
+import pytest
+
+from gateway.ledger import work
+from gateway.ledger.judgement.audits import KIND
+from gateway.ledger.judgement.expiry import expired_at
+from gateway.ledger.ledger import Ledger
+from gateway.records import Change
+from gateway.settlement import Decision, settle
+from gateway.steward import expiring
+from gateway.steward.expiring import DAY_MS, Expirer
+from policies.fields import Order
+from policies.limits import Keeping
+from policies.model import Operator
+from policies.vocabulary import Reason, State
+from tests.contract.test_learning import Nowhere
+from tests.support.books import board_of
+from tests.support.ledger import NOON_MS, new_submission
+from tests.support.stores import Store, open_in
+
+BOARD = board_of(Operator.BEST, Order.DESCENDING)
+ENDED = (
+    "INSERT INTO recording_expiries (digest, size_bytes, first_seq, expired_at_ms) "
+    "SELECT digest, size_bytes, first_seq, 1 FROM recordings"
+)
+P, H, R, X, S = State.PROMOTED, State.HELD, State.REJECTED, State.REVOKED, State.SUPERSEDED
+
+
+@pytest.fixture
+async def ledger(store: Store) -> AsyncIterator[Ledger]:
+    async with open_in(store) as running:
+        yield running
+
+
+def keeping(days: int | None) -> SimpleNamespace:
+    """Boards that keep what was refused for so many days."""
+    policy = BOARD.policy.model_copy(update={"recordings": Keeping(refused_days=days)})
+    return SimpleNamespace(policy=policy)
+
+
+class House:
+    """A ledger with a steward that ends recordings, at whatever time it is."""
+
+    def __init__(self, ledger: Ledger, store: Store) -> None:
+        self.ledger = ledger
+        self.store = store
+
+    async def append(self, run: str, recording: bytes, *states: State, on_day: int = 0) -> None:
+        """A run with this recording, and the decisions on it."""
+        await self.ledger.append(new_submission(run, recording=recording, at_ms=NOON_MS))
+        for state in states:
+            at_ms = NOON_MS + on_day * DAY_MS
+            decision = Decision(run, state, "replay", Reason.VERIFIED, at_ms, frozenset(State))
+            [settled] = await settle(self.ledger, Nowhere(), BOARD, [decision])
+            assert isinstance(settled, Change), (run, state)
+
+    async def expire(self, day: float, days: int | None = 10) -> None:
+        now_ms = NOON_MS + int(day * DAY_MS)
+        expirer = Expirer(self.ledger, {"tiny": keeping(days)}, clock=lambda: now_ms)
+        while await expirer.step():
+            pass
+
+    async def kept(self) -> set[bytes]:
+        return {bytes(body) for (body,) in await self.store.sql("SELECT body FROM recordings")}
+
+
+@pytest.fixture
+def house(ledger: Ledger, store: Store) -> House:
+    return House(ledger, store)
+
+
+async def test_F04_recordings_end_of_what_was_refused_or_revoked_and_of_nothing_else(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    """Ten days after the last decision and not before; what counts, is held or waits keeps its own for ever."""
+    monkeypatch.setattr(expiring, "SLICE", 3)
+    runs: Sequence[tuple[str, tuple[State, ...]]] = [
+        ("waits", ()), ("held", (H,)), ("counts", (P,)), ("back", (P, X, P)),
+        ("rejected", (R,)), ("held-then-rejected", (H, R)), ("revoked", (P, X)), ("superseded", (S,)),
+    ]  # fmt: skip
+    for run, states in runs:
+        await house.append(run, run.encode(), *states)
+    everything = {run.encode() for run, _ in runs}
+    await house.expire(day=9.9)
+    assert everything == await house.kept()
+    await house.expire(day=400, days=None)
+    assert everything == await house.kept()
+    await house.expire(day=10)
+    assert {b"waits", b"held", b"counts", b"back"} == await house.kept()
+    digest = hashlib.sha256(b"rejected").digest()
+    assert NOON_MS + 10 * DAY_MS == await house.ledger.read(expired_at(digest))
+    assert [(4,)] == await house.store.sql("SELECT count(*) FROM recording_expiries")
+    assert None is await house.ledger.read(expired_at(hashlib.sha256(b"counts").digest()))
+    assert [(8,)] == await house.store.sql(
+        "SELECT count(*) FROM submissions WHERE recording_digest IS NOT NULL"
+    )
+
+
+async def test_F04_a_recording_that_several_runs_sent_is_kept_for_the_last_of_them(house: House):
+    """One that counts keeps it; of several that were refused the newest decision counts."""
+    await house.append("thief", b"stolen", R)
+    await house.append("owner", b"stolen", P)
+    await house.append("one", b"twice", R)
+    await house.append("other", b"twice", R, on_day=5)
+    await house.expire(day=12)
+    assert {b"stolen", b"twice"} == await house.kept()
+    await house.expire(day=15)
+    assert {b"stolen"} == await house.kept()
+
+
+async def test_F04_what_is_still_to_be_audited_is_kept(house: House, store: Store):
+    """A run that was drawn for an audit and revoked since has its recording until the audit is done."""
+    await house.append("drawn", b"drawn", P, X)
+    await store.sql(
+        "INSERT INTO outbox (seq, kind, submission_id, board, player, due_at_ms, priority, handed_out) "
+        f"VALUES (1, '{KIND}', 'drawn', 'tiny', 'ada', 0, 0, 0)"
+    )
+    await house.expire(day=20)
+    assert {b"drawn"} == await house.kept()
+
+
+async def test_F04_a_recording_that_is_brought_again_is_there_again(house: House):
+    """It is stored as a new one, is there for its run, and ends once more."""
+    await house.append("first", b"again", R)
+    await house.expire(day=11)
+    assert set() == await house.kept()
+    await house.append("second", b"again")
+    assert {b"again"} == await house.kept()
+    [lease] = await house.ledger.write(work.lease_all(["second"], now_ms=NOON_MS, lease_ms=1000))
+    assert lease.recording is not None
+    assert b"again" == lease.recording.body
+    assert None is await house.ledger.read(expired_at(lease.recording.digest))
+    await house.append("third", b"other", R, on_day=50)
+    await house.expire(day=80)
+    assert {b"again"} == await house.kept()
+
+
+async def test_F04_the_database_refuses_to_delete_what_a_run_needs(house: House, store: Store):
+    """Not even our own code can: neither what has no end written down, nor what counts and has one."""
+    await house.append("counts", b"counts", P)
+    await house.append("refused", b"refused", R)
+    for prepare in ("SELECT 1", ENDED):
+        await store.sql(prepare)
+        with pytest.raises(Exception, match="append-only"):
+            await store.sql("DELETE FROM recordings")
+    with pytest.raises(Exception, match="append-only"):
+        await store.sql("DELETE FROM recording_expiries")
+    assert {b"counts", b"refused"} == await house.kept()
