@@ -36,8 +36,8 @@ def honest(harness: Harness, run: Run, claim: Any = CLAIM, **signing: Any) -> Re
 
 async def rows(harness: Harness) -> int:
     """Submissions in the ledger, on any board."""
-    counts = [await harness.edge.ledger.read(counts(board)) for board in harness.edge.boards]
-    return sum(sum(states.values()) for states in counts)
+    found = [await harness.edge.ledger.read(counts(board)) for board in harness.edge.boards]
+    return sum(sum(states.values()) for states in found)
 
 
 async def refuse(harness: Harness, hostile: Request | bytes, *expected: tuple[int, str]) -> Answer:
