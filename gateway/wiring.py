@@ -29,7 +29,7 @@ from gateway.coalescing import Coalescer
 from gateway.edge.address import ClientAddresses
 from gateway.edge.board_reader import BoardReader
 from gateway.edge.context import Edge
-from gateway.edge.credentials.keyring import Keyring, load_keyring
+from gateway.edge.credentials.keyring import Keyring, keyring_of
 from gateway.edge.credentials.server_keys import ServerKeys
 from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
@@ -61,12 +61,6 @@ QUEUE_TIMEOUT_S = 2.0
 def load_policies(settings: Settings) -> Mapping[str, Board]:
     """The boards of this deployment. Raises PolicyError."""
     return load_boards(settings.policies_dir)
-
-
-def keyring_of(settings: Settings) -> Keyring:
-    """The keyring of this deployment. Raises SettingsError."""
-    configured = settings.master_key.get_secret_value() if settings.master_key else None
-    return load_keyring(settings.data_dir, configured)
 
 
 def ledger_of(settings: Settings) -> Ledger:

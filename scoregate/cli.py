@@ -11,27 +11,22 @@ from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
-from rich.console import Console
 
-from gateway.edge.credentials.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
-from gateway.reload import is_terminal_gone, reload_when_asked
-from gateway.settings import Settings
-from gateway.steward.dispatch import Lane
-from gateway.telemetry import configure_logging
-from gateway.wiring import keyring_of, open_edge, open_steward, put_in_force
 from policies.errors import ScoregateError
 from scoregate.commands import boards, builds, keys, ledgers, policies, replays, sim, webhooks
 from scoregate.commands.common import Bind, DataDir, fail, settings_beside, settings_of
-from scoregate.metrics import serving_metrics
-from scoregate.parts import Told, do_rounds
+
+if TYPE_CHECKING:
+    from gateway.settings import Settings
+    from scoregate.parts import Told
 
 app = typer.Typer(
     help="An anti-cheat leaderboard gateway: signed submissions in, re-simulated scores on the board.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 token_app = typer.Typer(help="Mint bearer tokens.", no_args_is_help=True)
@@ -51,11 +46,20 @@ GARBAGE_THRESHOLD: Final = 50_000
 """Objects made between two looks for cycles. A request makes hundreds and no cycles; Python's 700 costs a tenth."""
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(version("scoregate"))
+        raise typer.Exit
+
+
 @app.command()
 def up(
     data_dir: DataDir = None, bind: Bind = None, workers: Annotated[int, typer.Option(min=1, max=64)] = 1
 ) -> None:
     """Start everything on this machine, with nothing configured."""
+    from rich.console import Console
+
+    from gateway.reload import is_terminal_gone
     from scoregate.stack import running_stack
 
     with running_stack(settings_of(data_dir, bind), workers=workers) as stack:
@@ -87,6 +91,8 @@ def demo(
 def serve(bind: Bind = None) -> None:
     """Run the edge."""
     from gateway.edge.listener import listening
+    from gateway.reload import reload_when_asked
+    from gateway.wiring import open_edge, put_in_force
 
     settings = settings_of(None, bind)
 
@@ -104,6 +110,10 @@ def serve(bind: Bind = None) -> None:
 @app.command()
 def steward() -> None:
     """Run the background duties."""
+    from gateway.wiring import open_steward
+    from scoregate.metrics import serving_metrics
+    from scoregate.parts import do_rounds
+
     settings = settings_of()
 
     async def run(told: Told) -> None:
@@ -116,15 +126,18 @@ def steward() -> None:
 
 @app.command()
 def worker(
-    lane: Annotated[Lane, typer.Option(help="Where its work comes from.")] = Lane.MAIN,
+    lane: Annotated[Literal["main", "urgent"], typer.Option(help="Where its work comes from.")] = "main",
 ) -> None:
     """Run a worker, which replays and settles."""
+    from gateway.steward.dispatch import Lane
+    from gateway.telemetry import configure_logging
     from replay.worker.process import run_worker
+    from scoregate.metrics import serving_metrics
 
     settings = settings_of()
     configure_logging(settings.log_level)
     with serving_metrics(settings):
-        run_worker(settings, lane=lane)
+        run_worker(settings, lane=Lane(lane))
 
 
 @token_app.command("moderator")
@@ -138,9 +151,17 @@ def token_moderator(
     """Print a moderator's bearer token, good for 12 hours."""
     import time
 
+    from gateway.edge.credentials.keyring import keyring_of
+    from gateway.edge.credentials.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
+
+    settings = settings_of(data_dir)
+    if board:
+        from scoregate.known_boards import refuse_unknown
+
+        refuse_unknown(settings, board)
     now_s = int(time.time())
     bearer = Bearer(name, Role.MODERATOR, now_s + MODERATOR_TOKEN_S, tuple(board or ["*"]))
-    typer.echo(Tokens(keyring_of(settings_of(data_dir))).mint(bearer, now_s=now_s))
+    typer.echo(Tokens(keyring_of(settings)).mint(bearer, now_s=now_s))
 
 
 @app.command("backup")
@@ -196,15 +217,41 @@ def show_version() -> None:
     typer.echo(version("scoregate"))
 
 
+@app.callback()
+def whole(
+    is_version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """An anti-cheat leaderboard gateway: signed submissions in, re-simulated scores on the board."""
+
+
 def main() -> None:
     """Runs the command; an error that we know is one line, not a traceback."""
     try:
         app()
     except ScoregateError as error:
         fail(str(error))
+    except Exception as error:
+        told = _outside_of_us(error)
+        if told is None:
+            raise
+        fail(told)
+
+
+def _outside_of_us(error: Exception) -> str | None:
+    """What is wrong with a file, a socket or a database, in a sentence; None for a bug of ours."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if type(error).__module__.partition(".")[0] in {"redis", "sqlalchemy", "sqlite3", "asyncpg"}:
+        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no more is known'}"
+    return None
 
 
 def _run_part(settings: Settings, run: Callable[[Told], Awaitable[None]]) -> None:
+    from gateway.telemetry import configure_logging
+    from scoregate.parts import Told
+
     configure_logging(settings.log_level)
 
     async def until_stopped() -> None:

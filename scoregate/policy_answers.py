@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import click
+import typer
 
 from policies.errors import SettingsError
 from policies.fields import Order
@@ -63,7 +63,7 @@ class Answers:
         """The answer to one question, read. Raises SettingsError for a wrong option, or one that is needed."""
         given = self._given.get(option)
         if given is None and self._is_asking:
-            answer: T = click.prompt(question, default=default, value_proc=_asked_again(read), err=True)
+            answer: T = typer.prompt(question, default=default, value_proc=_asked_again(read), err=True)
             return answer
         text = default if given is None else str(given)
         if text is None:
@@ -79,7 +79,7 @@ def _asked_again(read: Callable[[str], T]) -> Callable[[str], T]:
         try:
             return read(text)
         except ValueError as error:
-            raise click.BadParameter(str(error)) from None
+            raise typer.BadParameter(str(error)) from None
 
     return reading
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from policies.replaying import BuildStatus
 from scoregate.commands.common import DataDir, settings_of
 
 app = typer.Typer(help="Say which builds of the game may play.", no_args_is_help=True)
@@ -34,24 +33,26 @@ def build_list(
 @app.command("allow")
 def build_allow(board: str, build: str, reason: Why, data_dir: DataDir = None) -> None:
     """Let a build play, whatever the policy says of it."""
-    _change(board, build, BuildStatus.ALLOW, reason, data_dir)
+    _change(board, build, "allow", reason, data_dir)
 
 
 @app.command("provisional")
 def build_provisional(board: str, build: str, reason: Why, data_dir: DataDir = None) -> None:
     """Have a moderator decide on the verified runs of a build."""
-    _change(board, build, BuildStatus.PROVISIONAL, reason, data_dir)
+    _change(board, build, "provisional", reason, data_dir)
 
 
 @app.command("block")
 def build_block(board: str, build: str, reason: Why, data_dir: DataDir = None) -> None:
     """Refuse new runs of a build, and hold what comes of those that are open."""
-    _change(board, build, BuildStatus.BLOCKED, reason, data_dir)
+    _change(board, build, "blocked", reason, data_dir)
 
 
-def _change(board: str, build: str, status: BuildStatus, reason: str, data_dir: Path | None) -> None:
+def _change(board: str, build: str, named: str, reason: str, data_dir: Path | None) -> None:
+    from policies.replaying import BuildStatus
     from scoregate.builds import set_status
 
+    status = BuildStatus(named)
     is_new = asyncio.run(set_status(settings_of(data_dir), board, build, status, reason=reason))
     told = "running parts heed it within two seconds" if is_new else "it was that before"
     typer.echo(f"{board} {build}: {status}; {told}")

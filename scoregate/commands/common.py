@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
 
-from gateway.settings import Settings, load_settings
 from policies.errors import LedgerTampered, ProofInvalid
-from scoregate.embedded import with_embedded
+
+if TYPE_CHECKING:
+    from gateway.settings import Settings
 
 T = TypeVar("T")
 
@@ -27,12 +28,16 @@ def settings_of(
     data_dir: Path | None = None, bind: str | None = None, *, ledger_url: str | None = None
 ) -> Settings:
     """The settings, with what the command line says over them. Raises SettingsError."""
+    from gateway.settings import load_settings
+
     given = {"data_dir": data_dir, "bind": bind, "ledger_url": ledger_url}
     return load_settings(**{name: value for name, value in given.items() if value is not None})
 
 
 def settings_beside(data_dir: Path | None) -> Settings:
     """The settings of a command that needs the index, which may be the one of a running `scoregate up`."""
+    from scoregate.embedded import with_embedded
+
     return with_embedded(settings_of(data_dir))
 
 

@@ -23,8 +23,11 @@ def key_add(
 ) -> None:
     """Register a trusted server's public key."""
     from scoregate.keys import register
+    from scoregate.known_boards import refuse_unknown
 
-    asyncio.run(register(settings_of(data_dir), key_id, public_key, tuple(board or ["*"])))
+    settings = settings_of(data_dir)
+    refuse_unknown(settings, board or [])
+    asyncio.run(register(settings, key_id, public_key, tuple(board or ["*"])))
     typer.echo(f"registered {key_id}; a running edge knows it within two seconds")
 
 

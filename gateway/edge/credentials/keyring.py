@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.key_files import KEY_BYTES, decode_key, make_key, read_key
+from gateway.settings import Settings
 from policies.errors import SettingsError
 
 _SALT: Final = b"scoregate/v1"
@@ -44,3 +45,9 @@ def load_keyring(data_dir: Path, configured: str | None) -> Keyring:
     path = data_dir / "master.key"
     make_key(path, "the master key")
     return Keyring(read_key(path, "the master key"))
+
+
+def keyring_of(settings: Settings) -> Keyring:
+    """The keyring of this deployment. Raises SettingsError."""
+    configured = settings.master_key.get_secret_value() if settings.master_key else None
+    return load_keyring(settings.data_dir, configured)

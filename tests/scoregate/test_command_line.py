@@ -1,0 +1,94 @@
+"""What people expect of a command line: the version, short help, completion, light starts, and errors of one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from scoregate.cli import app
+
+KEY = "A" * 43 + "="
+
+
+def scoregate(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "scoregate", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--version"], version("scoregate")),
+        (["version"], version("scoregate")),
+        (["-h"], "Usage:"),
+        (["key", "-h"], "Usage:"),
+        (["key", "add", "-h"], "--public-key"),
+        (["--show-completion", "bash"], "_scoregate"),
+    ],
+)
+def test_N08_what_every_command_line_answers(words: list[str], said: str):
+    """The version both ways, help by `-h` at each level, and completion."""
+    result = CliRunner().invoke(app, words, prog_name="scoregate")
+
+    assert 0 == result.exit_code, result.output
+    assert said in result.output
+
+
+def test_N08_a_light_command_loads_no_part():
+    """Neither HTTP, Redis, SQL nor a log is loaded to say the version."""
+    heavy = ["aiohttp", "redis", "sqlalchemy", "structlog", "rq", "numpy", "prometheus_client"]
+    program = (
+        "import sys; from scoregate.cli import app\n"
+        "app(['version'], standalone_mode=False)\n"
+        f"print([each for each in {heavy} if each in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert [version("scoregate"), "[]"] == told.stdout.split("\n")[:2]
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "said"),
+    [
+        (["policy", "check", "none.yaml"], {}, "none.yaml: cannot be read"),
+        (["key", "list"], {"SCOREGATE_DATA_DIR": "/proc/none"}, "/proc/none"),
+        (["key", "list"], {"SCOREGATE_LEDGER_URL": "postgresql://127.0.0.1:1/none"}, "PostgreSQL"),
+        (["board", "check"], {"SCOREGATE_REDIS_URL": "redis://127.0.0.1:1/0"}, "Redis"),
+        (["ledger", "verify-proof", "none.json", "--public-key", "none"], {}, "none"),
+        (["restore", "none"], {}, "none"),
+    ],
+)
+def test_N08_what_is_wrong_outside_is_one_sentence(
+    tmp_path: Path, words: list[str], environment: dict[str, str], said: str
+):
+    """On standard error, with a status of its own and without a traceback."""
+    told = scoregate(*words, **({"SCOREGATE_DATA_DIR": str(tmp_path / "data")} | environment))
+
+    assert told.returncode in {1, 2}
+    assert "" == told.stdout
+    assert said.lower() in told.stderr.lower()
+    assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["key", "add", "eu-1", "--public-key", KEY],
+        ["token", "moderator", "mara"],
+    ],
+)
+def test_N06_a_board_that_there_is_not_is_refused_by_name(tmp_path: Path, words: list[str]):
+    """Nothing is registered or minted for it, nor for the board beside it; the boards that there are are named."""
+    scope = ["--board", "arcade", "--board", "nope", "--data-dir", str(tmp_path)]
+    refused = CliRunner().invoke(app, [*words, *scope])
+
+    assert refused.exit_code
+    assert "there is no board 'nope'" in str(refused.exception)
+    assert str(refused.exception).endswith("there is arcade")
+    assert [] == list(tmp_path.iterdir())
