@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from gateway.ending import end_within
 from gateway.reload import BoardsInForce, is_terminal_gone, reload_when_asked
 from gateway.settings import Settings
 from gateway.steward.duties import Steward
@@ -45,6 +46,8 @@ async def do_rounds(duties: Steward, settings: Settings, told: Told) -> None:
     while not stopped.done():
         rounds, changed = asyncio.create_task(duties.run()), asyncio.create_task(is_changed.wait())
         await asyncio.wait({rounds, changed, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if stopped.done():
+            end_within(settings.shutdown_grace_s, "steward")
         is_changed.clear()
         changed.cancel()
         rounds.cancel()

@@ -6,6 +6,7 @@ start) with an outcome, and the next call finds a child that works.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -22,6 +23,9 @@ CHILDREN_AT_ONCE: Final = 4
 """Children that are kept warm; the one that was asked longest ago makes room."""
 
 START_WALL_MS: Final = 10_000
+
+ID_BITS: Final = 53
+"""A question's number is drawn, and exact in any language's numbers."""
 
 
 class _Key(NamedTuple):
@@ -103,7 +107,7 @@ class LineSimulators(ABC):
         wall_ms = request.budget.wall_ms
         deadline = deadline_in(wall_ms if child.questions else wall_ms + self._start_wall_ms)
         try:
-            number = child.questions + 1
+            number = secrets.randbits(ID_BITS)  # what answers before it was asked cannot guess it
             line = child.ask(question(request, number), answer_limit(request), deadline)
             return meaning(line, request, number)
         except Late:

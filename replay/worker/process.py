@@ -19,6 +19,7 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 
+from gateway.ending import end_within
 from gateway.failpoints import Point, reach
 from gateway.reference_clock import ReferenceClock
 from gateway.settings import Settings
@@ -102,11 +103,15 @@ class VerifyWorker(SimpleWorker):
     """RQ's worker, which ends for nobody but whoever may signal this process, and then without delay."""
 
     max_connection_wait_time = 2.0
-    is_told_to_stop = False
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - RQ's signature
-        """Ends the work after the job at hand; at once if there is none."""
-        self.is_told_to_stop = self._stop_requested = True
+        """Ends the work after the job at hand, if that ends within the grace; at once if there is none.
+
+        The process notes it, since RQ loses it: while Redis is away, its way out of the work fails too.
+        """
+        if not _Process.is_told_to_stop:
+            end_within(_Process.grace_s, "worker")
+        _Process.is_told_to_stop = self._stop_requested = True
         if self.get_state() != WorkerStatus.BUSY:
             raise StopRequested
 
@@ -122,6 +127,8 @@ class _Process:
     auditor: Auditor | None = None
     policies: WorkerPolicies | None = None
     clock: ReferenceClock | None = None
+    is_told_to_stop = False
+    grace_s = 0.0
 
 
 def verify_submissions(submission_ids: list[str]) -> int:
@@ -206,8 +213,9 @@ def trouble_with_bubblewrap(boards: Mapping[str, Board]) -> str:
 def _work(settings: Settings, lane: Lane, *, burst: bool) -> None:
     """Has RQ work, again and again: it gives up when Redis goes away or a job in it makes no sense."""
     client = Redis.from_url(settings.jobs_url)
+    _Process.is_told_to_stop, _Process.grace_s = False, settings.shutdown_grace_s
     with suppress(StopRequested):
-        while not _work_for_a_while(client, lane, burst=burst):
+        while not (_work_for_a_while(client, lane, burst=burst) or _Process.is_told_to_stop):
             time.sleep(RETRY_S)
 
 
@@ -225,7 +233,7 @@ def _work_for_a_while(client: Redis, lane: Lane, *, burst: bool) -> bool:
             log_job_description=False,
         )
         worker.work(burst=burst, logging_level="WARNING")
-        if burst or worker.is_told_to_stop:
+        if burst or _Process.is_told_to_stop:
             return True
         # What RQ could not read would end the next worker too. The ledger gives its submissions out again.
         client.delete(queue.intermediate_queue_key, queue.started_job_registry.key)

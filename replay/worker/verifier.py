@@ -19,7 +19,8 @@ from gateway.recordings.recordings import Recordings
 from gateway.settings import Settings
 from gateway.settlement import Decision, settle
 from gateway.telemetry import REVEALS, Event, logger
-from policies.errors import RecordingLost, RecordingsUnavailable
+from gateway.unexpected import Place, report
+from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
 from policies.loader import Board, Simulator
 from policies.replaying import BuildStatus
 from policies.vocabulary import Finding, Reason, SimulatorKind, State, Verdict, VerdictKind
@@ -102,7 +103,7 @@ class Verifier:
             if waiting and time.monotonic() - since + lasts_s > SETTLE_EVERY_S:
                 await self._settle(waiting)
                 waiting = []
-            decision = await self._decide(lease, exhibits.pop(lease.submission.submission_id, Exhibit()))
+            decision = await self._decided(lease, exhibits.pop(lease.submission.submission_id, Exhibit()))
             if decision:
                 since = since if waiting else time.monotonic()
                 waiting.append((lease.submission.board, decision))
@@ -110,13 +111,17 @@ class Verifier:
         await self._settle(waiting)
 
     async def _ask(self, leases: Sequence[Lease]) -> list[Lease]:
-        """Those that can be judged now; the recordings of which only the digest has come are asked for."""
+        """Those that can be judged now; the recordings of which only the digest has come are asked for.
+
+        One of which the ledger had the recording, and has it no more, can be judged: it is held for that.
+        """
         asked = [each for each in leases if each.is_unrevealed and not self._is_held(each)]
+        lost: frozenset[str] = frozenset()
         if asked:
-            await self._ledger.write(reveals.ask(asked, now_ms=self._clock()))
-            for lease in asked:
+            lost = await self._ledger.write(reveals.ask(asked, now_ms=self._clock()))
+            for lease in [each for each in asked if each.submission.submission_id not in lost]:
                 REVEALS.labels(lease.submission.board, "asked").inc()
-        return [each for each in leases if not each.is_unrevealed or self._is_held(each)]
+        return [each for each in leases if each not in asked or each.submission.submission_id in lost]
 
     def _is_held(self, lease: Lease) -> bool:
         """Whether a submission waits for a moderator, whatever its recording says."""
@@ -132,15 +137,21 @@ class Verifier:
         for board, group in by_board.items():
             await settle(self._ledger, self._index, self._boards[board], group)
 
+    async def _decided(self, lease: Lease, exhibit: Exhibit) -> Decision | None:
+        """What is decided; None too where one run makes us fail: it comes again alone, and in the end is held."""
+        try:
+            return await self._decide(lease, exhibit)
+        except ScoregateError:
+            raise  # the ledger or the sandbox is away: that is the whole job's matter
+        except Exception as error:  # noqa: BLE001 - the others of its job have done nothing
+            report(Place.WORKER, error, submission=lease.submission.submission_id)
+            return None
+
     async def _decide(self, lease: Lease, exhibit: Exhibit) -> Decision | None:
         """What is decided; None where the recording cannot be had now: the submission comes again."""
-        found = lease.submission
-        if lease.attempt > self._settings.verify_attempts:
-            return self._decision(lease, State.HELD, Reason.ATTEMPTS_EXHAUSTED, {})
-        board = self._boards[found.board]
-        status = self._builds.status_of(board, found.build)
-        if status is BuildStatus.BLOCKED:
-            return self._decision(lease, State.HELD, Reason.BUILD_BLOCKED, {"build_status": status.value})
+        found, board = lease.submission, self._boards[lease.submission.board]
+        if held := self._unplayed(lease, board):
+            return held
         try:
             if lease.recording and exhibit.recording is None:
                 await self._recordings.load(lease.recording)
@@ -159,6 +170,15 @@ class Verifier:
         _log.info(Event.VERDICT, submission=found.submission_id, verdict=verdict.kind, reason=verdict.reason)
         evidence = _evidence(verdict, lease, findings) | {"build_status": status.value}
         return self._decision(lease, judgement.state, judgement.reason, evidence)
+
+    def _unplayed(self, lease: Lease, board: Board) -> Decision | None:
+        """The decision on what is not to be played, or cannot be, since its recording was here and is gone."""
+        if lease.attempt > self._settings.verify_attempts:
+            return self._decision(lease, State.HELD, Reason.ATTEMPTS_EXHAUSTED, {})
+        status = self._builds.status_of(board, lease.submission.build)
+        if status is BuildStatus.BLOCKED:
+            return self._decision(lease, State.HELD, Reason.BUILD_BLOCKED, {"build_status": status.value})
+        return self._decision(lease, State.HELD, Reason.RECORDING_LOST, {}) if lease.is_unrevealed else None
 
     def _decision(self, lease: Lease, state: State, reason: Reason, detail: Mapping[str, Any]) -> Decision:
         """The decision; of what counts already, anything but a clean verdict takes it off the board."""

@@ -370,6 +370,20 @@ def test_an_answer_that_comes_late_is_never_taken_for_the_next(
     assert Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": Rule.ANOTHER_QUESTION}) == found
 
 
+@pytest.mark.parametrize("number", ["0", "1", "2"])
+def test_F14_a_program_that_answers_before_it_was_asked_convicts_nobody(
+    inside: ProcessSimulators, tmp_path: Path, number: str
+) -> None:
+    """A whole answer at its start, of another run: its number cannot be known, so it is none."""
+    early = (
+        "print(json.dumps(dict(id=%s, ticks=1, is_over=True, score=1, stats=%s, "
+        "state_hash='0' * 16, checkpoints=[])), flush=True)"
+    )
+    program = serving(tmp_path, before=early % (number, dict.fromkeys(STATS, 1)))
+    verdict = verify(CLAIM, PLAY.recording, SEED, REPLAY, program, inside)
+    assert (VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_UNUSABLE) == (verdict.kind, verdict.reason)
+
+
 def test_a_banner_is_not_an_answer(programs: ProcessSimulators, tmp_path: Path) -> None:
     """What a program says at its start, before it was asked, is no simulation."""
     found = programs.simulate(request(serving(tmp_path, before="print('Welcome!', flush=True)")))

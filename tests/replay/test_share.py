@@ -249,6 +249,26 @@ async def test_what_comes_into_the_top_unverified_is_put_up_once(yard: Yard):
     assert 0 == await check.step()
 
 
+async def test_M02_a_run_that_was_begun_is_never_drawn_for_again(yard: Yard):
+    """Its worker died while it was drawn, or played: with the same luck as the first it is verified now, not spared."""
+    await yard.append("begun", first=65, player="cy", points=9)
+    now_ms = yard.clock()
+    assert await yard.ledger.write(work.lease_all(["begun"], now_ms=now_ms, lease_ms=1_000))
+    yard.clock.shift(2)
+    with AllSimulators() as simulators:
+        assert ["promoted verified"] == await judged(yard, "begun", simulators=simulators)
+
+
+async def test_M01_the_top_of_every_window_is_verified(yard: Yard):
+    """Far below the top of all time, and first on its day: what was spared is put up for each window that it leads."""
+    yard.clock.shift(40 * 86_400)
+    await yard.append("sampled", first=66, player="cy", points=9)
+    await judged(yard, "sampled", chance=Spare(0.9))
+    if (await reason_of(yard, "sampled")).endswith("sampled"):
+        assert 1 == await TopCheck(yard.ledger, yard.boards["tiny"].policy, clock=yard.clock).step()
+        assert {"sampled"} == put_up(yard)
+
+
 async def forge(yard: Yard, submission_id: str, *, number: int, claimed: int) -> None:
     """A run of cy's that claims more than its recording gives."""
     played = tiny_play(number, points=3)

@@ -105,17 +105,26 @@ async def due_at(tx: Transaction, seq: int) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def ask(leases: Sequence[Lease], *, now_ms: int) -> Operation[None]:
-    """Asks for the recordings of leased submissions, and gives the leases back: what waits is in nobody's hands."""
+def ask(leases: Sequence[Lease], *, now_ms: int) -> Operation[frozenset[str]]:
+    """Asks for the recordings of leased submissions, and gives the leases back: what waits is in nobody's hands.
 
-    async def work(tx: Transaction) -> None:
+    Returns the ids of those that never promised one: theirs came with them, and is lost.
+    """
+
+    async def work(tx: Transaction) -> frozenset[str]:
+        lost = set()
         for lease in leases:
             seq = lease.submission.seq
-            [[_, reveal_ms, _, _]] = await tx.rows(_COMMITTED, row_seq=seq)
+            rows = await tx.rows(_COMMITTED, row_seq=seq)
+            if not rows:
+                lost.add(lease.submission.submission_id)
+                continue
+            [[_, reveal_ms, _, _]] = rows
             if await tx.run(_RELEASE, row_seq=seq, held_attempt=lease.attempt):
                 asked = await tx.run(_ASK, row_seq=seq, by_ms=now_ms + reveal_ms)
                 if asked:
                     await tx.run(_NOTE_ASKED, row_seq=seq, at_ms=now_ms)
+        return frozenset(lost)
 
     return work
 
@@ -143,9 +152,9 @@ def put_off(rows: Sequence[OutboxRow], *, now_ms: int) -> Operation[int]:
     async def work(tx: Transaction) -> int:
         done = 0
         for row in rows:
-            [[_, reveal_ms, _, _]] = await tx.rows(_COMMITTED, row_seq=row.seq)
-            deadlines = {"from_ms": row.due_at_ms, "by_ms": now_ms + reveal_ms}
-            done += await tx.run(_PUT_OFF, row_seq=row.seq, **deadlines)
+            for _, reveal_ms, _, _ in await tx.rows(_COMMITTED, row_seq=row.seq):
+                deadlines = {"from_ms": row.due_at_ms, "by_ms": now_ms + reveal_ms}
+                done += await tx.run(_PUT_OFF, row_seq=row.seq, **deadlines)
         return done
 
     return work

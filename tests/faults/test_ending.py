@@ -1,0 +1,52 @@
+"""Parts that are told to end while something hangs, or is away."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from tests.replay.games import broken, store
+from tests.support import boards
+from tests.support.deployment import client_of, deployed, ended, eventually
+from tests.support.valkey import running_valkey
+
+
+@pytest.mark.parametrize("part", ["worker", "steward"])
+async def test_F22_a_part_ends_while_redis_is_away(part: str, tmp_path: Path):
+    """Told after it noticed: it ends in order, though it cannot say goodbye in Redis."""
+    with running_valkey() as valkey, deployed(tmp_path, valkey, log_level="info") as house:
+        process = house.start(part)
+        with Redis.from_url(valkey.url) as redis:
+            started = "rq:workers" if part == "worker" else "lb:{tiny}:*"
+            await eventually(lambda: bool(redis.keys(started)), house.log)
+        valkey.kill()
+        said = "could not connect" if part == "worker" else "duty_failed"
+        await eventually(lambda: said in house.log.read_text(), house.log)
+        process.send_signal(signal.SIGTERM)
+        assert 0 == await ended(process)
+        assert "is_in_time" not in house.log.read_text()
+
+
+async def test_F22_a_worker_ends_within_its_grace_in_a_run_that_does_not(tmp_path: Path):
+    """A module that loops for longer than anybody waits: the lease brings its run back."""
+    with running_valkey() as valkey, deployed(tmp_path, valkey, shutdown_grace_s="0.5") as house:
+        module = store(house.policies, broken(boards.LOOP))
+        boards.write_board(house.policies, module=module, budget={"fuel": 10**12, "wall_ms": 60_000})
+        house.start("serve")
+        await house.is_answering()
+        async with client_of(house) as client:
+            run = await client.submitted()
+        house.start("steward")
+        worker = house.start("worker")
+        with Redis.from_url(valkey.url) as redis:
+            await eventually(
+                lambda: any(redis.hget(key, "state") == b"busy" for key in redis.smembers("rq:workers")),
+                house.log,
+            )
+        worker.send_signal(signal.SIGTERM)
+        assert 0 == await ended(worker)
+        assert "is_in_time" in house.log.read_text()
+        assert {run.id: "pending"} == house.states()

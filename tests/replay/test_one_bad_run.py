@@ -1,0 +1,97 @@
+"""A job of several runs, of which some cannot be judged: each is held for its own reason, and the others are judged."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policies.vocabulary import SimulatorKind
+from replay.simulators import Outcome, SimulationRequest
+from replay.simulators.installed import AllSimulators
+from replay.worker.verifier import Verifier
+from tests.support import boards
+from tests.support.ledger import rows
+from tests.support.valkey import ValkeyServer
+from tests.support.yard import Yard, a_yard
+
+
+@pytest.fixture
+async def yard(tmp_path: Path, valkey: ValkeyServer) -> AsyncIterator[Yard]:
+    boards.write_board(tmp_path / "policies")
+    async with AsyncExitStack() as stack:
+        yield await a_yard(stack, tmp_path, valkey)
+
+
+def changed(yard: Yard, statement: str, submission_id: str) -> None:
+    """What a bad disk, or somebody with a database's tools, makes of one run."""
+    with closing(sqlite3.connect(yard.settings.ledger_path, timeout=10)) as connection, connection:
+        [trigger] = [connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall()]
+        for (name,) in trigger:
+            connection.execute(f'DROP TRIGGER "{name}"')
+        assert 1 == connection.execute(statement, (submission_id,)).rowcount
+
+
+RECORDING = "(SELECT recording_digest FROM submissions WHERE submission_id = ?)"
+
+
+async def test_F13_one_bad_run_takes_no_other_with_it(yard: Yard):
+    """Without its row, with other bytes, of a simulator that is gone, with bytes that are no recording: each by itself."""
+    names = ["first", "gone", "altered", "strange", "last"]
+    await yard.append(*names)
+    changed(yard, f"DELETE FROM recordings WHERE digest = {RECORDING}", "gone")
+    changed(yard, f"UPDATE recordings SET body = x'00' WHERE digest = {RECORDING}", "altered")
+    changed(yard, "UPDATE submissions SET simulator = 'sha256:00' WHERE submission_id = ?", "strange")
+    with AllSimulators() as simulators:
+        await yard.verify(*names, simulators=simulators)
+    assert {
+        "first": "promoted verified",
+        "gone": "held recording-lost",
+        "altered": "held recording-lost",
+        "strange": "held simulator-missing",
+        "last": "promoted verified",
+    } == reasons(yard)
+
+
+class Stumbling:
+    """Simulators that raise what nobody foresaw on one run."""
+
+    def __init__(self, simulators: AllSimulators, seed: int) -> None:
+        self._simulators, self._seed = simulators, seed
+
+    def engine_of(self, kind: SimulatorKind) -> str:
+        return self._simulators.engine_of(kind)
+
+    def simulate(self, request: SimulationRequest) -> Outcome:
+        if request.seed == self._seed:
+            raise ZeroDivisionError
+        return self._simulators.simulate(request)
+
+
+async def test_F13_a_run_that_makes_us_fail_comes_again_alone_and_is_held(yard: Yard):
+    """The others of its job are settled; after all attempts it waits for a moderator."""
+    names = ["first", "bad", "last"]
+    await yard.append(*names)
+    parts: dict[str, Any] = {"recordings": yard.recordings, "clock": yard.clock}
+    with AllSimulators() as simulators:
+        stumbling = Stumbling(simulators, seed=1)
+        verifier = Verifier(yard.settings, yard.boards, yard.ledger, yard.index, stumbling, **parts)
+        await verifier.verify_all(names)
+        assert {
+            "first": "promoted verified",
+            "bad": "pending accepted",
+            "last": "promoted verified",
+        } == reasons(yard)
+        for _ in range(yard.settings.verify_attempts):
+            yard.clock.shift(3600)
+            await verifier.verify_all(["bad"])
+    assert "held attempts-exhausted" == reasons(yard)["bad"]
+
+
+def reasons(yard: Yard) -> dict[str, str]:
+    found = rows(yard.settings.ledger_path, "SELECT submission_id, state, reason FROM submissions")
+    return {name: f"{state} {reason}" for name, state, reason in found}
