@@ -611,6 +611,28 @@ def test_P17_a_program_reaches_no_network_and_no_other_process(
 
 
 @linux_only
+def test_M17_a_program_is_in_a_session_of_its_own(inside: ProcessSimulators, tmp_path: Path) -> None:
+    """Its session begins in the sandbox: in the worker's it could type into the operator's terminal (TIOCSTI)."""
+    program = serving(tmp_path, "number(int(os.getsid(0) > 0))")
+    assert 1 == score_of(inside, program)
+
+
+@linux_only
+def test_M17_nobody_looks_into_the_memory_of_what_is_confined() -> None:
+    """It cannot be traced by another process of its user, and leaves no core (prctl's PR_GET_DUMPABLE)."""
+    confined = """if True:
+        import ctypes, os
+        from replay.simulators.confinement import leave
+        libc = ctypes.CDLL(None)
+        before = libc.prctl(3, 0, 0, 0, 0)
+        leave(os.getppid(), {})
+        os.write(1, b"%d %d" % (before, libc.prctl(3, 0, 0, 0, 0)))
+    """
+    told = subprocess.run([sys.executable, "-c", confined], capture_output=True, check=True, timeout=30)
+    assert b"1 0" == told.stdout
+
+
+@linux_only
 def test_P17_a_program_inherits_nothing(
     programs: ProcessSimulators, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -260,13 +260,19 @@ async def test_M02_a_run_that_was_begun_is_never_drawn_for_again(yard: Yard):
 
 
 async def test_M01_the_top_of_every_window_is_verified(yard: Yard):
-    """Far below the top of all time, and first on its day: what was spared is put up for each window that it leads."""
+    """Third on its day and below the top of all time, it is spared; as one before it on that day goes, it is put up."""
     yard.clock.shift(40 * 86_400)
-    await yard.append("sampled", first=66, player="cy", points=9)
-    await judged(yard, "sampled", chance=Spare(0.9))
-    if (await reason_of(yard, "sampled")).endswith("sampled"):
-        assert 1 == await TopCheck(yard.ledger, yard.boards["tiny"].policy, clock=yard.clock).step()
-        assert {"sampled"} == put_up(yard)
+    with AllSimulators() as simulators:
+        for number, (player, points) in enumerate([("dot", 12), ("eli", 11)], start=66):
+            await yard.append(player, first=number, player=player, points=points)
+            assert ["promoted"] == await yard.verify(player, simulators=simulators)
+    await yard.append("sampled", first=68, player="cy", points=9)
+    assert ["promoted sampled"] == await judged(yard, "sampled", chance=Spare(0.9))
+    check = TopCheck(yard.ledger, yard.boards["tiny"].policy, clock=yard.clock)
+    assert 0 == await check.step()
+    await revoke(yard, "dot")
+    assert 1 == await check.step()
+    assert {"sampled"} == put_up(yard)
 
 
 async def forge(yard: Yard, submission_id: str, *, number: int, claimed: int) -> None:
