@@ -168,6 +168,9 @@ def token_moderator(
 def backup(directory: Path, data_dir: DataDir = None) -> None:
     """Write a backup of a deployment on SQLite into an empty directory, while it runs."""
     from scoregate.backup import back_up
+    from scoregate.private_files import write_privately
+
+    write_privately()
 
     facts = back_up(settings_of(data_dir), directory)
     keys = ", ".join(facts.keys) or "no key"
@@ -179,7 +182,10 @@ def backup(directory: Path, data_dir: DataDir = None) -> None:
 @app.command("restore")
 def restore_backup(directory: Path, data_dir: DataDir = None) -> None:
     """Put a backup into an empty data directory."""
+    from scoregate.private_files import write_privately
     from scoregate.restore import restore
+
+    write_privately()
 
     settings = settings_of(data_dir)
     restored = restore(settings, directory)
@@ -251,7 +257,9 @@ def _outside_of_us(error: Exception) -> str | None:
 def _run_part(settings: Settings, run: Callable[[Told], Awaitable[None]]) -> None:
     from gateway.telemetry import configure_logging
     from scoregate.parts import Told
+    from scoregate.private_files import write_privately
 
+    write_privately()
     configure_logging(settings.log_level)
 
     async def until_stopped() -> None:

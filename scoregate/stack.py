@@ -21,6 +21,7 @@ from gateway.settings import Settings
 from policies.errors import SettingsError
 from policies.loader import load_boards
 from scoregate.embedded import note_address, valkey_folder
+from scoregate.private_files import keep_private
 from scoregate.processes import RESTART_PAUSE_S, Parts, python
 
 START_S: Final = 20.0
@@ -66,7 +67,7 @@ class Stack:
 def running_stack(settings: Settings, *, workers: int) -> Iterator[Stack]:
     """All parts, ready. Raises PartFailed or SettingsError if one does not start."""
     data_dir = settings.data_dir.resolve()
-    data_dir.mkdir(parents=True, exist_ok=True)
+    keep_private(data_dir)
     parts = Parts(data_dir / "logs" if settings.log_to == "files" else None)
     with _alone_in(data_dir):
         _check_port(settings)

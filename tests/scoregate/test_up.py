@@ -71,6 +71,21 @@ def up(data_dir: Path, port: int) -> Iterator[Up]:
         process.wait(30)
 
 
+def test_F12_data_is_for_its_own_user_alone(tmp_path: Path):
+    """Of a real `up` nobody else may read a file or enter a folder; what was wider before is mended at the start."""
+    data = tmp_path / "data"
+    (data / "logs").mkdir(parents=True, mode=0o755)
+    (data / "ledger.sqlite3-old").write_text("secrets")
+    (data / "ledger.sqlite3-old").chmod(0o644)
+    with up(data, free_port()):
+        modes = {
+            str(path.relative_to(tmp_path)): path.stat().st_mode & 0o777 for path in [data, *data.rglob("*")]
+        }
+
+    assert {"data/ledger.sqlite3", "data/ledger.sqlite3-wal", "data/valkey/valkey.sock"} <= modes.keys()
+    assert {} == {name: oct(mode) for name, mode in modes.items() if mode & 0o077}
+
+
 async def play(url: str, name: str) -> tuple[str, int]:
     """The player and score of a real run in real time, once it is on the board."""
     async with ScoregateClient(url) as client:
