@@ -88,6 +88,8 @@ class Settings(BaseSettings):
     verify_attempts: Annotated[int, Field(ge=1, le=100)] = 5
     redispatch_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
     reconcile_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
+    disk_floor_mib: Annotated[int, Field(ge=0, le=1_073_741_824)] = 256
+    disk_small_bytes: Annotated[int, Field(ge=0, le=1_048_576)] = 4096
     recording_inline_bytes: Annotated[int, Field(ge=0, le=1_048_576)] = 16_384
     recordings_timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
     recordings_grace_h: Annotated[int, Field(ge=1, le=8760)] = 24

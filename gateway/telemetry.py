@@ -69,6 +69,12 @@ RECORDING_FAULTS = Counter(
     ["fault"],
     registry=REGISTRY,
 )
+DISK_FREE = Gauge(
+    "scoregate_disk_free_bytes",
+    "Room on the file systems of the ledger and of the recordings.",
+    ["place"],
+    registry=REGISTRY,
+)
 RECORDINGS_COLLECTED = Counter(
     "scoregate_recordings_collected",
     "What collecting did: condemned, reprieved, removed, expired.",
@@ -189,6 +195,8 @@ class Event:
     SUBMISSION = "submission"
     REFUSED = "refused"
     ABNORMAL_USAGE = "abnormal_usage"
+    DISK_LOW = "disk_low"
+    DISK_ENOUGH = "disk_enough"
     CLAIM_REFUSED = "claim_refused"
     PLUGIN_FAILED = "plugin_failed"
     UNEXPECTED = "unexpected"

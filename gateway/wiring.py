@@ -26,6 +26,7 @@ from gateway.boards.tail import Spreads
 from gateway.builds import BuildRegistry
 from gateway.clock import Clock
 from gateway.coalescing import Coalescer
+from gateway.disk import disk_floor_of
 from gateway.edge.address import ClientAddresses
 from gateway.edge.board_reader import BoardReader
 from gateway.edge.context import Edge
@@ -254,6 +255,7 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         friends=FriendLists(client),
         builds=BuildRegistry(opened.ledger),
         turnstile=Turnstile(),
+        disk=disk_floor_of(opened.settings),
         shutdown=Shutdown(),
         **_of_boards(opened, boards),
         **_of_senders(opened, keyring),

@@ -16,6 +16,7 @@ from gateway.boards.subsets import ListedPlayers
 from gateway.builds import BuildRegistry
 from gateway.clock import Clock
 from gateway.coalescing import Coalescer
+from gateway.disk import DiskFloor
 from gateway.edge.address import ClientAddresses
 from gateway.edge.board_reader import BoardReader
 from gateway.edge.credentials.server_keys import ServerKeys
@@ -64,6 +65,7 @@ class Edge:
     server_keys: ServerKeys
     builds: BuildRegistry
     turnstile: Turnstile
+    disk: DiskFloor
     shutdown: Shutdown
 
     @property

@@ -37,7 +37,9 @@ async def readyz(request: web.Request) -> web.Response:
     edge = request.app[EDGE]
     has_ledger, has_index = await asyncio.gather(_has_ledger(edge), _has_index(edge))
     is_timely = _is_timely(edge)
-    status = ("ready" if has_index and is_timely else "degraded") if has_ledger else "unready"
+    has_room = not edge.disk.is_low
+    is_whole = has_index and is_timely and has_room
+    status = ("ready" if is_whole else "degraded") if has_ledger else "unready"
     if edge.shutdown.has_begun:
         status = "ending"
     answer = answers.Readiness(
@@ -45,6 +47,7 @@ async def readyz(request: web.Request) -> web.Response:
         ledger=has_ledger,
         index=has_index,
         policies=not edge.boards.is_stale,
+        disk=has_room,
         clock=is_timely,
         clock_offset_s=edge.reference.offset_ms / 1000 if edge.reference else 0.0,
         clock_error_s=edge.clock_error_ms / 1000,

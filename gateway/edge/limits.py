@@ -8,8 +8,12 @@ from functools import lru_cache
 from typing import Final
 
 from gateway.boards.admission import Admission, Admitted
+from gateway.edge.context import Edge
 from gateway.edge.problems import Problem, ProblemType
 from policies.limits import Limits, Rate
+
+FULL_RETRY_S: Final = 60
+"""When to come again while the disk is nearly full."""
 
 BYTES: Final = "content-bytes"
 """The unit of a quota that counts bytes (draft-ietf-httpapi-ratelimit-headers, `qu`)."""
@@ -44,6 +48,16 @@ def refuse_limited(admitted: Admitted, limits: Limits) -> None:
     if admitted.admission in REFUSING_BYTES:
         name, rate_of = REFUSING_BYTES[admitted.admission]
         raise quota_exceeded(name, rate_of(limits), admitted.wait_ms, unit=BYTES)
+
+
+def refuse_large(edge: Edge, size_bytes: int) -> None:
+    """Raises `temporary-reduced-capacity` for what is not small, while there is little room left to store it in."""
+    if size_bytes > edge.settings.disk_small_bytes and edge.disk.is_low:
+        raise Problem(
+            ProblemType.REDUCED_CAPACITY,
+            f"room is short: only recordings of up to {edge.settings.disk_small_bytes} bytes are taken now",
+            headers={"Retry-After": str(FULL_RETRY_S)},
+        )
 
 
 def quota_exceeded(name: str, rate: Rate, wait_ms: int, *, unit: str = "") -> Problem:

@@ -11,6 +11,7 @@ from gateway.clock import rfc3339
 from gateway.edge.answers import json_response, replayed
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.friends import charge_profile
+from gateway.edge.limits import refuse_large
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import player_of, read_octets
 from gateway.edge.submit import LATE_MS
@@ -52,6 +53,7 @@ async def reveal_recording(request: web.Request) -> web.Response:
         raise Problem(ProblemType.STATE_CONFLICT, "no digest of a recording came with this submission")
     if committed.due_at_ms is None and committed.revealed_at_ms is None:
         raise _unasked()
+    refuse_large(edge, committed.size_bytes)
     await charge_profile(edge, found.player)
     body = await read_octets(request, committed.size_bytes)
     if len(body) != committed.size_bytes or hashlib.sha256(body).digest() != found.recording_digest:

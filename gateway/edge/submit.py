@@ -20,7 +20,7 @@ from gateway.edge.credentials import signatures
 from gateway.edge.credentials.signed import SignedRequest, invalid, read_signature
 from gateway.edge.credentials.tickets import Ticket
 from gateway.edge.details import stored_details
-from gateway.edge.limits import rate_limit_headers, refuse_limited
+from gateway.edge.limits import rate_limit_headers, refuse_large, refuse_limited
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import bearer_of, board_of, client_names, parse_body, read_body
 from gateway.edge.servers import signing_server
@@ -72,6 +72,7 @@ async def submit_score(request: web.Request) -> web.Response:
     if receipt is None:
         async with _counting_refusals(edge, asking, board):
             new = await _judged(edge, board, proven, claim, admitted)
+        refuse_large(edge, len(new.recording or b""))
         is_large = new.recording is not None and new.recording_bytes > edge.recordings.inline_bytes
         receipt = await (_append_large(edge, new) if is_large else edge.ledger.append(new))
         _pend(edge, new, receipt)

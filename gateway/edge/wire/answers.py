@@ -282,6 +282,7 @@ class Readiness(Answer):
 
     `policies` is false while the policy files were refused, so that older ones are in force. `clock` is false while this
     machine's clock is too far from the one that all parts share, or cannot be compared with it; then it is `degraded`.
+    `disk` is false, and it is `degraded`, while only small recordings are taken because room is short.
     `clock_offset_s` is how far ahead it is, and `clock_error_s` how far off the shared time may be.
     """
 
@@ -289,6 +290,7 @@ class Readiness(Answer):
     ledger: bool
     index: bool
     policies: bool
+    disk: bool
     clock: bool
     clock_offset_s: float = 0.0
     clock_error_s: float = 0.0
