@@ -10,6 +10,7 @@ from typing import BinaryIO
 from gateway.clock import parse_rfc3339, rfc3339, wall_clock
 from gateway.ledger.history import board_as_of
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import Audit, audit, check_heads
 from gateway.ledger.seals.heads import export_heads
 from gateway.ledger.seals.keys import PublicKeys, read_public_keys
@@ -17,7 +18,7 @@ from gateway.ledger.seals.proofs import Proof, check_proof, prove
 from gateway.settings import Settings
 from gateway.steward.sealing import seal_key_of
 from gateway.wiring import load_policies, open_ledger
-from policies.errors import ProofInvalid, SettingsError
+from policies.errors import LedgerTampered, ProofInvalid, SettingsError
 from policies.windows import window_at, window_named
 
 PROOF_LIMIT_BYTES = 16 * 1024 * 1024
@@ -33,11 +34,14 @@ async def verify(settings: Settings, key_file: Path | None, heads_file: Path | N
     keys = _keys(settings, key_file)
     async with existing_ledger(settings) as ledger:
         found = await audit(ledger, keys)
+        told = f"{_told(found)}{await _overdue(ledger, found, settings)}"
         if heads_file is None:
-            return _told(found)
+            return told
         with _opened(heads_file) as lines:
             count = await check_heads(ledger, keys, lines)
-    return f"{_told(found)}\nall {count} exported heads are in the ledger"
+    if not count:
+        raise SettingsError(f"{heads_file}: has no heads, and an empty file proves nothing")
+    return f"{told}\nall {count} exported heads are in the ledger"
 
 
 async def export(settings: Settings, path: Path) -> int:
@@ -139,6 +143,19 @@ def _told(found: Audit) -> str:
         f"clean: {found.events} events of {found.submissions} submissions, "
         f"{found.sealed_events} of them under {found.seals} seals; {tail}"
     )
+
+
+async def _overdue(ledger: Ledger, found: Audit, settings: Settings) -> str:
+    """What to tell of events that should be sealed by now. Raises LedgerTampered if nothing at all is sealed."""
+    since_ms = (await ledger.read(chain.tail())).since_ms
+    if since_ms is None or since_ms >= wall_clock() - settings.seal_s * 1000:
+        return ""
+    if not found.seals:
+        raise LedgerTampered(
+            f"nothing is sealed, though {found.events} events wait since {rfc3339(since_ms)}: "
+            "the seals were removed, or no steward has run"
+        )
+    return f" though they wait since {rfc3339(since_ms)}: the newest seals were removed, or no steward runs"
 
 
 def _proven(proof: Proof) -> str:

@@ -50,13 +50,17 @@ class SealedLedger:
         return SealedLedger(self.settings.model_copy(update={"data_dir": folder / "data"}), self.keys)
 
     def tamper(self, *statements: str) -> None:
-        """Runs statements on the file with all its triggers dropped."""
+        """Runs statements on the file with all its triggers dropped for as long as that takes."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
-            triggers = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall()
-            for [name] in triggers:
+            triggers = connection.execute(
+                "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
+            ).fetchall()
+            for name, _ in triggers:
                 connection.execute(f"DROP TRIGGER {name}")
             for statement in statements:
                 connection.execute(statement)
+            for _, trigger in triggers:
+                connection.execute(trigger)
 
 
 async def decide(ledger: Any, board: Board, submission_id: str, to_state: State, **changes: Any) -> None:
