@@ -320,6 +320,19 @@ def test_shell_examples_call_commands_that_exist(page: Path):
 
 
 @each_page
+def test_N09_commands_in_a_sentence_exist(page: Path):
+    """A `scoregate …` between words is a command, a group of them, or an option of the whole, with options it has."""
+    known = commands()
+    groups = {words.rpartition(" ")[0] for words in known}
+    whole = {"scoregate --version", "scoregate --install-completion"}
+    for code in (" ".join(each.split()) for each in CODE.findall(prose_of(page))):
+        if code.startswith("scoregate ") and code not in groups | whole and "…" not in code:
+            words = max((each for each in known if f"{code} ".startswith(f"{each} ")), key=len, default=code)
+            assert words in known
+            assert set() == set(re.findall(r"--[a-z-]+", code)) - parameters(known[words])
+
+
+@each_page
 def test_pages_name_only_what_exists(page: Path):
     """Settings, metrics and problem types that any page names are real."""
     text = read(page)

@@ -45,7 +45,7 @@ class KafkaExport:
             from confluent_kafka import KafkaException, Producer  # noqa: PLC0415 - an extra
         except ImportError:
             raise SettingsError(
-                "SCOREGATE_KAFKA_SERVERS needs the extra: pip install scoregate[kafka]"
+                "SCOREGATE_KAFKA_SERVERS needs the extra `kafka`: pip install '.[kafka]' in a checkout"
             ) from None
         told = {"bootstrap.servers": settings.kafka_servers, "enable.idempotence": True}
         limits = {"delivery.timeout.ms": DELIVERY_MS, "linger.ms": 5, "client.id": "scoregate"}

@@ -39,5 +39,7 @@ def _blobs_of(settings: Settings) -> Blobs:
     try:
         from gateway.recordings.objects import bucket  # noqa: PLC0415 - an extra: most deployments do without
     except ImportError:
-        raise SettingsError("SCOREGATE_RECORDINGS_URL: a bucket needs: pip install 'scoregate[s3]'") from None
+        raise SettingsError(
+            "SCOREGATE_RECORDINGS_URL: a bucket needs the extra `s3`: pip install '.[s3]' in a checkout"
+        ) from None
     return bucket(url, settings.recordings_timeout_s)
