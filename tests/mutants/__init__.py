@@ -1,0 +1,1 @@
+"""Breakages made by hand, each with the tests that should notice it: `python -m tests.mutants`."""
