@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from validators.budget import HARMS, URGENT, Prospect, expected_harm
+from validators.budget import HARMS, URGENT, Prospect, expected_harm, must_verify
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,18 @@ def test_every_harm_is_one_that_is_asked_for():
         expected_harm(Prospect(counts, top, newcomer, 0), is_flagged=flagged)
         for counts, top, newcomer, flagged in facts
     }
+
+
+@pytest.mark.parametrize(
+    ("prospect", "is_due"),
+    [
+        (Prospect(counts=False, enters_top=True, is_newcomer=True, gain=999), False),
+        (Prospect(counts=True, enters_top=True, is_newcomer=False, gain=0), True),
+        (Prospect(counts=True, enters_top=False, is_newcomer=True, gain=0), True),
+        (Prospect(counts=True, enters_top=False, is_newcomer=False, gain=100), False),
+        (Prospect(counts=True, enters_top=False, is_newcomer=False, gain=101), True),
+    ],
+)
+def test_M18_what_is_verified_whatever_the_draw(prospect: Prospect, is_due: bool):
+    """Only what counts: in the top, a newcomer's, or a gain of more than is allowed, which a gain of just that is not."""
+    assert is_due is must_verify(prospect, allowed_gain=100)

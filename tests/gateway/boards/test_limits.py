@@ -240,3 +240,45 @@ async def test_F07_what_was_written_before_bytes_were_limited_is_still_read(clie
     await client.set("lb:{b}:limit:player:ada", f"{(seconds + 2) * 1_000_000 + micros}")
     told = await SubmissionLimits(client, "b", ADMITTING).admit(asking(1))
     assert (Admission.ADMITTED, 0) == (told.admission, told.left)
+
+
+ASKED = """
+redis.call('SET', KEYS[1], ARGV[1])
+local limit = limit_of(1000000, 3, 1000, 64)
+local wait, kib_wait, tat, kib_tat = gcra(KEYS[1], limit, 2)
+charge(KEYS[1], tat, kib_tat)
+return {wait, kib_wait, left(tat, limit.us, limit.burst), redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}
+"""
+NOW_US = 1_800_000_000_123_457
+
+
+@pytest.mark.parametrize(
+    ("ahead_us", "told", "kept_ahead_us", "life_ms"),
+    [
+        # Who was away for a day has the burst and no more: what was not used does not add up.
+        ((-86_400_000_000, -86_400_000_000), (0, 0, 2), (1_000_000, 2_000), 1_001),
+        # Half of one has flowed back: what is left is told in whole ones.
+        ((500_000, 10_000), (0, 0, 1), (1_500_000, 12_000), 1_501),
+        # The last of the burst fits to the microsecond; one microsecond more has to be waited for.
+        ((2_000_000, 62_000), (0, 0, 0), (3_000_000, 64_000), 3_001),
+        ((2_000_001, 62_001), (1, 1, 0), (3_000_001, 64_001), 3_002),
+        # A clock that was ahead counts as a whole burst.
+        ((10**10, 10**10), (1_000_000, 2_000, 0), (4_000_000, 66_000), 4_001),
+    ],
+)
+def test_M18_the_bucket_is_exact_to_the_microsecond(
+    valkey: ValkeyServer,
+    ahead_us: tuple[int, int],
+    told: tuple[int, int, int],
+    kept_ahead_us: tuple[int, int],
+    life_ms: int,
+):
+    """The waits, what is left, and what is kept: sixteen digits, for as long as they mean something and not less."""
+    moment = f"{{{NOW_US // 10**6}, {NOW_US % 10**6}}}"
+    script = script_source("_gcra").replace("redis.call('TIME')", moment) + ASKED
+    stored = " ".join(str(NOW_US + each) for each in ahead_us)
+    with valkey.client() as client:
+        *answer, kept, lives_ms = client.eval(script, 1, "limit", stored)
+    assert told == tuple(answer)
+    assert kept_ahead_us == tuple(int(each) - NOW_US for each in kept.split())
+    assert life_ms - 100 <= lives_ms <= life_ms
