@@ -166,6 +166,11 @@ POLICY_RELOADS = Counter(
     ["outcome"],
     registry=REGISTRY,
 )
+POLICIES_DIFFER = Gauge(
+    "scoregate_policies_differ",
+    "1 while parts of the deployment go by different policies.",
+    registry=REGISTRY,
+)
 POLICY_STALE = Gauge(
     "scoregate_policy_stale",
     "1 while the files are not what is in force, since they were refused.",
@@ -225,6 +230,7 @@ class Event:
     NO_BUBBLEWRAP = "no_bubblewrap"
     POLICY_RELOADED = "policy_reloaded"
     POLICY_REFUSED = "policy_refused"
+    POLICIES_DIFFER = "policies_differ"
     CLOCK_LEAPT = "clock_leapt"
     STARTED = "started"
     STOPPED = "stopped"

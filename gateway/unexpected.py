@@ -29,6 +29,7 @@ class Place(StrEnum):
     DUTY = "duty"
     FEED = "feed"
     BUILDS = "builds"
+    PRESENCE = "presence"
     COALESCER = "coalescer"
     POLICIES = "policies"
     METRICS = "metrics"

@@ -45,6 +45,7 @@ from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import shares_with
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.presence import PartKind, Presence
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
 from gateway.reference_clock import ReferenceClock
@@ -138,12 +139,21 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
         await edge.builds.refresh()
         fresh = asyncio.create_task(edge.builds.keep_fresh(), name="builds")
         try:
-            async with _kept_fresh(reference):
+            async with _kept_fresh(reference), _present(edge.presence):
                 yield edge
         finally:
             fresh.cancel()
             for coalescer in edge.coalescers.made():
                 await coalescer.drained()
+
+
+@asynccontextmanager
+async def _present(presence: Presence) -> AsyncIterator[None]:
+    keeping = asyncio.create_task(presence.keep(), name="presence")
+    try:
+        yield
+    finally:
+        keeping.cancel()
 
 
 @asynccontextmanager
@@ -257,6 +267,7 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         turnstile=Turnstile(),
         disk=disk_floor_of(opened.settings),
         shutdown=Shutdown(),
+        presence=Presence(client, PartKind.EDGE, lambda: boards),
         **_of_boards(opened, boards),
         **_of_senders(opened, keyring),
     )

@@ -104,6 +104,16 @@ def limit(board: str, kind: str, who: str) -> str:
     return f"lb:{{{board}}}:limit:{kind}:{who}"
 
 
+def parts() -> str:
+    """ZSET: the parts of the deployment that are there, by when they are thought gone (ms)."""
+    return "{parts}:seen"
+
+
+def parts_said() -> str:
+    """HASH: part to what it says of itself: its kind, the digest of its policies, and which duties fail (JSON)."""
+    return "{parts}:said"
+
+
 def refusals(board: str, kind: str, who: str) -> str:
     """STRING: `<refusals> <limited until (ms)> <refusals before>` of a player or a hashed address (`refuse.lua`)."""
     return f"lb:{{{board}}}:refused:{kind}:{who}"

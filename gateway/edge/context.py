@@ -28,6 +28,7 @@ from gateway.edge.shutdown import Shutdown
 from gateway.edge.spreads import SpreadReader
 from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
+from gateway.presence import Presence
 from gateway.recordings.recordings import Recordings
 from gateway.reference_clock import ReferenceClock
 from gateway.reload import BoardsInForce
@@ -67,6 +68,7 @@ class Edge:
     turnstile: Turnstile
     disk: DiskFloor
     shutdown: Shutdown
+    presence: Presence
 
     @property
     def clock_error_ms(self) -> int:

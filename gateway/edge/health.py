@@ -37,9 +37,10 @@ async def readyz(request: web.Request) -> web.Response:
     edge = request.app[EDGE]
     has_ledger, has_index = await asyncio.gather(_has_ledger(edge), _has_index(edge))
     is_timely = _is_timely(edge)
+    missing, failing = tuple(edge.presence.missing()), tuple(edge.presence.failing())
     has_room = not edge.disk.is_low
-    is_whole = has_index and is_timely and has_room
-    status = ("ready" if is_whole else "degraded") if has_ledger else "unready"
+    is_all_well = has_index and is_timely and has_room and not missing and not failing
+    status = ("ready" if is_all_well else "degraded") if has_ledger else "unready"
     if edge.shutdown.has_begun:
         status = "ending"
     answer = answers.Readiness(
@@ -51,6 +52,8 @@ async def readyz(request: web.Request) -> web.Response:
         clock=is_timely,
         clock_offset_s=edge.reference.offset_ms / 1000 if edge.reference else 0.0,
         clock_error_s=edge.clock_error_ms / 1000,
+        missing=missing,
+        failing=failing,
     )
     return json_response(answer, status=200 if status in {"ready", "degraded"} else 503)
 

@@ -16,6 +16,7 @@ from gateway.ledger import index_pages, queries, work
 from gateway.ledger.judgement import audits, prospects, reveals, sampling
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
+from gateway.presence import PartKind, Presence
 from gateway.recordings.recordings import Recordings
 from gateway.records import Change
 from gateway.reference_clock import ReferenceClock
@@ -109,6 +110,7 @@ class Steward:
         *,
         recordings: Recordings,
         clock: Clock = wall_clock,
+        part_id: str | None = None,
     ) -> None:
         self._settings = settings
         self._ledger = ledger
@@ -128,6 +130,9 @@ class Steward:
         self._deadlines = Deadlines(ledger, index, boards, clock=self._certain)
         self._cold = ColdBoards(ledger, index.boards, clock=clock)
         self.failures = Failures()
+        self.presence = Presence(
+            index.client, PartKind.STEWARD, lambda: self.boards, failing=self.failures.now, part_id=part_id
+        )
         self._rounds = self._rounds_of(boards)
 
     def _rounds_of(self, boards: Mapping[str, Board]) -> _Rounds:
@@ -159,6 +164,7 @@ class Steward:
             self._jobs,
             recordings=self._recordings,
             clock=self._clock,
+            part_id=self.presence.part_id,
         )
 
     @property
@@ -172,6 +178,7 @@ class Steward:
             for each in (self._derivations, *self._rounds):
                 await stack.enter_async_context(aclosing(each))
             group = await stack.enter_async_context(asyncio.TaskGroup())
+            group.create_task(self.presence.keep())
             group.create_task(self._for_ever(self.derive_from_log, POLL_S * 10))
             group.create_task(self._for_ever(self.derive_from_changes, POLL_S * 10))
             group.create_task(self._for_ever(self.deliver, POLL_S * 10))

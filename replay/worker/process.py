@@ -21,6 +21,7 @@ from rq.worker import WorkerStatus
 
 from gateway.ending import end_within
 from gateway.failpoints import Point, reach
+from gateway.presence import PartKind, present_on_a_thread
 from gateway.reference_clock import ReferenceClock
 from gateway.settings import Settings
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
@@ -181,12 +182,14 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
         recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
         clock = runner.run(shared_clock(settings, ledger, index.client, boards.values()))
         _Process.runner, _Process.clock = runner, clock
+        in_force = dict(boards)
         common: dict[str, Any] = {"recordings": recordings, "clock": clock}
 
         def put(boards: Mapping[str, Board]) -> None:
             if trouble := trouble_with_bubblewrap(boards):
                 _log.warning(Event.NO_BUBBLEWRAP, trouble=trouble)
             index_new_boards(index, boards)
+            in_force.update(boards)
             _Process.verifier = Verifier(settings, boards, ledger, index, simulators, **common)
             _Process.auditor = Auditor(settings, boards, ledger, opened, **common)
 
@@ -195,7 +198,8 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
         signal.signal(signal.SIGHUP, _Process.policies.hang_up)
         _log.info(Event.STARTED, part="worker")
         try:
-            _work(settings, lane, burst=burst)
+            with present_on_a_thread(settings, PartKind.WORKER, lambda: in_force):
+                _work(settings, lane, burst=burst)
         finally:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)  # we are ending; being told again must not break it off

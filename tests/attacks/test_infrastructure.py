@@ -98,7 +98,7 @@ async def test_readiness_tells_the_truth_of_redis(settings: Settings):
     with running_valkey() as own:
         async with running_harness(settings.model_copy(update={"redis_url": own.url})) as harness:
             ready = await harness.get("/readyz")
-            assert (200, "ready") == (ready.status, ready.body["status"])
+            assert (200, True) == (ready.status, ready.body["index"])
             own.kill()
             degraded = await harness.get("/readyz")
             expected = {"status": "degraded", "ledger": True, "index": False, "policies": True}
@@ -113,7 +113,7 @@ async def test_readiness_tells_the_truth_of_redis(settings: Settings):
 
 
 async def is_ready(harness: Harness) -> bool:
-    return (await harness.get("/readyz")).body["status"] == "ready"
+    return bool((await harness.get("/readyz")).body["index"])
 
 
 HEAD = "GET /livez HTTP/1.1\r\nHost: {host}\r\n"

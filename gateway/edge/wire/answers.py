@@ -283,7 +283,9 @@ class Readiness(Answer):
     `policies` is false while the policy files were refused, so that older ones are in force. `clock` is false while this
     machine's clock is too far from the one that all parts share, or cannot be compared with it; then it is `degraded`.
     `disk` is false, and it is `degraded`, while only small recordings are taken because room is short.
-    `clock_offset_s` is how far ahead it is, and `clock_error_s` how far off the shared time may be.
+    `clock_offset_s` is how far ahead it is, and `clock_error_s` how far off the shared time may be. `missing` names what
+    the deployment lacks: `steward`, `worker`, or `policies` that are the same in all parts. `failing` names the steward's
+    duties that fail, as `duty` or `duty:board`. With any of them it is `degraded`.
     """
 
     status: Literal["ready", "degraded", "unready", "ending"]
@@ -294,3 +296,5 @@ class Readiness(Answer):
     clock: bool
     clock_offset_s: float = 0.0
     clock_error_s: float = 0.0
+    missing: tuple[str, ...] = ()
+    failing: tuple[str, ...] = ()

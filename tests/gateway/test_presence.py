@@ -1,0 +1,115 @@
+"""What a deployment lacks: parts that are not there, policies that differ, duties that fail; each named in `/readyz`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from gateway.boards import keys
+from gateway.boards.connection import connect
+from gateway.boards.parts import LIFE_MS, MOST_PARTS
+from gateway.presence import Part, PartKind, Presence, present_on_a_thread
+from gateway.settings import Settings
+from gateway.telemetry import POLICIES_DIFFER
+from policies.loader import Board
+from tests.support import boards
+from tests.support.deployment import PATIENCE_S
+from tests.support.harness import Harness
+from tests.support.valkey import ValkeyServer
+
+
+@pytest.fixture
+async def client(valkey: ValkeyServer) -> AsyncIterator[Redis]:
+    connected = connect(valkey.url, timeout_ms=5_000)
+    yield connected
+    await connected.aclose()
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return boards.board(tmp_path / "policies")
+
+
+def a_part(client: Redis, kind: PartKind, board: Board, **facts: object) -> Presence:
+    return Presence(client, kind, lambda: {"tiny": board}, **facts)  # type: ignore[arg-type]
+
+
+async def test_F25_parts_that_are_not_there_are_named(client: Redis, board: Board):
+    """Each until it has spoken, and again once it was not heard of for its life; policies that differ while they do."""
+    edge = a_part(client, PartKind.EDGE, board)
+    assert [] == edge.missing()  # nobody knows yet
+    await edge.beat()
+    assert ["steward", "worker"] == edge.missing()
+    for kind in (PartKind.STEWARD, PartKind.WORKER):
+        await a_part(client, kind, board).beat()
+    await edge.beat()
+    assert [] == edge.missing()
+    await client.zadd(keys.parts(), dict.fromkeys(await client.zrange(keys.parts(), 0, -1), 1))
+    await edge.beat()
+    assert ["steward", "worker"] == edge.missing()
+    assert 1 == await client.hlen(keys.parts_said())
+    assert 0 < await client.pttl(keys.parts()) <= LIFE_MS
+
+
+async def test_F25_policies_that_differ_are_named(client: Redis, board: Board, tmp_path: Path):
+    """By every part that hears of them, in the gauge too, until all are alike."""
+    other = boards.board(tmp_path / "other", operator="latest")
+    edge, second = a_part(client, PartKind.EDGE, board), a_part(client, PartKind.EDGE, other)
+    await edge.beat()
+    await second.beat()
+    await edge.beat()
+    assert ("policies" in edge.missing(), "policies" in second.missing()) == (True, True)
+    assert 1 == POLICIES_DIFFER._value.get()
+    await Presence(client, PartKind.EDGE, lambda: {"tiny": board}, part_id=second.part_id).beat()
+    await edge.beat()
+    assert ("policies" in edge.missing(), 0) == (False, POLICIES_DIFFER._value.get())
+
+
+async def test_F25_duties_that_fail_are_named_by_other_parts(client: Redis, board: Board):
+    """The steward says which, on which board; the edge tells whoever asks it."""
+    await a_part(client, PartKind.STEWARD, board, failing=lambda: ("reconcile:tiny",)).beat()
+    edge = a_part(client, PartKind.EDGE, board)
+    await edge.beat()
+    assert ["reconcile:tiny"] == edge.failing()
+
+
+async def test_F25_what_no_part_said_is_passed_over(client: Redis, board: Board):
+    """Junk in the hash, a part that says nothing; and past so many parts no more are noted."""
+    edge = a_part(client, PartKind.EDGE, board)
+    far = 10**15
+    await client.zadd(
+        keys.parts(), {"junk": far, "silent": far, **{f"p{at}": far for at in range(MOST_PARTS)}}
+    )
+    await client.hset(keys.parts_said(), mapping={"junk": b"\xff{", "unknown": "{}"})
+    await edge.beat()
+    assert () == edge.parts
+
+
+async def test_F25_a_worker_is_there_while_it_is_busy(client: Redis, board: Board, valkey: ValkeyServer):
+    """Its own thread may be in a replay for long: another says that it is there, and ends with it."""
+    edge = a_part(client, PartKind.EDGE, board)
+
+    async def is_there() -> bool:
+        await edge.beat()
+        return "worker" not in edge.missing()
+
+    with present_on_a_thread(Settings(redis_url=valkey.url), PartKind.WORKER, lambda: {"tiny": board}):
+        async with asyncio.timeout(PATIENCE_S):
+            while not await is_there():  # noqa: ASYNC110 - it is another thread's, and known to Redis alone
+                await asyncio.sleep(0.02)
+    parts = edge.parts or ()
+    assert Part(kind=PartKind.WORKER, policies=parts[0].policies) in parts
+
+
+async def test_F25_readyz_names_what_is_missing(harness: Harness):
+    """200 and `degraded`: submissions are taken, but nobody judges them."""
+    await harness.edge.presence.beat()
+    ready = await harness.get("/readyz")
+    assert (200, "degraded", ["steward", "worker"], []) == (
+        ready.status,
+        *(ready.body[name] for name in ("status", "missing", "failing")),
+    )
