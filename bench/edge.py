@@ -125,6 +125,7 @@ class Bench:
 
     def _settings(self, port: int, name: str) -> Settings:
         return Settings(
+            read_budget_ms=1_000_000,
             data_dir=self._folder / name,
             policies_dir=self._folder / "policies",
             redis_url=self._redis_url,

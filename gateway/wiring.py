@@ -12,8 +12,9 @@ from redis import Redis as BlockingRedis
 
 from gateway.boards import keys
 from gateway.boards.admission import AddressLimit, KeyedLimit, SubmissionLimits
+from gateway.boards.circle_memory import CircleMemory
 from gateway.boards.connection import connect, connect_blocking, refuse_evicting
-from gateway.boards.friends import Circles, FriendLists
+from gateway.boards.friends import CIRCLE_MS, Circles, FriendLists
 from gateway.boards.heads import Heads
 from gateway.boards.index import Index
 from gateway.boards.live import LiveFeed
@@ -277,10 +278,11 @@ def _of_boards(opened: _Opened, boards: BoardsInForce) -> _OfBoards:
     ledger, index = opened.ledger, opened.index
     of = index.boards
     readers = OfBoards(boards, lambda board: BoardReader(of[board.name], ledger))
+    circles = CircleMemory(CIRCLE_MS / 1000)
     return {
         "readers": readers,
         "spreads": OfBoards(boards, lambda board: _spread_reader(readers[board.name])),
-        "circles": OfBoards(boards, lambda board: Circles(of[board.name])),
+        "circles": OfBoards(boards, lambda board: Circles(of[board.name], circles)),
         "coalescers": OfBoards(
             boards,
             lambda board: Coalescer(ledger, index, staleness_s=board.policy.staleness_s),

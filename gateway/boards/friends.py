@@ -12,6 +12,7 @@ from typing import Any, Final
 from redis.asyncio import Redis
 
 from gateway.boards import keys
+from gateway.boards.circle_memory import CircleMemory
 from gateway.boards.index import BoardIndex
 from gateway.boards.scripts import ReadingScript, Script, answering
 from gateway.boards.subsets import ListedPlayers, SubsetPage, around_in, read_page
@@ -54,14 +55,15 @@ class FriendLists:
 class Circles:
     """One board among friends. Every method raises IndexUnavailable."""
 
-    def __init__(self, index: BoardIndex) -> None:
+    def __init__(self, index: BoardIndex, memory: CircleMemory | None = None) -> None:
         self._index = index
+        self._memory = memory or CircleMemory(CIRCLE_MS / 1000)
         client = index.client
         self._circle = ReadingScript(client, "circle")
 
     async def page(self, window: str, friends: FriendList, first: int, count: int) -> SubsetPage:
         """`count` entries of a window from 0-based rank `first` among the player and whom they follow."""
-        if len(self._index.shards) > 1:
+        if not self._is_kept(window, friends):
             found = await self._listed(window, friends)
             return SubsetPage(found.total, found.entries[first : first + count])
         answer = await self._read(window, friends, ["", first, first + count - 1])
@@ -69,13 +71,20 @@ class Circles:
 
     async def around(self, window: str, friends: FriendList, player: str, radius: int) -> SubsetPage | None:
         """One of them with `radius` neighbours among them on each side; None for who is no friend, or does not stand."""
-        if len(self._index.shards) > 1:
+        if not self._is_kept(window, friends):
             return around_in(await self._listed(window, friends), player, radius)
         answer = await self._read(window, friends, [player, 0, radius])
         return read_page(self._index, window, answer) if answer else None
 
+    def _is_kept(self, window: str, friends: FriendList) -> bool:
+        """True if a circle may be kept: beside one window, which those in shards are not, and within the bounds."""
+        if len(self._index.shards) > 1:
+            return False
+        key = keys.circle(self._index.board, friends.player, friends.version, window)
+        return self._memory.takes(key, friends.player, 1 + len(friends.friends))
+
     async def _listed(self, window: str, friends: FriendList) -> SubsetPage:
-        """All of them, from the shards that they are in: a circle is kept beside one window, and here are several."""
+        """All of them, each looked up, where no circle is kept."""
         players = dict.fromkeys((friends.player, *friends.friends))
         return await ListedPlayers(self._index).entries(window, list(players))
 

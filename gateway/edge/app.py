@@ -14,6 +14,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.signed import CHALLENGE
 from gateway.edge.pages_cache import PAGES, PageCache
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response
+from gateway.edge.read_budget import BUDGET, ReadBudget, budgeted
 from gateway.edge.reading import strict_query
 from gateway.edge.routes import ROUTES
 from gateway.telemetry import Event, count_submission, logger, request_seconds
@@ -51,8 +52,11 @@ def build_app(edge: Edge) -> web.Application:
     app = web.Application(middlewares=[answer_problems], client_max_size=0)
     app[EDGE] = edge
     app[PAGES] = PageCache()
+    app[BUDGET] = ReadBudget(edge.settings.read_budget_ms / 1000)
     for route in ROUTES:
-        handler = strict_query(route.handler, route.query) if route.method == "GET" else route.handler
+        handler = route.handler
+        if route.method == "GET":
+            handler = budgeted(route.path, strict_query(handler, route.query))
         app.router.add_route(route.method, route.path, handler)
         if route.method == "GET" and not route.is_stream:
             app.router.add_route("HEAD", route.path, handler)

@@ -24,6 +24,9 @@ COMMON: Final = (
 )
 """Refusals that every route can give."""
 
+OF_READS: Final = (ProblemType.SCHEMA_VIOLATION, ProblemType.QUOTA_EXCEEDED)
+"""Refusals that every read can give as well: of its query, and of a caller whose reads cost too much."""
+
 _REF: Final = "#/components/schemas/{model}"
 
 _PARAMETERS: Final = {
@@ -97,12 +100,18 @@ def describe(routes: Sequence[Route]) -> dict[str, Any]:
     }
 
 
+def common_refusals(method: str) -> tuple[ProblemType, ...]:
+    """Refusals that every route of a method can give."""
+    return (*COMMON, *OF_READS) if method == "GET" else COMMON
+
+
 def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
         "operationId": route.handler.__name__,
         "parameters": [*_path_parameters(route.path), *_query_parameters(route.query), *_conditions(route)],
-        "responses": {str(route.status): _success(route)} | _refusals((*route.problems, *COMMON)),
+        "responses": {str(route.status): _success(route)}
+        | _refusals((*route.problems, *common_refusals(route.method))),
     }
     if route.caller in _SECURITY:
         operation["security"] = _SECURITY[route.caller]

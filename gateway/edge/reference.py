@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from gateway.edge.openapi import COMMON
+from gateway.edge.openapi import common_refusals
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
 from gateway.edge.routes import Caller, Route
 
@@ -101,7 +101,7 @@ def _section_title(route: Route) -> str:
 
 
 def _refusals(route: Route) -> list[ProblemType]:
-    return sorted({*route.problems, *COMMON}, key=_by_status)
+    return sorted({*route.problems, *common_refusals(route.method)}, key=_by_status)
 
 
 def _by_status(kind: ProblemType) -> tuple[int, str]:

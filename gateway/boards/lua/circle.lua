@@ -65,6 +65,12 @@ local function catch_up(seen)
   redis.call('PEXPIRE', KEYS[1], math.max(1, redis.call('PTTL', KEYS[2])))
 end
 
+if redis.call('EXISTS', KEYS[4]) == 0 then -- nobody stands there: nothing is made of nothing
+  if around ~= '' then
+    return false
+  end
+  return { 0, first, {} }
+end
 local seen = redis.call('HGET', KEYS[2], '*')
 if #ARGV >= 6 then
   local players = {}

@@ -1,0 +1,155 @@
+"""What one caller's reads may cost: a bucket of CPU time for each address, kept in the process and bounded.
+
+A read costs what its route declares for Redis and the ledger, and what its handler is measured to take on the event loop.
+Where a caller has used up more than their share, they are told so before anything is begun.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Generator
+from types import coroutine
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from gateway.edge.context import EDGE
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reading import client_name
+
+T = TypeVar("T")
+
+SAVED_S: Final = 30
+"""How many seconds' worth of its share a caller may use at once."""
+
+CALLERS: Final = 65_536
+"""Callers that are remembered; of more, those that were longest away are forgotten."""
+
+FREE: Final = frozenset({"/livez", "/readyz", "/metrics"})
+"""What is asked by machines of our own."""
+
+DECLARED_US: Final = {
+    "/v1/boards/{board}/entries": 100,
+    "/v1/boards/{board}/entries/{player}": 150,
+    "/v1/boards/{board}/entries/{player}/around": 150,
+    "/v1/boards/{board}/percentiles": 300,
+    "/v1/boards/{board}/distribution": 600,
+    "/v1/boards/{board}/details": 1_000,
+    "/v1/boards/{board}/trending": 2_000,
+    "/v1/boards/{board}/statistics": 500,
+    "/v1/boards/{board}/live": 2_000,
+    "/v1/boards/{board}/live/websocket": 2_000,
+}
+"""What Redis and the ledger do for a read of each route, in microseconds; measured, see docs/performance.md."""
+
+OTHERWISE_US: Final = 300
+"""The same for the others."""
+
+BY_QUERY_US: Final = {"friends": 3_000, "players": 2_000, "segment": 300, "as_of": 200_000, "after": 5_000}
+"""What a parameter adds to that."""
+
+_OF_LIVE: Final = frozenset({"after"})
+
+
+class ReadBudget:
+    """The buckets of all callers: each fills by `share` seconds of work a second, up to SAVED_S of that."""
+
+    def __init__(self, share: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._share = share
+        self._clock = clock
+        self._paid_until: OrderedDict[str, float] = OrderedDict()
+
+    def wait_s(self, caller: str) -> float:
+        """How long a caller has to wait until they may read; 0 for now."""
+        return max(0.0, self._paid_until.get(caller, 0.0) - SAVED_S - self._clock())
+
+    def charge(self, caller: str, cost_us: float) -> None:
+        """Takes the cost of a read from the caller's bucket."""
+        now_s = self._clock()
+        until_s = max(now_s, self._paid_until.pop(caller, 0.0)) + cost_us / 1e6 / self._share
+        self._paid_until[caller] = until_s
+        if len(self._paid_until) > CALLERS:
+            self._paid_until.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._paid_until)
+
+
+class Spent:
+    """CPU time on the event loop, in nanoseconds. What a busy machine takes away is no cost of the caller."""
+
+    def __init__(self) -> None:
+        self.ns = 0
+
+
+BUDGET: Final = web.AppKey("read_budget", ReadBudget)
+
+
+def budgeted(path: str, handler: Handler) -> Handler:
+    """The handler of a GET route, at the cost of the caller. Raises `quota-exceeded` for one whose bucket is empty."""
+    if path in FREE:
+        return handler
+
+    async def paid(request: web.Request) -> web.StreamResponse:
+        edge, budget = request.app[EDGE], request.app[BUDGET]
+        caller = client_name(edge, request)
+        if (wait_s := budget.wait_s(caller)) > 0:
+            raise _used_up(wait_s)
+        budget.charge(caller, declared_us(path, request))
+        spent = Spent()
+        try:
+            return await metered(handler(request), spent)
+        finally:
+            budget.charge(caller, spent.ns / 1000)
+
+    return paid
+
+
+def declared_us(path: str, request: web.Request) -> int:
+    """What a read is taken to cost Redis and the ledger, in microseconds."""
+    cost = DECLARED_US.get(path, OTHERWISE_US)
+    is_live = "/live" in path
+    for name, added in BY_QUERY_US.items():
+        if name in request.query and (is_live or name not in _OF_LIVE):
+            cost += added
+    return cost
+
+
+@coroutine
+def metered(work: Awaitable[T], spent: Spent) -> Generator[Any, Any, T]:
+    """What `work` gives, with the time that it runs added to `spent`; the time that it waits is not."""
+    steps = work.__await__()
+    step: Callable[[], Any] = lambda: next(steps)  # noqa: E731 - the next step differs each time
+    while True:
+        begun_ns = time.thread_time_ns()
+        try:
+            awaited = step()
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        finally:
+            spent.ns += time.thread_time_ns() - begun_ns
+        step = yield from _answered(awaited, steps)
+
+
+def _answered(awaited: Any, steps: Generator[Any, Any, T]) -> Generator[Any, Any, Callable[[], Any]]:
+    """The next step, by what came of what is awaited."""
+    try:
+        answer = yield awaited
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the work
+        thrown = error
+        return lambda: steps.throw(thrown)
+    return lambda: steps.send(answer)
+
+
+def _used_up(wait_s: float) -> Problem:
+    seconds = max(1, math.ceil(wait_s))
+    headers = {
+        "Retry-After": str(seconds),
+        "RateLimit": f'"reads";r=0;t={seconds}',
+        "RateLimit-Policy": f'"reads";q={SAVED_S};w={SAVED_S}',
+    }
+    detail = "your address has used up what its reads may cost for now"
+    return Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=headers)

@@ -1,0 +1,131 @@
+"""What a caller's reads may cost, in CPU time of ours and in bytes of Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gateway.boards import circle_memory
+from gateway.boards.circle_memory import CircleMemory
+from gateway.edge import read_budget
+from gateway.edge.read_budget import ReadBudget, Spent, metered
+from gateway.settings import Settings
+from tests.gateway.edge.test_friends import SCORES, among, bring
+from tests.support.attack import registered
+from tests.support.groups import BOARDS, fill, ranks
+from tests.support.harness import Answer, Harness, Request, free_port, running_harness
+from tests.support.policies import arcade_policy, write_policies
+from tests.support.valkey import ValkeyServer
+
+
+@pytest.fixture
+def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
+    return Settings(
+        data_dir=tmp_path / "data",
+        policies_dir=write_policies(tmp_path / "policies", arcade_policy(), *BOARDS),
+        redis_url=valkey.url,
+        bind=f"127.0.0.1:{free_port()}",
+        trusted_proxies=("127.0.0.1",),
+    )
+
+
+async def read_from(harness: Harness, address: str, path: str = "/v1/boards/vault/entries") -> Answer:
+    return await harness.send(Request("GET", path, b"", {"X-Forwarded-For": address}))
+
+
+async def test_F08_a_caller_whose_reads_cost_too_much_has_to_wait(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """429 with when to come again, for that address alone; health is asked for free, and a feed counts as well."""
+    monkeypatch.setattr(read_budget, "SAVED_S", 2)
+    async with running_harness(settings.model_copy(update={"read_budget_ms": 1})) as harness:
+        while (answer := await read_from(harness, "192.0.2.1")).status == 200:
+            pass
+        assert (429, "quota-exceeded") == (answer.status, answer.problem)
+        assert answer.headers["RateLimit"] == f'"reads";r=0;t={answer.headers["Retry-After"]}'
+        assert '"reads"' in answer.headers["RateLimit-Policy"]
+        refused = [
+            await read_from(harness, "192.0.2.1", f"/v1/boards/vault/{each}") for each in ("live", "windows")
+        ]
+        assert [429, 429] == [each.status for each in refused]
+        assert 200 == (await read_from(harness, "192.0.2.1", "/livez")).status
+        assert 200 == (await read_from(harness, "192.0.2.2")).status
+
+
+def test_F08_a_bucket_fills_by_its_share_and_is_forgotten(monkeypatch: pytest.MonkeyPatch):
+    """Half a second of work a second: what is over comes back with time; of too many callers the oldest is forgotten."""
+    now = [1000.0]
+    budget = ReadBudget(0.5, clock=lambda: now[0])
+    budget.charge("ada", 1e6 * (read_budget.SAVED_S / 2 + 1))
+    assert (2.0, 0.0) == (budget.wait_s("ada"), budget.wait_s("bob"))
+    now[0] += 1.5
+    assert 0.5 == budget.wait_s("ada")
+    monkeypatch.setattr(read_budget, "CALLERS", 3)
+    for number in range(5):
+        budget.charge(f"p{number}", 1)
+    assert (3, 0.0) == (len(budget), budget.wait_s("ada"))
+
+
+async def test_F08_only_what_runs_is_measured():
+    """Waiting costs nothing, work does, and what is raised or cancelled inside comes out."""
+    spent = Spent()
+
+    async def work() -> str:
+        await asyncio.sleep(0.2)
+        sum(range(200_000))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await asyncio.sleep(1)
+        raise ValueError("told")
+
+    with pytest.raises(ValueError, match="told"):
+        await metered(work(), spent)
+    assert 0 < spent.ns < 150_000_000
+
+
+async def test_F08_windows_that_hold_nothing_build_nothing(harness: Harness):
+    """A page among 500 friends of each of many days on which nobody played: right, and not a key more in Redis."""
+    key = await registered(harness)
+    await fill(harness, key, "vault", SCORES)
+    assert 200 == (await bring(harness, key, "p1", [f"f{number}" for number in range(499)] + ["p2"])).status
+    assert [(1, "p2", 8), (2, "p1", 9)] == ranks(await among(harness, "p1"))
+    client = harness.edge.index.client
+    before = await client.dbsize()
+    today = datetime.fromtimestamp(harness.clock() / 1000, UTC)
+    for days in range(1, 21):
+        window = f"daily:{today + timedelta(days=days):%Y%m%d}"
+        answer = await among(harness, "p1", f"&window={window}")
+        assert (200, 0, []) == (answer.status, answer.body["total"], answer.body["entries"])
+    assert before >= await client.dbsize()
+
+
+async def test_F08_circles_are_bounded_and_read_without_them(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Where no circle may be kept, the same page comes of looking each friend up, and nothing is left in Redis."""
+    key = await registered(harness)
+    await fill(harness, key, "vault", SCORES)
+    assert 200 == (await bring(harness, key, "p5", ["p2", "p7"])).status
+    monkeypatch.setattr(circle_memory, "MOST_BYTES", 0)
+    expected = [(1, "p7", 3), (2, "p5", 5), (3, "p2", 8)]
+    assert expected == ranks(await among(harness, "p5"))
+    assert [] == [each async for each in harness.edge.index.client.scan_iter("*circle*")]
+    monkeypatch.undo()
+    assert expected == ranks(await among(harness, "p5"))
+    assert [] != [each async for each in harness.edge.index.client.scan_iter("*circle*")]
+
+
+def test_F08_a_player_has_so_many_circles(monkeypatch: pytest.MonkeyPatch):
+    """Per player and in all; what has expired makes room."""
+    now = [0.0]
+    memory = CircleMemory(10, clock=lambda: now[0])
+    taken = [memory.takes(f"k{number}", "ada", 10) for number in range(circle_memory.MOST_OF_ONE + 1)]
+    assert [True] * circle_memory.MOST_OF_ONE + [False] == taken
+    assert memory.takes("k0", "ada", 10)
+    monkeypatch.setattr(circle_memory, "MOST_BYTES", 60 * circle_memory.BYTES_EACH)
+    assert [True, False] == [memory.takes("b1", "bob", 20), memory.takes("b2", "bob", 20)]
+    now[0] = 10.0
+    assert [True, True] == [memory.takes("k9", "ada", 20), memory.takes("b2", "bob", 40)]
