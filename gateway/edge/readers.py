@@ -253,6 +253,12 @@ async def window_of(edge: Edge, board: Board, request: web.Request, as_of_ms: in
         return window_at(board.policy, kinds[asked], edge.clock() if as_of_ms is None else as_of_ms).name
     if asked not in kinds and await is_kept(edge, board, asked):
         return asked
+    kind = kinds.get(asked.partition(":")[0])
+    if kind is not None:
+        current = window_at(board.policy, kind, edge.clock()).name
+        raise Problem(
+            ProblemType.NOT_FOUND, f"window: there is none of that name; the current one is {current}"
+        )
     raise Problem(ProblemType.NOT_FOUND, f"the board keeps the windows {', '.join(kinds)}")
 
 

@@ -20,6 +20,7 @@ from gateway.edge.address import ClientName
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.tokens import Bearer, Role
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.wording import fault_of
 from gateway.telemetry import Event, logger
 from policies.limits import Rate
 from policies.loader import Board
@@ -97,9 +98,9 @@ def parse_body(body: bytes, model: type[Model]) -> Model:
 
 def schema_violation(error: ValidationError, *, skip: int = 0) -> Problem:
     """The refusal of a value, naming the first field that is wrong, without the `skip` outermost parts of its place."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"][skip:]) or "body"
-    return Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {first['msg']}")
+    place, words = fault_of(error)
+    field = ".".join(str(part) for part in place[skip:]) or "body"
+    return Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {words}")
 
 
 def board_of(request: web.Request) -> Board:
@@ -121,7 +122,12 @@ def _holder_of(request: web.Request, token: str) -> Bearer:
     bearer = edge.tokens.check(token, now_s=(edge.clock() - edge.clock_error_ms) / 1000)
     if bearer is None:
         challenge = {"WWW-Authenticate": 'Bearer realm="scoregate"'}
-        raise Problem(ProblemType.TOKEN_INVALID, headers=challenge)
+        why = (
+            "it does not verify, or has expired: get a new one"
+            if token
+            else "send Authorization: Bearer <token>"
+        )
+        raise Problem(ProblemType.TOKEN_INVALID, why, headers=challenge)
     return bearer
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from gateway.clock import parse_rfc3339
+from gateway.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
 from gateway.edge.answers import counted
 from gateway.edge.details import stored_details
 from gateway.edge.problems import Problem, ProblemType
@@ -45,7 +45,9 @@ def refuse_impossible(board: Board, server: ServerRequest, asked: Asked) -> None
             f"the board's operator is `{board.policy.operator.value}`: write the score itself",
         )
     if not isinstance(asked, bodies.NewRemoval) and not is_score_possible(asked.score, board.policy):
-        raise Problem(ProblemType.BOUNDS_VIOLATION)
+        raise Problem(
+            ProblemType.BOUNDS_VIOLATION, "score: the board's policy says that there cannot be such a score"
+        )
     if isinstance(asked, bodies.NewEntry):
         stored_details(board, asked.details)
         _achieved_at_ms(server, asked)
@@ -105,10 +107,12 @@ def _achieved_at_ms(server: ServerRequest, entry: bodies.NewEntry) -> int | None
     if entry.achieved_at is None:
         return None
     at_ms = parse_rfc3339(entry.achieved_at)
-    if at_ms is None or not 0 <= at_ms <= server.at_ms:
+    if at_ms is None or at_ms < 0:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"achieved_at: {fault_of_rfc3339(entry.achieved_at)}")
+    if at_ms > server.at_ms:
+        now = rfc3339(server.at_ms)
         raise Problem(
-            ProblemType.SCHEMA_VIOLATION,
-            "achieved_at: expected an instant that has been, as 2026-11-20T12:00:00Z",
+            ProblemType.SCHEMA_VIOLATION, f"achieved_at: is in the future; by our clock it is {now}"
         )
     return at_ms
 

@@ -17,6 +17,9 @@ KEY_LIMIT: Final = 64
 KEY_CHARS: Final = 64
 """Longest key; longer ones would be repeated in refusals that name their field."""
 
+LONGEST_NUMBER: Final = 40
+"""Digits beyond which a whole number is cut: it is out of every range by far, and its field says so."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -58,6 +61,11 @@ def _finite(literal: str) -> float:
     return value
 
 
+def _whole(literal: str) -> int:
+    """The number; of one that no field takes, some other that no field takes: Python refuses to read thousands of digits."""
+    return int(literal) if len(literal) <= LONGEST_NUMBER else int(literal[:LONGEST_NUMBER])
+
+
 def _refuse_constant(_literal: str) -> NoReturn:
     _refuse("NaN and infinities are not JSON")
 
@@ -80,5 +88,5 @@ def _refuse(detail: str) -> NoReturn:
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_float=_finite
+    object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole
 )

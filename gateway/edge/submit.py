@@ -167,7 +167,7 @@ async def _judged(
     """The submission with its judgement. Raises `bounds-violation` for a claim that the game cannot give."""
     claim, details = Claim(body.score, body.ticks, body.stats), stored_details(board, body.details)
     if not is_playable(claim, board.policy):
-        raise Problem(ProblemType.BOUNDS_VIOLATION)
+        raise Problem(ProblemType.BOUNDS_VIOLATION, bodies.NOT_A_RUN)
     recording, digest, size_bytes = _recording_of(body, board)
     submission = _submission(edge, proven.ticket, claim, has_recording=digest is not None)
     history = admitted.history or await _history(edge, proven.ticket)
@@ -200,7 +200,7 @@ def _refuse_impossible(submission: Submission, judgement: Judgement) -> None:
         return
     told = {"validator": refusal.validator, "reason": refusal.reason.value, "code": refusal.code}
     _log.info(Event.CLAIM_REFUSED, board=submission.board, submission=submission.submission_id, **told)
-    raise Problem(ProblemType.BOUNDS_VIOLATION)
+    raise Problem(ProblemType.BOUNDS_VIOLATION, bodies.NOT_POSSIBLE)
 
 
 def _tell_of_failures(submission: Submission, judgement: Judgement) -> None:

@@ -160,6 +160,7 @@ class Harness:
         lifetime_s: int = 60,
         nonce: str | None = None,
         raw: bytes | None = None,
+        tag: str = "scoregate-run",
     ) -> Request:
         """A submission, signed by the profile."""
         body = raw if raw is not None else json.dumps(claim).encode()
@@ -174,7 +175,7 @@ class Harness:
             expires=created + lifetime_s,
             nonce=nonce or secrets.token_urlsafe(18),
             keyid=keyid or run.info["ticket"],
-            tag="scoregate-run",
+            tag=tag,
         )
         headers = sign_hmac_sha256(key or run.key, draft)
         return Request("POST", path, body, {"Content-Type": "application/json"} | headers)

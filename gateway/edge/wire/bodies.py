@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, model_validator
 
 from gateway.edge.wire.fields import (
     Count,
@@ -23,7 +23,11 @@ BATCH_LIMIT = 500
 """Most operations in a batch that is done whole or not at all."""
 EACH_LIMIT = 1_000
 """Most operations in a batch whose operations are done each by itself."""
-Instant = Annotated[str, Field(max_length=40)]
+NOT_A_RUN = "ticks, stats: no run of this board has such a length, or such names of statistics"
+NOT_POSSIBLE = "the board's policy says that there cannot be such a run"
+OBJECT_DEPTH = 16
+"""Most objects and arrays inside one another in the details of a score."""
+Instant = Annotated[str, Field(max_length=100)]
 
 
 class Body(BaseModel):
@@ -44,8 +48,23 @@ class NewRun(Body):
     build: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$")]
 
 
-JsonObject = Annotated[dict[str, Any], Field(max_length=64)]
-"""Any JSON, since it was read as such (`strict_json`) before."""
+def _storable(value: dict[str, Any]) -> dict[str, Any]:
+    """The object. Raises ValueError for whole numbers beyond 64 bits, which no reader takes, and for too much nesting."""
+    waiting: list[tuple[Any, int]] = [(value, 1)]
+    while waiting:
+        each, depth = waiting.pop()
+        if isinstance(each, dict | list):
+            if depth > OBJECT_DEPTH:
+                raise ValueError(f"expected at most {OBJECT_DEPTH} objects and arrays inside one another")
+            inside = each.values() if isinstance(each, dict) else each
+            waiting.extend((one, depth + 1) for one in inside)
+        elif isinstance(each, int) and not -(2**63) <= each < 2**63:
+            raise ValueError("expected whole numbers of at most 64 bits; send others as texts")
+    return value
+
+
+JsonObject = Annotated[dict[str, Any], Field(max_length=64), AfterValidator(_storable)]
+"""Any JSON that can be stored and read again, since it was read as such (`strict_json`) before."""
 
 
 class Details(Body):
