@@ -35,6 +35,12 @@ REQUEST_SECONDS = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
     registry=REGISTRY,
 )
+SHED = Counter(
+    "scoregate_shed",
+    "Requests that could not be answered in time: refused at the entrance, or before the ledger's commit.",
+    ["place"],
+    registry=REGISTRY,
+)
 UNEXPECTED = Counter(
     "scoregate_unexpected",
     "Failures that nobody foresaw, by where they were met; each has an event in the log, or is counted by one.",

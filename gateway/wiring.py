@@ -36,6 +36,7 @@ from gateway.edge.credentials.server_keys import ServerKeys
 from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
 from gateway.edge.cursors import Cursors
+from gateway.edge.entrance import Entrance
 from gateway.edge.friends import PROFILE_RATE
 from gateway.edge.live.messages import as_message
 from gateway.edge.of_board import OfBoards
@@ -267,6 +268,9 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         builds=BuildRegistry(opened.ledger),
         turnstile=Turnstile(),
         disk=disk_floor_of(opened.settings),
+        entrance=Entrance(
+            opened.settings.answer_within_s, index_timeout_s=opened.settings.redis_timeout_ms / 1000
+        ),
         shutdown=Shutdown(),
         presence=Presence(client, PartKind.EDGE, lambda: boards),
         **_of_boards(opened, boards),

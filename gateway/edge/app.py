@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from aiohttp import web
@@ -12,14 +14,15 @@ from aiohttp.typedefs import Handler
 from gateway.edge import pages
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.signed import CHALLENGE
+from gateway.edge.entrance import VISIT, overloaded
 from gateway.edge.pages_cache import PAGES, PageCache
-from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response
+from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, without_server
 from gateway.edge.read_budget import BUDGET, ReadBudget, budgeted
 from gateway.edge.reading import strict_query
 from gateway.edge.routes import ROUTES
 from gateway.telemetry import Event, count_submission, logger, request_seconds
 from gateway.unexpected import Place, report
-from policies.errors import IndexUnavailable, LedgerUnavailable
+from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable
 
 _SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~:-]*+"
 _PLAIN_PATH: Final = re.compile(rf"/(?:{_SEGMENT}(?:/{_SEGMENT})*+/?)?")
@@ -51,6 +54,7 @@ def build_app(edge: Edge) -> web.Application:
     """The application of a running edge."""
     app = web.Application(middlewares=[answer_problems], client_max_size=0)
     app[EDGE] = edge
+    app.on_response_prepare.append(without_server)
     app[PAGES] = PageCache()
     app[BUDGET] = ReadBudget(edge.settings.read_budget_ms / 1000)
     for route in ROUTES:
@@ -69,8 +73,9 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     """Refuses what is not meant for us, times the rest, and turns every error into its problem response."""
     started = time.perf_counter()
     try:
-        _check_target(request)
-        response = await handler(request)
+        with _visiting(request):
+            _check_target(request)
+            response = await handler(request)
     except Problem as problem:
         response = _refused(request, problem)
     except ConnectionError:
@@ -80,8 +85,7 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
             raise
         response = _refused(request, _translated(error))
     except LedgerUnavailable as error:
-        _log.error(Event.LEDGER_DOWN, error=str(error))
-        response = _refused(request, Problem(ProblemType.REDUCED_CAPACITY, headers={"Retry-After": "1"}))
+        response = _refused(request, _without_ledger(error))
     except IndexUnavailable as error:
         _log.warning(Event.INDEX_DOWN, error=str(error))
         response = _refused(
@@ -99,6 +103,29 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
             response.force_close()
     request_seconds(_route_name(request), response.status // 100).observe(time.perf_counter() - started)
     return response
+
+
+def _without_ledger(error: LedgerUnavailable) -> Problem:
+    if isinstance(error, LedgerOverloaded):
+        return overloaded()
+    _log.error(Event.LEDGER_DOWN, error=str(error))
+    return Problem(ProblemType.REDUCED_CAPACITY, headers={"Retry-After": "1"})
+
+
+@contextmanager
+def _visiting(request: web.Request) -> Iterator[None]:
+    """Lets a request that may write in, if it can be answered in time; raises `temporary-reduced-capacity` if not."""
+    if request.method in _SAFE:
+        yield
+        return
+    entrance, let_in = request.app[EDGE].entrance, getattr(request.protocol, "has_come_in", bool)
+    visit = request[VISIT] = entrance.visit(is_expected=let_in())
+    if not request.can_read_body:
+        visit.begin()
+    try:
+        yield
+    finally:
+        visit.leave()
 
 
 def _check_target(request: web.Request) -> None:

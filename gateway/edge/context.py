@@ -23,6 +23,7 @@ from gateway.edge.credentials.server_keys import ServerKeys
 from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
 from gateway.edge.cursors import Cursors
+from gateway.edge.entrance import Entrance
 from gateway.edge.of_board import OfBoards
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.spreads import SpreadReader
@@ -67,6 +68,7 @@ class Edge:
     builds: BuildRegistry
     turnstile: Turnstile
     disk: DiskFloor
+    entrance: Entrance
     shutdown: Shutdown
     presence: Presence
 

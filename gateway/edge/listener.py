@@ -14,6 +14,7 @@ from aiohttp.http_exceptions import LineTooLong
 from gateway.edge.address import ClientName
 from gateway.edge.app import build_app
 from gateway.edge.context import Edge
+from gateway.edge.door import is_whole_request, is_write, refusal
 from gateway.edge.problems import Problem, ProblemType, problem_response
 from gateway.edge.shutdown import drain, stop_listening
 from gateway.telemetry import Event, logger
@@ -60,6 +61,8 @@ class ConnectionGate:
         self._addresses = edge.addresses
         settings = edge.settings
         self._limits = (settings.connections_per_address, settings.connections_per_network)
+        self.entrance = edge.entrance
+        self.shutdown = edge.shutdown
         self._open: Counter[str] = Counter()
         self.connections: set[Connection] = set()
         self.head_timeout_s = edge.settings.head_timeout_s
@@ -75,6 +78,10 @@ class ConnectionGate:
     def admit(self) -> Connection:
         """The protocol of a connection that is about to open."""
         return Connection(self, self._server, loop=asyncio.get_running_loop(), **self._options)
+
+    def may_pass(self) -> bool:
+        """Whether a write may come in now; it is then expected."""
+        return self.entrance.may_pass_the_door()
 
     def enter(self, peer: str) -> ClientName | None:
         """The names under which the connection is counted, or None if its address or network may have no more."""
@@ -95,13 +102,23 @@ class ConnectionGate:
 class Connection(web.RequestHandler):
     """One client's connection: counted, and answered in problem details even where it does not speak HTTP."""
 
-    __slots__ = ("_counted_as", "_gate", "_gone", "_head_deadline", "_received_s")
+    __slots__ = (
+        "_counted_as",
+        "_gate",
+        "_gone",
+        "_head_deadline",
+        "_is_expected",
+        "_is_plain",
+        "_received_s",
+    )
 
     def __init__(self, gate: ConnectionGate, server: Any, **options: Any) -> None:
         super().__init__(server, **options)
         self._gate = gate
         self._head_deadline: asyncio.TimerHandle | None = None
         self._received_s = self._loop.time()
+        self._is_plain = True
+        self._is_expected = False
         self._counted_as: ClientName | None = None
         self._gone: asyncio.Future[None] | None = None
 
@@ -127,6 +144,8 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request. One that has begun has to send the whole of its head before the deadline."""
         self._received_s = self._loop.time()
+        if self._was_refused(data):
+            return
         super().data_received(data)
         if self._is_without_request():
             self._expect_head()
@@ -134,8 +153,36 @@ class Connection(web.RequestHandler):
             self._head_deadline.cancel()
             self._head_deadline = None
 
+    def _was_refused(self, data: bytes) -> bool:
+        """Answers a write that came whole, and could not be answered in time, before it is even parsed.
+
+        Once something else came, the parser may hold a part of a request: from then on everything goes through it.
+        """
+        self._is_plain = self._is_plain and self._is_without_request() and is_whole_request(data)
+        is_ending = self._gate.shutdown.has_begun  # each answer then says that its connection ends
+        if not self._is_plain or is_ending or not is_write(data) or self.transport is None:
+            return False
+        if self._gate.may_pass():
+            self.has_come_in()
+            self._is_expected = True
+            return False
+        self.transport.write(refusal())
+        if self._head_deadline is not None:
+            self._head_deadline.cancel()
+            self._head_deadline = None
+        self._expect_head()
+        return True
+
+    def has_come_in(self) -> bool:
+        """Whether the request that comes in now was let in at the door; it is then no longer expected."""
+        was_expected, self._is_expected = self._is_expected, False
+        if was_expected:
+            self._gate.entrance.no_longer_expects()
+        return was_expected
+
     def connection_lost(self, exc: BaseException | None) -> None:
         """Counts the connection as gone."""
+        self.has_come_in()
         if self._head_deadline is not None:
             self._head_deadline.cancel()
         if self._counted_as is not None:

@@ -15,8 +15,21 @@ PROBLEM_BASE = "https://scoregate.dev/problems/"
 """Prefix of every `type` URI; it identifies, and need not resolve (RFC 9457, §3.1.1)."""
 
 
-COMMON_HEADERS: Final = {"Server": "scoregate", "X-Content-Type-Options": "nosniff"}
-"""On every response: the library's own `Server` field would name its version, and Python's."""
+COMMON_HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
+"""On every response."""
+
+
+async def without_server(_request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Takes the `Server` field off an answer: the library puts its version there, and Python's."""
+    response.headers.pop("Server", None)
+
+
+class _ProblemResponse(web.Response):
+    """A refusal, also of what never became a request of the application, whose signals then do not run."""
+
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        self.headers.pop("Server", None)
 
 
 class ProblemType(Enum):
@@ -102,7 +115,7 @@ def problem_response(problem: Problem) -> web.Response:
     body = {"type": PROBLEM_BASE + kind.slug, "title": kind.title, "status": kind.status}
     if problem.detail:
         body["detail"] = problem.detail
-    return web.Response(
+    return _ProblemResponse(
         body=orjson.dumps(body | problem.extensions),
         status=kind.status,
         headers=COMMON_HEADERS | problem.headers | {"Cache-Control": "no-store"},

@@ -19,6 +19,7 @@ from gateway.edge import strict_json
 from gateway.edge.address import ClientName
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.tokens import Bearer, Role
+from gateway.edge.entrance import arrived
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wording import fault_of
 from gateway.telemetry import Event, logger
@@ -61,13 +62,16 @@ async def _read(
         raise _too_large(limit)
     try:
         if request.content.is_eof():  # it came with the head, as most do: there is nothing to wait for
-            return _within(request.content.read_nowait(), limit)
-        async with asyncio.timeout(request.app[EDGE].settings.body_timeout_s):
-            return await _read_within(request, limit)
+            body = _within(request.content.read_nowait(), limit)
+        else:
+            async with asyncio.timeout(request.app[EDGE].settings.body_timeout_s):
+                body = await _read_within(request, limit)
     except TimeoutError:
         raise Problem(ProblemType.REQUEST_TIMEOUT) from None
     except web.RequestPayloadError:
         raise Problem(ProblemType.MALFORMED_REQUEST, "the body ends before its length") from None
+    arrived(request)
+    return body
 
 
 async def _read_within(request: web.Request, limit: int) -> bytes:

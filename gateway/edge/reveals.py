@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.clock import rfc3339
+from gateway.deadline import aside
 from gateway.edge.answers import json_response, replayed
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.friends import charge_profile
@@ -91,13 +92,15 @@ async def _keep(edge: Edge, found: StoredSubmission, body: bytes) -> bool:
     is_large = len(body) > edge.recordings.inline_bytes
     stored_at_ms = edge.clock()
     if is_large:
-        await edge.recordings.store(digest, body)
+        with aside():
+            await edge.recordings.store(digest, body)
         reach(Point.AFTER_STORE)
     recording = StoredRecording(digest, len(body), None if is_large else body)
     revealing = reveals.reveal(found.seq, recording, found.state, now_ms=edge.clock())
     is_new = await edge.ledger.write(revealing)
     if is_new and is_large and edge.clock() - stored_at_ms > LATE_MS:
-        await edge.recordings.store(digest, body)
+        with aside():
+            await edge.recordings.store(digest, body)
     return is_new
 
 

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from gateway.boards.admission import Admission, Admitted, Asking
 from gateway.boards.index import Pend
+from gateway.deadline import aside
 from gateway.edge.answers import score_accepted
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials import signatures
@@ -297,7 +298,8 @@ async def _append_large(edge: Edge, new: NewSubmission) -> Receipt:
     if known is not None:
         return known
     stored_at_ms = edge.clock()
-    await edge.recordings.store(digest, recording)
+    with aside():
+        await edge.recordings.store(digest, recording)
     reach(Point.AFTER_STORE)
     receipt = await edge.ledger.append(new._replace(recording=None))
     if receipt.is_new and edge.clock() - stored_at_ms > LATE_MS:

@@ -28,7 +28,7 @@ from gateway.ledger.reads import SHARES, ReadKind, ReadQueues, Share
 from gateway.ledger.schema import SCHEMA_VERSION
 from gateway.ledger.shape import check_postgres
 from gateway.ledger.transaction import Operation
-from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Outcome, Write, tell
+from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Outcome, Write, in_time, tell
 from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
@@ -160,8 +160,10 @@ class PostgresLedger(GroupedWrites):
         is_last = False
         while not is_last:
             group, is_last = await self._next_group()
-            if group:
-                tell(await self._commit(group))
+            wanted, outcomes = in_time(group)
+            if wanted:
+                outcomes += await self._commit(wanted)
+            tell(outcomes)
 
     async def _next_group(self) -> tuple[list[Write], bool]:
         """What has gathered, waited for if it is nothing, and whether it is the last: None closes the queue."""

@@ -23,7 +23,7 @@ from gateway.ledger.reads_sqlite import SqliteReads
 from gateway.ledger.schema import SCHEMA_VERSION, is_known
 from gateway.ledger.shape import check_sqlite
 from gateway.ledger.transaction import Operation
-from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Write, tell
+from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Write, in_time, tell
 from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
@@ -116,7 +116,9 @@ class SqliteLedger(GroupedWrites):
         with closing(connection):
             while not is_last:
                 group, is_last = self._next_group()
-                outcomes = commit_group(connection, group, self._busy_timeout_s) if group else []
+                wanted, outcomes = in_time(group)
+                if wanted:
+                    outcomes += commit_group(connection, wanted, self._busy_timeout_s)
                 with suppress(RuntimeError):  # the loop is closed: nobody waits for the answers any more
                     loop.call_soon_threadsafe(tell, outcomes)
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
+from gateway.deadline import deadline_s
 from gateway.failpoints import Point, reach
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.transaction import Operation
+from gateway.telemetry import SHED
 from policies.errors import LedgerOverloaded, LedgerUnavailable
 
 T = TypeVar("T")
@@ -31,6 +33,7 @@ class Append:
 
     new: NewSubmission
     answer: asyncio.Future[Receipt]
+    until_s: float = math.inf
 
 
 @dataclass(slots=True)
@@ -39,6 +42,7 @@ class Work:
 
     work: Operation[Any]
     answer: asyncio.Future[Any]
+    until_s: float = math.inf
 
 
 Write = Append | Work
@@ -61,6 +65,8 @@ class Refusals:
         """Notes how the block, which waits for a submission to be stored, ends."""
         try:
             yield
+        except LedgerOverloaded:
+            raise  # it does nothing but work
         except LedgerUnavailable:
             self._last_s = time.monotonic()
             raise
@@ -75,7 +81,7 @@ class Refusals:
 class GroupedWrites:
     """What is the same of every ledger: writes wait in a queue for the commit that they share with others.
 
-    Raises LedgerOverloaded when too many wait, or the ledger is about to close.
+    Raises LedgerOverloaded when too many wait, one has waited past its deadline, or the ledger is about to close.
     """
 
     def __init__(
@@ -90,7 +96,7 @@ class GroupedWrites:
         """What stands in the ledger under this submission's id, once it is durable."""
         reach(Point.BEFORE_APPEND)
         answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._enqueue(Append(new, answer))
+        self._enqueue(Append(new, answer, _until_s()))
         with self._refusals.noted():
             receipt = await answer
         reach(Point.BEFORE_PEND)
@@ -99,7 +105,7 @@ class GroupedWrites:
     async def write(self, work: Operation[T]) -> T:
         """The result of `work`, once it is durable. What `work` raises undoes it alone, not its group."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._enqueue(Work(work, answer))
+        self._enqueue(Work(work, answer, _until_s()))
         return await answer
 
     @property
@@ -111,6 +117,23 @@ class GroupedWrites:
         if self._is_closing or self._waiting.qsize() >= self._queue_limit:
             raise LedgerOverloaded
         self._waiting.put_nowait(write)
+
+
+def _until_s() -> float:
+    until_s = deadline_s()
+    return math.inf if until_s is None else until_s
+
+
+def in_time(group: Sequence[Write]) -> tuple[list[Write], list[Outcome]]:
+    """The writes of a group that are still waited for, and the others with their refusal: those are never stored."""
+    now_s = time.monotonic()
+    wanted = [write for write in group if write.until_s > now_s]
+    late = [write for write in group if write.until_s <= now_s]
+    if late:
+        SHED.labels("ledger").inc(len(late))
+    return wanted, [
+        (write, None, LedgerOverloaded("it waited too long; nothing was stored")) for write in late
+    ]
 
 
 def tell(outcomes: Sequence[Outcome]) -> None:

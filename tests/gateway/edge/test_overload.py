@@ -1,0 +1,183 @@
+"""What cannot be answered in time is refused at once, and never stored: on either ledger, whatever the machine's speed."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+
+from gateway.deadline import WAITING
+from gateway.edge.door import is_whole_request, is_write, refusal
+from gateway.edge.entrance import ALWAYS, Entrance, Visit
+from gateway.edge.problems import Problem
+from gateway.ledger import queries
+from policies.errors import LedgerOverloaded
+from tests.support.attack import honest, issued
+from tests.support.harness import Harness
+from tests.support.ledger import new_submission
+from tests.support.raw import RawConnection, as_bytes
+from tests.support.stores import Store, open_in
+
+WITHIN_S = 1.2
+QUEUED_S = WITHIN_S / 6
+"""The part of it that may be spent in the queue."""
+
+
+class Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.s = 100.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+def busy(clock: Clock, *, a_second: int, seconds: float = 2.0) -> tuple[Entrance, list[Visit]]:
+    """An entrance behind which so many a second are dealt with, and twice as many come: with who is under way."""
+    entrance, under_way = Entrance(WITHIN_S, monotonic_s=clock), []
+    for _ in range(int(a_second * seconds)):
+        clock.s += 1 / a_second
+        for _ in range(2):
+            if not entrance.is_full():
+                visit = entrance.visit()
+                visit.begin()
+                under_way.append(visit)
+        under_way.pop(0).leave()
+    return entrance, under_way
+
+
+@pytest.mark.parametrize("a_second", [200, 2_000])
+def test_F21_as_many_are_let_in_as_leave_in_time(a_second: int):
+    """At twice the capacity the queue is as long as its time and no longer, on a slow machine and on a fast one."""
+    entrance, under_way = busy(Clock(), a_second=a_second)
+    assert len(under_way) == pytest.approx(max(a_second * QUEUED_S, ALWAYS), rel=0.2)
+    with pytest.raises(Problem) as refused:
+        [entrance.visit().begin() for _ in range(a_second)]
+    assert (503, True) == (refused.value.kind.status, 1 <= int(refused.value.headers["Retry-After"]) <= 5)
+
+
+def test_F21_recovery_is_at_once():
+    """When the queue is empty everybody is let in: what was measured before is forgotten."""
+    clock = Clock()
+    entrance, under_way = busy(clock, a_second=200)
+    for visit in under_way:
+        visit.leave()
+    assert not entrance.is_full()
+    for _ in range(500):
+        entrance.visit().begin()
+
+
+def test_F21_a_burst_is_no_overload():
+    """A burst that has only come is let in whole, however large: nothing has waited yet."""
+    clock = Clock()
+    entrance = Entrance(WITHIN_S, monotonic_s=clock)
+    for _ in range(5_000):
+        entrance.visit().begin()
+    clock.s += 0.05
+    assert not entrance.is_full()
+
+
+def test_F21_what_stands_still_lets_nobody_else_in():
+    """Where nobody leaves at all, a few are let in, and then no more."""
+    clock = Clock()
+    entrance = Entrance(WITHIN_S, monotonic_s=clock)
+    for _ in range(ALWAYS):
+        entrance.visit().begin()
+    clock.s += 1.0
+    assert entrance.is_full()
+
+
+def test_F21_a_slow_client_or_bucket_keeps_nobody_out():
+    """Who has not sent its body yet, or waits for a store of recordings, is not under way, and loses none of its time."""
+    clock = Clock()
+    entrance = Entrance(WITHIN_S, monotonic_s=clock)
+    for _ in range(1_000):
+        entrance.visit()
+    visits = [entrance.visit() for _ in range(100)]
+    for visit in visits:
+        visit.begin()
+    until_s = visits[0].until_s
+    waits = [visit.aside() for visit in visits]
+    for each in waits:
+        each.__enter__()
+    clock.s += 5.0
+    assert not entrance.is_full()
+    for each in waits:
+        each.__exit__(None, None, None)
+    assert until_s + 5.0 == visits[0].until_s
+    visits[0].leave()
+    assert math.inf == visits[0].until_s
+
+
+class Held:
+    """Somebody who waits for an answer until a moment."""
+
+    __slots__ = ("until_s",)
+
+    def __init__(self, until_s: float) -> None:
+        self.until_s = until_s
+
+
+async def test_F21_what_waited_too_long_is_not_stored(store: Store):
+    """What is too old when its turn comes is refused and never in the ledger; the same bytes are taken afterwards."""
+    async with open_in(store) as ledger:
+        WAITING.set(Held(-math.inf))
+        with pytest.raises(LedgerOverloaded):
+            await ledger.append(new_submission("late"))
+        with pytest.raises(LedgerOverloaded):
+            await ledger.write(queries.head())
+        assert not ledger.is_refusing
+        WAITING.set(None)
+        assert await ledger.read(queries.receipt("late")) is None
+        assert (await ledger.append(new_submission("late"))).is_new
+
+
+async def test_F21_a_full_edge_refuses_before_it_reads(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """Refused at the door: 503 with Retry-After, the connection stays, nothing is stored; then the same bytes are taken."""
+    run = issued(harness)
+    raw = as_bytes(honest(harness, run), harness.authority)
+    monkeypatch.setattr(Entrance, "is_full", lambda _: True)
+    async with RawConnection(harness.authority) as connection:
+        await connection.send(raw)
+        refused = await connection.answer()
+        await connection.send(b"GET /livez HTTP/1.1\r\nHost: " + harness.authority.encode() + b"\r\n\r\n")
+        assert 200 == (await connection.answer()).status
+        await connection.send(raw[:-5])
+        await asyncio.sleep(0)
+        await connection.send(raw[-5:])
+        in_pieces = await connection.answer()
+        monkeypatch.undo()
+        await connection.send(raw)
+        accepted = await connection.answer()
+    for answer in (refused, in_pieces):
+        assert (503, "temporary-reduced-capacity") == (answer.status, answer.problem)
+        assert 1 <= int(answer.headers["Retry-After"]) <= 5
+    assert (202, None) == (accepted.status, accepted.headers.get("Idempotency-Replayed")), accepted.raw
+
+
+WHOLE = [
+    b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\nab",
+    b"DELETE /v1/x HTTP/1.1\r\nHost: a\r\n\r\n",
+]
+NOT_WHOLE = [
+    b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\na",
+    b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\nabc",
+    b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab",
+    b"POST /v1/x HTTP/1.1\r\nContent-Length : 2\r\n\r\nab",
+    b"POST /v1/x HTTP/1.1\r\nContent-Length: +2\r\n\r\nab",
+    b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"POST /v1/x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n",
+    b"POST /v1/x HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+    b"POST /v1/x HTTP/1.1\r\nX: ",
+]
+
+
+def test_F21_only_a_whole_plain_request_is_refused_at_the_door():
+    """Whatever might end elsewhere than it seems goes through the parser: nothing can be smuggled past it."""
+    assert [True] * len(WHOLE) == [is_whole_request(each) and is_write(each) for each in WHOLE]
+    assert [False] * len(NOT_WHOLE) == [is_whole_request(each) for each in NOT_WHOLE]
+    assert not is_write(b"GET /v1/x HTTP/1.1\r\n\r\n")
+    head, _, body = refusal().partition(b"\r\n\r\n")
+    assert f"Content-Length: {len(body)}".encode() in head
