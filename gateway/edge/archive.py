@@ -83,14 +83,14 @@ class Archive:
         )
         return found.spread, found.window.revision
 
-    async def among(self, players: Sequence[str]) -> SubsetPage:
-        """Those of these players who stand there, ranked among them."""
+    async def among(self, players: Sequence[str]) -> tuple[SubsetPage, int]:
+        """Those of these players who stand there, ranked among them, and the revision that they are of."""
         found = await self._read(reading.archived_players(*self._name, list(dict.fromkeys(players))))
         shown = [
             SubsetEntry(replace(_entry(each, RankKind.UNIQUE), rank=number), each.rank)
             for number, each in enumerate(found.entries, start=1)
         ]
-        return SubsetPage(len(shown), tuple(shown))
+        return SubsetPage(len(shown), tuple(shown)), found.window.revision
 
     @property
     def _name(self) -> tuple[str, str]:
@@ -144,12 +144,17 @@ def is_out_of_index(edge: Edge, board: Board, window: str) -> bool:
     return named is None or (named.expires_at_ms or FOREVER_MS) <= edge.clock()
 
 
+def revision_field(revision: int) -> dict[str, str]:
+    """The field that says of which revision of the archive an answer is."""
+    return {"Scoregate-Revision": str(revision)}
+
+
 def archive_response(
     request: web.Request, shown: BaseModel, revision: int, headers: dict[str, str] | None = None
 ) -> web.Response:
     """An answer from the archive, or a 304 for a reader that has it."""
     response = revalidated(request, json_response(shown, headers=headers))
-    response.headers.update({"Cache-Control": CACHE, "Scoregate-Revision": str(revision)})
+    response.headers.update({"Cache-Control": CACHE} | revision_field(revision))
     return response
 
 

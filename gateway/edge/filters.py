@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gateway.boards.subsets import SubsetPage, around_in
 from gateway.edge.answers import entry_shown, json_response
-from gateway.edge.archive import archived, is_out_of_index
+from gateway.edge.archive import archived, is_out_of_index, revision_field
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.friends import friends_of
 from gateway.edge.problems import Problem, ProblemType
@@ -59,14 +59,15 @@ async def filtered_page(
         asked = edge.segments[board.name].page(window, *group, offset, limit)
         page = await edge.readers[board.name].indexed(asked)
         return json_response(_filtered(board, window, page))
-    friends = await friends_of(edge, player_of(request).subject)
+    friends, headers = await friends_of(edge, player_of(request).subject), _PRIVATE
     if (past := await archived(edge, board, window)) is not None:
-        found = await past.among([friends.player, *friends.friends])
+        found, revision = await past.among([friends.player, *friends.friends])
+        headers = _PRIVATE | revision_field(revision)
         page = SubsetPage(found.total, found.entries[offset : offset + limit])
     else:
         asked = edge.circles[board.name].page(window, friends, offset, limit)
         page = await edge.readers[board.name].indexed(asked)
-    return json_response(_filtered(board, window, page), headers=_PRIVATE)
+    return json_response(_filtered(board, window, page), headers=headers)
 
 
 async def filtered_around(
@@ -84,21 +85,25 @@ async def _around_among_friends(request: web.Request, board: Board, window: str,
     edge = request.app[EDGE]
     friends = await friends_of(edge, player_of(request).subject)
     player, past = request.match_info["player"], await archived(edge, board, window)
+    headers = _PRIVATE
     if past is not None:
-        page = around_in(await past.among([friends.player, *friends.friends]), player, radius)
+        found, revision = await past.among([friends.player, *friends.friends])
+        page, headers = around_in(found, player, radius), _PRIVATE | revision_field(revision)
     else:
         asked = edge.circles[board.name].around(window, friends, player, radius)
         page = await edge.readers[board.name].indexed(asked)
     if page is None:
         raise Problem(ProblemType.NOT_FOUND, "no friend of yours stands there by this id", ranked=False)
-    return json_response(_filtered(board, window, page), headers=_PRIVATE)
+    return json_response(_filtered(board, window, page), headers=headers)
 
 
 async def _listed_page(request: web.Request, board: Board, window: str) -> web.Response:
     asked = _players_of(request.query["players"])
     edge = request.app[EDGE]
+    headers: dict[str, str] = {}
     if (past := await archived(edge, board, window)) is not None:
-        page = await past.among(asked)
+        page, revision = await past.among(asked)
+        headers = revision_field(revision)
     else:
         page = await edge.readers[board.name].indexed(edge.listed[board.name].entries(window, asked))
     standing = {each.entry.player for each in page.entries}
@@ -109,7 +114,8 @@ async def _listed_page(request: web.Request, board: Board, window: str) -> web.R
             total=page.total,
             entries=_entries(page),
             unranked=[player for player in asked if player not in standing],
-        )
+        ),
+        headers=headers,
     )
 
 

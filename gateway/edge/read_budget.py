@@ -43,7 +43,7 @@ DECLARED_US: Final = {
     "/v1/boards/{board}/live": 2_000,
     "/v1/boards/{board}/live/websocket": 2_000,
 }
-"""What Redis and the ledger do for a read of each route, in microseconds; measured, see docs/performance.md."""
+"""What Redis and the ledger do for a read of each route, in microseconds: an estimate, generous to the caller."""
 
 OTHERWISE_US: Final = 300
 """The same for the others."""

@@ -165,6 +165,9 @@ async def test_friends_and_listed_players_of_an_archived_window(harness: Harness
     listed = await harness.get(f"{VAULT}/entries?window={day}&players=p9,nobody,p2")
     assert [(1, 2, "p2"), (2, 9, "p9")] == both(listed)
     assert ["nobody"] == listed.body["unranked"]
+    of_day = (await harness.get(f"{VAULT}/entries?window={day}")).headers["Scoregate-Revision"]
+    found = [await harness.get(friends, ada), await harness.get(around, ada), listed]
+    assert [of_day] * 3 == [answer.headers.get("Scoregate-Revision") for answer in found]  # B11
     for path in ("/entries", "/entries/p1/around"):
         refused = await harness.get(f"{VAULT}{path}?window={day}&segment=country:de")
         assert (422, "schema-violation") == (refused.status, refused.problem)
