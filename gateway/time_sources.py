@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from redis.asyncio import RedisCluster
-from redis.exceptions import RedisError
 from sqlalchemy import BigInteger, cast, func, select
 
 from gateway.boards.cluster import Client, node_of
+from gateway.boards.scripts import answering
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Query, Transaction
 from gateway.reference_clock import ReferenceClock, Source
 from gateway.settings import Settings
-from policies.errors import LedgerUnavailable
+from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.loader import Board
 
 TIMEOUT_S: Final = 1.0
@@ -56,21 +56,19 @@ class RedisTime:
         """Its time (Unix microseconds), None if it does not answer. Fails open."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                seconds, microseconds = await self._time()
-        except (
-            RedisError,
-            OSError,
-            RuntimeError,
-            TimeoutError,
-        ):  # uvloop tells a closed transport as RuntimeError
+                return await self._time()
+        except (IndexUnavailable, TimeoutError):
             return None
-        return int(seconds) * 1_000_000 + int(microseconds)
 
-    async def _time(self) -> Any:
-        if isinstance(self._client, RedisCluster):
-            node = await node_of(self._client, _TIMEKEEPER)
-            return await self._client.execute_command("TIME", target_nodes=node)
-        return await self._client.time()
+    async def _time(self) -> int:
+        with answering():
+            if isinstance(self._client, RedisCluster):
+                node = await node_of(self._client, _TIMEKEEPER)
+                told: Any = await self._client.execute_command("TIME", target_nodes=node)
+            else:
+                told = await self._client.time()
+            seconds, microseconds = told
+            return int(seconds) * 1_000_000 + int(microseconds)
 
 
 async def _database_time(tx: Transaction) -> int:
