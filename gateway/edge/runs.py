@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import secrets
-import unicodedata
 
 from aiohttp import web
 
@@ -15,6 +14,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.tickets import SEED_BITS, Ticket, new_run_id
 from gateway.edge.credentials.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.limits import quota_exceeded
+from gateway.edge.names import display_name
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, client_names, parse_body, player_of, read_body
 from gateway.edge.wire import answers, bodies, fields
@@ -32,9 +32,6 @@ SMALL_BODY = 2_048
 
 _NO_SIMULATOR = bytes(32)
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories of what is not shown, or breaks the line it stands in."""
-
 
 async def create_player(request: web.Request) -> web.Response:
     """201 with a new anonymous player and its token."""
@@ -44,7 +41,7 @@ async def create_player(request: web.Request) -> web.Response:
     if wait_ms:
         raise quota_exceeded("address", PLAYER_RATE, wait_ms)
     player = "p" + secrets.token_hex(10)
-    name = _display_name(body.name, player)
+    name = display_name(body.name) if body.name and body.name.strip() else f"Player {player[-4:]}"
     now_ms = edge.clock()
     await edge.ledger.write(queries.add_player(player, name, now_ms=now_ms))
     bearer = Bearer(player, Role.PLAYER, now_ms // 1000 + PLAYER_TOKEN_S)
@@ -131,13 +128,3 @@ def _opened(board: Board, ticket: Ticket, text: str, key: bytes) -> answers.RunO
         issued_at=rfc3339(ticket.issued_at_ms),
         expires_at=rfc3339(ticket.expires_at_ms),
     )
-
-
-def _display_name(wish: str | None, player: str) -> str:
-    """The wish in NFC without what cannot be seen, or a name made of the player id."""
-    name = unicodedata.normalize("NFC", wish or "").strip()
-    if not name:
-        return f"Player {player[-4:]}"
-    if any(unicodedata.category(character) in _UNSEEN for character in name):
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "name: control and invisible characters are not allowed")
-    return name

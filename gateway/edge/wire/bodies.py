@@ -23,6 +23,8 @@ BATCH_LIMIT = 500
 """Most operations in a batch that is done whole or not at all."""
 EACH_LIMIT = 1_000
 """Most operations in a batch whose operations are done each by itself."""
+NAME_SENT = 96
+"""Longest name as it is sent; its bounds are those of `gateway.edge.names`, once it is composed."""
 NOT_A_RUN = "ticks, stats: no run of this board has such a length, or such names of statistics"
 NOT_POSSIBLE = "the board's policy says that there cannot be such a run"
 OBJECT_DEPTH = 16
@@ -39,7 +41,7 @@ class Body(BaseModel):
 class NewPlayer(Body):
     """An anonymous player's wish: the name to be shown, if any."""
 
-    name: Annotated[str, Field(min_length=1, max_length=24)] | None = None
+    name: Annotated[str, Field(min_length=1, max_length=NAME_SENT)] | None = None
 
 
 class NewRun(Body):
