@@ -1,5 +1,6 @@
 /** The page: plays the game, records it, submits the score and shows where it ends up. */
 
+import { Announcer } from "./announcer.js";
 import { FULL_ENERGY, FULL_HULL, Game, INWARD, LAST_TICK, LEFT, NOVA, OUTWARD, RIGHT } from "./game.js";
 import { Scene } from "./scene.js";
 import { Scoregate, ScoregateError, encodeRecording } from "./scoregate.js";
@@ -31,6 +32,7 @@ const KEYS = {
 
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((element) => [element.id, element]));
 const gateway = new Scoregate(location.origin);
+const announcer = new Announcer(page.announcer);
 
 // ---- the player ----
 
@@ -218,6 +220,7 @@ class Stage {
     const view = this.game.view();
     this.scene.draw(view, elapsed_ms);
     showInstruments(view, this.session !== null);
+    if (this.session) announcer.look(view);
   };
 
   #advance(elapsed_ms) {
@@ -425,6 +428,7 @@ function showOver(session) {
   const { motes, near_misses, best_combo } = session.game.stats;
   setText(page.score, points(session.game.score));
   setText(page.headline, headline(session));
+  announcer.end(headline(session), session.game.score);
   setText(page.final, points(session.game.score));
   setText(page.stats, `${Math.floor(session.inputs.length / 60)} s · ${counted(motes, "mote", "motes")} · ${counted(near_misses, "near miss", "near misses")} · best combo ${best_combo}`);
   setText(page.play, "Play again");
@@ -470,6 +474,7 @@ async function play(stage) {
     page.hint.hidden = false;
     page.play.blur();
     stage.begin(run);
+    announcer.begin();
     boardSoon();
   } catch (error) {
     fail(error);

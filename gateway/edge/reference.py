@@ -15,7 +15,10 @@ from markupsafe import Markup, escape
 
 from gateway.edge.openapi import common_refusals
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
-from gateway.edge.routes import Caller, Route
+from gateway.edge.routes import ROUTES, Caller, Route
+
+_TABLES: Final = ("refusals", "bodies")
+"""Pages of what all routes share."""
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 _SIBLING: Final = re.compile(r"([a-z-]+)\.md(#.*)?")
@@ -46,7 +49,7 @@ class Chapter:
 
 
 def draw_pages(document: dict[str, Any], routes: Sequence[Route], written: Path) -> dict[str, str]:
-    """The HTML of each page by its path: `/docs` and a page for each file in the folder of written references."""
+    """Return the HTML of each page by its path: the interface, its routes by section, and the written references."""
     chapters = [_chapter(file) for file in _files(written)]
     templates = Environment(
         loader=PackageLoader("gateway.edge"),
@@ -56,27 +59,46 @@ def draw_pages(document: dict[str, Any], routes: Sequence[Route], written: Path)
         lstrip_blocks=True,
     )
     templates.filters |= {"code": _with_code, "model": _model_name}
-    shared = {"info": document["info"], "chapters": chapters}
-    reference = templates.get_template("reference.html").render(
-        **shared,
-        sections=_sections(routes),
-        operations={
+    sections = _sections(routes)
+    templates.globals |= {
+        "info": document["info"],
+        "chapters": chapters,
+        "sections": sections,
+        "operations": {
             (path, method): it for path, ways in document["paths"].items() for method, it in ways.items()
         },
-        schemas=document["components"]["schemas"],
-        problems=sorted(ProblemType, key=_by_status),
-        problem_base=PROBLEM_BASE,
-        refusals=_refusals,
+        "schemas": document["components"]["schemas"],
+        "problems": sorted(ProblemType, key=_by_status),
+        "problem_base": PROBLEM_BASE,
+        "refusals": _refusals,
+        "place": _places(sections).__getitem__,
+    }
+    of_section, of_chapter = templates.get_template("routes.html"), templates.get_template("chapter.html")
+    return (
+        {"/docs": templates.get_template("reference.html").render()}
+        | {f"/docs/routes-{one.slug}": of_section.render(section=one) for one in sections}
+        | {f"/docs/routes-{name}": templates.get_template(f"{name}.html").render() for name in _TABLES}
+        | {f"/docs/{one.slug}": of_chapter.render(chapter=one) for one in chapters}
     )
-    page = templates.get_template("chapter.html")
-    return {"/docs": reference} | {
-        f"/docs/{one.slug}": page.render(**shared, chapter=one) for one in chapters
+
+
+def _places(sections: Sequence[Section]) -> dict[str, str]:
+    """Where each route is described, by the name of its handler."""
+    return {
+        route.handler.__name__: f"/docs/routes-{section.slug}#{route.handler.__name__}"
+        for section in sections
+        for route in section.routes
     }
 
 
 def page_paths(written: Path) -> list[str]:
     """Return the paths of the pages that are drawn."""
-    return ["/docs", *(f"/docs/{file.stem}" for file in _files(written))]
+    routes = [*(section.slug for section in _sections(ROUTES)), *_TABLES]
+    return [
+        "/docs",
+        *(f"/docs/routes-{slug}" for slug in routes),
+        *(f"/docs/{file.stem}" for file in _files(written)),
+    ]
 
 
 def _files(written: Path) -> list[Path]:
@@ -125,7 +147,8 @@ def _chapter(file: Path) -> Chapter:
         for child in content.children or []:
             if child.type == "link_open":
                 child.attrSet("href", _target(str(child.attrGet("href"))))
-    html = markdown.renderer.render(tokens, markdown.options, {})
+    # A table whose first column needs no name begins with a head that is empty, which is none.
+    html = markdown.renderer.render(tokens, markdown.options, {}).replace("<th></th>", "<td></td>")
     return Chapter(file.stem, title, Markup(html), tuple(headings))  # noqa: S704 - a file that comes with the product
 
 

@@ -6,30 +6,36 @@ from typing import Any
 
 import pytest
 
+from gateway.edge.reference import page_paths
 from gateway.edge.routes import ROUTES
 from tests.support.game import ROOT
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="package")]
 
+ROUTE_PAGES = [path for path in page_paths(ROOT / "docs" / "reference") if path.startswith("/docs/routes-")]
 WRITTEN = sorted(f"/docs/{file.stem}" for file in (ROOT / "docs" / "reference").glob("*.md"))
 PAPER = "getComputedStyle(document.body).backgroundColor"
 
 
 async def test_the_reference_shows_every_route_with_its_style(visit: Any):
-    """`/docs` is styled under its policy, names every route, and needs no script."""
+    """`/docs` is styled under its policy, leads to where every route is described, and needs no script."""
     reader = await visit("/docs", color_scheme="light")
 
-    shown = await reader.page.locator("main .address").evaluate_all(
-        "rows => rows.map(row => [row.querySelector('.verb').textContent, row.querySelector('code').textContent])"
-    )
-    assert sorted([route.method, route.path] for route in ROUTES) == sorted(shown)
+    texts = "rows => rows.map(row => [row.querySelector('.verb').textContent, row.querySelector('code').textContent])"
+    expected = sorted([route.method, route.path] for route in ROUTES)
+    assert expected == sorted(await reader.page.locator("main .routes li").evaluate_all(texts))
+    described = []
+    for path in ROUTE_PAGES:
+        section = await visit(path)
+        described += await section.page.locator("main .address").evaluate_all(texts)
+    assert expected == sorted(described)
     assert "sticky" == await reader.page.evaluate(
         "getComputedStyle(document.querySelector('.contents')).position"
     )
     assert 0 == await reader.page.locator("script, style, [style]").count()
 
 
-@pytest.mark.parametrize("path", ["/docs", *WRITTEN])
+@pytest.mark.parametrize("path", ["/docs", *ROUTE_PAGES, *WRITTEN])
 async def test_every_link_of_the_reference_leads_somewhere(visit: Any, path: str):
     """Links within a page have their target, and links to other pages of ours are answered."""
     reader = await visit(path)

@@ -132,12 +132,15 @@ def test_problem_names_and_statuses_are_distinct_and_stable():
 
 
 async def test_the_reference_page_has_every_operation(harness: Harness):
-    """`/docs` shows each method and path, and may run nothing that is not ours."""
+    """`/docs` leads to where each method and path is described, and may run nothing that is not ours."""
     answer = await harness.get("/docs")
     page = answer.raw.decode()
     assert 200 == answer.status
+    places = dict(re.findall(r'href="(/docs/routes-[a-z-]+)#(\w+)"', page)[::-1])
+    described = {where: (await harness.get(where)).raw.decode() for where in places}
     for (method, path), operation in OPERATIONS.items():
-        assert f'id="{operation["operationId"]}"' in page
+        where = re.search(rf'href="(/docs/routes-[a-z-]+)#{operation["operationId"]}"', page)[1]
+        assert f'id="{operation["operationId"]}"' in described[where]
         assert path in page
         assert method in page
     policy = answer.headers["Content-Security-Policy"]
