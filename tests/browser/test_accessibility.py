@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import expect
 
 from gateway.edge.reference import page_paths
 from tests.browser.conftest import Visitor
@@ -60,10 +62,6 @@ async def test_N13_a_player_who_does_not_see_the_game_hears_it(visit: Any):
         await region.get_attribute("aria-live"),
     )
     await player.page.click("#play")
-    await player.page.wait_for_function(
-        "document.getElementById('announcer').textContent.includes('The run begins')"
-    )
+    await expect(region).to_contain_text("The run begins")
     await player.page.keyboard.press("Escape")
-    await player.page.wait_for_function(
-        "/^Adrift.*points[.]$/.test(document.getElementById('announcer').textContent)"
-    )
+    await expect(region).to_contain_text(re.compile(r"^Adrift\. \d+ points\.$"))

@@ -53,6 +53,7 @@ MEANT = {
     "index_pages._EVENTS_AFTER": ("range", LIMITED),
     "judgement.audits._VERIFIED": ("range", SPAN),
     "judgement.audits._HANDED_OUT": ("coarse", WAITING),
+    "judgement.cases._SCORES": ("sort", OF_ONE),
     "judgement.builds._STATUSES": ("coarse scan", OPERATORS),
     "judgement.builds._OF_BOARD": ("coarse", OPERATORS),
     "judgement.learning._BUILDS": ("coarse", OPERATORS),
@@ -139,10 +140,12 @@ def test_F01_every_statement_is_one_that_is_planned():
     named = (
         "append_postgres",
         "append_sqlite",
+        "definition",
         "group",
         "group_postgres",
         "postgres",
         "reads_sqlite",
+        "shape",
         "sqlite",
     )
     assert {f"gateway.ledger.{each}" for each in named} == plans.speakers()
