@@ -19,6 +19,8 @@ for at = 1, #kept, 2 do
 end
 
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[2])
+-- What expires five minutes after this one was opened by a clock that ran ahead.
+redis.call('ZREMRANGEBYSCORE', KEYS[1], tonumber(ARGV[3]) + 300000, '+inf')
 if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) then
     return { 0, opened, submitted }

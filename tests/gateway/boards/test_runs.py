@@ -76,3 +76,14 @@ async def test_without_redis_the_counts_are_unknown_and_not_zero():
             assert Noted(True, None, None) == await opened(nowhere, "r1")
         finally:
             await nowhere.aclose()
+
+
+async def test_F07_runs_of_a_clock_that_was_ahead_do_not_stay_open(client: Redis):
+    """What an edge opened while its clock was an hour ahead is not held against the player."""
+    runs = OpenRuns(client, "b", 1)
+    hour_ms = 3_600_000
+    seconds, _ = await client.time()
+    now_ms = seconds * 1000
+    ahead = await runs.note("ada", "r1", now_ms=now_ms + hour_ms, expires_at_ms=now_ms + 2 * hour_ms)
+    now = await runs.note("ada", "r2", now_ms=now_ms, expires_at_ms=now_ms + hour_ms)
+    assert (True, True) == (ahead.may_open, now.may_open)
