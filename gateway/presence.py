@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import queue
+import re
 import secrets
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from redis.asyncio import Redis
 
 from gateway.boards.connection import connect
 from gateway.boards.parts import Parts
+from gateway.run_files import BEGAN_MS
 from gateway.settings import Settings
 from gateway.telemetry import POLICIES_DIFFER, Event, logger
 from gateway.unexpected import Place, report
@@ -43,12 +47,15 @@ class PartKind(StrEnum):
 
 
 class Part(BaseModel):
-    """What a part says of itself: the digest of all its policies, and which duties fail."""
+    """What a part says of itself: the digest of all its policies, which process it is, and which duties fail."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     kind: PartKind
-    policies: str
+    policies: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    host: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,253}$")] = ""
+    pid: Annotated[int, Field(ge=0)] = 0
+    since_ms: Annotated[int, Field(ge=0, le=253_402_300_799_000)] = 0
     failing: tuple[str, ...] = ()
 
 
@@ -89,6 +96,9 @@ class Presence:
         own = Part(
             kind=self._kind,
             policies=digest_of(self._boards()),
+            host=own_host(),
+            pid=os.getpid(),
+            since_ms=BEGAN_MS,
             failing=tuple(self._failing())[:MOST_TOLD],
         )
         told = await self._store.attend(self.part_id, own.model_dump_json())
@@ -144,6 +154,20 @@ def present_on_a_thread(
     finally:
         end()
         thread.join()
+
+
+async def parts_there(settings: Settings) -> list[Part]:
+    """The parts that the index has heard of in the last seconds, on whatever machine. Raises IndexUnavailable."""
+    client = connect(settings.redis_url, timeout_ms=settings.redis_timeout_ms)
+    try:
+        return [part for part in map(_part, await Parts(client).there()) if part]
+    finally:
+        await client.aclose()
+
+
+def own_host() -> str:
+    """The name of this machine, as parts say it."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:253]
 
 
 def digest_of(boards: Mapping[str, Board]) -> str:

@@ -206,6 +206,7 @@ class Event:
     SUBMISSION = "submission"
     REFUSED = "refused"
     ABNORMAL_USAGE = "abnormal_usage"
+    NOT_NOTED = "part_not_noted"
     DISK_LOW = "disk_low"
     DISK_ENOUGH = "disk_enough"
     CLAIM_REFUSED = "claim_refused"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from policies.errors import ScoregateError
-from scoregate.commands import boards, builds, keys, ledgers, policies, replays, sim, webhooks
+from scoregate.commands import boards, builds, keys, ledgers, policies, replays, running, sim, webhooks
 from scoregate.commands.common import Bind, DataDir, fail, settings_beside, settings_of
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ app.add_typer(replays.app, name="replay")
 app.add_typer(sim.app, name="sim")
 app.add_typer(webhooks.app, name="webhook")
 app.add_typer(derived_app, name="derived")
+app.command("status")(running.status)
+app.command("reload")(running.reload)
 
 GARBAGE_THRESHOLD: Final = 50_000
 """Objects made between two looks for cycles. A request makes hundreds and no cycles; Python's 700 costs a tenth."""
@@ -104,7 +106,7 @@ def serve(bind: Bind = None) -> None:
             reloading.cancel()
             await edge.shutdown.pause(settings.shutdown_pause_s, told.hurry)
 
-    _run_part(settings, run)
+    _run_part(settings, "edge", run)
 
 
 @app.command()
@@ -121,7 +123,7 @@ def steward() -> None:
             async with open_steward(settings) as duties:
                 await do_rounds(duties, settings, told)
 
-    _run_part(settings, run)
+    _run_part(settings, "steward", run)
 
 
 @app.command()
@@ -254,7 +256,8 @@ def _outside_of_us(error: Exception) -> str | None:
     return None
 
 
-def _run_part(settings: Settings, run: Callable[[Told], Awaitable[None]]) -> None:
+def _run_part(settings: Settings, part: str, run: Callable[[Told], Awaitable[None]]) -> None:
+    from gateway.run_files import noted
     from gateway.telemetry import configure_logging
     from scoregate.parts import Told
     from scoregate.private_files import write_privately
@@ -268,7 +271,8 @@ def _run_part(settings: Settings, run: Callable[[Told], Awaitable[None]]) -> Non
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, told.end)
         loop.add_signal_handler(signal.SIGHUP, told.hang_up)
-        await run(told)
+        with noted(settings.data_dir, part):
+            await run(told)
 
     gc.freeze()
     gc.set_threshold(GARBAGE_THRESHOLD)

@@ -23,6 +23,7 @@ from gateway.ending import end_within
 from gateway.failpoints import Point, reach
 from gateway.presence import PartKind, present_on_a_thread
 from gateway.reference_clock import ReferenceClock
+from gateway.run_files import noted
 from gateway.settings import Settings
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
 from gateway.telemetry import Event, logger
@@ -198,7 +199,8 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
         signal.signal(signal.SIGHUP, _Process.policies.hang_up)
         _log.info(Event.STARTED, part="worker")
         try:
-            with present_on_a_thread(settings, PartKind.WORKER, lambda: in_force):
+            present = present_on_a_thread(settings, PartKind.WORKER, lambda: in_force)
+            with noted(settings.data_dir, PartKind.WORKER), present:
                 _work(settings, lane, burst=burst)
         finally:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

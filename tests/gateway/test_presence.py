@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from redis.asyncio import Redis
 from gateway.boards import keys
 from gateway.boards.connection import connect
 from gateway.boards.parts import LIFE_MS, MOST_PARTS
-from gateway.presence import Part, PartKind, Presence, present_on_a_thread
+from gateway.presence import PartKind, Presence, digest_of, own_host, present_on_a_thread
 from gateway.settings import Settings
 from gateway.telemetry import POLICIES_DIFFER
 from policies.loader import Board
@@ -101,8 +102,8 @@ async def test_F25_a_worker_is_there_while_it_is_busy(client: Redis, board: Boar
         async with asyncio.timeout(PATIENCE_S):
             while not await is_there():  # noqa: ASYNC110 - it is another thread's, and known to Redis alone
                 await asyncio.sleep(0.02)
-    parts = edge.parts or ()
-    assert Part(kind=PartKind.WORKER, policies=parts[0].policies) in parts
+    [worker] = [part for part in edge.parts or () if part.kind is PartKind.WORKER]
+    assert (digest_of({"tiny": board}), own_host(), os.getpid()) == (worker.policies, worker.host, worker.pid)
 
 
 async def test_F25_readyz_names_what_is_missing(harness: Harness):

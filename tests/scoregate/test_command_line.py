@@ -29,15 +29,22 @@ def scoregate(*words: str, **environment: str) -> subprocess.CompletedProcess[st
         (["-h"], "Usage:"),
         (["key", "-h"], "Usage:"),
         (["key", "add", "-h"], "--public-key"),
-        (["--show-completion", "bash"], "_scoregate"),
     ],
 )
 def test_N08_what_every_command_line_answers(words: list[str], said: str):
-    """The version both ways, help by `-h` at each level, and completion."""
+    """The version both ways, and help by `-h` at each level."""
     result = CliRunner().invoke(app, words, prog_name="scoregate")
 
     assert 0 == result.exit_code, result.output
     assert said in result.output
+
+
+def test_N08_a_shell_completes_commands():
+    """What is asked by the script that `--install-completion` puts in place."""
+    asked = {"_SCOREGATE_COMPLETE": "complete_bash", "COMP_WORDS": "scoregate webh", "COMP_CWORD": "1"}
+    result = CliRunner(env=asked).invoke(app, [], prog_name="scoregate")
+
+    assert (0, "webhook") == (result.exit_code, result.output.strip())
 
 
 def test_N08_a_light_command_loads_no_part():

@@ -1,0 +1,103 @@
+"""`scoregate status` and `scoregate reload`, with two deployments beside each other on one machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from gateway.run_files import FOLDER, hang_up, running_parts
+from tests.support import boards
+from tests.support.deployment import Deployment, deployed, ended, eventually
+from tests.support.valkey import running_valkey
+
+PARTS = ["edge", "steward", "worker"]
+
+
+def scoregate(deployment: Deployment, *words: str) -> subprocess.CompletedProcess[str]:
+    """A finished call of the command, beside the parts of a deployment."""
+    environment = {f"SCOREGATE_{name.upper()}": str(value) for name, value in deployment.settings.items()}
+    command = [sys.executable, "-m", "scoregate", *words]
+    return subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def objects(told: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in told.stdout.splitlines()]
+
+
+def said(deployment: Deployment, event: str) -> int:
+    return deployment.log.read_text().count(f'"{event}"')
+
+
+async def test_N07_a_deployment_finds_its_own_parts_and_no_others(tmp_path: Path):
+    """Status lists them with their processes and policies; reload reaches each of them, and none of the deployment beside."""
+    with (
+        running_valkey() as one_valkey,
+        running_valkey() as other_valkey,
+        deployed(tmp_path / "one", one_valkey, log_level="info") as one,
+        deployed(tmp_path / "other", other_valkey, log_level="info") as other,
+    ):
+        processes = {part: one.start(part.replace("edge", "serve")) for part in PARTS}
+        beside = other.start("serve")
+        data = one.folder / "data"
+        await eventually(lambda: len(running_parts(data)) == len(PARTS), one.log)
+        await eventually(lambda: len(running_parts(other.folder / "data")) == 1, other.log)
+        await eventually(lambda: said(one, "started") == 2, one.log)
+        await one.is_answering()
+        await other.is_answering()
+
+        boards.write_board(one.policies, title="Changed")
+        boards.write_board(other.policies, title="Changed too")
+        reloaded = scoregate(one, "reload", "--json")
+        assert [{"part": part, "pid": processes[part].pid} for part in PARTS] == objects(reloaded)
+        await eventually(lambda: said(one, "policy_reloaded") == len(PARTS), one.log)
+        status = scoregate(one, "status", "--json")
+        assert [(part, processes[part].pid) for part in PARTS] == [
+            (each["part"], each["pid"]) for each in objects(status)
+        ]
+        assert {16} == {len(each["policies"]) for each in objects(status)}
+        assert [("edge", beside.pid)] == [
+            (e["part"], e["pid"]) for e in objects(scoregate(other, "status", "--json"))
+        ]
+        assert (0, None) == (said(other, "policy_reloaded"), beside.poll())
+
+        processes["worker"].kill()
+        for part in PARTS:
+            processes[part].send_signal(signal.SIGTERM)
+            await ended(processes[part])
+        gone = scoregate(one, "reload")
+        assert (2, ["PART  PID"]) == (gone.returncode, gone.stdout.splitlines())
+        assert "runs on this machine" in gone.stderr
+        assert [] == list((data / FOLDER).iterdir())
+
+
+def test_N07_a_file_that_no_process_holds_is_never_believed(tmp_path: Path):
+    """Though its number is that of a living process, nobody is signalled, and the file is taken away."""
+    (tmp_path / FOLDER).mkdir()
+    file = tmp_path / FOLDER / f"edge-{os.getpid()}-0"
+    file.write_text('{"part": "edge", "since_ms": 0}')
+    with subprocess.Popen([sys.executable, "-c", HOLDING, str(file)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert b"held\n" == holder.stdout.readline()
+        [part] = running_parts(tmp_path)
+        holder.kill()
+        holder.wait()
+
+    assert holder.pid == part.pid
+    assert not hang_up(part)
+    assert ([], []) == (running_parts(tmp_path), list((tmp_path / FOLDER).iterdir()))
+
+
+HOLDING = """
+import fcntl, sys, time
+file = open(sys.argv[1], "r+")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
