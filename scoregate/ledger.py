@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gateway.clock import parse_rfc3339, rfc3339, wall_clock
-from gateway.ledger.history import board_as_of
+from gateway.ledger.history import board_as_of, ranks_of
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import Audit, audit, check_heads
@@ -94,9 +94,11 @@ async def as_of(settings: Settings, board_name: str, instant_ms: int, window: st
         raise SettingsError(f"the board keeps the windows {', '.join(kinds)}") from None
     async with existing_ledger(settings) as ledger:
         standings = await board_as_of(ledger, board.policy, span, instant_ms)
+    first = standings[:limit]
+    ranks = ranks_of(first, board.ranking, span, board.policy.ranks[0])
     lines = [
         f"{rank}\t{each.score}\t{each.player}\t{rfc3339(each.achieved_at_ms)}\t{each.submission_id}"
-        for rank, each in enumerate(standings[:limit], start=1)
+        for rank, each in zip(ranks, first, strict=True)
     ]
     return "\n".join(
         [f"{board_name}, {span.name}, at {rfc3339(instant_ms)}: {len(standings)} entries", *lines]

@@ -13,10 +13,12 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import moderator_of
 from gateway.edge.wire import readings
-from gateway.ledger.history import Counting, board_as_of, names_of
+from gateway.ledger.history import Counting, board_as_of, ranks_of
+from gateway.ledger.index_pages import names_of
 from gateway.ledger.reads import ReadKind
 from policies.errors import HistoryTooLong
 from policies.loader import Board
+from policies.model import RankKind
 from policies.windows import Window, window_named
 
 TIMEOUT_S: Final = 20.0
@@ -37,24 +39,34 @@ def instant_of(edge: Edge, text: str) -> int:
 
 
 async def past_page(
-    request: web.Request, board: Board, window_name: str, at_ms: int, *, offset: int, limit: int
+    request: web.Request,
+    board: Board,
+    window_name: str,
+    at_ms: int,
+    kind: RankKind,
+    *,
+    offset: int,
+    limit: int,
 ) -> web.Response:
     """A page of a window as it stood, for the board's moderators."""
     moderator_of(request, board.name)
     edge, window = request.app[EDGE], _window(board, window_name)
     standings = await _folded(edge, board, window, at_ms)
     page = standings[offset : offset + limit]
+    ranks = await asyncio.to_thread(
+        ranks_of, standings[: offset + limit], board.ranking, window, kind, begin=offset
+    )
     names = await edge.ledger.read(names_of([each.player for each in page]), ReadKind.HEAVY)
     shown = [
         readings.EntryShown(
             rank=rank,
             player=each.player,
-            name=name or each.player,
+            name=names.get(each.player, each.player),
             score=each.score,
             achieved_at=rfc3339(each.achieved_at_ms),
             submission=each.submission_id,
         )
-        for rank, (each, name) in enumerate(zip(page, names, strict=True), start=offset + 1)
+        for rank, each in zip(ranks, page, strict=True)
     ]
     return json_response(
         readings.EntryPage(board=board.name, window=window.name, total=len(standings), entries=shown)

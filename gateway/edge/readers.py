@@ -82,9 +82,9 @@ async def list_entries(request: web.Request) -> web.Response:
         return revalidated(
             request, await filtered_page(request, board, window, some, offset=first, limit=count)
         )
-    if as_of_ms is not None:
-        return await past_page(request, board, window, as_of_ms, offset=first, limit=count)
     ranks = cursor.ranks if cursor else _rank_kind(board, request)
+    if as_of_ms is not None:
+        return await past_page(request, board, window, as_of_ms, ranks, offset=first, limit=count)
     start = cursor.cut if cursor else first
     if (past := await archived(edge, board, window)) is not None:
         final = await past.page(start, count, ranks)

@@ -11,18 +11,22 @@ import orjson
 from sqlalchemy import bindparam, or_, select
 
 from gateway.ledger import queries
+from gateway.ledger.joins import who_was_joined
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
-from gateway.ledger.schema import events, players, submissions
+from gateway.ledger.schema import events, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import HistoryTooLong
-from policies.model import Policy
+from policies.model import Joins, Policy, RankKind
 from policies.ranking import Ranking, Reached
 from policies.vocabulary import State
 from policies.windows import Window
 
 SLICE: Final = 10_000
 """Events looked at in one read, so that nobody waits behind a long one."""
+
+PLAYERS: Final = 1_280
+"""Players asked about in one read: whether they were on the board."""
 
 
 class Counting(NamedTuple):
@@ -59,7 +63,6 @@ _TURNS = Query(
     .order_by(_e.seq)
 )
 """What began or ceased to count in a slice of the log."""
-_NAME = Query(select(players.c.name).where(players.c.player == bindparam("player")))
 
 
 async def board_as_of(
@@ -74,7 +77,8 @@ async def board_as_of(
     """The standings of a window at an instant (Unix milliseconds), ranked as the live board ranks them.
 
     An event belongs to the instant that it bears (`at_ms`). Raises HistoryTooLong if more than `most` submissions
-    count at once on the way there.
+    count at once on the way there. On a board to be joined stands who was on it then, or, in a window that was over by
+    then, who was as it ended.
     """
     counting: dict[str, Counting] = {}
     ranking = Ranking(policy)
@@ -88,7 +92,14 @@ async def board_as_of(
                 counting.pop(found.submission_id, None)
         if most is not None and len(counting) > most:
             raise HistoryTooLong
-    return await asyncio.to_thread(ranked, list(counting.values()), ranking, window)
+    stands = list(counting.values())
+    if policy.joins is Joins.REQUIRED:
+        before_ms = min(at_ms + 1, window.end_ms)
+        joined = await _joined(
+            ledger, policy.board, sorted({each.player for each in stands}), before_ms, kind
+        )
+        stands = [each for each in stands if each.player in joined]
+    return await asyncio.to_thread(ranked, stands, ranking, window)
 
 
 def ranked(counting: Iterable[Counting], ranking: Ranking, window: Window) -> list[Counting]:
@@ -104,12 +115,32 @@ def by_place(standings: Iterable[Counting], ranking: Ranking, window: Window) ->
     return sorted(standings, key=lambda each: ranking.place(window, each.player, each.reached))
 
 
-def names_of(players: Sequence[str]) -> Operation[list[str]]:
-    """The display name of each player, empty for one without."""
+def ranks_of(
+    standings: Sequence[Counting], ranking: Ranking, window: Window, kind: RankKind, begin: int = 0
+) -> list[int]:
+    """The ranks of standings by rank, those before `begin` left out: equal for those that are tied, unless unique."""
+    ranks, held, rank, groups = [], None, 0, 0
+    for at, each in enumerate(standings, start=1):
+        place = ranking.place(window, each.player, each.reached)
+        group = place if kind is RankKind.UNIQUE else ranking.group_begin(window.name, place)
+        if group != held:
+            held, rank, groups = group, at, groups + 1
+        ranks.append(groups if kind is RankKind.DENSE else rank)
+    return ranks[begin:]
 
-    async def work(tx: Transaction) -> list[str]:
-        found = [await tx.rows(_NAME, player=player) for player in players]
-        return [rows[0][0] if rows else "" for rows in found]
+
+async def _joined(
+    ledger: Ledger, board: str, players: Sequence[str], before_ms: int, kind: ReadKind
+) -> set[str]:
+    found: set[str] = set()
+    for at in range(0, len(players), PLAYERS):
+        found |= await ledger.read(_who_was_joined(board, players[at : at + PLAYERS], before_ms), kind)
+    return found
+
+
+def _who_was_joined(board: str, players: Sequence[str], before_ms: int) -> Operation[set[str]]:
+    async def work(tx: Transaction) -> set[str]:
+        return await who_was_joined(tx, board, players, before_ms)
 
     return work
 

@@ -6,11 +6,13 @@ them is known too: the other one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from gateway.ledger.index_pages import is_listed, listed
 from gateway.ledger.schema import Int64, join_changes, joins
 from gateway.ledger.transaction import Operation, Query, Transaction
 
@@ -31,7 +33,18 @@ _PUT = Query(
 
 _WHOSE: Final = (_c.board == bindparam("board"), _c.player == bindparam("player"))
 _LAST = Query(select(_c.revision).where(*_WHOSE).order_by(_c.revision.desc()).limit(1))
-_CHANGES = Query(select(_c.is_joined, _c.at_ms).where(*_WHOSE).order_by(_c.revision))
+_of_one: Final = (_c.board == _j.board, _c.player == _j.player)
+_before: Final = select(_c.is_joined).where(*_of_one, _c.at_ms < bindparam("before_ms", type_=Int64))
+_oldest: Final = select(_c.is_joined).where(*_of_one).order_by(_c.revision).limit(1)
+_WERE_JOINED = Query(
+    select(
+        _j.player,
+        func.coalesce(
+            _before.order_by(_c.revision.desc()).limit(1).scalar_subquery(), 1 - _oldest.scalar_subquery(), 0
+        ),
+    ).where(_j.board == bindparam("board"), is_listed(_j.player))
+)
+"""The last change of each before a moment; where there is none, the other one than the oldest that is kept."""
 _ADD = Query(insert(join_changes))
 _TRIM = Query(
     delete(join_changes).where(
@@ -59,9 +72,13 @@ async def is_joined(tx: Transaction, board: str, player: str) -> bool:
 
 async def was_joined(tx: Transaction, board: str, player: str, before_ms: int) -> bool:
     """True if the player was on the board just before a moment (Unix ms), inside a transaction."""
-    changes = await tx.rows(_CHANGES, board=board, player=player)
-    before = [is_joined for is_joined, at_ms in changes if at_ms < before_ms]
-    return bool(before[-1]) if before else bool(changes) and not changes[0][0]
+    return bool(await who_was_joined(tx, board, [player], before_ms))
+
+
+async def who_was_joined(tx: Transaction, board: str, players: Sequence[str], before_ms: int) -> set[str]:
+    """Those of the players who were on the board just before a moment (Unix ms), inside a transaction."""
+    rows = await listed(tx, _WERE_JOINED, players, board=board, before_ms=before_ms)
+    return {player for player, is_joined in rows if is_joined}
 
 
 async def put_join(

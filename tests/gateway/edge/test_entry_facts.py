@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from gateway.clock import rfc3339
 from gateway.settings import Settings
 from tests.support.attack import as_server, registered
 from tests.support.harness import Answer, Harness, free_port
@@ -60,6 +61,24 @@ async def test_tie_fields_decide_and_then_make_the_tie(harness: Harness, key: An
     around = await harness.get("/v1/boards/medals/entries/p4/around?radius=1&ranks=sparse")
     assert [2, 2, 4] == [entry["rank"] for entry in around.body["entries"]]
     assert 2 == (await harness.get("/v1/boards/medals/entries/p4")).body["rank"]
+
+
+async def test_B06_the_past_has_the_kind_of_ranks_that_is_asked_for(harness: Harness, key: Any):
+    """As of now it is the live board, whichever kind is asked for or none, from the first entry or from a later one."""
+    for number, silver in enumerate((1, 2, 2, 3, 1), 1):
+        assert 202 == (await write(harness, key, number, "medals", stats={"silver": silver})).status
+    at = rfc3339(harness.clock() + 1000)
+    harness.clock.shift(2)
+    for asked in ("", "&ranks=unique", "&ranks=sparse", "&ranks=dense"):
+        for offset in range(6):
+            live = await harness.get(f"/v1/boards/medals/entries?offset={offset}{asked}")
+            path = f"/v1/boards/medals/entries?as_of={at}&offset={offset}{asked}"
+            past = await harness.get(path, harness.moderator("medals"))
+            assert 200 == past.status
+            assert live.body["entries"] == past.body["entries"]
+    path = f"/v1/boards/vault/entries?as_of={at}&ranks=dense"
+    refused = await harness.get(path, harness.moderator("vault"))
+    assert (422, "schema-violation") == (refused.status, refused.problem)
 
 
 @pytest.mark.parametrize("asked", ["dense", "Unique", ""])

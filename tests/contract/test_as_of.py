@@ -1,0 +1,115 @@
+"""A board as it stood at an instant, on every ledger: what stood then is read from the live tables at that very instant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.joins import set_joined
+from gateway.ledger.history import board_as_of, ranks_of
+from gateway.ledger.ledger import Ledger
+from gateway.settlement import Decision, _decide_all, receive
+from policies.loader import Board
+from policies.model import RankKind
+from policies.vocabulary import Claim, Reason, State
+from policies.windows import window_named
+from tests.support import boards
+from tests.support.ledger import NOON_MS, new_submission
+from tests.support.stores import Store, open_in
+
+DAY_MS = 86_400_000
+WINDOWS = ("alltime", "daily:20251120", "daily:20251121")
+
+
+async def score(ledger: Ledger, board: Board, player: str, points: int, at_ms: int, **stats: int) -> None:
+    """A run that counts from the instant on in which it came."""
+    name = f"{player}-{at_ms}"
+    new = new_submission(name, player=player, at_ms=at_ms, recording=None)
+    run = new.submission._replace(claim=Claim(points, 25, stats))
+    await ledger.write(lambda tx: receive(tx, new._replace(submission=run)))
+    pending = frozenset({State.PENDING})
+    decision = Decision(name, State.PROMOTED, "replay", Reason.VERIFIED, at_ms, pending)
+    await ledger.write(_decide_all(board, [decision]))
+
+
+async def stands(store: Store) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {name: [] for name in WINDOWS}
+    for window, player in await store.sql(
+        'SELECT "window", player FROM standings WHERE score IS NOT NULL ORDER BY score DESC, achieved_at_ms'
+    ):
+        if window in found:
+            found[window].append(player)
+    return found
+
+
+async def test_B05_a_board_to_be_joined_is_shown_with_who_was_on_it_then(store: Store, tmp_path: Path):
+    """After each score, each joining and each leaving it is what stood from that instant on, also in a day that was over."""
+    board = boards.board(tmp_path, joins="required", windows=["alltime", "daily"])
+    steps: list[tuple[str, Any]] = [
+        ("ada", 5), ("ada", True), ("bob", 7), ("cy", True), ("cy", 9), ("ada", False), ("bob", True), ("ada", True),
+        ("next day", None),
+        ("ada", False), ("dee", 3), ("bob", False), ("dee", True), ("bob", 8), ("bob", True), ("cy", 1), ("cy", False),
+    ]  # fmt: skip
+    then, at_ms = [], NOON_MS
+    async with open_in(store) as ledger:
+        for player, change in steps:
+            at_ms += DAY_MS if change is None else 1000
+            if isinstance(change, bool):
+                turn = set_joined(board, player, joins_now=change, actor="test", now_ms=at_ms)
+                assert await ledger.write(turn)
+            elif change is not None:
+                await score(ledger, board, player, change, at_ms)
+            then.append((at_ms, await stands(store)))
+        seen = [
+            {
+                name: [
+                    each.player
+                    for each in await board_as_of(ledger, board.policy, window_named(board.policy, name), at)
+                ]
+                for name in WINDOWS
+            }
+            for at in [*(at for at, _ in then), *(at - 1 for at, _ in then[1:])]
+        ]
+    due = [each for _, each in then]
+    assert due + due[:-1] == seen
+    assert ["cy", "bob", "ada"] == due[-1]["daily:20251120"] != due[-1]["alltime"]
+
+
+RULES: dict[str, dict[str, Any]] = {
+    "first": {},
+    "ascending": {"order": "ascending"},
+    "fields": {"tie_break": "fields", "tie_fields": [{"stat": "moves"}]},
+    "composite": {"tie_break": "composite", "tie_resolution_ms": 1000},
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+async def test_B06_who_was_tied_had_the_same_rank(store: Store, tmp_path: Path, rule: str):
+    """Each kind of rank is what SQL's ROW_NUMBER, RANK and DENSE_RANK say of what was written, on any page."""
+    board = boards.board(tmp_path, score={"minimum": 0, "maximum": 9}, **RULES[rule])
+    written = [
+        (f"p{n}", (0, 4, 4, 4, 2, 2, 9)[n], (1, 1, 2, 1, 3, 3, 0)[n], NOON_MS + n * 5000) for n in range(7)
+    ]
+    window = window_named(board.policy, "alltime")
+    async with open_in(store) as ledger:
+        for player, points, moves, at_ms in written:
+            await score(ledger, board, player, points, at_ms, moves=moves)
+        found = await board_as_of(ledger, board.policy, window, NOON_MS + DAY_MS)
+    sign = "" if rule == "ascending" else "-"
+    tied = f"{sign}score" + (", -moves" if rule == "fields" else "")
+    values = ", ".join(
+        f"('{player}', {points}, {moves}, {at_ms})" for player, points, moves, at_ms in written
+    )
+    due = await store.sql(
+        f"WITH written (player, score, moves, at_ms) AS (VALUES {values}) "
+        f"SELECT player, ROW_NUMBER() OVER (ORDER BY {tied}, at_ms), RANK() OVER (ORDER BY {tied}), "
+        f"DENSE_RANK() OVER (ORDER BY {tied}) FROM written ORDER BY 2"
+    )
+    kinds = (RankKind.UNIQUE, RankKind.SPARSE, RankKind.DENSE)
+    for begin in range(7):
+        ranks = [ranks_of(found, board.ranking, window, kind, begin=begin) for kind in kinds]
+        assert due[begin:] == [
+            (each.player, *row) for each, row in zip(found[begin:], zip(*ranks, strict=True), strict=True)
+        ]
