@@ -71,6 +71,7 @@ class Settings(BaseSettings):
     log_to: Annotated[str, Field(pattern=r"^(files|stdout)$")] = "files"
 
     clock_offset_s: Annotated[float, Field(gt=0, le=3600)] = 2.0
+    unique_names: bool = False
     clock_skew_s: Annotated[int, Field(ge=0, le=300)] = 30
     answer_within_s: Annotated[float, Field(ge=0.1, le=60)] = 1.5
     body_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
