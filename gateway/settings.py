@@ -15,6 +15,9 @@ from policies.errors import SettingsError
 
 MAXIMUM_PORT = 65_535
 
+EDGE_METRICS_BIND = "127.0.0.1:9464"
+"""Where an edge serves its metrics unless it is told otherwise."""
+
 _HOST = r"(?:[^/?#@:,\[\]]+|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?"
 LEDGER_URL = re.compile(
     r"sqlite:///.+|"
@@ -180,12 +183,7 @@ class Settings(BaseSettings):
     @property
     def bind_address(self) -> tuple[str, int]:
         """Host and port to listen on."""
-        return _host_and_port(self.bind)
-
-    @property
-    def metrics_address(self) -> tuple[str, int] | None:
-        """Host and port where a steward or worker serves its metrics; None for nowhere."""
-        return _host_and_port(self.metrics_bind) if self.metrics_bind else None
+        return host_and_port(self.bind)
 
     @cached_property
     def allowed_hosts(self) -> frozenset[str]:
@@ -196,7 +194,8 @@ class Settings(BaseSettings):
         return frozenset({self.bind.lower(), f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"})
 
 
-def _host_and_port(bind: str) -> tuple[str, int]:
+def host_and_port(bind: str) -> tuple[str, int]:
+    """The two parts of an address to listen on."""
     host, _, port = bind.rpartition(":")
     return host.strip("[]"), int(port)
 

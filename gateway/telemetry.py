@@ -239,6 +239,7 @@ class Event:
     POLICY_REFUSED = "policy_refused"
     POLICIES_DIFFER = "policies_differ"
     CLOCK_LEAPT = "clock_leapt"
+    METRICS_UNSERVED = "metrics_unserved"
     STARTED = "started"
     STOPPED = "stopped"
 

@@ -40,6 +40,7 @@ from gateway.edge.entrance import Entrance
 from gateway.edge.friends import PROFILE_RATE
 from gateway.edge.live.messages import as_message
 from gateway.edge.of_board import OfBoards
+from gateway.edge.probes import Probes
 from gateway.edge.runs import PLAYER_RATE
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.spreads import SpreadReader
@@ -273,6 +274,7 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         ),
         shutdown=Shutdown(),
         presence=Presence(client, PartKind.EDGE, lambda: boards),
+        probes=Probes(opened.ledger, opened.index, boards),
         **_of_boards(opened, boards),
         **_of_senders(opened, keyring),
     )

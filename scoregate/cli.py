@@ -92,19 +92,25 @@ def demo(
 @app.command()
 def serve(bind: Bind = None) -> None:
     """Run the edge."""
+    from gateway.edge.gauges import measuring_from_threads
     from gateway.edge.listener import listening
     from gateway.reload import reload_when_asked
     from gateway.wiring import open_edge, put_in_force
+    from scoregate.metrics import serving_edge_metrics
 
     settings = settings_of(None, bind)
 
     async def run(told: Told) -> None:
-        async with open_edge(settings) as edge, listening(edge):
-            put = partial(put_in_force, edge)
-            reloading = asyncio.create_task(reload_when_asked(told.reload, settings, edge.boards, put))
-            await told.stop.wait()
-            reloading.cancel()
-            await edge.shutdown.pause(settings.shutdown_pause_s, told.hurry)
+        async with open_edge(settings) as edge:
+            with serving_edge_metrics(settings, measuring_from_threads(edge)):
+                async with listening(edge):
+                    put = partial(put_in_force, edge)
+                    reloading = asyncio.create_task(
+                        reload_when_asked(told.reload, settings, edge.boards, put)
+                    )
+                    await told.stop.wait()
+                    reloading.cancel()
+                    await edge.shutdown.pause(settings.shutdown_pause_s, told.hurry)
 
     _run_part(settings, "edge", run)
 

@@ -25,6 +25,7 @@ from gateway.edge.credentials.tokens import Tokens
 from gateway.edge.cursors import Cursors
 from gateway.edge.entrance import Entrance
 from gateway.edge.of_board import OfBoards
+from gateway.edge.probes import Probes
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.spreads import SpreadReader
 from gateway.edge.turnstile import Turnstile
@@ -71,6 +72,7 @@ class Edge:
     entrance: Entrance
     shutdown: Shutdown
     presence: Presence
+    probes: Probes
 
     @property
     def clock_error_ms(self) -> int:

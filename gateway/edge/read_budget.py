@@ -28,7 +28,7 @@ SAVED_S: Final = 30
 CALLERS: Final = 65_536
 """Callers that are remembered; of more, those that were longest away are forgotten."""
 
-FREE: Final = frozenset({"/livez", "/readyz", "/metrics"})
+FREE: Final = frozenset({"/livez", "/readyz"})
 """What is asked by machines of our own."""
 
 DECLARED_US: Final = {

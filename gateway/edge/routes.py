@@ -210,5 +210,4 @@ ROUTES: tuple[Route, ...] = (
           "Let a revoked submission count again", answers.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
     Route("GET", "/livez", health.livez, Caller.ANYONE, "Whether the process answers", answers.Liveness),
     Route("GET", "/readyz", health.readyz, Caller.ANYONE, "Whether submissions can be taken", answers.Readiness),
-    Route("GET", "/metrics", health.metrics, Caller.ANYONE, "Metrics in Prometheus' text format"),
 )  # fmt: skip
