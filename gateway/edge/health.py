@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from aiohttp import web
 
 from gateway.edge.answers import json_response
@@ -22,7 +24,7 @@ async def readyz(request: web.Request) -> web.Response:
     edge = request.app[EDGE]
     has_ledger, has_index = await edge.probes.answers()
     is_timely = _is_timely(edge)
-    missing, failing = tuple(edge.presence.missing()), tuple(edge.presence.failing())
+    missing, failing = tuple(_missing(edge)), tuple(edge.presence.failing())
     has_room = not edge.disk.is_low
     is_all_well = has_index and is_timely and has_room and not missing and not failing
     status = ("ready" if is_all_well else "degraded") if has_ledger else "unready"
@@ -41,6 +43,13 @@ async def readyz(request: web.Request) -> web.Response:
         failing=failing,
     )
     return json_response(answer, status=200 if status in {"ready", "degraded"} else 503)
+
+
+def _missing(edge: Edge) -> Iterator[str]:
+    """What the deployment lacks: parts that do not say that they are there, and a store that does not take recordings."""
+    yield from edge.presence.missing()
+    if edge.recordings.is_refusing:
+        yield "recordings"
 
 
 def _is_timely(edge: Edge) -> bool:
