@@ -80,6 +80,7 @@ class Settings(BaseSettings):
     body_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
     head_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
     keepalive_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 75.0
+    write_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
     redis_timeout_ms: Annotated[int, Field(ge=10, le=10_000)] = 250
     ledger_queue: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
     ledger_pages: Annotated[int, Field(ge=1, le=10_000)] = 32
@@ -88,6 +89,8 @@ class Settings(BaseSettings):
     read_budget_ms: Annotated[int, Field(ge=1, le=1_000_000)] = 500
     live_pubsub: bool = False
     live_listeners: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
+    live_per_address: Annotated[int, Field(ge=1, le=1_000_000)] = 128
+    live_per_network: Annotated[int, Field(ge=1, le=1_000_000)] = 512
     shutdown_pause_s: Annotated[float, Field(ge=0, le=300)] = 5.0
     shutdown_grace_s: Annotated[float, Field(ge=0, le=300)] = 10.0
     lease_s: Annotated[int, Field(ge=1, le=3600)] = 60

@@ -15,7 +15,9 @@ from gateway.edge import pages
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.signed import CHALLENGE
 from gateway.edge.entrance import VISIT, overloaded
+from gateway.edge.live.asking import SEATS
 from gateway.edge.pages_cache import PAGES, PageCache
+from gateway.edge.places import Places
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, without_server
 from gateway.edge.read_budget import BUDGET, ReadBudget, budgeted
 from gateway.edge.reading import strict_query
@@ -56,6 +58,7 @@ def build_app(edge: Edge) -> web.Application:
     app[EDGE] = edge
     app.on_response_prepare.append(without_server)
     app[PAGES] = PageCache()
+    app[SEATS] = Places(edge.settings.live_per_address, edge.settings.live_per_network)
     app[BUDGET] = ReadBudget(edge.settings.read_budget_ms / 1000)
     for route in ROUTES:
         handler = route.handler
