@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from gateway.edge import pages
+from gateway.edge.behind import telling
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.signed import CHALLENGE
 from gateway.edge.entrance import VISIT, overloaded
@@ -63,7 +64,8 @@ def build_app(edge: Edge) -> web.Application:
     for route in ROUTES:
         handler = route.handler
         if route.method == "GET":
-            handler = budgeted(route.path, strict_query(handler, route.query))
+            handler = telling(route.path, strict_query(handler, route.query))
+            handler = budgeted(route.path, handler)
         app.router.add_route(route.method, route.path, handler)
         if route.method == "GET" and not route.is_stream:
             app.router.add_route("HEAD", route.path, handler)

@@ -24,6 +24,7 @@ from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
 from gateway.edge.cursors import Cursors
 from gateway.edge.entrance import Entrance
+from gateway.edge.lag import Lag
 from gateway.edge.of_board import OfBoards
 from gateway.edge.probes import Probes
 from gateway.edge.shutdown import Shutdown
@@ -51,6 +52,7 @@ class Edge:
     readers: OfBoards[BoardReader]
     spreads: OfBoards[SpreadReader]
     live: LiveFeed
+    lag: Lag
     submission_limits: OfBoards[SubmissionLimits]
     run_limits: OfBoards[KeyedLimit]
     open_runs: OfBoards[OpenRuns]
