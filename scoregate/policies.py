@@ -19,6 +19,20 @@ from validators.judge import VALIDATORS
 _WIDTH = 18
 
 
+def checked_facts(file: Path) -> Mapping[str, object]:
+    """The same for programs. Raises PolicyError."""
+    board = load_board(file)
+    return {
+        "file": str(file),
+        "board": board.name,
+        "title": board.policy.title,
+        "digest": board.digest,
+        "meaning": [{"about": about, "says": says} for about, says in explanation(board, _finds())],
+        "cannot_notice": list(gaps_of(board.policy)),
+        "warnings": list(advice_on(board.policy)),
+    }
+
+
 def checked(file: Path) -> Iterator[str]:
     """What a policy file says, line by line, and what of it can hardly be meant. Raises PolicyError."""
     board = load_board(file)
@@ -29,6 +43,13 @@ def checked(file: Path) -> Iterator[str]:
         yield f"  {'cannot notice':<{_WIDTH}} {gap}"
     for advice in advice_on(board.policy):
         yield f"  warning: {advice}"
+
+
+def differing_facts(old: Path, new: Path) -> Iterator[Mapping[str, object]]:
+    """The same as `differences`, for programs. Raises PolicyError."""
+    for each in changes_between(load_board(old), load_board(new)):
+        facts = {"setting": each.name, "old": shown(each.old), "new": shown(each.new)}
+        yield {**facts, "effect": each.effect.value, "about": _about(each.section)}
 
 
 def differences(old: Path, new: Path) -> Iterator[str]:
