@@ -18,6 +18,7 @@ import typer
 from policies.errors import ScoregateError
 from scoregate.commands import boards, builds, keys, ledgers, policies, replays, running, sim, webhooks
 from scoregate.commands.common import Bind, DataDir, fail, settings_beside, settings_of
+from scoregate.private_files import write_privately
 
 if TYPE_CHECKING:
     from gateway.settings import Settings
@@ -176,9 +177,6 @@ def token_moderator(
 def backup(directory: Path, data_dir: DataDir = None) -> None:
     """Write a backup of a deployment on SQLite into an empty directory, while it runs."""
     from scoregate.backup import back_up
-    from scoregate.private_files import write_privately
-
-    write_privately()
 
     facts = back_up(settings_of(data_dir), directory)
     keys = ", ".join(facts.keys) or "no key"
@@ -190,10 +188,7 @@ def backup(directory: Path, data_dir: DataDir = None) -> None:
 @app.command("restore")
 def restore_backup(directory: Path, data_dir: DataDir = None) -> None:
     """Put a backup into an empty data directory."""
-    from scoregate.private_files import write_privately
     from scoregate.restore import restore
-
-    write_privately()
 
     settings = settings_of(data_dir)
     restored = restore(settings, directory)
@@ -241,7 +236,8 @@ def whole(
 
 
 def main() -> None:
-    """Runs the command; an error that we know is one line, not a traceback."""
+    """Runs the command; an error that we know is one line, not a traceback. What any command makes is its user's alone."""
+    write_privately()
     try:
         app()
     except ScoregateError as error:
@@ -266,9 +262,7 @@ def _run_part(settings: Settings, part: str, run: Callable[[Told], Awaitable[Non
     from gateway.run_files import noted
     from gateway.telemetry import configure_logging
     from scoregate.parts import Told
-    from scoregate.private_files import write_privately
 
-    write_privately()
     configure_logging(settings.log_level)
 
     async def until_stopped() -> None:

@@ -59,6 +59,7 @@ def policy_new(
     if file.exists():
         fail(f"{file} is there already, and is not overwritten")
     written = write_policy(file, new_board(Answers(given, is_asking=is_asking), file))
+    file.chmod(0o644)  # no secret, and the parts that read it may be another user's
     typer.echo(f"{file}: board '{written.name}', {written.digest}; next: scoregate policy check {file}")
 
 
