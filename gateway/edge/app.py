@@ -20,7 +20,7 @@ from gateway.edge.live.asking import SEATS
 from gateway.edge.pages_cache import PAGES, PageCache
 from gateway.edge.places import Places
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, without_server
-from gateway.edge.read_budget import BUDGET, ReadBudget, budgeted
+from gateway.edge.read_budget import BUDGET, ReadBudgets, budgeted
 from gateway.edge.reading import strict_query
 from gateway.edge.routes import ROUTES
 from gateway.telemetry import Event, count_submission, logger, request_seconds
@@ -60,7 +60,7 @@ def build_app(edge: Edge) -> web.Application:
     app.on_response_prepare.append(without_server)
     app[PAGES] = PageCache()
     app[SEATS] = Places(edge.settings.live_per_address, edge.settings.live_per_network)
-    app[BUDGET] = ReadBudget(edge.settings.read_budget_ms / 1000)
+    app[BUDGET] = ReadBudgets(edge.settings.read_budget_ms / 1000)
     for route in ROUTES:
         handler = route.handler
         if route.method == "GET":
