@@ -17,6 +17,7 @@ from gateway.edge.door import is_whole_request, is_write, refusal
 from gateway.edge.places import Places
 from gateway.edge.problems import Problem, ProblemType, problem_response
 from gateway.edge.shutdown import drain, stop_listening
+from gateway.edge.unsent import Outgoing, Unsent
 from gateway.telemetry import Event, logger
 from gateway.unexpected import Place, report
 
@@ -61,6 +62,9 @@ class ConnectionGate:
         self._addresses = edge.addresses
         settings = edge.settings
         self._places = Places(settings.connections_per_address, settings.connections_per_network)
+        self.unsent = Unsent(
+            settings.unsent_mib * 1024 * 1024, is_behind_proxies=bool(settings.trusted_proxies)
+        )
         self.entrance = edge.entrance
         self.shutdown = edge.shutdown
         self.connections: set[Connection] = set()
@@ -103,17 +107,17 @@ class Connection(web.RequestHandler):
         "_head_deadline",
         "_is_expected",
         "_is_plain",
+        "_outgoing",
         "_received_s",
-        "_write_deadline",
     )
 
     def __init__(self, gate: ConnectionGate, server: Any, **options: Any) -> None:
         super().__init__(server, **options)
         self._gate = gate
         self._head_deadline: asyncio.TimerHandle | None = None
-        self._write_deadline: asyncio.TimerHandle | None = None
         self._received_s = self._loop.time()
         self._is_plain = True
+        self._outgoing: Outgoing | None = None
         self._is_expected = False
         self._counted_as: ClientName | None = None
         self._gone: asyncio.Future[None] | None = None
@@ -134,7 +138,9 @@ class Connection(web.RequestHandler):
             transport.abort()
         else:
             self._gate.connections.add(self)
+            self._outgoing = Outgoing(self._gate.unsent, transport, self._counted_as.address, self._loop)
             super().connection_made(transport)
+            transport.set_write_buffer_limits(0)  # whatever waits is told of, and holds its request back
             self._expect_head()
 
     def data_received(self, data: bytes) -> None:
@@ -181,27 +187,20 @@ class Connection(web.RequestHandler):
     def pause_writing(self) -> None:
         """Has the client take what waits for it before the deadline: until then it holds our memory, and its place."""
         super().pause_writing()
-        self._write_deadline = self._loop.call_later(self._gate.write_timeout_s, self._give_up_on_client)
+        if self._outgoing is not None:
+            self._outgoing.begin(self._gate.write_timeout_s)
 
     def resume_writing(self) -> None:
         """Counts the client as taking what is sent."""
         super().resume_writing()
-        self._forget_write_deadline()
-
-    def _forget_write_deadline(self) -> None:
-        if self._write_deadline is not None:
-            self._write_deadline.cancel()
-            self._write_deadline = None
-
-    def _give_up_on_client(self) -> None:
-        self._write_deadline = None
-        if self.transport is not None:
-            self.transport.abort()
+        if self._outgoing is not None:
+            self._outgoing.end()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Counts the connection as gone."""
         self.has_come_in()
-        self._forget_write_deadline()
+        if self._outgoing is not None:
+            self._outgoing.end()
         if self._head_deadline is not None:
             self._head_deadline.cancel()
         if self._counted_as is not None:
