@@ -14,12 +14,13 @@ from policies.judging import Modes
 from policies.loader import load_board
 from policies.model import Policy
 from policies.protection import gaps_of
+from scoregate.first_runs import first_runs
 from validators.judge import VALIDATORS
 
 _WIDTH = 18
 
 
-def checked_facts(file: Path) -> Mapping[str, object]:
+def checked_facts(file: Path, *, is_run: bool) -> Mapping[str, object]:
     """The same for programs. Raises PolicyError."""
     board = load_board(file)
     return {
@@ -30,11 +31,15 @@ def checked_facts(file: Path) -> Mapping[str, object]:
         "meaning": [{"about": about, "says": says} for about, says in explanation(board, _finds())],
         "cannot_notice": list(gaps_of(board.policy)),
         "warnings": list(advice_on(board.policy)),
+        "simulates": list(first_runs(file, board)) if is_run else [],
     }
 
 
-def checked(file: Path) -> Iterator[str]:
-    """What a policy file says, line by line, and what of it can hardly be meant. Raises PolicyError."""
+def checked(file: Path, *, is_run: bool) -> Iterator[str]:
+    """What a policy file says, line by line, and what of it can hardly be meant. Raises PolicyError.
+
+    With `is_run` its simulators are started, and one that cannot play is an error.
+    """
     board = load_board(file)
     yield f"{file}: board '{board.name}' ({board.policy.title}), {board.digest}"
     for what, told in explanation(board, _finds()):
@@ -43,6 +48,9 @@ def checked(file: Path) -> Iterator[str]:
         yield f"  {'cannot notice':<{_WIDTH}} {gap}"
     for advice in advice_on(board.policy):
         yield f"  warning: {advice}"
+    if is_run:
+        for told in first_runs(file, board):
+            yield f"  {'simulates':<{_WIDTH}} {told}"
 
 
 def differing_facts(old: Path, new: Path) -> Iterator[Mapping[str, object]]:

@@ -16,15 +16,21 @@ app = typer.Typer(help="Look at policy files.", no_args_is_help=True)
 
 
 @app.command("check")
-def policy_check(files: list[Path], as_json: AsJson = False) -> None:
+def policy_check(
+    files: list[Path],
+    is_run: Annotated[
+        bool, typer.Option("--run/--no-run", help="Start each simulator that is named, for one short run.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
     """Say what policy files mean and what of it looks unwise, or where and why one is wrong."""
     from scoregate.policies import checked, checked_facts
 
     if as_json:
-        show_json(checked_facts(file) for file in files)
+        show_json(checked_facts(file, is_run=is_run) for file in files)
         return
     for file in files:
-        for line in checked(file):
+        for line in checked(file, is_run=is_run):
             typer.echo(line)
 
 
