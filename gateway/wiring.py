@@ -37,7 +37,7 @@ from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
 from gateway.edge.cursors import Cursors
 from gateway.edge.entrance import Entrance
-from gateway.edge.friends import PROFILE_RATE
+from gateway.edge.friends import ADDRESS_RATE, PROFILE_RATE
 from gateway.edge.lag import Lag
 from gateway.edge.live.messages import as_message
 from gateway.edge.of_board import OfBoards
@@ -279,6 +279,7 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         lag=Lag(opened.ledger, opened.owed, lambda: boards, clock=opened.clock),
         player_limit=AddressLimit(client, PLAYER_RATE, keys.player_creation),
         profile_limit=KeyedLimit(client, PROFILE_RATE, keys.profile_limit),
+        profile_changes=AddressLimit(client, ADDRESS_RATE, keys.profile_changes),
         friends=FriendLists(client),
         builds=BuildRegistry(opened.ledger),
         turnstile=Turnstile(),

@@ -58,6 +58,7 @@ class Edge:
     open_runs: OfBoards[OpenRuns]
     player_limit: AddressLimit
     profile_limit: KeyedLimit
+    profile_changes: AddressLimit
     friends: FriendLists
     circles: OfBoards[Circles]
     coalescers: OfBoards[Coalescer]

@@ -7,11 +7,13 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from gateway import wiring
 from gateway.edge import listener
 from gateway.edge.listener import Connection, ConnectionGate
 from gateway.settings import Settings
+from policies.limits import Rate
 from tests.support.attack import until
-from tests.support.harness import Harness, running_harness
+from tests.support.harness import Answer, Harness, Request, running_harness
 from tests.support.raw import RawConnection, exchange
 
 SITE = "2001:db8:1"
@@ -94,3 +96,23 @@ async def test_F10_the_door_writes_nothing_to_a_client_that_takes_nothing(
         await client.send(post)
         assert (503, 1) == ((await client.answer()).status, len(written))
         opened[-1].resume_writing()
+
+
+async def test_F04_players_made_for_it_fill_no_lists_without_end(
+    behind_a_proxy: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """What all players of an address change about themselves has a limit; beyond it no row comes, and others go on."""
+    monkeypatch.setattr(wiring, "ADDRESS_RATE", Rate(per_minute=1, burst=3))
+    async with running_harness(behind_a_proxy) as harness:
+        tokens = [await harness.new_player() for _ in range(3)]
+
+        async def follow(token: str, friend: str, address: str) -> Answer:
+            headers = {"Authorization": f"Bearer {token}", "X-Forwarded-For": address}
+            return await harness.send(Request("PUT", f"/v1/friends/{friend}", b"", headers))
+
+        answers = [await follow(token, friend, "192.0.2.1") for token in tokens for friend in ("f1", "f2")]
+        assert [200, 200, 200, 429, 429, 429] == [each.status for each in answers]
+        assert answers[-1].headers["RateLimit"].startswith('"address"')
+        listed = [(await harness.get("/v1/friends", token)).body["total"] for token in tokens]
+        assert [2, 1, 0] == listed
+        assert 200 == (await follow(tokens[2], "f1", "198.51.100.1")).status
