@@ -75,9 +75,7 @@ class Verifier:
         """
         await self._builds.refresh_if_old()
         lease_ms = (self._settings.lease_s + longest_s(self._boards) * len(submission_ids)) * 1000
-        leases = await self._ledger.write(
-            work.lease_all(submission_ids, now_ms=self._clock(), lease_ms=lease_ms)
-        )
+        leases = await self._lease(submission_ids, lease_ms)
         reach(Point.AFTER_LEASE)
         ours = [lease for lease in leases if lease.submission.board in self._boards]
         spared = await self._share.spared(ours)
@@ -89,6 +87,20 @@ class Verifier:
         )
         await self._judge(leases, exhibits, unsettled)
         return len(ours)
+
+    async def _lease(self, submission_ids: Sequence[str], lease_ms: int) -> list[Lease]:
+        """The leases of a job; where a row cannot be read, of each by itself: that one is left, and told."""
+        try:
+            return await self._ledger.write(
+                work.lease_all(submission_ids, now_ms=self._clock(), lease_ms=lease_ms)
+            )
+        except ScoregateError:
+            raise  # the ledger is away
+        except Exception as error:  # noqa: BLE001 - a row that is not as we wrote it; the others are
+            if len(submission_ids) > 1:
+                return [lease for each in submission_ids for lease in await self._lease([each], lease_ms)]
+            report(Place.WORKER, error, submission=submission_ids[0])
+            return []
 
     async def _judge(
         self,
