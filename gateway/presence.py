@@ -81,8 +81,7 @@ class Presence:
 
     async def keep(self) -> None:
         """Says that the part is there, and hears of the others, until it is cancelled."""
-        task = asyncio.current_task()
-        while not (task and task.cancelling()):  # redis-py swallows a cancellation while it connects
+        while True:
             try:
                 await self.beat()
             except IndexUnavailable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
@@ -268,8 +268,11 @@ class BoardIndex:
         return await script(self.sentinel, [zset, members, keys.names(self.board), groups], arguments)
 
     def _reading(self, window: str, kind: RankKind) -> list[Any]:
-        """What every reading script is told. Raises ValueError for ranks that the board does not keep."""
-        if kind not in self.ranking.policy.ranks:
+        """What every reading script is told. Raises ValueError for ranks that the board does not keep.
+
+        Unique and sparse ranks are positions, which every board has: parts of boards and spreads are read by them.
+        """
+        if kind is RankKind.DENSE and not self.ranking.keeps_groups:
             raise ValueError(f"{self.board} keeps no {kind} ranks")
         return [kind.value, self.ranking.slots(window), self.ranking.tie_digits]
 
@@ -329,7 +332,6 @@ class Index:
     def __init__(self, client: Redis, boards: dict[str, BoardIndex]) -> None:
         self.client = client
         self.boards = boards
-        self.owe: Callable[[Sequence[Change]], None] | None = None
         for board in boards.values():
             board.guard()
 
@@ -339,17 +341,9 @@ class Index:
         self.boards[board.board] = board
 
     async def project(self, changes: Sequence[Change]) -> None:
-        """Shows every change on its board. Raises IndexUnavailable if one fails; the others may be shown.
-
-        `owe`, where there is one, is then told of all of them.
-        """
+        """Shows every change on its board. Raises IndexUnavailable if one fails; the others may be shown."""
         shown = (self.boards[change.board].project(change) for change in changes)
-        try:
-            await in_turns(shown, at_once=SHOWN_AT_ONCE)
-        except IndexUnavailable:
-            if self.owe:
-                self.owe(changes)
-            raise
+        await in_turns(shown, at_once=SHOWN_AT_ONCE)
 
     async def drained(self) -> None:
         """Returns once no batch waits."""

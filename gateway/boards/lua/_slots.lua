@@ -11,7 +11,7 @@ local function member_in(slot, player)
 end
 
 local function is_below(slot)
-  return slot and string.match(slot, '^%d+ %-') ~= nil
+  return slot and string.match(slot, '^%d+ %-$') ~= nil -- a member of tie fields may begin with a minus
 end
 
 -- How many standings are below the ranks that the board keeps, and the version of that; none where all are kept.

@@ -18,7 +18,7 @@ end
 
 for at = 3, #ARGV do
   local group = ARGV[at]
-  local score, ties = string.match(group, '^(%-?%d+) (%x*)$')
+  local score, ties = string.match(group, '^(%-?%d+) ([%x%-]*)$')
   local is_due = score and has_entry(score, ties)
   local held = redis.call('ZSCORE', KEYS[2], group)
   local is_right = is_due and held == score or not is_due and not held
