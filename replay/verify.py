@@ -41,8 +41,7 @@ def verify(
     if isinstance(outcome, Malformed):
         return replace(verdict, reason=Reason.RECORDING_MALFORMED)
     if isinstance(outcome, Fault):
-        unplayed = replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=outcome.reason)
-        return replace(unplayed, detail=outcome.detail, said=outcome.said)
+        return replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=outcome.reason, detail=outcome.detail)
     divergence = divergence_of(played, outcome)
     kind, reason = _compared(claim, replay, outcome, is_divergent=divergence is not None)
     return Verdict(

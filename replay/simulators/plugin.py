@@ -45,11 +45,9 @@ class PluginSimulators(LineSimulators):
         except BaseException:
             child.kill()
             raise
-        if fault is None:
-            return child
-        fault = child.explained(fault)
-        child.kill()
-        return fault
+        if fault is not None:
+            child.kill()
+        return fault or child
 
     def _await_hello(self, child: LineChild) -> None:
         try:

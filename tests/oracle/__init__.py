@@ -1,0 +1,1 @@
+"""An independent oracle: plain SQL over what was written, held against every kind of read over HTTP."""
