@@ -81,7 +81,8 @@ class Presence:
 
     async def keep(self) -> None:
         """Says that the part is there, and hears of the others, until it is cancelled."""
-        while True:
+        task = asyncio.current_task()
+        while not (task and task.cancelling()):  # redis-py swallows a cancellation while it connects
             try:
                 await self.beat()
             except IndexUnavailable:

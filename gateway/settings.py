@@ -15,6 +15,9 @@ from policies.errors import SettingsError
 
 MAXIMUM_PORT = 65_535
 
+EDGE_METRICS_BIND = "127.0.0.1:9464"
+"""Where an edge serves its metrics unless it is told otherwise."""
+
 _HOST = r"(?:[^/?#@:,\[\]]+|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?"
 LEDGER_URL = re.compile(
     r"sqlite:///.+|"
@@ -71,19 +74,24 @@ class Settings(BaseSettings):
     log_to: Annotated[str, Field(pattern=r"^(files|stdout)$")] = "files"
 
     clock_offset_s: Annotated[float, Field(gt=0, le=3600)] = 2.0
+    unique_names: bool = False
     clock_skew_s: Annotated[int, Field(ge=0, le=300)] = 30
     answer_within_s: Annotated[float, Field(ge=0.1, le=60)] = 1.5
     body_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
     head_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
     keepalive_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 75.0
+    write_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
     redis_timeout_ms: Annotated[int, Field(ge=10, le=10_000)] = 250
     ledger_queue: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
     ledger_pages: Annotated[int, Field(ge=1, le=10_000)] = 32
     connections_per_address: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
     connections_per_network: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
+    unsent_mib: Annotated[int, Field(ge=1, le=1_048_576)] = 64
     read_budget_ms: Annotated[int, Field(ge=1, le=1_000_000)] = 500
     live_pubsub: bool = False
     live_listeners: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
+    live_per_address: Annotated[int, Field(ge=1, le=1_000_000)] = 128
+    live_per_network: Annotated[int, Field(ge=1, le=1_000_000)] = 512
     shutdown_pause_s: Annotated[float, Field(ge=0, le=300)] = 5.0
     shutdown_grace_s: Annotated[float, Field(ge=0, le=300)] = 10.0
     lease_s: Annotated[int, Field(ge=1, le=3600)] = 60
@@ -179,12 +187,7 @@ class Settings(BaseSettings):
     @property
     def bind_address(self) -> tuple[str, int]:
         """Host and port to listen on."""
-        return _host_and_port(self.bind)
-
-    @property
-    def metrics_address(self) -> tuple[str, int] | None:
-        """Host and port where a steward or worker serves its metrics; None for nowhere."""
-        return _host_and_port(self.metrics_bind) if self.metrics_bind else None
+        return host_and_port(self.bind)
 
     @cached_property
     def allowed_hosts(self) -> frozenset[str]:
@@ -195,7 +198,8 @@ class Settings(BaseSettings):
         return frozenset({self.bind.lower(), f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"})
 
 
-def _host_and_port(bind: str) -> tuple[str, int]:
+def host_and_port(bind: str) -> tuple[str, int]:
+    """The two parts of an address to listen on."""
     host, _, port = bind.rpartition(":")
     return host.strip("[]"), int(port)
 

@@ -220,6 +220,7 @@ class Event:
     AUDIT_DRAWN = "audit_drawn"
     REVEALS_PUT_OFF = "reveals_put_off"
     SIMULATOR_DISAGREES = "simulator_disagrees"
+    SIMULATOR_FAILED = "simulator_failed"
     REBUILT = "index_rebuilt"
     REPAIRED = "index_repaired"
     EVICTED = "board_evicted"
@@ -239,6 +240,7 @@ class Event:
     POLICY_REFUSED = "policy_refused"
     POLICIES_DIFFER = "policies_differ"
     CLOCK_LEAPT = "clock_leapt"
+    METRICS_UNSERVED = "metrics_unserved"
     STARTED = "started"
     STOPPED = "stopped"
 
@@ -255,6 +257,7 @@ REPEATED: Final = frozenset(
         Event.CHANGES_MISSED,
         Event.CHANGES_FORGED,
         Event.JOB_REFUSED,
+        Event.SIMULATOR_FAILED,
     }
 )
 """Events that a fault, or a stranger, can repeat at will: the log says each of them a few times a minute."""

@@ -31,6 +31,8 @@ class Place(StrEnum):
     BUILDS = "builds"
     PRESENCE = "presence"
     COALESCER = "coalescer"
+    OWED = "owed"
+    LAG = "lag"
     POLICIES = "policies"
     METRICS = "metrics"
     WORKER = "worker"

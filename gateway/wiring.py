@@ -37,9 +37,11 @@ from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
 from gateway.edge.cursors import Cursors
 from gateway.edge.entrance import Entrance
-from gateway.edge.friends import PROFILE_RATE
+from gateway.edge.friends import ADDRESS_RATE, PROFILE_RATE
+from gateway.edge.lag import Lag
 from gateway.edge.live.messages import as_message
 from gateway.edge.of_board import OfBoards
+from gateway.edge.probes import Probes
 from gateway.edge.runs import PLAYER_RATE
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.spreads import SpreadReader
@@ -47,6 +49,7 @@ from gateway.edge.turnstile import Turnstile
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import shares_with
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.owed import Owed, owing
 from gateway.presence import PartKind, Presence
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
@@ -132,16 +135,17 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
         open_index(settings, boards) as index,
         open_recordings(settings) as recordings,
         _open_live(settings, boards) as live,
+        owing(ledger, index) as owed,
     ):
         reference = None if clock else await shared_clock(settings, ledger, index.client, boards.values())
         told = clock or reference
         assert told is not None
-        opened = _Opened(settings, boards, told, reference, ledger, index, recordings, live)
+        opened = _Opened(settings, boards, told, reference, ledger, index, recordings, live, owed)
         edge = _edge(opened, keyring)
         await edge.builds.refresh()
         fresh = asyncio.create_task(edge.builds.keep_fresh(), name="builds")
         try:
-            async with _kept_fresh(reference), _present(edge.presence):
+            async with _kept_fresh(reference), _present(edge.presence), _watching(edge.lag):
                 yield edge
         finally:
             fresh.cancel()
@@ -156,6 +160,15 @@ async def _present(presence: Presence) -> AsyncIterator[None]:
         yield
     finally:
         keeping.cancel()
+
+
+@asynccontextmanager
+async def _watching(lag: Lag) -> AsyncIterator[None]:
+    watching = asyncio.create_task(lag.keep_fresh(), name="lag")
+    try:
+        yield
+    finally:
+        watching.cancel()
 
 
 @asynccontextmanager
@@ -225,6 +238,7 @@ class _Opened:
     index: Index
     recordings: Recordings
     live: LiveFeed
+    owed: Owed
 
 
 class _OfBoards(TypedDict):
@@ -262,8 +276,10 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         recordings=opened.recordings,
         index=opened.index,
         live=opened.live,
+        lag=Lag(opened.ledger, opened.owed, lambda: boards, clock=opened.clock),
         player_limit=AddressLimit(client, PLAYER_RATE, keys.player_creation),
         profile_limit=KeyedLimit(client, PROFILE_RATE, keys.profile_limit),
+        profile_changes=AddressLimit(client, ADDRESS_RATE, keys.profile_changes),
         friends=FriendLists(client),
         builds=BuildRegistry(opened.ledger),
         turnstile=Turnstile(),
@@ -273,6 +289,7 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         ),
         shutdown=Shutdown(),
         presence=Presence(client, PartKind.EDGE, lambda: boards),
+        probes=Probes(opened.ledger, opened.index, boards),
         **_of_boards(opened, boards),
         **_of_senders(opened, keyring),
     )

@@ -90,6 +90,10 @@ class CaseOvertaken(StateConflict):
     """Something happened to the submission since this decision's maker last saw it."""
 
 
+class NameTaken(ScoregateError):
+    """Another player has a name that looks like it; nothing was stored."""
+
+
 class FriendsFull(ScoregateError):
     """The player follows as many players as one may; nothing was stored."""
 

@@ -81,6 +81,11 @@ def load_board(path: Path) -> Board:
     return Board(policy, _digest(policy, simulators, plugins), simulators)
 
 
+def line_of(path: Path, location: list[Any]) -> int:
+    """The 1-based line of a policy file that has the setting. Raises PolicyError."""
+    return _line_of(_parse(path), location)
+
+
 def _parse(path: Path) -> Any:
     try:
         document = YAML(typ="rt").load(path.read_text(encoding="utf-8"))

@@ -294,7 +294,8 @@ class Divergence:
 class Verdict:
     """The answer of one re-simulation.
 
-    `detail` holds numbers for moderators (simulated score, fuel); it never holds text from the simulated module.
+    `detail` holds numbers for moderators (simulated score, fuel). `said` are the simulator's own words where it failed,
+    a few lines for moderators and logs, which decide nothing.
     `simulated` is what a later simulation of the run is compared with (`replay.fingerprint`).
     """
 
@@ -305,6 +306,7 @@ class Verdict:
     divergence: Divergence | None = None
     detail: Mapping[str, int] = field(default_factory=dict)
     simulated: Mapping[str, object] = field(default_factory=dict)
+    said: str = ""
 
     @property
     def first_divergent_tick(self) -> int | None:

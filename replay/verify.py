@@ -41,7 +41,8 @@ def verify(
     if isinstance(outcome, Malformed):
         return replace(verdict, reason=Reason.RECORDING_MALFORMED)
     if isinstance(outcome, Fault):
-        return replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=outcome.reason, detail=outcome.detail)
+        unplayed = replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=outcome.reason)
+        return replace(unplayed, detail=outcome.detail, said=outcome.said)
     divergence = divergence_of(played, outcome)
     kind, reason = _compared(claim, replay, outcome, is_divergent=divergence is not None)
     return Verdict(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Final, TextIO
@@ -73,10 +73,15 @@ async def export(settings: Settings, name: str, window: str, form: Format, outpu
             count += len(page.entries)
 
 
-def line_of(found: ArchivedWindow) -> str:
-    """What is told of an archived window: name, revision, entries, when frozen, up to which event."""
-    facts = (found.window, found.revision, found.entries, rfc3339(found.frozen_at_ms), found.upto_seq)
-    return "\t".join(map(str, facts))
+def facts_of(found: ArchivedWindow) -> Mapping[str, object]:
+    """What is told of an archived window."""
+    return {
+        "window": found.window,
+        "revision": found.revision,
+        "entries": found.entries,
+        "frozen_at": rfc3339(found.frozen_at_ms),
+        "upto_event": found.upto_seq,
+    }
 
 
 @asynccontextmanager

@@ -1,31 +1,141 @@
-"""Serving the metrics of a part that has no socket of its own: the steward, a worker."""
+"""Serving the metrics of a part on an address that is nobody's but the operator's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
 
-from prometheus_client import start_http_server
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from gateway.settings import Settings
-from gateway.telemetry import REGISTRY
+from gateway.settings import EDGE_METRICS_BIND, Settings, host_and_port
+from gateway.telemetry import REGISTRY, Event, logger
+from gateway.unexpected import Place, report
 from policies.errors import SettingsError
+
+KEPT_S: Final = 1.0
+"""A rendering is given to everybody for so long: it takes tens of milliseconds, and asks the ledger."""
+
+CLIENT_S: Final = 5.0
+"""A scraper has so long to send its request, and to take what it asked for."""
+
+LOOK_S: Final = 0.1
+"""Time between two looks at whether it is over; the end of a part waits for one."""
+
+_log = logger()
+
+
+class Rendering:
+    """The metrics of the process in Prometheus' text format, for any number of threads."""
+
+    def __init__(
+        self, refresh: Callable[[], None] | None = None, *, monotonic_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`refresh` is called before each rendering, to set what is not counted as it happens."""
+        self._refresh = refresh
+        self._monotonic_s = monotonic_s
+        self._turn = threading.Lock()
+        self._text = b""
+        self._kept_until_s = -math.inf
+
+    def text(self) -> bytes:
+        """The metrics as of KEPT_S ago at most."""
+        with self._turn:
+            if self._monotonic_s() >= self._kept_until_s:
+                if self._refresh:
+                    self._refresh()
+                self._text = generate_latest(REGISTRY)
+                self._kept_until_s = self._monotonic_s() + KEPT_S
+            return self._text
 
 
 @contextmanager
-def serving_metrics(settings: Settings) -> Iterator[None]:
+def serving_metrics(settings: Settings, refresh: Callable[[], None] | None = None) -> Iterator[None]:
     """Serves this process's metrics while the block runs, where the settings say, or nowhere.
 
     Raises SettingsError if it cannot listen there.
     """
-    if settings.metrics_address is None:
+    if settings.metrics_bind is None:
         yield
         return
-    host, port = settings.metrics_address
     try:
-        server, thread = start_http_server(port, host, registry=REGISTRY)
+        server = _server(settings.metrics_bind, refresh)
     except OSError as error:
         raise SettingsError(f"SCOREGATE_METRICS_BIND: {settings.metrics_bind}: {error}") from None
+    with _serving(server):
+        yield
+
+
+@contextmanager
+def serving_edge_metrics(settings: Settings, refresh: Callable[[], None]) -> Iterator[None]:
+    """The same for an edge, which has an address on the loopback where the settings name none.
+
+    Another edge on the same machine may have that one: then they are served nowhere, and the log says so.
+    """
+    if settings.metrics_bind is not None:
+        with serving_metrics(settings, refresh):
+            yield
+        return
+    try:
+        server = _server(EDGE_METRICS_BIND, refresh)
+    except OSError as error:
+        _log.warning(Event.METRICS_UNSERVED, bind=EDGE_METRICS_BIND, error=str(error))
+        yield
+        return
+    with _serving(server):
+        yield
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], rendering: Rendering) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.rendering = rendering
+        super().__init__(address, _Scrape)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the library's signature
+        """Reports what went wrong with a scrape, unless it is its client that left or never said what it wants."""
+        error = sys.exception()
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            report(Place.METRICS, error)
+
+
+class _Scrape(BaseHTTPRequestHandler):
+    timeout = CLIENT_S
+    server: _Server
+
+    def do_GET(self) -> None:
+        is_known = self.path.partition("?")[0] == "/metrics"
+        text = self.server.rendering.text() if is_known else b""
+        self.send_response_only(HTTPStatus.OK if is_known else HTTPStatus.NOT_FOUND)
+        self.send_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def version_string(self) -> str:
+        return "scoregate"
+
+    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the library's name
+        """Scrapes are not logged."""
+
+
+def _server(bind: str, refresh: Callable[[], None] | None) -> _Server:
+    return _Server(host_and_port(bind), Rendering(refresh))
+
+
+@contextmanager
+def _serving(server: _Server) -> Iterator[None]:
+    thread = threading.Thread(target=server.serve_forever, args=(LOOK_S,), name="metrics", daemon=True)
+    thread.start()
     try:
         yield
     finally:

@@ -14,13 +14,32 @@ from policies.judging import Modes
 from policies.loader import load_board
 from policies.model import Policy
 from policies.protection import gaps_of
+from scoregate.first_runs import first_runs
 from validators.judge import VALIDATORS
 
 _WIDTH = 18
 
 
-def checked(file: Path) -> Iterator[str]:
-    """What a policy file says, line by line, and what of it can hardly be meant. Raises PolicyError."""
+def checked_facts(file: Path, *, is_run: bool) -> Mapping[str, object]:
+    """The same for programs. Raises PolicyError."""
+    board = load_board(file)
+    return {
+        "file": str(file),
+        "board": board.name,
+        "title": board.policy.title,
+        "digest": board.digest,
+        "meaning": [{"about": about, "says": says} for about, says in explanation(board, _finds())],
+        "cannot_notice": list(gaps_of(board.policy)),
+        "warnings": list(advice_on(board.policy)),
+        "simulates": list(first_runs(file, board)) if is_run else [],
+    }
+
+
+def checked(file: Path, *, is_run: bool) -> Iterator[str]:
+    """What a policy file says, line by line, and what of it can hardly be meant. Raises PolicyError.
+
+    With `is_run` its simulators are started, and one that cannot play is an error.
+    """
     board = load_board(file)
     yield f"{file}: board '{board.name}' ({board.policy.title}), {board.digest}"
     for what, told in explanation(board, _finds()):
@@ -29,6 +48,16 @@ def checked(file: Path) -> Iterator[str]:
         yield f"  {'cannot notice':<{_WIDTH}} {gap}"
     for advice in advice_on(board.policy):
         yield f"  warning: {advice}"
+    if is_run:
+        for told in first_runs(file, board):
+            yield f"  {'simulates':<{_WIDTH}} {told}"
+
+
+def differing_facts(old: Path, new: Path) -> Iterator[Mapping[str, object]]:
+    """The same as `differences`, for programs. Raises PolicyError."""
+    for each in changes_between(load_board(old), load_board(new)):
+        facts = {"setting": each.name, "old": shown(each.old), "new": shown(each.new)}
+        yield {**facts, "effect": each.effect.value, "about": _about(each.section)}
 
 
 def differences(old: Path, new: Path) -> Iterator[str]:

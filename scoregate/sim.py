@@ -18,6 +18,7 @@ from policies.errors import PolicyError, SettingsError
 from policies.loader import Simulator, load_board
 from policies.replaying import Budget, Replay
 from policies.vocabulary import Claim, SimulatorKind, VerdictKind
+from replay.kit.causes import cause_of
 from replay.kit.check import (
     GENEROUS,
     Checked,
@@ -204,8 +205,8 @@ def verdict_lines(judged: Judged) -> Iterator[str]:
         yield f"  cost        {outcome.fuel} fuel, {1000 * judged.seconds:.2f} ms"
     elif verdict.detail:
         yield "  " + ", ".join(f"{name} {value}" for name, value in verdict.detail.items())
-    if isinstance(outcome, Fault) and outcome.said:
-        yield f"  it said     {outcome.said}"
+    for said in outcome.said.splitlines() if isinstance(outcome, Fault) else ():
+        yield f"  it said     {said}"
     if found := verdict.divergence:
         yield f"  parted      after tick {found.after_tick}, and not after tick {found.at_tick}"
         yield f"  hashes      {found.claimed:016x} in the recording, {found.simulated:016x} in the simulation"
@@ -231,6 +232,8 @@ def _run_as_dict(run: RunChecked) -> Mapping[str, Any]:
         "run": run.name,
         "verdict": run.verdict.kind.value,
         "reason": run.verdict.reason.value,
+        "detail": dict(run.verdict.detail),
+        "said": run.verdict.said,
         "divergence": run.verdict.divergence and run.verdict.divergence.as_dict(),
         "differences": run.differences,
         "untried": run.untried,
@@ -267,6 +270,9 @@ def _run_lines(run: RunChecked) -> Iterator[str]:
     if found := verdict.divergence:
         line += f" It parts after tick {found.after_tick}, and not after tick {found.at_tick}."
     yield line
+    if verdict.kind is VerdictKind.INCONCLUSIVE:
+        cause = cause_of(Fault(verdict.reason, verdict.detail, verdict.said))
+        yield from (f"  {told}" for told in cause.splitlines())
     for each in run.differences:
         yield f"  {each.setting}: {each.what} is {each.found}, not {each.expected}"
     if run.untried:

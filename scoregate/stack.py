@@ -91,13 +91,21 @@ def _start_ours(settings: Settings, parts: Parts, workers: int) -> None:
     )  # no balancer is in front of `up` unless somebody says so
     parts.start("edge", python("serve"), environment)
     parts.await_ready(lambda: _is_up(settings), START_S, "the edge")
-    parts.start("steward", python("steward"), environment)
-    # One address is one process's: here it is the steward's.
-    without = {name: value for name, value in environment.items() if name != "SCOREGATE_METRICS_BIND"}
+    parts.start("steward", python("steward"), environment | metrics_bind_of(settings, 1))
     for number in range(1, workers + 1):
         # The last of several is there for what cannot wait.
         lane = ["--lane", "urgent"] if 1 < number == workers else []
-        parts.start(f"worker-{number}", python("worker", *lane), without)
+        parts.start(
+            f"worker-{number}", python("worker", *lane), environment | metrics_bind_of(settings, 1 + number)
+        )
+
+
+def metrics_bind_of(settings: Settings, place: int) -> dict[str, str]:
+    """Where the part at a place after the edge serves its metrics: each at the next port, if the edge was given one."""
+    if settings.metrics_bind is None:
+        return {}
+    host, _, port = settings.metrics_bind.rpartition(":")
+    return {"SCOREGATE_METRICS_BIND": f"{host}:{int(port) + place}"}
 
 
 def _redis(settings: Settings, data_dir: Path, parts: Parts) -> str:

@@ -23,6 +23,7 @@ from gateway.boards import keys
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
 from gateway.edge.routes import ROUTES
 from gateway.settings import Settings
+from policies.advice import advice_on
 from policies.model import Policy
 from policies.vocabulary import TRANSITIONS, Reason, Severity, VerdictKind
 from replay.simulators.process import FILES_VARIABLE
@@ -306,6 +307,21 @@ def test_examples_can_be_read(page: Path):
         document = YAML(typ="safe").load(text)
         if "board" in document:
             Policy.model_validate(document)
+
+
+def test_N09_policy_examples_draw_no_warning():
+    """What a page shows is what somebody starts from, so that `policy check` has nothing to say against it."""
+    documents = [
+        (name_of(page), YAML(typ="safe").load(text)) for page in PAGES for text in blocks(page, "yaml")
+    ]
+    told = {
+        f"{name}: {document['board']}": advice_on(Policy.model_validate(document))
+        for name, document in documents
+        if "board" in document
+    }
+
+    assert len(told) > 4
+    assert {} == {name: advice for name, advice in told.items() if advice}
 
 
 @each_page

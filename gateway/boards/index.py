@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
@@ -332,6 +332,7 @@ class Index:
     def __init__(self, client: Redis, boards: dict[str, BoardIndex]) -> None:
         self.client = client
         self.boards = boards
+        self.owe: Callable[[Sequence[Change]], None] | None = None
         for board in boards.values():
             board.guard()
 
@@ -341,9 +342,17 @@ class Index:
         self.boards[board.board] = board
 
     async def project(self, changes: Sequence[Change]) -> None:
-        """Shows every change on its board. Raises IndexUnavailable if one fails; the others may be shown."""
+        """Shows every change on its board. Raises IndexUnavailable if one fails; the others may be shown.
+
+        `owe`, where there is one, is then told of all of them.
+        """
         shown = (self.boards[change.board].project(change) for change in changes)
-        await in_turns(shown, at_once=SHOWN_AT_ONCE)
+        try:
+            await in_turns(shown, at_once=SHOWN_AT_ONCE)
+        except IndexUnavailable:
+            if self.owe:
+                self.owe(changes)
+            raise
 
     async def drained(self) -> None:
         """Returns once no batch waits."""

@@ -124,6 +124,11 @@ def player_creation(network: str, address: str) -> str:
     return f"limit:{{{network}}}:players:{address}"
 
 
+def profile_changes(network: str, address: str) -> str:
+    """STRING: theoretical arrival times (µs) of the limit on what the players of a hashed address change about themselves."""
+    return f"limit:{{{network}}}:profile:{address}"
+
+
 def friends(player: str) -> str:
     """STRING: `<version> <friend> <friend> ...`, whom a player follows."""
     return f"friends:{{{player}}}"

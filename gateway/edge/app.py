@@ -12,12 +12,15 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from gateway.edge import pages
+from gateway.edge.behind import telling
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.signed import CHALLENGE
 from gateway.edge.entrance import VISIT, overloaded
+from gateway.edge.live.asking import SEATS
 from gateway.edge.pages_cache import PAGES, PageCache
+from gateway.edge.places import Places
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, without_server
-from gateway.edge.read_budget import BUDGET, ReadBudget, budgeted
+from gateway.edge.read_budget import BUDGET, ReadBudgets, budgeted
 from gateway.edge.reading import strict_query
 from gateway.edge.routes import ROUTES
 from gateway.telemetry import Event, count_submission, logger, request_seconds
@@ -56,11 +59,13 @@ def build_app(edge: Edge) -> web.Application:
     app[EDGE] = edge
     app.on_response_prepare.append(without_server)
     app[PAGES] = PageCache()
-    app[BUDGET] = ReadBudget(edge.settings.read_budget_ms / 1000)
+    app[SEATS] = Places(edge.settings.live_per_address, edge.settings.live_per_network)
+    app[BUDGET] = ReadBudgets(edge.settings.read_budget_ms / 1000)
     for route in ROUTES:
         handler = route.handler
         if route.method == "GET":
-            handler = budgeted(route.path, strict_query(handler, route.query))
+            handler = telling(route.path, strict_query(handler, route.query))
+            handler = budgeted(route.path, handler)
         app.router.add_route(route.method, route.path, handler)
         if route.method == "GET" and not route.is_stream:
             app.router.add_route("HEAD", route.path, handler)

@@ -24,7 +24,9 @@ from gateway.edge.credentials.tickets import Tickets
 from gateway.edge.credentials.tokens import Tokens
 from gateway.edge.cursors import Cursors
 from gateway.edge.entrance import Entrance
+from gateway.edge.lag import Lag
 from gateway.edge.of_board import OfBoards
+from gateway.edge.probes import Probes
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.spreads import SpreadReader
 from gateway.edge.turnstile import Turnstile
@@ -50,11 +52,13 @@ class Edge:
     readers: OfBoards[BoardReader]
     spreads: OfBoards[SpreadReader]
     live: LiveFeed
+    lag: Lag
     submission_limits: OfBoards[SubmissionLimits]
     run_limits: OfBoards[KeyedLimit]
     open_runs: OfBoards[OpenRuns]
     player_limit: AddressLimit
     profile_limit: KeyedLimit
+    profile_changes: AddressLimit
     friends: FriendLists
     circles: OfBoards[Circles]
     coalescers: OfBoards[Coalescer]
@@ -71,6 +75,7 @@ class Edge:
     entrance: Entrance
     shutdown: Shutdown
     presence: Presence
+    probes: Probes
 
     @property
     def clock_error_ms(self) -> int:

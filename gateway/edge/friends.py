@@ -14,7 +14,7 @@ from gateway.edge.answers import json_response, replayed
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.limits import quota_exceeded
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reading import parse_body, player_of, read_body
+from gateway.edge.reading import client_names, parse_body, player_of, read_body
 from gateway.edge.servers import authenticate_for_every_board, operation_submission, refusing
 from gateway.edge.wire import answers, bodies, fields
 from gateway.ledger import friends as stored
@@ -28,6 +28,9 @@ from policies.limits import Rate
 
 PROFILE_RATE: Final = Rate(per_minute=60, burst=120)
 """Changes that one player makes to whom they follow, to their groups, and to the boards they are on."""
+
+ADDRESS_RATE: Final = Rate(per_minute=120, burst=1200)
+"""The same of all players of one address; of a network `NETWORK_SHARE` times as many. Each may be a row for ever."""
 
 LIST_BODY: Final = stored.FRIENDS_LIMIT * 80 + 1_024
 """A list of the longest ids, quoted and set apart."""
@@ -84,11 +87,15 @@ async def friends_of(edge: Edge, player: str) -> FriendList:
     return kept
 
 
-async def charge_profile(edge: Edge, player: str) -> None:
-    """Raises `quota-exceeded` if the player has changed too much about themself."""
+async def charge_profile(request: web.Request, player: str) -> None:
+    """Raises `quota-exceeded` if the player, or all behind an address, have changed too much about themselves."""
+    edge = request.app[EDGE]
     wait_ms = await edge.profile_limit.wait_ms(player)
     if wait_ms:
         raise quota_exceeded("profile", PROFILE_RATE, wait_ms)
+    wait_ms = await edge.profile_changes.wait_ms(*client_names(edge, request))
+    if wait_ms:
+        raise quota_exceeded("address", ADDRESS_RATE, wait_ms)
 
 
 def named_player(request: web.Request) -> str:
@@ -101,7 +108,7 @@ def named_player(request: web.Request) -> str:
 
 async def _change(request: web.Request, player: str, change: Operation[FriendList]) -> web.Response:
     edge = request.app[EDGE]
-    await charge_profile(edge, player)
+    await charge_profile(request, player)
     try:
         changed = await edge.ledger.write(change)
     except FriendsFull:

@@ -58,7 +58,7 @@ async def write_join(request: web.Request) -> web.Response:
 
 async def _change(request: web.Request, *, joins_now: bool) -> web.Response:
     edge, board, player = request.app[EDGE], _joinable(request), player_of(request).subject
-    await charge_profile(edge, player)
+    await charge_profile(request, player)
     now_ms = edge.clock()
     change = set_joined(board, player, joins_now=joins_now, actor=f"player:{player}", now_ms=now_ms)
     await edge.ledger.write(change)

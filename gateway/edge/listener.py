@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -15,8 +14,10 @@ from gateway.edge.address import ClientName
 from gateway.edge.app import build_app
 from gateway.edge.context import Edge
 from gateway.edge.door import is_whole_request, is_write, refusal
+from gateway.edge.places import Places
 from gateway.edge.problems import Problem, ProblemType, problem_response
 from gateway.edge.shutdown import drain, stop_listening
+from gateway.edge.unsent import Outgoing, Unsent
 from gateway.telemetry import Event, logger
 from gateway.unexpected import Place, report
 
@@ -60,12 +61,15 @@ class ConnectionGate:
         self._server = server
         self._addresses = edge.addresses
         settings = edge.settings
-        self._limits = (settings.connections_per_address, settings.connections_per_network)
+        self._places = Places(settings.connections_per_address, settings.connections_per_network)
+        self.unsent = Unsent(
+            settings.unsent_mib * 1024 * 1024, is_behind_proxies=bool(settings.trusted_proxies)
+        )
         self.entrance = edge.entrance
         self.shutdown = edge.shutdown
-        self._open: Counter[str] = Counter()
         self.connections: set[Connection] = set()
-        self.head_timeout_s = edge.settings.head_timeout_s
+        self.head_timeout_s = settings.head_timeout_s
+        self.write_timeout_s = settings.write_timeout_s
         self._options: dict[str, Any] = {
             "access_log": None,
             "auto_decompress": False,
@@ -86,17 +90,11 @@ class ConnectionGate:
     def enter(self, peer: str) -> ClientName | None:
         """The names under which the connection is counted, or None if its address or network may have no more."""
         names = self._addresses.names(peer, ())
-        if any(self._open[name] >= limit for name, limit in zip(names, self._limits, strict=True)):
-            return None
-        self._open.update(names)
-        return names
+        return names if self._places.enter(names) else None
 
     def leave(self, names: ClientName) -> None:
         """Counts a connection as gone."""
-        for name in names:
-            self._open[name] -= 1
-            if not self._open[name]:
-                del self._open[name]
+        self._places.leave(names)
 
 
 class Connection(web.RequestHandler):
@@ -109,6 +107,7 @@ class Connection(web.RequestHandler):
         "_head_deadline",
         "_is_expected",
         "_is_plain",
+        "_outgoing",
         "_received_s",
     )
 
@@ -118,6 +117,7 @@ class Connection(web.RequestHandler):
         self._head_deadline: asyncio.TimerHandle | None = None
         self._received_s = self._loop.time()
         self._is_plain = True
+        self._outgoing: Outgoing | None = None
         self._is_expected = False
         self._counted_as: ClientName | None = None
         self._gone: asyncio.Future[None] | None = None
@@ -138,7 +138,9 @@ class Connection(web.RequestHandler):
             transport.abort()
         else:
             self._gate.connections.add(self)
+            self._outgoing = Outgoing(self._gate.unsent, transport, self._counted_as.address, self._loop)
             super().connection_made(transport)
+            transport.set_write_buffer_limits(0)  # whatever waits is told of, and holds its request back
             self._expect_head()
 
     def data_received(self, data: bytes) -> None:
@@ -158,7 +160,9 @@ class Connection(web.RequestHandler):
 
         Once something else came, the parser may hold a part of a request: from then on everything goes through it.
         """
-        self._is_plain = self._is_plain and self._is_without_request() and is_whole_request(data)
+        # Who takes nothing waits for its refusal by the parser's way: else what waits to be sent had no bound.
+        is_alone = self._is_without_request() and not self.writing_paused
+        self._is_plain = self._is_plain and is_alone and is_whole_request(data)
         is_ending = self._gate.shutdown.has_begun  # each answer then says that its connection ends
         if not self._is_plain or is_ending or not is_write(data) or self.transport is None:
             return False
@@ -180,9 +184,23 @@ class Connection(web.RequestHandler):
             self._gate.entrance.no_longer_expects()
         return was_expected
 
+    def pause_writing(self) -> None:
+        """Has the client take what waits for it before the deadline: until then it holds our memory, and its place."""
+        super().pause_writing()
+        if self._outgoing is not None:
+            self._outgoing.begin(self._gate.write_timeout_s)
+
+    def resume_writing(self) -> None:
+        """Counts the client as taking what is sent."""
+        super().resume_writing()
+        if self._outgoing is not None:
+            self._outgoing.end()
+
     def connection_lost(self, exc: BaseException | None) -> None:
         """Counts the connection as gone."""
         self.has_come_in()
+        if self._outgoing is not None:
+            self._outgoing.end()
         if self._head_deadline is not None:
             self._head_deadline.cancel()
         if self._counted_as is not None:

@@ -41,7 +41,7 @@ async def declare_membership(request: web.Request) -> web.Response:
     _refuse_undeclared(board, [segment], ProblemType.NOT_FOUND)
     if segment not in board.policy.self_declared:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers say who is in these groups")
-    await charge_profile(edge, player)
+    await charge_profile(request, player)
     changed = await edge.ledger.write(stored.change_membership(board.name, player, {segment: value}))
     await _show(edge, board, changed)
     return _shown(board, changed)

@@ -17,6 +17,7 @@ from aiohttp.typedefs import Handler
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.home import draw_home
 from gateway.edge.openapi import describe
+from gateway.edge.read_budget import budgeted
 from gateway.edge.reference import draw_pages, page_paths
 from gateway.edge.routes import ROUTES
 from gateway.settings import bundled_policies
@@ -54,7 +55,7 @@ def add_pages(app: web.Application, edge: Edge) -> None:
     for name in ("reference.css", "icon.svg"):
         _serve_file(app, f"/docs/{name}", Path(str(files("gateway.edge") / "templates" / name)))
     _add_arcade(app, edge.settings.arcade_dir)
-    app.router.add_get("/", _home)
+    app.router.add_get("/", budgeted("/", _home))
 
 
 def _add_arcade(app: web.Application, folder: Path) -> None:
@@ -93,7 +94,7 @@ def _serve_drawn(app: web.Application, path: str, content_type: str) -> None:
         drawn = await asyncio.to_thread(_drawn_once)
         return _page(drawn[path], content_type)
 
-    app.router.add_get(path, page)
+    app.router.add_get(path, budgeted(path, page))
 
 
 def _page(body: bytes, content_type: str) -> web.Response:

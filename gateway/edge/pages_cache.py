@@ -19,6 +19,7 @@ from multidict import CIMultiDict
 
 from gateway.boards.versions import Version, Versions
 from gateway.edge.answers import JSON
+from gateway.edge.behind import is_behind
 from gateway.edge.context import EDGE
 from policies.errors import IndexUnavailable
 from policies.loader import Board
@@ -187,7 +188,7 @@ def _is_named(request: web.Request, asked: Asked, version: Version) -> bool:
 
 def _has(request: web.Request, tag: str) -> bool:
     """True if the reader has what bears this tag (RFC 9110, section 13.1.2: compared weakly)."""
-    return any(f'"{each.value}"' == tag for each in request.if_none_match or ())
+    return not is_behind(request) and any(f'"{each.value}"' == tag for each in request.if_none_match or ())
 
 
 def _not_modified(tag: str) -> web.Response:

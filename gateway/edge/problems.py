@@ -69,6 +69,7 @@ class ProblemType(Enum):
     STALE_VERSION = ("stale-version", 409, "A later version has settled it")
     BATCH_REFUSED = ("batch-refused", 422, "Operations of the batch cannot be done")
     LIST_FULL = ("list-full", 409, "There is no room for more")
+    NAME_TAKEN = ("name-taken", 409, "Another player has a name that looks like it")
     STATE_CONFLICT = ("state-conflict", 409, "The state no longer allows this")
     PRECONDITION_FAILED = ("precondition-failed", 412, "The case has changed since it was read")
     PRECONDITION_REQUIRED = ("precondition-required", 428, "The decision does not say what it rests on")

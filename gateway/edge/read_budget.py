@@ -16,19 +16,23 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from gateway.edge.address import ClientName
 from gateway.edge.context import EDGE
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reading import client_name
+from gateway.edge.reading import client_names
 
 T = TypeVar("T")
 
 SAVED_S: Final = 30
 """How many seconds' worth of its share a caller may use at once."""
 
+NETWORK_TIMES: Final = 1.5
+"""What the network around an address may use, in shares of an address: a site has 65,536 addresses of IPv6 to ask from."""
+
 CALLERS: Final = 65_536
 """Callers that are remembered; of more, those that were longest away are forgotten."""
 
-FREE: Final = frozenset({"/livez", "/readyz", "/metrics"})
+FREE: Final = frozenset({"/livez", "/readyz"})
 """What is asked by machines of our own."""
 
 DECLARED_US: Final = {
@@ -78,6 +82,22 @@ class ReadBudget:
         return len(self._paid_until)
 
 
+class ReadBudgets:
+    """The buckets of addresses, and those of the networks around them: a read is paid for from both."""
+
+    def __init__(self, share: float) -> None:
+        self._of = (ReadBudget(share), ReadBudget(share * NETWORK_TIMES))
+
+    def wait_s(self, names: ClientName) -> float:
+        """How long a client has to wait until they may read; 0 for now."""
+        return max(each.wait_s(name) for each, name in zip(self._of, names, strict=True))
+
+    def charge(self, names: ClientName, cost_us: float) -> None:
+        """Takes the cost of a read from both."""
+        for each, name in zip(self._of, names, strict=True):
+            each.charge(name, cost_us)
+
+
 class Spent:
     """CPU time on the event loop, in nanoseconds. What a busy machine takes away is no cost of the caller."""
 
@@ -85,7 +105,7 @@ class Spent:
         self.ns = 0
 
 
-BUDGET: Final = web.AppKey("read_budget", ReadBudget)
+BUDGET: Final = web.AppKey("read_budget", ReadBudgets)
 
 
 def budgeted(path: str, handler: Handler) -> Handler:
@@ -95,7 +115,7 @@ def budgeted(path: str, handler: Handler) -> Handler:
 
     async def paid(request: web.Request) -> web.StreamResponse:
         edge, budget = request.app[EDGE], request.app[BUDGET]
-        caller = client_name(edge, request)
+        caller = client_names(edge, request)
         if (wait_s := budget.wait_s(caller)) > 0:
             raise _used_up(wait_s)
         budget.charge(caller, declared_us(path, request))
@@ -151,5 +171,5 @@ def _used_up(wait_s: float) -> Problem:
         "RateLimit": f'"reads";r=0;t={seconds}',
         "RateLimit-Policy": f'"reads";q={SAVED_S};w={SAVED_S}',
     }
-    detail = "your address has used up what its reads may cost for now"
+    detail = "your address, or the network around it, has used up what its reads may cost for now"
     return Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=headers)

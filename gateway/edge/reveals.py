@@ -55,7 +55,7 @@ async def reveal_recording(request: web.Request) -> web.Response:
     if committed.due_at_ms is None and committed.revealed_at_ms is None:
         raise _unasked()
     refuse_large(edge, committed.size_bytes)
-    await charge_profile(edge, found.player)
+    await charge_profile(request, found.player)
     body = await read_octets(request, committed.size_bytes)
     if len(body) != committed.size_bytes or hashlib.sha256(body).digest() != found.recording_digest:
         raise Problem(

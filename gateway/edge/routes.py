@@ -104,7 +104,7 @@ _HELD = (*_TOKEN, *_DURABLE, P.NOT_FOUND)
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/players", runs.create_player, Caller.ANYONE, "Create an anonymous player",
-          answers.PlayerCreated, bodies.NewPlayer, 201, (*_POST, P.QUOTA_EXCEEDED)),
+          answers.PlayerCreated, bodies.NewPlayer, 201, (*_POST, P.QUOTA_EXCEEDED, P.NAME_TAKEN)),
     Route("GET", "/v1/friends", friends.list_friends, Caller.PLAYER, "List whom you follow",
           answers.FriendsShown, problems=(*_TOKEN, *_DURABLE)),
     Route("PUT", "/v1/friends/{player}", friends.follow_player, Caller.PLAYER, "Follow a player",
@@ -210,5 +210,4 @@ ROUTES: tuple[Route, ...] = (
           "Let a revoked submission count again", answers.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
     Route("GET", "/livez", health.livez, Caller.ANYONE, "Whether the process answers", answers.Liveness),
     Route("GET", "/readyz", health.readyz, Caller.ANYONE, "Whether submissions can be taken", answers.Readiness),
-    Route("GET", "/metrics", health.metrics, Caller.ANYONE, "Metrics in Prometheus' text format"),
 )  # fmt: skip

@@ -14,12 +14,14 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.tickets import SEED_BITS, Ticket, new_run_id
 from gateway.edge.credentials.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.limits import quota_exceeded
+from gateway.edge.name_keys import name_key
 from gateway.edge.names import display_name
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reading import board_of, client_names, parse_body, player_of, read_body
 from gateway.edge.wire import answers, bodies, fields
 from gateway.failpoints import Point, reach
 from gateway.ledger import queries
+from policies.errors import NameTaken
 from policies.limits import Rate
 from policies.loader import Board
 from policies.model import Writes
@@ -41,9 +43,14 @@ async def create_player(request: web.Request) -> web.Response:
     if wait_ms:
         raise quota_exceeded("address", PLAYER_RATE, wait_ms)
     player = "p" + secrets.token_hex(10)
-    name = display_name(body.name) if body.name and body.name.strip() else f"Player {player[-4:]}"
+    is_named = bool(body.name and body.name.strip())
+    name = display_name(body.name or "") if is_named else f"Player {player[-8:]}"
     now_ms = edge.clock()
-    await edge.ledger.write(queries.add_player(player, name, now_ms=now_ms))
+    key = name_key(name) if edge.settings.unique_names else None
+    try:
+        await edge.ledger.write(queries.add_player(player, name, now_ms=now_ms, name_key=key))
+    except NameTaken:
+        raise Problem(ProblemType.NAME_TAKEN, "choose another name") from None
     bearer = Bearer(player, Role.PLAYER, now_ms // 1000 + PLAYER_TOKEN_S)
     token = edge.tokens.mint(bearer, now_s=now_ms // 1000)
     return _secret(answers.PlayerCreated(player=player, name=name, token=token))

@@ -24,9 +24,11 @@ from gateway.ledger.schema import (
     players,
     server_keys,
     submissions,
+    taken_names,
 )
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.records import StoredBaseline
+from policies.errors import NameTaken
 from policies.vocabulary import Claim, Finding, Reason, State
 from validators.baseline import POPULATION, population_of
 
@@ -109,6 +111,8 @@ _board_baselines = (
 _BASELINES_FIRST = Query(_board_baselines)
 _BASELINES_PAGE = Query(_board_baselines.where(baselines.c.player > bindparam("after")))
 _ADD_PLAYER = Query(insert(players))
+_TAKEN_NAME = Query(select(taken_names.c.player).where(taken_names.c.name_key == bindparam("name_key")))
+_TAKE_NAME = Query(insert(taken_names))
 _ADD_KEY = Query(insert(server_keys))
 _KEYS = Query(select(server_keys).order_by(server_keys.c.key_id))
 _REVOKE_KEY = Query(
@@ -239,10 +243,14 @@ def baselines_page(board: str, *, after: str | None, count: int) -> Operation[li
     return work
 
 
-def add_player(player: str, name: str, *, now_ms: int) -> Operation[None]:
-    """Writes down a new player."""
+def add_player(player: str, name: str, *, now_ms: int, name_key: str | None = None) -> Operation[None]:
+    """Writes down a new player. With a `name_key` the name is theirs alone: raises NameTaken if another's has that key."""
 
     async def work(tx: Transaction) -> None:
+        if name_key is not None:
+            if await tx.rows(_TAKEN_NAME, name_key=name_key):
+                raise NameTaken
+            await tx.run(_TAKE_NAME, name_key=name_key, player=player)
         await tx.run(_ADD_PLAYER, player=player, name=name, created_at_ms=now_ms)
 
     return work

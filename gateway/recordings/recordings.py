@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
@@ -18,6 +20,9 @@ T = TypeVar("T")
 
 THREADS: Final = 8
 """Enough for syncs to overlap: a journal commits those that wait together."""
+
+REFUSED_S: Final = 60.0
+"""For so long a failed call speaks against readiness, unless one has succeeded since."""
 
 IN_HAND: Final = 128
 """Most calls that wait or are under way, those that nobody waits for any more included; bounds the memory."""
@@ -36,6 +41,12 @@ class Recordings:
         self._timeout_s = timeout_s
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="recordings")
         self._room = threading.BoundedSemaphore(IN_HAND)
+        self._refused_until_s = -math.inf
+
+    @property
+    def is_refusing(self) -> bool:
+        """Tell whether the store failed of late and has not worked since."""
+        return time.monotonic() < self._refused_until_s
 
     async def store(self, digest: bytes, body: bytes) -> None:
         """Returns once the store has the recording, durably."""
@@ -50,17 +61,18 @@ class Recordings:
     async def off_loop(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """The result of a call of the store, made on a thread."""
         if not self._room.acquire(blocking=False):
-            raise _refused("the store of recordings has too much to do")
+            raise self._refused("the store of recordings has too much to do")
         future = self._threads.submit(work, *arguments, **named)
         future.add_done_callback(self._release)
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await asyncio.wrap_future(future)
+                result = await asyncio.wrap_future(future)
         except TimeoutError:
-            raise _refused("the store of recordings did not answer in time") from None
-        except RecordingsUnavailable:
-            RECORDING_FAULTS.labels("unavailable").inc()
-            raise
+            raise self._refused("the store of recordings did not answer in time") from None
+        except RecordingsUnavailable as error:
+            raise self._refused(str(error)) from error
+        self._refused_until_s = -math.inf
+        return result
 
     def _release(self, _future: Any) -> None:
         self._room.release()
@@ -69,7 +81,7 @@ class Recordings:
         """Lets the threads go; what still waits is dropped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-
-def _refused(message: str) -> RecordingsUnavailable:
-    RECORDING_FAULTS.labels("unavailable").inc()
-    return RecordingsUnavailable(message)
+    def _refused(self, message: str) -> RecordingsUnavailable:
+        RECORDING_FAULTS.labels("unavailable").inc()
+        self._refused_until_s = time.monotonic() + REFUSED_S
+        return RecordingsUnavailable(message)

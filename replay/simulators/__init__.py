@@ -61,7 +61,8 @@ class Simulation:
     fuel: int
 
 
-SAID_CHARACTERS = 200
+SAID_CHARACTERS, SAID_LINES = 200, 8
+"""The most that is kept of a line of a program's own words, and the most lines."""
 
 
 def printable(text: str) -> str:
@@ -69,11 +70,18 @@ def printable(text: str) -> str:
     return "".join(filter(str.isprintable, text[:SAID_CHARACTERS]))
 
 
+def last_lines(words: bytes) -> str:
+    """What may be shown of the end of a program's standard error: an interpreter says there what went wrong, and where."""
+    lines = words.decode("utf-8", "replace").strip().splitlines()[-SAID_LINES:]
+    return "\n".join(printable(each) for each in lines)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Why there is no simulation, with numbers for whoever looks into it.
 
-    `said` is the program's own word for it, for the developer who tries it out: it goes into no verdict.
+    `said` are the program's own words for it, of a few lines at most. They are for developers and moderators to read:
+    nothing is decided by them, and no player sees them.
     """
 
     reason: Reason

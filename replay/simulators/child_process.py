@@ -18,7 +18,7 @@ from pathlib import Path
 
 from policies.errors import ScoregateError
 from policies.vocabulary import Reason
-from replay.simulators import Fault, printable
+from replay.simulators import Fault, last_lines
 
 READ_BYTES = 65_536
 LAST_WORDS_BYTES = 16_384
@@ -88,7 +88,7 @@ class ChildProcess:
         if b"MemoryError" in words or b"memory allocation of" in words:  # Python's words, and Rust's
             return Fault(Reason.OUT_OF_MEMORY)
         how = {"signal": -status} if status < 0 else {"exit_status": status}
-        return Fault(Reason.SIMULATOR_TRAPPED, how, _last_line(words))
+        return Fault(Reason.SIMULATOR_TRAPPED, how, last_lines(words))
 
     def kill(self) -> None:
         """Ends the process and all it may have started, at once."""
@@ -101,7 +101,7 @@ class ChildProcess:
             pipe.close()
 
     def last_words(self) -> bytes:
-        """What it wrote to its standard error, of which only its own death is read."""
+        """The beginning of what it wrote to its standard error."""
         try:
             return os.read(self._stderr, LAST_WORDS_BYTES)
         except BlockingIOError:
@@ -176,12 +176,6 @@ def _await(awaited: select.poll, deadline: float) -> None:
     """Returns once the descriptor is ready. Raises Late past the deadline."""
     if not awaited.poll(left_ms(deadline)):
         raise Late
-
-
-def _last_line(words: bytes) -> str:
-    """What an interpreter says of an exception, or a shell of a program that it cannot start."""
-    lines = words.decode("utf-8", "replace").strip().splitlines()
-    return printable(lines[-1]) if lines else ""
 
 
 def _poll_of(descriptor: int, event: int) -> select.poll:

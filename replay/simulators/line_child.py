@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import select
 from contextlib import suppress
+from dataclasses import replace
 
+from replay.simulators import Fault, last_lines
 from replay.simulators.answers import BrokenRule, Rule
 from replay.simulators.child_process import LAST_WORDS_BYTES, READ_BYTES, ChildProcess, Dead, Late, left_ms
 
@@ -23,11 +25,13 @@ class LineChild(ChildProcess):
     def ask(self, question: bytes, limit: int, deadline: float) -> bytes:
         """The line (at most `limit` bytes) that answers, without its line feed. Raises Late, Dead or BrokenRule.
 
-        Its standard error is read all the while and thrown away, or a program that says much there would stand still
-        for ever. The question is written as the child reads it, for the same reason.
+        Its standard error is read all the while, or a program that says much there would stand still for ever. The
+        question is written as the child reads it, for the same reason.
         """
-        self.questions += 1
         self._hear_complaints(0)
+        if self.questions:  # what it said of the run before belongs to another player
+            self._words = b""
+        self.questions += 1
         unsent, answer, complaints = memoryview(question), bytearray(), 0
         while not answer.endswith(b"\n"):
             ready = self._wait(deadline, sends=bool(unsent))
@@ -42,10 +46,14 @@ class LineChild(ChildProcess):
         return bytes(answer[:-1])
 
     def last_words(self) -> bytes:
-        """The end of what it wrote to its standard error since it was started."""
+        """The end of what it wrote to its standard error since the question; since its start where that was the first."""
         with suppress(BrokenRule):
             self._hear_complaints(0)
         return self._words
+
+    def explained(self, fault: Fault) -> Fault:
+        """The fault, with what the child wrote to its standard error where it said nothing else of it."""
+        return fault if fault.said else replace(fault, said=last_lines(self.last_words()))
 
     def _wait(self, deadline: float, *, sends: bool) -> set[int]:
         """The pipes that can go on. Raises Late past the deadline."""

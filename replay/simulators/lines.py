@@ -68,6 +68,8 @@ class LineSimulators(ABC):
             if isinstance(child, Fault):
                 return child
             outcome = self._ask(child, request)
+            if isinstance(outcome, Fault):
+                outcome = child.explained(outcome)
             if isinstance(outcome, Fault) or child.questions >= request.runs_per_process:
                 self._drop(_key_of(request))
             return outcome

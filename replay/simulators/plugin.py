@@ -45,9 +45,11 @@ class PluginSimulators(LineSimulators):
         except BaseException:
             child.kill()
             raise
-        if fault is not None:
-            child.kill()
-        return fault or child
+        if fault is None:
+            return child
+        fault = child.explained(fault)
+        child.kill()
+        return fault
 
     def _await_hello(self, child: LineChild) -> None:
         try:

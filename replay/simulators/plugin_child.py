@@ -63,7 +63,8 @@ def main(parent: int) -> None:
     memory_bytes, wall_ms = order["memory_bytes"], order["wall_ms"]
     limit_next(memory_bytes, wall_ms, INTERPRETER_BYTES)
     plugin = compile(base64.b64decode(order["source"]), "plugin.py", "exec", dont_inherit=True)
-    _run(plugin)
+    if not callable(_run(plugin).get("simulate")):
+        sys.exit("it has no function `simulate`")
     _say(answers, LOADED)
     for line in questions:
         limit_next(memory_bytes, wall_ms, INTERPRETER_BYTES)

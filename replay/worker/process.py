@@ -21,10 +21,12 @@ from rq.worker import WorkerStatus
 
 from gateway.ending import end_within
 from gateway.failpoints import Point, reach
+from gateway.owed import Owed, owing
 from gateway.presence import PartKind, present_on_a_thread
 from gateway.reference_clock import ReferenceClock
 from gateway.run_files import noted
 from gateway.settings import Settings
+from gateway.settlement import PROJECT_AFTER_MS
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
 from gateway.telemetry import Event, logger
 from gateway.time_sources import shared_clock
@@ -45,6 +47,9 @@ WORKER_TTL_S: Final = 30
 """RQ's measure of a worker that is gone; it waits for jobs half of this at a time, and notices a dead connection then."""
 
 RETRY_S: Final = 0.5
+
+PAID_WITHIN_S: Final = PROJECT_AFTER_MS / 1000
+"""How long a job waits for Redis to show what it settled; then the steward shows it."""
 
 JOB_BYTES: Final = 65_536
 """Most bytes of a job's data in Redis: several times what the largest batch of ids takes."""
@@ -129,6 +134,7 @@ class _Process:
     auditor: Auditor | None = None
     policies: WorkerPolicies | None = None
     clock: ReferenceClock | None = None
+    owed: Owed | None = None
     is_told_to_stop = False
     grace_s = 0.0
 
@@ -159,7 +165,18 @@ async def _on_time(work: Awaitable[int]) -> int:
     """The result of a job, which begins with the shared clock looked at: nobody does while the worker waits."""
     if _Process.clock:
         await _Process.clock.refresh()
-    return await work
+    try:
+        return await work
+    finally:
+        await _paid()
+
+
+async def _paid() -> None:
+    """Waits for what the job could not show while Redis is away: nothing is shown while the worker waits for the next one."""
+    if _Process.owed:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PAID_WITHIN_S):
+                await _Process.owed.paid()
 
 
 RUNS: Final = {VERIFY_JOB: verify_submissions, AUDIT_JOB: audit_submissions}
@@ -181,6 +198,7 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
         ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
         index = runner.run(stack.enter_async_context(open_index(settings, boards)))
         recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
+        _Process.owed = runner.run(stack.enter_async_context(owing(ledger, index)))
         clock = runner.run(shared_clock(settings, ledger, index.client, boards.values()))
         _Process.runner, _Process.clock = runner, clock
         in_force = dict(boards)

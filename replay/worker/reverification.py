@@ -42,6 +42,9 @@ OPERATOR: Final = "operator"
 SLICE: Final = 100
 """Submissions per transaction: the ledger takes other writes in between."""
 
+SPAN: Final = 5_000
+"""Events looked at in one read: however rare those of a batch are, no read takes long."""
+
 BY_NOBODY: Final = frozenset({Reason.VERIFIED, Reason.SAMPLED, Reason.REVERIFICATION_UNDONE})
 """Why something counts that no person has decided on."""
 
@@ -245,12 +248,11 @@ def begin_of(batch: str) -> int:
 
 async def events_of(ledger: Ledger, batch: str, reason: Reason) -> AsyncIterator[BatchEvent]:
     """The events of a batch for one reason, in their order. Raises SettingsError."""
-    after = begin_of(batch)
-    while page := await ledger.read(events_of_batches(reason, after=after, count=SLICE)):
-        for event in page:
+    head = await ledger.read(queries.head())
+    for after in range(begin_of(batch), head, SPAN):
+        for event in await ledger.read(events_of_batches(reason, after=after, upto=after + SPAN)):
             if event.batch == batch:
                 yield event
-        after = page[-1].seq
 
 
 def _slices(items: Iterator[T], count: int) -> Iterator[Sequence[T]]:

@@ -179,7 +179,7 @@ class Verifier:
         status = self._builds.status_of(board, found.build)
         findings = examine(board, lease, exhibit)
         judgement = judge_verdict(verdict, (*found.findings, *findings), build=status)
-        _log.info(Event.VERDICT, submission=found.submission_id, verdict=verdict.kind, reason=verdict.reason)
+        _tell(found, verdict)
         evidence = _evidence(verdict, lease, findings) | {"build_status": status.value}
         return self._decision(lease, judgement.state, judgement.reason, evidence)
 
@@ -220,6 +220,22 @@ class Verifier:
             self._replay_s[found.simulator] = time.monotonic() - began
 
 
+def _tell(found: StoredSubmission, verdict: Verdict) -> None:
+    """Logs the verdict, and the cause where there is none to be had, which is a fault of ours or the game's."""
+    _log.info(Event.VERDICT, submission=found.submission_id, verdict=verdict.kind, reason=verdict.reason)
+    if verdict.kind is VerdictKind.INCONCLUSIVE:
+        _log.warning(
+            Event.SIMULATOR_FAILED,
+            board=found.board,
+            build=found.build,
+            submission=found.submission_id,
+            simulator=verdict.simulator,
+            reason=verdict.reason,
+            detail=dict(verdict.detail),
+            said=verdict.said,
+        )
+
+
 def longest_s(boards: Mapping[str, Board]) -> int:
     """The most that one re-simulation may take on any board, in whole seconds, with the start of a program for it."""
     replays = [board.policy.replay for board in boards.values() if board.policy.replay]
@@ -247,5 +263,6 @@ def _evidence(verdict: Verdict, lease: Lease, findings: Sequence[Finding]) -> di
         "simulated": dict(verdict.simulated),
         "attempt": lease.attempt,
         "findings": [each.as_dict() for each in findings],
+        **({"said": verdict.said} if verdict.said else {}),
         **verdict.detail,
     }

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from scoregate.commands.common import DataDir, fail, settings_beside, settings_of
+from scoregate.commands.tables import AsJson, show
 
 app = typer.Typer(help="Rebuild and check what readers see of the boards.", no_args_is_help=True)
 
@@ -58,13 +59,14 @@ def board_refold(board: str, data_dir: DataDir = None) -> None:
 def board_archive(
     board: str,
     window: Annotated[str | None, typer.Argument(help="A window by name; all that are due if none.")] = None,
+    as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """Freeze windows that are over into the archive, and list what is there."""
-    from scoregate.archives import archive, line_of
+    from scoregate.archives import archive, facts_of
 
-    for each in asyncio.run(archive(settings_of(data_dir), board, window)):
-        typer.echo(line_of(each))
+    rows = [facts_of(each) for each in asyncio.run(archive(settings_of(data_dir), board, window))]
+    show(rows, ("window", "revision", "entries", "frozen_at", "upto_event"), as_json=as_json)
 
 
 @app.command("export")

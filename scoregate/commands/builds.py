@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from scoregate.commands.common import DataDir, settings_of
+from scoregate.commands.tables import AsJson, show
 
 app = typer.Typer(help="Say which builds of the game may play.", no_args_is_help=True)
 
@@ -18,16 +19,27 @@ Why = Annotated[str, typer.Option(help="Why, in a sentence; kept in the ledger."
 @app.command("list")
 def build_list(
     board: Annotated[str | None, typer.Argument(help="A board by name; all if none.")] = None,
+    as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """List builds: board, build, status, the digest of the simulator, and who changed the status when and why."""
     from gateway.clock import rfc3339
     from scoregate.builds import all_builds
 
-    for each in asyncio.run(all_builds(settings_of(data_dir), board)):
-        change = each.change
-        since = f"{change.actor} {rfc3339(change.at_ms)}: {change.reason}" if change else "by its policy"
-        typer.echo(f"{each.board}\t{each.build}\t{each.status}\t{each.simulator or '-'}\t{since}")
+    rows = [
+        {
+            "board": each.board,
+            "build": each.build,
+            "status": each.status.value,
+            "simulator": each.simulator,
+            "by": each.change.actor if each.change else "policy",
+            "since": rfc3339(each.change.at_ms) if each.change else None,
+            "reason": each.change.reason if each.change else None,
+        }
+        for each in asyncio.run(all_builds(settings_of(data_dir), board))
+    ]
+    columns = ("board", "build", "status", "simulator", "by", "since", "reason")
+    show(rows, columns, as_json=as_json)
 
 
 @app.command("allow")

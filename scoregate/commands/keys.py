@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from scoregate.commands.common import DataDir, fail, settings_beside, settings_of
+from scoregate.commands.tables import AsJson, show
 
 app = typer.Typer(help="Register trusted servers, list them, take their keys back.", no_args_is_help=True)
 
@@ -32,14 +33,22 @@ def key_add(
 
 
 @app.command("list")
-def key_list(data_dir: DataDir = None) -> None:
+def key_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the registered keys."""
     from gateway.clock import rfc3339
     from scoregate.keys import all_keys
 
-    for key in asyncio.run(all_keys(settings_of(data_dir))):
-        until = f"revoked {rfc3339(key.revoked_at_ms)}" if key.revoked_at_ms is not None else "valid"
-        typer.echo(f"{key.key_id}\t{','.join(key.boards)}\tsince {rfc3339(key.created_at_ms)}\t{until}")
+    rows = [
+        {
+            "key": key.key_id,
+            "boards": key.boards,
+            "state": "valid" if key.revoked_at_ms is None else "revoked",
+            "since": rfc3339(key.created_at_ms),
+            "revoked_at": None if key.revoked_at_ms is None else rfc3339(key.revoked_at_ms),
+        }
+        for key in asyncio.run(all_keys(settings_of(data_dir)))
+    ]
+    show(rows, ("key", "boards", "state", "since", "revoked_at"), as_json=as_json)
 
 
 @app.command("revoke")

@@ -10,17 +10,27 @@ import typer
 from rich.console import Console
 
 from scoregate.commands.common import DataDir, error_console, fail, settings_of
+from scoregate.commands.tables import AsJson, show_json
 
 app = typer.Typer(help="Look at policy files.", no_args_is_help=True)
 
 
 @app.command("check")
-def policy_check(files: list[Path]) -> None:
+def policy_check(
+    files: list[Path],
+    is_run: Annotated[
+        bool, typer.Option("--run/--no-run", help="Start each simulator that is named, for one short run.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
     """Say what policy files mean and what of it looks unwise, or where and why one is wrong."""
-    from scoregate.policies import checked
+    from scoregate.policies import checked, checked_facts
 
+    if as_json:
+        show_json(checked_facts(file, is_run=is_run) for file in files)
+        return
     for file in files:
-        for line in checked(file):
+        for line in checked(file, is_run=is_run):
             typer.echo(line)
 
 
@@ -55,21 +65,25 @@ def policy_new(
     if file.exists():
         fail(f"{file} is there already, and is not overwritten")
     written = write_policy(file, new_board(Answers(given, is_asking=is_asking), file))
+    file.chmod(0o644)  # no secret, and the parts that read it may be another user's
     typer.echo(f"{file}: board '{written.name}', {written.digest}; next: scoregate policy check {file}")
 
 
 @app.command("diff")
-def policy_diff(old: Path, new: Path) -> None:
+def policy_diff(old: Path, new: Path, as_json: AsJson = False) -> None:
     """Name each setting in which two policy files differ, and what it takes to have the new value in force.
 
     Status 0 if they are equal, 1 if they differ, 2 if one is wrong.
     """
-    from scoregate.policies import differences
+    from scoregate.policies import differences, differing_facts
 
-    lines = list(differences(old, new))
-    for line in lines:
-        typer.echo(line)
-    if lines:
+    found = list(differing_facts(old, new))
+    if as_json:
+        show_json(found)
+    else:
+        for line in differences(old, new):
+            typer.echo(line)
+    if found:
         raise typer.Exit(1)
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
 
 import typer
 
 from scoregate.commands.common import DataDir, fail, settings_beside, settings_of
-from scoregate.commands.tables import AS_JSON_HELP, show
+from scoregate.commands.tables import AsJson, show
 
 
-def status(
-    as_json: Annotated[bool, typer.Option("--json", help=AS_JSON_HELP)] = False, data_dir: DataDir = None
-) -> None:
+def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the parts that run: which process each is, since when, and by which policies. Status 1 if there is none."""
     from scoregate.running import parts_of
 
@@ -25,9 +22,7 @@ def status(
         raise typer.Exit(1)
 
 
-def reload(
-    as_json: Annotated[bool, typer.Option("--json", help=AS_JSON_HELP)] = False, data_dir: DataDir = None
-) -> None:
+def reload(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Have the parts that run on this machine over this data directory read their policies again."""
     from gateway.run_files import hang_up, running_parts
 

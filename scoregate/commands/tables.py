@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
 import typer
 
-AS_JSON_HELP = "Print a JSON object a line."
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")]
 
 
 def show(rows: Iterable[Mapping[str, object]], columns: Sequence[str], *, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from scoregate.commands.common import DataDir, fail, settings_of
+from scoregate.commands.tables import AsJson, show
 
 app = typer.Typer(help="Have other services told what happens.", no_args_is_help=True)
 
@@ -29,16 +30,24 @@ def webhook_add(
 
 
 @app.command("list")
-def webhook_list(data_dir: DataDir = None) -> None:
+def webhook_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the endpoints."""
     from gateway.clock import rfc3339
     from scoregate.webhooks import all_webhooks
 
-    for each in asyncio.run(all_webhooks(settings_of(data_dir))):
-        off = each.disabled_at_ms
-        state = f"failed {each.failures} in a row" if off is None else f"disabled {rfc3339(off)}"
-        wanted = f"{','.join(each.boards)}\t{','.join(each.types)}"
-        typer.echo(f"{each.webhook_id}\t{each.url}\t{wanted}\t{state}")
+    rows = [
+        {
+            "webhook": each.webhook_id,
+            "url": each.url,
+            "boards": each.boards,
+            "events": each.types,
+            "failed_in_a_row": each.failures,
+            "disabled_at": None if each.disabled_at_ms is None else rfc3339(each.disabled_at_ms),
+        }
+        for each in asyncio.run(all_webhooks(settings_of(data_dir)))
+    ]
+    columns = ("webhook", "url", "boards", "events", "failed_in_a_row", "disabled_at")
+    show(rows, columns, as_json=as_json)
 
 
 @app.command("remove")
@@ -73,6 +82,7 @@ def webhook_deliveries(
     webhook: str,
     state: Annotated[str, typer.Option(help="`dead`, `pending` or `delivered`.")] = "dead",
     limit: Annotated[int, typer.Option(min=1, help="Most deliveries to print.")] = 25,
+    as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """List what an endpoint was told, is to be told, or could not be told."""
@@ -82,8 +92,18 @@ def webhook_deliveries(
 
     if state not in set(DeliveryState):
         fail(f"--state: expected {', '.join(DeliveryState)}, got {state!r}")
-    for each in asyncio.run(deliveries(settings_of(data_dir), webhook, DeliveryState(state), limit)):
-        typer.echo(f"{each.event_id}\t{each.type}\t{rfc3339(each.due_at_ms)}\t{each.tries}\t{each.outcome}")
+    found = asyncio.run(deliveries(settings_of(data_dir), webhook, DeliveryState(state), limit))
+    rows = [
+        {
+            "event": each.event_id,
+            "type": each.type,
+            "at": rfc3339(each.due_at_ms),
+            "attempts": each.tries,
+            "answer": each.outcome or None,
+        }
+        for each in found
+    ]
+    show(rows, ("event", "type", "at", "attempts", "answer"), as_json=as_json)
 
 
 @app.command("retry")

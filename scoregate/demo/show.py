@@ -22,12 +22,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
-from scoregate_client import ScoregateError
 
 from gateway.edge.credentials.keyring import keyring_of
 from gateway.edge.credentials.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
 from gateway.settings import Settings
 from scoregate.demo.cheats import CHEATS, Cheat
+from scoregate.demo.client import ScoregateError
 from scoregate.demo.stage import BOARD, Stage, claim_of, open_stage
 from scoregate.demo.tally import HONEST, Tally
 from scoregate.stack import Stack, free_bind, running_stack

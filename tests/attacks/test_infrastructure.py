@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
-from gateway.edge import health
+from gateway.edge import probes
 from gateway.settings import Settings
 from gateway.telemetry import REGISTRY
 from tests.support.attack import (
@@ -54,14 +54,14 @@ async def test_I07_a_ledger_that_refuses_acknowledges_nothing(
     harness: Harness, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
 ):
     """503 with Retry-After, no row, no trace in Redis, and readiness says so; the very same requests pass afterwards."""
-    monkeypatch.setattr(health, "PROBE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(probes, "PROBE_TIMEOUT_S", 0.2)
     private = await registered(harness)
     submission = honest(harness, await a_run(harness))
     entry = harness.server_signed(private, "eu-1", ENTRY, board="vault")
     before = index_of(valkey)
     async with locked_ledger(harness):
         sending = asyncio.gather(harness.send(submission), harness.send(entry))
-        ready = await harness.get("/readyz")
+        ready = await harness.ready()
         assert 503 == ready.status
         assert {
             "status": "unready",
@@ -97,10 +97,10 @@ async def test_readiness_tells_the_truth_of_redis(settings: Settings):
     """Without Redis submissions are still taken: degraded, not unready; the board is read from the ledger meanwhile."""
     with running_valkey() as own:
         async with running_harness(settings.model_copy(update={"redis_url": own.url})) as harness:
-            ready = await harness.get("/readyz")
+            ready = await harness.ready()
             assert (200, True) == (ready.status, ready.body["index"])
             own.kill()
-            degraded = await harness.get("/readyz")
+            degraded = await harness.ready()
             expected = {"status": "degraded", "ledger": True, "index": False, "policies": True}
             assert expected.items() <= degraded.body.items()
             assert 200 == degraded.status
@@ -113,7 +113,7 @@ async def test_readiness_tells_the_truth_of_redis(settings: Settings):
 
 
 async def is_ready(harness: Harness) -> bool:
-    return bool((await harness.get("/readyz")).body["index"])
+    return bool((await harness.ready()).body["index"])
 
 
 HEAD = "GET /livez HTTP/1.1\r\nHost: {host}\r\n"

@@ -61,7 +61,7 @@ MEANT = {
     "judgement.learning._ENDS_OF_BUILD": ("coarse", "each end alone, from the end of its index"),
     "judgement.past._LOG": ("range", SPAN),
     "judgement.reverification._PROMOTED": ("coarse", LIMITED),
-    "judgement.reverification._BATCH_EVENTS": ("range", LIMITED),
+    "judgement.reverification._BATCH_EVENTS": ("range", SPAN),
     "operations._COUNTING": ("sort", OF_ONE),
     "queries._FOUND_BY_REPLAY": ("sort", OF_ONE),
     "queries._KEYS": ("scan", OPERATORS),

@@ -31,7 +31,6 @@ MADE_IN_REDIS: Final = ("friends=true", "players=", "segment=")
 APART: Final = {
     "/livez": "says nothing of a board",
     "/readyz": "says nothing of a board",
-    "/metrics": "says nothing of a board",
     "/v1/boards/{board}/join": "is for boards that are joined, and from the ledger",
     "/v1/boards/{board}/live": "has a test of its own",
     "/v1/boards/{board}/live/websocket": "tells what the event stream does",

@@ -136,7 +136,7 @@ async def test_I02_a_redis_five_seconds_away_holds_nobody_up(world: World, proxy
         run = await world.submitted(points=4)
         await world.verify(run.id)
         board = await world.harness.get("/v1/boards/tiny/entries")
-        ready = await world.harness.get("/readyz")
+        ready = await world.harness.ready()
     assert (200, "ledger") == (board.status, board.headers["Scoregate-Source"])
     assert (200, "degraded") == (ready.status, ready.body["status"])
     proxy.delay_s = 0

@@ -113,7 +113,7 @@ async def test_requests_end_in_time_while_a_master_is_gone(
         late = await world.submitted("bob", 4)
         answer = await entries(world)
         assert ("ledger", [3]) == (answer.headers[SOURCE], [each["score"] for each in answer.body["entries"]])
-        assert "degraded" == (await world.harness.get("/readyz")).body["status"]
+        assert "degraded" == (await world.harness.ready()).body["status"]
         assert [] == await scores(world, ELSEWHERE)
         await world.verify(late.id)
     await take_over(cluster, stopped_replica)
@@ -121,7 +121,7 @@ async def test_requests_end_in_time_while_a_master_is_gone(
     await scores(world)
     await world.assert_whole()
     assert [4, 3] == await scores(world)
-    assert (await world.harness.get("/readyz")).body["index"]
+    assert (await world.harness.ready()).body["index"]
 
 
 async def test_a_graceful_failover_under_load_loses_nothing(world: World, cluster: ValkeyCluster):

@@ -64,7 +64,7 @@ async def test_F04_below_the_floor_only_what_is_small_passes(on_small_disk: Sett
         assert 202 == (await submit(harness, 3, 4096)).status
         ready = await harness.get("/readyz")
         assert (200, "degraded", False) == (ready.status, ready.body["status"], ready.body["disk"])
-        assert b'scoregate_disk_free_bytes{place="ledger"}' in (await harness.get("/metrics")).raw
+        assert 'scoregate_disk_free_bytes{place="ledger"}' in await harness.metrics()
         filler.unlink()
         assert 202 == (await _first_of(harness, 202)).status
         assert json.loads((await harness.get("/readyz")).raw)["disk"]

@@ -70,7 +70,7 @@ async def test_I15_the_age_of_the_backlog_is_that_of_the_oldest_without_a_verdic
     """Handing work to a queue that nobody reads makes it no younger; what an operator scrapes says so."""
 
     async def scraped() -> dict[str, float]:
-        text = (await world.harness.get("/metrics")).raw.decode()
+        text = await world.harness.metrics()
         lines = [line.split() for line in text.splitlines() if line.startswith("scoregate_verify_backlog")]
         return {name: float(value) for name, value in lines if "urgent" in name or value != "0.0"}
 

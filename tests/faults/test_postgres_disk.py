@@ -100,7 +100,7 @@ async def assert_says_so(world: World, refused: Answer) -> None:
         refused.problem,
         refused.headers["Retry-After"],
     )
-    ready = await world.harness.get("/readyz")
+    ready = await world.harness.ready()
     assert 503 == ready.status
     assert {
         "status": "unready",
@@ -115,7 +115,7 @@ async def assert_goes_on(world: World, request: Request, taken: list[str]) -> No
     """The very same bytes are taken now, and everything that was acknowledged is judged, once."""
     answer = await world.harness.send(request)
     assert (202, None) == (answer.status, answer.headers.get("Idempotency-Replayed"))
-    assert 200 == (await world.harness.get("/readyz")).status
+    assert 200 == (await world.harness.ready()).status
     history = await world.assert_whole()
     assert {*taken, answer.body["submission"]} == history.states().keys()
     assert {"promoted"} == set(history.states().values())

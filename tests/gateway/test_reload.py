@@ -177,7 +177,7 @@ async def test_files_that_cannot_be_put_in_force_leave_all_as_it_was(
     assert said in capfd.readouterr().out
     assert before == dict(in_force)
     assert (await harness.get("/readyz")).body["policies"] is False
-    assert b"scoregate_policy_stale 1.0" in (await harness.get("/metrics")).raw
+    assert "scoregate_policy_stale 1.0" in await harness.metrics()
 
     write_policies(folder, a_policy("sprint"))
     boards = read_again(harness.edge.settings, in_force)

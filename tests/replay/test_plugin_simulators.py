@@ -24,7 +24,7 @@ from replay.simulators.plugin import SOURCE_BYTES_LIMIT, PluginSimulators
 from replay.simulators.plugin_child import MODULES
 from replay.verify import verify
 from tests.replay.games import STATS, play
-from tests.support.programs import BUDGET, HURRIED, PLUGIN, SEED, WORDS, request, write
+from tests.support.programs import BUDGET, HURRIED, PLUGIN, SEED, WORDS, request, wordless, write
 
 PLAY = play(WORDS, SEED, 50)
 CLAIM = Claim(PLAY.score, PLAY.ticks, PLAY.stats)
@@ -159,7 +159,9 @@ def test_P08_an_endless_plugin_is_late(shared: PluginSimulators, tmp_path: Path)
 @linux_only
 def test_P09_a_memory_bomb_is_out_of_memory(shared: PluginSimulators, tmp_path: Path) -> None:
     """P09: the plug-in has its budget and no more, even if it catches the error."""
-    assert Fault(Reason.OUT_OF_MEMORY) == outcome(shared, plugin(tmp_path, "data = bytearray(2**28)"))
+    assert Fault(Reason.OUT_OF_MEMORY) == wordless(
+        outcome(shared, plugin(tmp_path, "data = bytearray(2**28)"))
+    )
     kept = "data = []\ntry:\n    while True: data.append(bytearray(2**20))\nexcept MemoryError: number = len(data)"
     assert score_of(shared, numbered(tmp_path, kept)) < 2 * BUDGET.memory_mib
 
@@ -229,7 +231,7 @@ def test_a_plugin_that_cannot_be_loaded_is_a_fault(
 def test_P18_a_file_that_is_a_bomb_costs_its_limits(shared: PluginSimulators, tmp_path: Path) -> None:
     """P18: memory taken while it is loaded, a file of megabytes, nesting without end: the child's trouble alone."""
     greedy = outcome(shared, write(tmp_path, "table = [0] * 10**9\n", "plugin.py"))
-    assert Fault(Reason.OUT_OF_MEMORY) == greedy
+    assert Fault(Reason.OUT_OF_MEMORY) == wordless(greedy)
     huge = outcome(shared, write(tmp_path, "x = 1\n" * (SOURCE_BYTES_LIMIT // 6 + 1), "plugin.py"))
     assert Fault(Reason.SIMULATOR_UNUSABLE) == huge
     nested = outcome(shared, write(tmp_path, "x = " + "-" * 200_000 + "1\n", "plugin.py"))

@@ -191,6 +191,20 @@ async def test_either_database_carries_a_batch(
         assert [run] == ids((await field.plan()).to_revoke)
 
 
+async def test_M16_a_batch_that_was_undone_and_applied_again_can_be_undone_again(field: Field):
+    """Undoing takes back what the batch revoked since it was last undone, however often both happen."""
+    run = await field.played("ada", [3, 3])
+    batch = await field.applied(await field.plan())
+    for _ in range(2):
+        undone = await field.reverifier().undo(batch.batch)
+        assert ([run], [], []) == (undone.settled, undone.left, undone.undone_before)
+        assert {"ada": 3} == await field.shown()
+        again = await field.reverifier().undo(batch.batch)
+        assert ([], [run]) == (again.settled, again.undone_before)
+        await field.reverifier().apply(await field.plan(), field.simulator, batch.batch)
+        assert {} == await field.shown()
+
+
 async def test_undoing_leaves_what_somebody_decided_on_since(field: Field):
     """A moderator let one run count again and took it back: it stays as they left it."""
     first, second = await field.played("ada", [3]), await field.played("bob", [3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,9 +52,12 @@ def test_T03_keys_are_listed_with_their_boards_and_whether_they_are_valid(data: 
     assert 0 == add("eu-2").exit_code
     for _ in range(2):
         assert "revoked eu-1" in run("revoke", "eu-1").output
-    listed = [line.split("\t") for line in run("list").output.splitlines()]
-    assert [("eu-1", "arcade", "revoked"), ("eu-2", "*", "valid")] == [
-        (key_id, boards, until.split()[0]) for key_id, boards, _, until in listed
+    head, *listed = [line.split() for line in run("list").output.splitlines()]
+    assert ["KEY", "BOARDS", "STATE", "SINCE", "REVOKED", "AT"] == head
+    assert [["eu-1", "arcade", "revoked"], ["eu-2", "*", "valid"]] == [line[:3] for line in listed]
+    objects = [json.loads(line) for line in run("list", "--json").output.splitlines()]
+    assert [("eu-1", ["arcade"], False), ("eu-2", ["*"], True)] == [
+        (each["key"], each["boards"], each["revoked_at"] is None) for each in objects
     ]
     assert "was revoked" in refusal(add("eu-1"))
     assert "is not registered" in refusal(run("revoke", "eu-3"))

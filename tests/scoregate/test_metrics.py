@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 from urllib.request import urlopen
 
 import pytest
+from structlog.testing import capture_logs
 
+from gateway.edge import gauges
+from gateway.edge.context import Edge
+from gateway.edge.gauges import measuring_from_threads
 from gateway.settings import Settings
 from gateway.telemetry import count_submission
 from policies.errors import SettingsError
-from scoregate.metrics import serving_metrics
-from tests.support.harness import free_port
+from scoregate import metrics
+from scoregate.metrics import Rendering, serving_edge_metrics, serving_metrics
+from tests.support.harness import Harness, free_port
 
 LISTEN = "0A"
 """The state of a listening socket in /proc/net/tcp (Linux, Documentation/networking/proc_net_tcp)."""
@@ -49,6 +58,66 @@ def test_nothing_is_served_unless_told(tmp_path: Path):
         assert before == listening()
     with serving_metrics(settings_at(f"127.0.0.1:{free_port()}", tmp_path)):
         assert 1 == len(listening() - before)
+
+
+def test_F09_however_many_ask_it_is_rendered_once_a_second():
+    """A flood of scrapes, from many threads, costs what one costs."""
+    now, asked = [100.0], []
+    rendering = Rendering(lambda: asked.append(now[0]), monotonic_s=lambda: now[0])
+    with ThreadPoolExecutor(8) as threads:
+        texts = set(threads.map(lambda _: rendering.text(), range(64)))
+    assert (1, [100.0]) == (len(texts), asked)
+    now[0] += 1.0
+    assert rendering.text()
+    assert [100.0, 101.0] == asked
+
+
+async def test_F09_an_edge_tells_them_apart_from_its_players(harness: Harness):
+    """With what the ledger says, and the product's name for a server at most; the public port knows no such path."""
+    run, claim = await harness.played()
+    await harness.submit(run, claim)
+    settings = settings_at(f"127.0.0.1:{free_port()}", harness.edge.settings.data_dir)
+    with serving_edge_metrics(settings, measuring_from_threads(harness.edge)):
+        text, server = await asyncio.to_thread(scrape, f"http://{settings.metrics_bind}/metrics")
+    assert 'scoregate_verify_backlog{lane="urgent"} 0.0' in text
+    assert "scoregate_unsealed_events 1.0" in text
+    assert server is None
+    assert 404 == (await harness.get("/metrics")).status
+
+
+def test_F09_an_edge_without_an_address_has_the_usual_one_if_it_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A second edge on the machine starts all the same, and says that its metrics are served nowhere."""
+    monkeypatch.setattr(metrics, "EDGE_METRICS_BIND", f"127.0.0.1:{free_port()}")
+    settings = settings_at(None, tmp_path)
+    with serving_edge_metrics(settings, lambda: None):
+        text, _ = scrape(f"http://{metrics.EDGE_METRICS_BIND}/metrics")
+        with capture_logs() as said, serving_edge_metrics(settings, lambda: None):
+            assert ["metrics_unserved"] == [each["event"] for each in said]
+    assert "scoregate_unexpected_total" in text
+
+
+def test_F09_an_edge_whose_loop_hangs_is_measured_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its gauges keep their last value; what is counted as it happens is told."""
+    monkeypatch.setattr(gauges, "PATIENCE_S", 0.01)
+    loop = asyncio.new_event_loop()
+
+    async def made() -> Callable[[], None]:
+        return gauges.measuring_from_threads(cast("Edge", None))
+
+    measure = loop.run_until_complete(made())
+    assert b"scoregate_unexpected_total" in Rendering(measure).text()
+    loop.run_until_complete(asyncio.sleep(0.001))
+    loop.close()
+
+
+def scrape(url: str) -> tuple[str, str | None]:
+    """The metrics that are served there, and who says that it serves them."""
+    with urlopen(url) as response:
+        return response.read().decode(), response.headers["Server"]
 
 
 def listening() -> set[str]:

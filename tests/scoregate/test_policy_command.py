@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +90,18 @@ def test_a_wrong_file_is_no_difference(tmp_path: Path):
     result = run("diff", a_file(tmp_path / "old"), tmp_path / "none.yaml")
 
     assert "PolicyError" == type(result.exception).__name__
+
+
+def test_N08_what_is_told_of_policies_is_json_for_programs(tmp_path: Path):
+    """An object for each file, and one for each difference; the status is the same as without."""
+    old, new = a_file(tmp_path / "old"), a_file(tmp_path / "new", title="Other")
+    checked = [json.loads(line) for line in run("check", old, new, "--json").output.splitlines()]
+    told = run("diff", old, new, "--json")
+
+    assert [(str(old), "arcade", []), (str(new), "arcade", [])] == [
+        (each["file"], each["board"], each["warnings"]) for each in checked
+    ]
+    assert [("title", "Other")] == [
+        (each["setting"], each["new"]) for each in map(json.loads, told.output.splitlines())
+    ]
+    assert (1, 0) == (told.exit_code, run("diff", old, old, "--json").exit_code)

@@ -111,7 +111,7 @@ def test_N02_each_path_of_answers_makes_a_right_file(tmp_path: Path, name: str):
     assert says == told(policy)
     assert set() == {each.partition(":")[0] for each in advice_on(policy)} - {"forensics.buttons"}
     assert file.read_text().count("\n#") >= 4
-    assert 0 == CliRunner().invoke(app, ["policy", "check", str(file)]).exit_code
+    assert 0 == CliRunner().invoke(app, ["policy", "check", "--no-run", str(file)]).exit_code
 
 
 def test_N02_options_answer_without_a_question(tmp_path: Path):

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -165,6 +166,39 @@ def test_the_game_is_named_only_with_its_board(tmp_path: Path):
     assert [True, False, False] == [
         Stack(each, Parts(tmp_path)).has_game for each in (theirs, others, unserved)
     ]
+
+
+def test_F09_each_part_has_its_metrics_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The edge's where it is told, the steward's and the worker's at the next ports, and none where players come."""
+    first = first_of_ports(3)
+    monkeypatch.setenv("SCOREGATE_METRICS_BIND", f"127.0.0.1:{first}")
+    with up(tmp_path, free_port()) as stack:
+        deadline = time.monotonic() + 30
+        for port in range(first, first + 3):
+            while (found := scraped(f"http://127.0.0.1:{port}")) is None:
+                assert time.monotonic() < deadline, port
+                time.sleep(0.05)
+            assert b"scoregate_unexpected_total" in found
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"{stack.url}/metrics")
+
+
+def first_of_ports(count: int) -> int:
+    """The first of so many free ports in a row."""
+    ports = [free_port() for _ in range(count)]
+    while ports != list(range(ports[0], ports[0] + count)):
+        ports = [*ports[1:], free_port()]
+    return ports[0]
+
+
+def scraped(url: str) -> bytes | None:
+    """What is measured there, None while nobody listens."""
+    try:
+        with urlopen(f"{url}/metrics") as answer:
+            text: bytes = answer.read()
+    except URLError:
+        return None
+    return text
 
 
 def test_a_killed_part_is_started_again(tmp_path):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -56,6 +58,10 @@ def added(*words: str) -> tuple[str, str]:
     return webhook, secret
 
 
+def objects(*words: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run(*words, "--json").output.splitlines()]
+
+
 def refusal(result: Result) -> str:
     assert type(result.exception).__name__ in {"SettingsError", "SystemExit"}, result.exception
     return str(result.exception) + result.output
@@ -70,12 +76,13 @@ def test_an_endpoint_is_registered_listed_and_removed(data: Path):
     listed = run("list").output
     assert secret not in listed
     assert [
-        [webhook, "https://example.com/a", "arcade", "rank.changed", "failed 0 in a row"],
-        [other, "https://example.com/b", "*", "*", "failed 0 in a row"],
-    ] == [line.split("\t") for line in listed.splitlines()]
+        ["WEBHOOK", "URL", "BOARDS", "EVENTS", "FAILED", "IN", "A", "ROW", "DISABLED", "AT"],
+        [webhook, "https://example.com/a", "arcade", "rank.changed", "0", "-"],
+        [other, "https://example.com/b", "*", "*", "0", "-"],
+    ] == [line.split() for line in listed.splitlines()]
     assert 0 == run("remove", webhook).exit_code
     assert "there is no webhook" in refusal(run("remove", webhook))
-    assert 1 == len(run("list").output.splitlines())
+    assert [other] == [each["webhook"] for each in objects("list")]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +97,7 @@ def test_an_endpoint_is_registered_listed_and_removed(data: Path):
 def test_what_cannot_be_meant_is_refused(data: Path, words: list[str], said: str):
     """Before anything is written."""
     assert said in refusal(run("add", *words))
-    assert "" == run("list").output
+    assert [] == objects("list")
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
@@ -118,14 +125,17 @@ def test_dead_deliveries_are_seen_and_tried_again(data: Path):
 
     asyncio.run(die())
     assert ["evt_1", "rank.changed", "1970-01-01T00:00:00.004Z", "1", "500"] == (
-        run("deliveries", webhook).output.strip().split("\t")
+        run("deliveries", webhook).output.splitlines()[1].split()
     )
+    assert [("evt_1", 1)] == [(each["event"], each["attempts"]) for each in objects("deliveries", webhook)]
     assert "expected pending, delivered, dead" in refusal(run("deliveries", webhook, "--state", "lost"))
-    assert "disabled" in run("list").output
+    assert [(1, False)] == [
+        (each["failed_in_a_row"], each["disabled_at"] is None) for each in objects("list")
+    ]
     assert 0 == run("enable", webhook).exit_code
-    assert "failed 0" in run("list").output
+    assert [(0, True)] == [(each["failed_in_a_row"], each["disabled_at"] is None) for each in objects("list")]
     assert "1 deliveries are due again\n" == run("retry", webhook).output
-    assert "" == run("deliveries", webhook).output
+    assert [] == objects("deliveries", webhook)
     assert [("pending", 0)] == rows(path, "SELECT state, tries FROM deliveries")
     assert "there is no webhook" in refusal(run("enable", "wh_nothing"))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from prometheus_client import generate_latest
 from redis import Redis
 
 from gateway.boards import keys
@@ -19,11 +20,13 @@ from gateway.boards.scripts import answering
 from gateway.edge.context import Edge
 from gateway.edge.credentials.signatures import Draft, sign_ed25519, sign_hmac_sha256
 from gateway.edge.credentials.tokens import Bearer, Role
+from gateway.edge.gauges import measure_ledger
 from gateway.edge.listener import listening
 from gateway.ledger import queries
 from gateway.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
+from gateway.telemetry import REGISTRY
 from gateway.wiring import open_edge
 from policies.errors import IndexUnavailable
 from replay.simulators import Simulators
@@ -110,6 +113,16 @@ class Harness:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         async with self.session.get(self.url + path, headers=headers) as response:
             return Answer(response.status, response.headers, await response.read())
+
+    async def ready(self) -> Answer:
+        """What `/readyz` says of this moment, and not of a second ago."""
+        self.edge.probes.forget()
+        return await self.get("/readyz")
+
+    async def metrics(self) -> str:
+        """What a scrape would say of this moment."""
+        await measure_ledger(self.edge)
+        return generate_latest(REGISTRY).decode()
 
     async def post(self, path: str, body: Any, token: str | None = None) -> Answer:
         headers = {"Content-Type": "application/json"} | (

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from policies.loader import Simulator
 from policies.replaying import WARM_RUNS, Budget
 from policies.vocabulary import SimulatorKind
-from replay.simulators import SimulationRequest, bubblewrap
+from replay.simulators import Fault, Outcome, SimulationRequest, bubblewrap
 from replay.simulators.process import PATH
 from tests.replay.games import END, MULTIPLIER, STATS
 
@@ -82,6 +83,11 @@ def need_bubblewrap() -> None:
         pytest.skip("bubblewrap is Linux's")
     if bubblewrap.version() is None:
         missing("bubblewrap is not installed, or may not make namespaces")
+
+
+def wordless(outcome: Outcome) -> Outcome:
+    """The outcome without what a program itself said of it."""
+    return replace(outcome, said="") if isinstance(outcome, Fault) else outcome
 
 
 def write(directory: Path, text: str, name: str = "program") -> Simulator:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,18 +49,24 @@ class SealedLedger:
         shutil.copytree(self.settings.data_dir, folder / "data")
         return SealedLedger(self.settings.model_copy(update={"data_dir": folder / "data"}), self.keys)
 
-    def tamper(self, *statements: str) -> None:
-        """Runs statements on the file with all its triggers dropped for as long as that takes."""
+    @contextmanager
+    def unguarded(self) -> Iterator[sqlite3.Connection]:
+        """A connection to the file, with all its triggers dropped for as long as that takes."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             triggers = connection.execute(
                 "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
             ).fetchall()
             for name, _ in triggers:
                 connection.execute(f"DROP TRIGGER {name}")
-            for statement in statements:
-                connection.execute(statement)
+            yield connection
             for _, trigger in triggers:
                 connection.execute(trigger)
+
+    def tamper(self, *statements: str) -> None:
+        """Runs statements on the file, which its triggers do not see."""
+        with self.unguarded() as connection:
+            for statement in statements:
+                connection.execute(statement)
 
 
 async def decide(ledger: Any, board: Board, submission_id: str, to_state: State, **changes: Any) -> None:

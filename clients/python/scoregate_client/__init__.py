@@ -1,10 +1,10 @@
 """The Python client of a Scoregate gateway."""
 
-from scoregate_client.client import ScoregateClient, ServerClient
-from scoregate_client.errors import ScoregateError
-from scoregate_client.feed import FeedEvent
-from scoregate_client.models import Entry, EntryPage, Player, Reveal, Run, Submission
-from scoregate_client.recording import encode_recording
+from .client import ScoregateClient, ServerClient
+from .errors import ScoregateError
+from .feed import FeedEvent
+from .models import Entry, EntryPage, Player, Reveal, Run, Submission
+from .recording import encode_recording
 
 __all__ = [
     "Entry",

@@ -19,10 +19,10 @@ import aiohttp
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from yarl import URL
 
-from scoregate_client.errors import ScoregateError
-from scoregate_client.feed import FEED_TIMEOUT, FeedEvent, follow
-from scoregate_client.models import Entry, EntryPage, Player, Reveal, Run, Submission
-from scoregate_client.signing import Parameters, Target, sign_for_run, sign_for_server
+from .errors import ScoregateError
+from .feed import FEED_TIMEOUT, FeedEvent, follow
+from .models import Entry, EntryPage, Player, Reveal, Run, Submission
+from .signing import Parameters, Target, sign_for_run, sign_for_server
 
 SIGNATURE_LIFETIME_S = 300
 """The longest the gateway allows, since a repetition sends the same signature."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from scoregate_client.errors import ScoregateError
+from .errors import ScoregateError
 
 SILENCE_S = 45.0
 """The gateway sends something every 15 seconds; a connection that is silent for longer than this is lost."""

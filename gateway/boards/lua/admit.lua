@@ -23,11 +23,12 @@ local function tell(status, wait_us, left_cells, baseline, refusals)
   answer[at + 4], answer[at + 5] = baseline, refusals
 end
 
--- How long (µs) its refusals still limit whose they are, and how many there were before (`refuse.lua`).
+-- How long (µs) its refusals still limit whose they are, how many there were before (`refuse.lua`), and if any is remembered.
 local function refused(key)
-  local until_ms, before = string.match(redis.call('GET', key) or '', '^%d+ (%d+) (%d+)$')
+  local kept = redis.call('GET', key)
+  local until_ms, before = string.match(kept or '', '^%d+ (%d+) (%d+)$')
   local wait_ms = math.max(0, (tonumber(until_ms) or 0) - now_ms)
-  return math.min(wait_ms, longest_ms) * 1000, tonumber(before) or 0
+  return math.min(wait_ms, longest_ms) * 1000, tonumber(before) or 0, kept and true or false
 end
 
 local key_at = 5
@@ -38,8 +39,12 @@ for at = 15 + populations, #ARGV, 3 do
   local player_wait, player_kib_wait, player_tat, player_kib_tat = gcra(player_key, of_player, kib)
   local address_wait, address_kib_wait, address_tat, address_kib_tat = gcra(address_key, of_address, kib)
   local network_wait, network_kib_wait, network_tat, network_kib_tat = gcra(network_key, of_network, kib)
-  local refused_us, refusals = refused(KEYS[key_at + 3])
-  refused_us = math.max(refused_us, (refused(KEYS[key_at + 4])))
+  local baseline = redis.call('HGET', KEYS[3], player)
+  local refused_us, refusals, was_refused = refused(KEYS[key_at + 3])
+  -- Else strangers behind an address, with players made for it, would shut out those who have long played there.
+  if was_refused or not baseline then
+    refused_us = math.max(refused_us, (refused(KEYS[key_at + 4])))
+  end
   key_at = key_at + 5
   if network_wait > 0 then
     tell(4, network_wait, 0, false, 0)
@@ -63,7 +68,6 @@ for at = 15 + populations, #ARGV, 3 do
     charge(player_key, player_tat, player_kib_tat)
     charge(address_key, address_tat, address_kib_tat)
     charge(network_key, network_tat, network_kib_tat)
-    local baseline = redis.call('HGET', KEYS[3], player)
     tell(0, 0, left(player_tat, of_player.us, of_player.burst), baseline, refusals)
   end
 end

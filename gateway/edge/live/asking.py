@@ -18,8 +18,9 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.credentials.tokens import Bearer
 from gateway.edge.filters import PLAYERS_LIMIT
 from gateway.edge.friends import friends_of
+from gateway.edge.places import Places
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reading import board_of
+from gateway.edge.reading import board_of, client_names
 from gateway.edge.wire import fields
 from gateway.telemetry import LISTENERS
 from policies.loader import Board
@@ -70,14 +71,28 @@ def wants_friends(request: web.Request) -> bool:
     return text == "true"
 
 
+SEATS: Final = web.AppKey("seats", Places)
+"""How many feeds each client has open: else one could take all seats, and behind a proxy all its connections."""
+
+
 @contextmanager
-def seated(edge: Edge) -> Iterator[None]:
-    """Keeps a seat. Raises `temporary-reduced-capacity` if this process has as many listeners as it may."""
-    with edge.live.seat() as has_seat:
-        if not has_seat:
-            headers = {"Retry-After": str(LATER_S)}
-            raise Problem(ProblemType.REDUCED_CAPACITY, "there are too many listeners", headers=headers)
-        yield
+def seated(request: web.Request) -> Iterator[None]:
+    """Keeps a seat. Raises `quota-exceeded` for a client that has as many feeds as it may.
+
+    Raises `temporary-reduced-capacity` if this process has as many listeners as it may.
+    """
+    edge, seats = request.app[EDGE], request.app[SEATS]
+    names, later = client_names(edge, request), {"Retry-After": str(LATER_S)}
+    if not seats.enter(names):
+        detail = "your address, or its network, has too many feeds open"
+        raise Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=later)
+    try:
+        with edge.live.seat() as has_seat:
+            if not has_seat:
+                raise Problem(ProblemType.REDUCED_CAPACITY, "there are too many listeners", headers=later)
+            yield
+    finally:
+        seats.leave(names)
 
 
 @asynccontextmanager

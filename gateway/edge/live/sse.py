@@ -27,7 +27,7 @@ async def follow_board(request: web.Request) -> web.StreamResponse:
     """The board's events, until the listener leaves or falls too far behind."""
     edge = request.app[EDGE]
     asked = await asked_of(request, player_of(request) if wants_friends(request) else None)
-    with seated(edge):
+    with seated(request):
         response = web.StreamResponse(
             headers={
                 **COMMON_HEADERS,

@@ -45,7 +45,7 @@ async def follow_board_by_websocket(request: web.Request) -> web.StreamResponse:
     refuse_other_sites(request)
     socket = _handshake(request)
     asked = await asked_of(request, _player(request) if wants_friends(request) else None)
-    with seated(edge):
+    with seated(request):
         await socket.prepare(request)
         async with following(edge, asked, "websocket") as feed:
             code, reason = await _converse(request, socket, feed)

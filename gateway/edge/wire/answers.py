@@ -284,7 +284,7 @@ class Readiness(Answer):
     machine's clock is too far from the one that all parts share, or cannot be compared with it; then it is `degraded`.
     `disk` is false, and it is `degraded`, while only small recordings are taken because room is short.
     `clock_offset_s` is how far ahead it is, and `clock_error_s` how far off the shared time may be. `missing` names what
-    the deployment lacks: `steward`, `worker`, or `policies` that are the same in all parts. `failing` names the steward's
+    the deployment lacks: `steward`, `worker`, `policies` that are the same in all parts, or a store that takes `recordings`. `failing` names the steward's
     duties that fail, as `duty` or `duty:board`. With any of them it is `degraded`.
     """
 

@@ -50,9 +50,8 @@ _COUNTING = Query(
 )
 _BATCH_EVENTS = Query(
     select(_e.seq, _e.submission_id, _e.board, _e.detail)
-    .where(_e.seq > bindparam("after"), _e.reason == bindparam("reason"))
+    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"), _e.reason == bindparam("reason"))
     .order_by(_e.seq)
-    .limit(bindparam("count"))
 )
 
 
@@ -117,11 +116,11 @@ def counting_in(ranking: Ranking, player: str, window: Window) -> Operation[list
     return work
 
 
-def events_of_batches(reason: Reason, *, after: int, count: int) -> Operation[list[BatchEvent]]:
-    """The events of all batches for one reason, in their order, after sequence number `after`."""
+def events_of_batches(reason: Reason, *, after: int, upto: int) -> Operation[list[BatchEvent]]:
+    """The events of all batches for one reason, in their order, after sequence number `after` and not after `upto`."""
 
     async def work(tx: Transaction) -> list[BatchEvent]:
-        rows = await tx.rows(_BATCH_EVENTS, reason=reason.value, after=after, count=count)
+        rows = await tx.rows(_BATCH_EVENTS, reason=reason.value, after=after, upto=upto)
         return [
             BatchEvent(seq, submission_id, board, orjson.loads(detail).get(BATCH, ""))
             for seq, submission_id, board, detail in rows

@@ -15,7 +15,7 @@ from gateway.ledger.seals import chain
 from gateway.ledger.seals.chain import LOWEST, NOTHING, PAGE, Leaf, Seal
 from gateway.ledger.seals.keys import PublicKeys
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from policies.errors import LedgerTampered, SettingsError
+from policies.errors import LedgerTampered, LedgerUnavailable, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,21 @@ async def audit(ledger: Ledger, keys: PublicKeys) -> Audit:
     """
     try:
         return await _audit(ledger, keys)
-    except (
-        ValueError,
-        sqlite3.OperationalError,
-    ) as error:  # text that is no UTF-8, a number in the place of text
-        raise LedgerTampered(f"a row cannot be read as one of ours: {error}") from None
+    except ValueError as error:  # a number in the place of text
+        raise _unreadable(error) from None
+    except LedgerUnavailable as error:
+        if _is_no_text(error.__cause__):
+            raise _unreadable(error) from None
+        raise
+
+
+def _is_no_text(error: BaseException | None) -> bool:
+    """True for what Python's module says of text that is no UTF-8: unlike SQLite's own errors it has no code."""
+    return isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")
+
+
+def _unreadable(error: Exception) -> LedgerTampered:
+    return LedgerTampered(f"a row cannot be read as one of ours: {error}")
 
 
 async def _audit(ledger: Ledger, keys: PublicKeys) -> Audit:

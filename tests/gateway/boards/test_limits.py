@@ -21,7 +21,7 @@ from gateway.boards.admission import (
 )
 from gateway.boards.scripts import script_source
 from gateway.records import StoredBaseline
-from policies.limits import Limits, Rate
+from policies.limits import Limits, Rate, Refusals
 from tests.support.valkey import ValkeyServer
 from validators.baseline import EMPTY, Scored, learnt_from
 from validators.submission import History
@@ -206,6 +206,20 @@ async def test_R10_a_limit_without_a_clock_to_wait_for_expires(client: Redis):
 def test_an_interval_is_whole_and_never_short(per_minute: int):
     """Rounding is towards fewer."""
     assert interval_us(Rate(per_minute=per_minute, burst=1)) * per_minute >= 60_000_000
+
+
+async def test_F17_refusals_of_others_behind_an_address_stop_no_known_player(client: Redis):
+    """Who has a score that counts, and no refusal, goes on; newcomers and those with a refusal of their own wait."""
+    few = Refusals(player=5, address=3, window_s=600)
+    limits = SubmissionLimits(client, "b", ADMITTING.model_copy(update={"refused": few}))
+    for known in ("ada", "bea"):
+        await client.hset(keys.baselines("b"), known, keys.baseline_value(a_baseline(known, 5)))
+    for stranger in ("p1", "p2", "bea"):
+        await limits.note_refusal(stranger, "address")
+    answers = [await limits.admit(asking(n, player)) for n, player in enumerate(("ada", "bea", "new"))]
+    assert [Admission.ADMITTED, Admission.ABNORMAL, Admission.ABNORMAL] == [
+        each.admission for each in answers
+    ]
 
 
 ADMITTING = Limits(player=Rate(per_minute=60, burst=3), address=Rate(per_minute=600, burst=30))

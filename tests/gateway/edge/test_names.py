@@ -5,12 +5,16 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from gateway.edge.name_keys import name_key
 from gateway.edge.names import MOST_BYTES, MOST_CHARACTERS, display_name
 from gateway.edge.problems import Problem
-from tests.support.harness import Harness
+from gateway.settings import Settings
+from tests.support.harness import Harness, running_harness
+from tests.support.ledger import rows
 
 INVISIBLE = [
     "\u3164", "\u2800", "\u17b4", "\u17b5", "\u115f", "\u1160", "\uffa0", "\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u034f",
@@ -52,7 +56,7 @@ def test_F11_what_is_too_long_once_it_is_composed_is_refused(wish: str):
         display_name(wish)
 
 
-@settings(deadline=None)
+@hypothesis_settings(deadline=None)
 @given(wish=st.text(max_size=40))
 def test_F11_whatever_is_taken_can_be_seen_and_is_bounded(wish: str):
     """What is taken is composed, is taken again as it is, and has a letter, number, sign or symbol."""
@@ -74,3 +78,33 @@ async def test_F11_a_player_gets_the_composed_name_or_one_of_ours(harness: Harne
     assert (422, "schema-violation") == (refused.status, refused.problem)
     for wish in ({}, {"name": "  "}):
         assert (await harness.post("/v1/players", wish)).body["name"].startswith("Player ")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Ada", "\u0410\u0501\u0430"), ("Ada L", "ADA  l"), ("PayPal", "P\u0430yPaI"), ("l0l", "IOI"), ("Modern", "Modem"), ("\U0001d400da", "Ada")],
+)  # fmt: skip
+def test_F11_names_that_look_the_same_have_one_key(one: str, other: str):
+    """Other scripts, other case, more spaces, and letters that only look alike."""
+    assert name_key(one) == name_key(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("Ada", "Ida"), ("Zoë", "Zoe"), ("Ben", "Bob"), ("张伟", "张韦")])
+def test_F11_names_that_look_different_have_two(one: str, other: str):
+    """The control."""
+    assert name_key(one) != name_key(other)
+
+
+async def test_F11_where_names_are_unique_a_look_alike_is_refused(settings: Settings):
+    """The second of two that look alike is 409 and leaves no player; nameless ones and other names are taken."""
+    async with running_harness(settings.model_copy(update={"unique_names": True})) as harness:
+        names = ["Ada", "\u0410da", "ada", "Ida", None, None]
+        answers = [await harness.post("/v1/players", {"name": name} if name else {}) for name in names]
+    assert [201, 409, 409, 201, 201, 201] == [answer.status for answer in answers]
+    assert "name-taken" == answers[1].problem
+    assert 4 == rows(settings.ledger_path, "SELECT count(*) FROM players")[0][0]
+
+
+async def test_F11_names_need_not_be_unique(harness: Harness):
+    """By default two players may have one name."""
+    assert [201, 201] == [(await harness.post("/v1/players", {"name": "Ada"})).status for _ in range(2)]

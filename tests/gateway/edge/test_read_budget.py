@@ -55,6 +55,22 @@ async def test_F08_a_caller_whose_reads_cost_too_much_has_to_wait(
         assert 200 == (await read_from(harness, "192.0.2.2")).status
 
 
+async def test_F06_a_site_has_few_budgets_for_all_its_addresses(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """A /48 that asks from a fresh /64 each time has to wait as well, for pages of documentation too; others read on."""
+    monkeypatch.setattr(read_budget, "SAVED_S", 2)
+    async with running_harness(settings.model_copy(update={"read_budget_ms": 1})) as harness:
+        for number in range(200):
+            answer = await read_from(harness, f"2001:db8:1:{number:x}::1")
+            if answer.status == 429:
+                break
+        assert (429, "quota-exceeded") == (answer.status, answer.problem)
+        pages = [await read_from(harness, "2001:db8:1:ffff::1", path) for path in ("/", "/openapi.json")]
+        assert [429, 429] == [each.status for each in pages]
+        assert 200 == (await read_from(harness, "2001:db8:2::1")).status
+
+
 def test_F08_a_bucket_fills_by_its_share_and_is_forgotten(monkeypatch: pytest.MonkeyPatch):
     """Half a second of work a second: what is over comes back with time; of too many callers the oldest is forgotten."""
     now = [1000.0]

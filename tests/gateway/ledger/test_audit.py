@@ -179,7 +179,7 @@ async def test_M09_text_that_is_none_is_tampering(sealed: SealedLedger):
 
 def resealed(ledger: SealedLedger, first_seq: int, key: SealKey) -> None:
     """Signs a seal, and those after it, anew: over what the events are now."""
-    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+    with ledger.unguarded() as connection:
         columns = ", ".join(Seal.model_fields)
         standing = [Seal(**dict(zip(Seal.model_fields, row, strict=True))) for row in connection.execute(
             f"SELECT {columns} FROM seals ORDER BY first_seq"
@@ -236,7 +236,7 @@ async def test_M09_a_seal_made_anew_breaks_the_chain(sealed: SealedLedger, tmp_p
             "SELECT previous, signature, root, leaves FROM seals WHERE first_seq = 11"
         )
     resealed(alone, 6, key)
-    with closing(sqlite3.connect(alone.path)) as connection, connection:
+    with alone.unguarded() as connection:
         connection.execute(
             "UPDATE seals SET previous = ?, signature = ?, root = ?, leaves = ? WHERE first_seq = 11", kept
         )
@@ -294,3 +294,18 @@ async def test_the_audit_reads_page_by_page(sealed: SealedLedger, monkeypatch: p
     for size in (1, 2, 3, 16):
         monkeypatch.setattr(chain, "PAGE", size)
         assert "event 9 was removed" == await fault_of(sealed)
+
+
+async def test_M06_the_audit_looks_at_every_submission_where_pages_meet(
+    sealed: SealedLedger, monkeypatch: pytest.MonkeyPatch
+):
+    """The first row of a page, the last and each between: a state that was changed is found, and named."""
+    monkeypatch.setattr(auditing, "PAGE", 3)
+    states = rows(sealed.path, "SELECT seq, submission_id, state FROM submissions ORDER BY seq")
+    named = []
+    for seq, _, state in states:
+        sealed.tamper(f"UPDATE submissions SET state = 'held' WHERE seq = {seq}")
+        named.append((await fault_of(sealed)).split()[1])
+        sealed.tamper(f"UPDATE submissions SET state = '{state}' WHERE seq = {seq}")
+    assert [each[1] for each in states] == named
+    assert len(states) == (await audited(sealed)).submissions

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ledger import folds
-from gateway.ledger.folds import standing_in
+from gateway.ledger.folds import Counted, held_in, standing_in, with_one_more
 from gateway.ledger.group import drive
 from gateway.settlement import receive
 from policies.fields import Order
@@ -151,3 +151,19 @@ def test_a_sum_that_was_held_to_the_limit_is_folded_anew():
         books.decide(f"run-{number}", State.PROMOTED)
     assert (count - 3) * limit == stored(books)["alltime"][0]
     assert books.board.policy.windows[0] is WindowKind.ALLTIME
+
+
+@pytest.mark.parametrize("operator", Operator)
+def test_M18_what_one_more_would_come_to_is_what_it_comes_to(operator: Operator):
+    """From the first on, on boards of every operator: the harm of a run is weighed by the standing that it would make."""
+    books = Books(board_of(operator, Order.DESCENDING, TieBreak.FIRST))
+    ranking = books.board.ranking
+    for number, score in enumerate((3, 4, -1, 4)):
+        received(books, number, score)
+        at_ms, seq = books.rows(
+            f"SELECT achieved_at_ms, seq FROM submissions WHERE submission_id = 'run-{number}'"
+        )[0]
+        held = drive(held_in(books.tx, ranking, "alltime", "ada"))
+        told = with_one_more(ranking, held, Counted(1, f"run-{number}", seq, at_ms, score, {}))
+        books.decide(f"run-{number}", State.PROMOTED)
+        assert stored(books)["alltime"][:4] == told[:4]

@@ -22,6 +22,7 @@ from gateway.settings import Settings
 from policies.errors import RecordingsUnavailable
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards
+from tests.support.attack import until
 from tests.support.boards import tiny_claim
 from tests.support.bucket import Bucket
 from tests.support.deployment import client_of, deployed
@@ -180,6 +181,28 @@ async def test_I18_small_recordings_need_no_store(own_settings: Settings, tmp_pa
         _, large = await played(house, ticks=2000)
         _, small = await played(house)
         assert [503, 202] == [(await house.send(each)).status for each in (large, small)]
+
+
+async def test_F25_a_store_that_fails_is_missing_until_it_works_again(own_settings: Settings, bucket: Bucket):
+    """Readiness names it from the first refusal on, stays 200, and forgets it with the next recording that is stored."""
+    async with house_of(own_settings, recordings_url="s3://evidence", recordings_timeout_s=0.5) as house:
+        _, request = await played(house)
+        assert "recordings" not in (await house.get("/readyz")).body["missing"]
+        bucket.go_on.clear()
+        assert 503 == (await house.send(request)).status
+        await until_missing(house, is_missing=True)
+        bucket.go_on.set()
+        assert 202 == (await house.send(request)).status
+        await until_missing(house, is_missing=False)
+
+
+async def until_missing(house: Harness, *, is_missing: bool) -> None:
+    async def is_so() -> bool:
+        ready = await house.get("/readyz")
+        assert 200 == ready.status
+        return is_missing == ("recordings" in ready.body["missing"])
+
+    await until(is_so)
 
 
 async def test_a_stalled_bucket_holds_up_nobody_else(own_settings: Settings, bucket: Bucket):

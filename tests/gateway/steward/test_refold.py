@@ -11,7 +11,9 @@ from gateway.ledger import index_pages
 from gateway.steward import refold as refolding
 from gateway.steward.refold import Refolded, refold_board
 from policies.loader import Board
+from policies.model import WindowKind
 from policies.vocabulary import State
+from policies.windows import window_at
 from tests.support import boards
 from tests.support.duty import Duty
 from tests.support.ledger import new_submission
@@ -103,3 +105,19 @@ async def append_with(duty: Duty, submission_id: str, **stats: int) -> None:
     new = new_submission(submission_id, at_ms=duty.clock(), score=5)
     run = new.submission._replace(claim=replace(new.submission.claim, stats=stats))
     await duty.ledger.append(new._replace(submission=run))
+
+
+async def test_M07_a_run_at_midnight_counts_in_the_day_that_begins(duty: Duty):
+    """And in no other: as it is settled, after a refold, and after one of another operator."""
+    changed_policy(duty, windows=["daily"])
+    today = window_at(duty.board.policy, WindowKind.DAILY, duty.clock())
+    yesterday = window_at(duty.board.policy, WindowKind.DAILY, today.begin_ms - 1)
+    for name, at_ms, score in (("last", today.begin_ms - 1, 1), ("midnight", today.begin_ms, 10)):
+        await duty.ledger.append(new_submission(name, at_ms=at_ms, score=score))
+    await duty.promote("last", "midnight")
+    expected = {yesterday.name: 1, today.name: 10}
+    for operator in ("best", "sum", "latest", "best"):
+        changed_policy(duty, windows=["daily"], operator=operator)
+        await refold(duty)
+        found = await duty.ledger.read(index_pages.live_standings("tiny", "ada", now_ms=today.begin_ms))
+        assert expected == {each.window: each.score for each in found}

@@ -244,7 +244,7 @@ async def test_the_steward_seals_and_the_edge_tells_of_the_tail(harness: Harness
     run, claim = await harness.played()
     assert 202 == (await harness.submit(run, claim)).status
     harness.clock.shift(61)
-    scraped = (await harness.get("/metrics")).raw.decode()
+    scraped = await harness.metrics()
     assert "scoregate_unsealed_events 1.0" in scraped
     assert float(scraped.split("\nscoregate_unsealed_age_seconds ")[1].split()[0]) >= 61
 
@@ -252,6 +252,6 @@ async def test_the_steward_seals_and_the_edge_tells_of_the_tail(harness: Harness
     await until(lambda: harness.edge.ledger.read(chain.last()), within_s=30)
     rounds.cancel()
     await asyncio.wait([rounds])
-    scraped = (await harness.get("/metrics")).raw.decode()
+    scraped = await harness.metrics()
     assert "scoregate_unsealed_events 0.0" in scraped
     assert "scoregate_unsealed_age_seconds 0.0" in scraped

@@ -1,0 +1,63 @@
+"""Why a simulator gave no simulation, in words for whoever wrote it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from wasmtime import TrapCode
+
+from policies.vocabulary import Reason
+from replay.simulators import Fault
+from replay.simulators.answers import Rule as LineRule
+from replay.simulators.wasm import Rule as ModuleRule
+
+_BROKEN: Final[Mapping[int, str]] = {
+    ModuleRule.VALID_WASM: "it is no WebAssembly module that is taken",
+    ModuleRule.NO_IMPORTS: "it has imports",
+    ModuleRule.EXPORTS: "it lacks an export, or one has another type",
+    ModuleRule.VERSION: "its `abi_version` is not 1",
+    ModuleRule.INPUT_ROOM: "its `inputs` gives no room for the inputs",
+    ModuleRule.RESULT_ADDRESS: "its `simulate` gives no address of a result",
+    ModuleRule.RESULT_CONTENT: "its result breaks the module interface",
+    LineRule.STRICT_JSON: "its answer is no line of strict JSON",
+    LineRule.FIELDS: "its answer lacks a field, or has one that is unknown or of another type",
+    LineRule.TICKS: "it played more ticks than it was asked for",
+    LineRule.STATS: "its statistics are not those of `replay.stats`",
+    LineRule.CHECKPOINTS: "its checkpoints do not fit the ticks",
+    LineRule.ONE_LINE: "it answered more than one line, or before it was asked",
+    LineRule.OUTPUT: "it wrote too much",
+    LineRule.ANOTHER_QUESTION: "it answered before it was asked, or another question",
+}
+
+
+def cause_of(fault: Fault) -> str:
+    """What went wrong, and the simulator's own words for it, which may have several lines."""
+    told = _told(fault)
+    return f"{told}: {fault.said}" if fault.said else told
+
+
+def _told(fault: Fault) -> str:
+    detail = fault.detail
+    match fault.reason:
+        case Reason.TIMED_OUT if "wall_ms" in detail:
+            return f"it did not answer within {detail['wall_ms']} ms"
+        case Reason.SIMULATOR_UNUSABLE if detail.get("broken_rule") in _BROKEN:
+            return _BROKEN[detail["broken_rule"]]
+        case Reason.SIMULATOR_TRAPPED:
+            return _crash(detail)
+    return fault.reason.meaning.removesuffix(".")
+
+
+def _crash(detail: Mapping[str, int]) -> str:
+    """How it ended, by its exit status, the signal, or the trap of a module."""
+    with suppress(ValueError):
+        if "signal" in detail:
+            return f"it was ended by {signal.Signals(detail['signal']).name}"
+        if "trap" in detail:
+            return f"it trapped: {TrapCode(detail['trap']).name.lower().replace('_', ' ')}"
+    if "exit_status" in detail:
+        return f"it ended with status {detail['exit_status']}"
+    return "it failed"

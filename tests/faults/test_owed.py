@@ -1,0 +1,209 @@
+"""What was acknowledged while Redis was away: shown as soon as it is back, and readers are told until then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway import owed as owing
+from gateway.boards.index import BoardIndex
+from gateway.ledger import work
+from gateway.owed import Owed
+from gateway.records import Change
+from gateway.settings import Settings
+from policies.errors import IndexUnavailable
+from policies.vocabulary import State
+from replay.worker import process
+from tests.gateway.edge.test_cursors import change
+from tests.gateway.edge.test_page_cache import asked
+from tests.gateway.edge.test_readers import VAULT, filled
+from tests.support.harness import Answer, Harness, free_port, running_harness
+from tests.support.policies import a_policy, write_policies
+from tests.support.stores import Store
+from tests.support.valkey import ValkeyServer, running_valkey
+from tests.support.world import mend, stop
+
+FAR_FUTURE_MS = 2**50
+
+
+@pytest.fixture
+def own_valkey() -> Iterator[ValkeyServer]:
+    with running_valkey() as server:
+        yield server
+
+
+@pytest.fixture
+def own_settings(tmp_path: Path, own_valkey: ValkeyServer, store: Store) -> Settings:
+    folder = write_policies(tmp_path / "policies", a_policy("vault", writes="trusted"), a_policy("sprint"))
+    own = {"data_dir": tmp_path / "data", "policies_dir": folder, "redis_url": own_valkey.url}
+    return Settings(
+        **own,
+        ledger_url=store.url,
+        redis_timeout_ms=50,
+        bind=f"127.0.0.1:{free_port()}",
+    )
+
+
+@pytest.fixture
+async def harness(own_settings: Settings) -> AsyncIterator[Harness]:
+    async with running_harness(own_settings) as running:
+        yield running
+
+
+async def struck_off(harness: Harness) -> None:
+    """Returns once the outbox asks for no projection."""
+    asked_for = work.due("project", now_ms=FAR_FUTURE_MS, count=100)
+    async with asyncio.timeout(20):
+        while True:
+            if not await harness.edge.ledger.read(asked_for):
+                return
+            await asyncio.sleep(0.01)
+
+
+async def scores(harness: Harness) -> tuple[list[int], Answer]:
+    answer = await harness.get(f"{VAULT}/entries")
+    return [entry["score"] for entry in answer.body["entries"]], answer
+
+
+async def test_B04_a_write_that_redis_missed_is_shown_once_it_is_back(
+    harness: Harness, own_valkey: ValkeyServer
+):
+    """No steward runs: the edge itself shows it, every read says until then that it may lack something, and the outbox is empty."""
+    private = await filled(harness, 3)
+    stop(own_valkey)
+    await change(harness, private, ("p2", 5000), ("p9", 9000))
+    mend(own_valkey)
+    async with asyncio.timeout(20):
+        while True:
+            shown, answer = await scores(harness)
+            if [9000, 5000] == shown[:2]:
+                break
+            assert "Scoregate-Behind" in answer.headers or "Scoregate-Source" in answer.headers
+    await struck_off(harness)
+    assert "Scoregate-Behind" not in (await scores(harness))[1].headers
+
+
+class Gate:
+    """A board's index that shows nothing until it is opened, and is read all the same."""
+
+    def __init__(self, index: BoardIndex, patch: pytest.MonkeyPatch) -> None:
+        self.is_open = False
+        self.refused = 0
+        shown = index.project
+
+        async def project(change: Change) -> None:
+            if not self.is_open:
+                self.refused += 1
+                raise IndexUnavailable
+            await shown(change)
+
+        patch.setattr(index, "project", project)
+
+
+@pytest.mark.parametrize("database_server", ["sqlite"], indirect=True)
+async def test_B04_readers_are_told_that_the_index_is_behind(
+    harness: Harness, own_settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """By this edge at once, by others once it is overdue; such an answer is whole and never kept. Other boards are not behind."""
+    private = await filled(harness, 3)
+    tag = (await asked(harness, f"{VAULT}/entries")).headers["ETag"]
+    gate = Gate(harness.edge.index.boards["vault"], monkeypatch)
+    await change(harness, private, ("p2", 5000))
+
+    for path, status in {
+        "entries": 200,
+        "entries/p2": 200,
+        "entries/nobody": 404,
+        "percentiles": 200,
+    }.items():
+        answer = await asked(harness, f"{VAULT}/{path}", tag)
+        assert (status, "1", "no-store") == (
+            answer.status,
+            answer.headers["Scoregate-Behind"],
+            answer.headers["Cache-Control"],
+        )
+        assert "ETag" not in answer.headers
+    assert "Scoregate-Behind" not in (await harness.get("/v1/boards/sprint/entries")).headers
+
+    others = own_settings.model_copy(update={"bind": f"127.0.0.1:{free_port()}"})
+    del others.allowed_hosts  # which was worked out for the first
+    async with running_harness(others, harness.clock) as other:
+        assert 0 == other.edge.lag.behind_s("vault")
+        harness.clock.shift(2.5)
+        await other.edge.lag.look()
+        assert "3" == (await other.get(f"{VAULT}/entries")).headers["Scoregate-Behind"]
+        gate.is_open = True
+        await struck_off(harness)
+        await other.edge.lag.look()
+        shown, answer = await scores(other)
+        assert (5000, False) == (shown[0], "Scoregate-Behind" in answer.headers)
+
+
+class Boards:
+    """Boards of which one can show nothing; what they were shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[int] = []
+        self.broken = {2}
+        self.has_shown_three = asyncio.Event()
+        self.boards: Any = {"vault": self}
+        self.ranking = self
+        self.policy = self
+        self.staleness_s = 0.0
+
+    async def project(self, change: Change) -> None:
+        if change.seq in self.broken:
+            raise IndexUnavailable
+        self.shown.append(change.seq)
+        if len(self.shown) == 3:
+            self.has_shown_three.set()
+
+    async def write(self, _work: Any) -> None:
+        """Strikes it off."""
+
+
+def a_change(seq: int) -> Change:
+    return Change(seq, f"s{seq}", "vault", "p1", State.PROMOTED)
+
+
+async def test_B04_what_is_owed_is_bounded_and_one_change_keeps_no_other(monkeypatch: pytest.MonkeyPatch):
+    """Of more than fit readers are told until the outbox tells; what nothing can show goes behind the others."""
+    monkeypatch.setattr(owing, "OWED_LIMIT", 4)
+    now_s, index = [100.0], Boards()
+    owed = Owed(index, index, clock=lambda: now_s[0])  # type: ignore[arg-type]
+    owed.add([a_change(seq) for seq in (2, 1, 3, 4, 5, 3)])
+    now_s[0] = 101.5
+    assert (1.5, 0.0) == (owed.behind_s("vault"), owed.behind_s("sprint"))
+    paying = asyncio.create_task(owed.run())
+    async with asyncio.timeout(20):
+        await index.has_shown_three.wait()
+        index.broken.clear()
+        await owed.paid()
+    paying.cancel()
+    assert [1, 2, 3, 4] == sorted(index.shown)
+    assert 1.5 == owed.behind_s("vault")  # of what was dropped
+    now_s[0] = 105.0
+    assert 0.0 == owed.behind_s("vault")
+
+
+async def test_B04_a_worker_waits_for_redis_to_show_what_it_settled(monkeypatch: pytest.MonkeyPatch):
+    """Between two jobs nothing runs in a worker, so a job ends once it is shown, or when the steward takes over."""
+    index = Boards()
+    owed = Owed(index, index)  # type: ignore[arg-type]
+    monkeypatch.setattr(process._Process, "owed", owed)
+    paying = asyncio.create_task(owed.run())
+
+    async def settled() -> int:
+        owed.add([a_change(1)])
+        return 1
+
+    assert 1 == await process._on_time(settled())
+    assert [1] == index.shown
+    monkeypatch.setattr(process, "PAID_WITHIN_S", 0.01)
+    owed.add([a_change(2)])
+    assert 1 == await process._on_time(settled())
+    paying.cancel()

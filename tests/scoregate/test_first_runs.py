@@ -1,0 +1,135 @@
+"""`policy check` starts the simulators that a policy names; what they say when they fail is told wherever it matters."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+from wasmtime import wat2wasm
+
+from scoregate.cli import app
+from tests.replay.games import GAME, STATS
+from tests.support.policies import a_policy, write_policies
+from tests.support.programs import PLUGIN, PROGRAM, SERVE, need_programs
+
+PLAYS = PROGRAM + SERVE.format(body="say(honest(asked))")
+
+
+def checked(folder: Path, simulators: dict[str, str | bytes], *more: str, **replay: Any) -> Result:
+    """The answer for a policy with a build for each of these files."""
+    folder.mkdir(exist_ok=True)
+    for name, content in simulators.items():
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    section = {"maximum_ticks": 600, "checkpoint_ticks": 50, "stats": STATS} | replay
+    builds = {f"of-{name}": {"simulator": name} for name in simulators}
+    write_policies(folder, a_policy(writes="verified", builds=builds, replay=section))
+    return CliRunner().invoke(app, ["policy", "check", str(folder / "sprint.yaml"), *more])
+
+
+def troubles(result: Result, folder: Path) -> dict[str, str]:
+    """The cause for each file, of an error whose every part names policy, line, build and file."""
+    assert 1 == result.exit_code, result.output
+    place = rf"^{re.escape(str(folder))}/sprint\.yaml:1: builds\.of-(\S+)\.simulator: {re.escape(str(folder))}/\1: "
+    _, *parts = re.split(place, str(result.exception), flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def missing(expected: dict[str, tuple[str, ...]], told: dict[str, str]) -> list[str]:
+    """What was expected of each and is not told, and whom nothing was expected of."""
+    unexpected = sorted(told.keys() ^ expected.keys())
+    return unexpected + [
+        f"{word!r} in {told[name]!r}"
+        for name, words in expected.items()
+        for word in words
+        if word not in told.get(name, "")
+    ]
+
+
+def test_N01_plugins_that_cannot_play_are_refused_with_the_cause(tmp_path: Path):
+    """A syntax error, a package that is not there, no function, an exception, half an answer; the good one is told."""
+    files: dict[str, str | bytes] = {
+        "good.py": PLUGIN,
+        "typo.py": "import math\ndef simulate(:\n",
+        "package.py": "import not_there_at_all\n",
+        "empty.py": "",
+        "raises.py": "def simulate(**asked):\n    return 1 // 0\n",
+        "short.py": "def simulate(**asked):\n    return {}\n",
+    }
+    result = checked(tmp_path, files, simulator="plugin")
+    expected = {
+        "typo.py": ('File "plugin.py", line 2', "SyntaxError"),
+        "package.py": ("No module named 'not_there_at_all'",),
+        "empty.py": ("no function `simulate`",),
+        "raises.py": ("ZeroDivisionError",),
+        "short.py": ("lacks a field",),
+    }
+    assert [] == missing(expected, troubles(result, tmp_path))
+    assert "of-good.py: good.py loads and answers (json-lines 1, cpython" in result.output
+    assert 0 == checked(tmp_path, files, "--no-run", simulator="plugin").exit_code
+
+
+def test_N01_a_plugin_that_hangs_is_refused_within_its_budget(tmp_path: Path):
+    """The policy's own limit of time is the check's, and what it said before is told."""
+    says = "import sys\ndef simulate(**asked):\n    sys.stderr.write('looking for level 7\\n'); sys.stderr.flush()\n"
+    hangs = says + "    while True: pass\n"
+    result = checked(tmp_path, {"hangs.py": hangs}, simulator="plugin", budget={"wall_ms": 900})
+    expected = {"hangs.py": ("did not answer within 900 ms", "looking for level 7")}
+    assert [] == missing(expected, troubles(result, tmp_path))
+
+
+def test_N01_modules_that_cannot_play_are_refused_with_the_cause(tmp_path: Path):
+    """Bytes that are no module, one that lacks the interface, one that traps, one with other statistics."""
+    traps = GAME.replace("(local.set $goes_on (i32.const 1))", "unreachable")
+    files: dict[str, str | bytes] = {
+        "good.wasm": bytes(wat2wasm(GAME)),
+        "junk.wasm": b"\x7fELF and so on",
+        "torn.wasm": bytes(wat2wasm(GAME))[:200],
+        "bare.wasm": bytes(wat2wasm("(module)")),
+        "traps.wasm": bytes(wat2wasm(traps)),
+    }
+    result = checked(tmp_path, files)
+    expected = {
+        "junk.wasm": ("no WebAssembly module",),
+        "torn.wasm": ("not a WebAssembly module that the gateway takes",),
+        "bare.wasm": ("exports no function simulate", "exports no memory"),
+        "traps.wasm": ("it trapped: unreachable",),
+    }
+    assert [] == missing(expected, troubles(result, tmp_path))
+    assert "of-good.wasm: good.wasm loads and answers (wasmtime" in result.output
+    unlike = checked(tmp_path / "stats", {"good.wasm": files["good.wasm"]}, stats=["one"])
+    assert [] == missing({"good.wasm": ("gives 2 statistics",)}, troubles(unlike, tmp_path / "stats"))
+
+
+def test_N01_programs_that_cannot_play_are_refused_with_the_cause(tmp_path: Path):
+    """Bytes that nothing runs, an interpreter that is not there, a crash with its last words, a banner, no program."""
+    need_programs()
+    files: dict[str, str | bytes] = {
+        "good": PLAYS,
+        "strange": "#!/nowhere/interpreter\n",
+        "crashes": PROGRAM + "import not_there_at_all\n",
+        "chatty": PROGRAM + "print('Welcome!', flush=True)\n" + SERVE.format(body="pass"),
+    }
+    result = checked(tmp_path, files, simulator="process")
+    expected = {
+        "strange": ("it ended with status 12",),
+        "crashes": ("No module named 'not_there_at_all'", "it ended with status 1"),
+        "chatty": ("JSON",),
+    }
+    assert [] == missing(expected, troubles(result, tmp_path))
+    assert "of-good: good loads and answers (json-lines 1, " in result.output
+    (tmp_path / "crashes").unlink()
+    gone = CliRunner().invoke(app, ["policy", "check", str(tmp_path / "sprint.yaml")])
+    assert "builds.of-crashes.simulator: expected a simulator" in str(gone.exception)
+
+
+def test_N01_a_raw_recording_may_be_called_malformed(tmp_path: Path):
+    """An empty one is no recording of the game: that is an answer, and a crash is told with what was sent."""
+    files: dict[str, str | bytes] = {
+        "careful.py": "def simulate(recording, **asked):\n    return {'malformed': True}\n",
+        "careless.py": "def simulate(recording, **asked):\n    return recording[0]\n",
+    }
+    result = checked(tmp_path, files, simulator="plugin", recording="raw")
+    expected = {"careless.py": ("IndexError", "empty recording")}
+    assert [] == missing(expected, troubles(result, tmp_path))

@@ -1,0 +1,56 @@
+"""What any command makes is for its own user alone, whatever the umask it was started under."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from gateway.run_files import running_parts
+from tests.support.deployment import deployed, eventually
+from tests.support.valkey import running_valkey
+
+
+def scoregate(*words: object, **environment: str) -> None:
+    command = [sys.executable, "-m", "scoregate", *map(str, words)]
+    subprocess.run(command, env=os.environ | environment, umask=0o022, check=True, capture_output=True)
+
+
+def open_to_others(*folders: Path) -> dict[str, str]:
+    """What of these folders and in them others may read, write or enter."""
+    paths = [path for folder in folders for path in (folder, *folder.rglob("*"))]
+    modes = {str(path): path.lstat().st_mode & 0o777 for path in paths}
+    return {path: oct(mode) for path, mode in modes.items() if mode & 0o077}
+
+
+def test_F12_what_one_command_makes_is_private(tmp_path: Path):
+    """A ledger in the data directory, one elsewhere, a backup and what is restored of it; a policy anybody may read."""
+    data, backup, restored = (tmp_path / name for name in ("data", "backup", "restored"))
+    elsewhere = tmp_path / "elsewhere.sqlite3"
+    scoregate("token", "moderator", "mara", "--data-dir", data)
+    scoregate("key", "list", "--data-dir", data)
+    scoregate("ledger", "migrate", "--data-dir", data, SCOREGATE_LEDGER_URL=f"sqlite:///{elsewhere}")
+    scoregate("backup", backup, "--data-dir", data)
+    scoregate("restore", backup, "--data-dir", restored)
+    scoregate("policy", "new", tmp_path / "board.yaml", "--writes", "trusted", "--no-ask")
+
+    assert {} == open_to_others(data, backup, restored)
+    assert 0o600 == elsewhere.stat().st_mode & 0o777
+    assert (data / "ledger.sqlite3").exists()
+    assert (restored / "ledger.sqlite3").exists()
+    assert 0o644 == (tmp_path / "board.yaml").stat().st_mode & 0o777
+
+
+async def test_F12_a_part_that_is_started_alone_is_private(tmp_path: Path):
+    """A worker before any other part: it makes the data directory, the ledger and its own file."""
+    before = os.umask(0o022)
+    try:
+        with running_valkey() as valkey, deployed(tmp_path, valkey) as deployment:
+            data = deployment.folder / "data"
+            deployment.start("worker")
+            await eventually(lambda: bool(running_parts(data)), deployment.log)
+            assert {} == open_to_others(data)
+            assert deployment.ledger.exists()
+    finally:
+        os.umask(before)
