@@ -18,7 +18,9 @@ from gateway.telemetry import PROBLEMS
 
 _WRITE: Final = re.compile(rb"(?:POST|PUT|DELETE) /v1/[^ \r\n]* HTTP/1\.1\r\n")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,9})[ \t]*(?=\r\n)", re.IGNORECASE)
-_OTHERWISE: Final = re.compile(rb"\r\n(?:transfer-encoding|expect|upgrade|connection):", re.IGNORECASE)
+_OTHERWISE: Final = re.compile(
+    rb"\r\n(?:transfer-encoding:|expect:|upgrade:|connection:(?![ \t]*keep-alive[ \t]*\r\n))", re.IGNORECASE
+)
 """Fields by which a message may end elsewhere, or its connection be another one after it."""
 
 _KIND: Final = ProblemType.REDUCED_CAPACITY

@@ -158,13 +158,16 @@ class Connection(web.RequestHandler):
     def _was_refused(self, data: bytes) -> bool:
         """Answers a write that came whole, and could not be answered in time, before it is even parsed.
 
-        Once something else came, the parser may hold a part of a request: from then on everything goes through it.
+        Once a part of a request came, the parser may hold it: from then on everything goes through it. The library
+        hands over nothing when it goes on with what it has.
         """
+        if not data:
+            return False
+        self._is_plain = self._is_plain and is_whole_request(data)
         # Who takes nothing waits for its refusal by the parser's way: else what waits to be sent had no bound.
         is_alone = self._is_without_request() and not self.writing_paused
-        self._is_plain = self._is_plain and is_alone and is_whole_request(data)
         is_ending = self._gate.shutdown.has_begun  # each answer then says that its connection ends
-        if not self._is_plain or is_ending or not is_write(data) or self.transport is None:
+        if not (self._is_plain and is_alone and is_write(data)) or is_ending or self.transport is None:
             return False
         if self._gate.may_pass():
             self.has_come_in()

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from gateway.deadline import WAITING
+from gateway.edge import listener
 from gateway.edge.door import is_whole_request, is_write, refusal
 from gateway.edge.entrance import ALWAYS, Entrance, Visit
 from gateway.edge.problems import Problem
@@ -157,9 +158,49 @@ async def test_F21_a_full_edge_refuses_before_it_reads(harness: Harness, monkeyp
     assert (202, None) == (accepted.status, accepted.headers.get("Idempotency-Replayed")), accepted.raw
 
 
+async def test_F21_a_connection_that_was_busy_is_refused_at_the_door_again(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """A whole request that had to wait for another leaves nothing in the parser: later ones are refused unparsed."""
+    refused: list[bytes] = []
+
+    def noted() -> bytes:
+        refused.append(refusal())
+        return refused[-1]
+
+    monkeypatch.setattr(listener, "refusal", noted)
+    raw = as_bytes(honest(harness, issued(harness)), harness.authority)
+    read = f"GET /readyz HTTP/1.1\r\nHost: {harness.authority}\r\n\r\n".encode()
+    asked, asking = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> tuple[bool, bool]:
+        asked.set()
+        await asking.wait()
+        return True, True
+
+    monkeypatch.setattr(harness.edge.probes, "answers", slow)
+    async with RawConnection(harness.authority) as connection:
+        await connection.send(raw)
+        assert 202 == (await connection.answer()).status
+        await connection.send(read)
+        await asked.wait()
+        monkeypatch.setattr(Entrance, "is_full", lambda _: True)
+        await connection.send(raw)
+        async with RawConnection(harness.authority) as other:  # what came before it has been taken
+            await other.send(raw)
+            assert 503 == (await other.answer()).status
+        asking.set()
+        assert [200, 503] == [(await connection.answer()).status for _ in range(2)]
+        before = len(refused)
+        await connection.send(raw)
+        assert 503 == (await connection.answer()).status
+    assert (1, 2) == (before, len(refused))
+
+
 WHOLE = [
     b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\nab",
     b"DELETE /v1/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"POST /v1/x HTTP/1.1\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nab",
 ]
 NOT_WHOLE = [
     b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\na",
@@ -170,6 +211,7 @@ NOT_WHOLE = [
     b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     b"POST /v1/x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n",
     b"POST /v1/x HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+    b"POST /v1/x HTTP/1.1\r\nConnection: keep-alive, upgrade\r\nContent-Length: 0\r\n\r\n",
     b"POST /v1/x HTTP/1.1\r\nX: ",
 ]
 
