@@ -25,6 +25,7 @@ NOTICED = breakage("N", "min(", "max(")
 SURVIVING = breakage("S", "return 1", "return 2")
 STALE = breakage("A", "sorted(", "list(")
 AMBIGUOUS = breakage("B", "return", "return not")
+EQUIVALENT = breakage("E", "return 1", "return 1 + 0", equivalent="one and nothing is one")
 UNTESTED = breakage("U", "min(", "max(", tests=["test_other.py"])
 UNREADABLE = breakage("R", "def least", "def def least")
 
@@ -55,6 +56,14 @@ def test_all_noticed_is_a_success(tmp_path: Path, capsys: pytest.CaptureFixture[
     """Others than those that are asked for are not tried."""
     assert 0 == tried(tmp_path, NOTICED, SURVIVING, words=("--only", "N"))
     assert capsys.readouterr().out.endswith("1 breakages: 1 noticed\n")
+
+
+def test_a_change_that_changes_nothing_is_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """What the list says cannot be noticed does not count as surviving, with the reason beside it."""
+    assert 0 == tried(tmp_path, EQUIVALENT)
+    assert "E: changes nothing (one and nothing is one)\n1 breakages: 1 changes nothing\n" in (
+        capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("entry", [STALE, AMBIGUOUS, UNTESTED, UNREADABLE], ids=lambda entry: entry["id"])

@@ -51,7 +51,9 @@ def _status(fates: Counter[Fate]) -> int:
 
 def _tell(trial: Trial) -> None:
     line = f"{trial.mutant.id}: {trial.fate.value}"
-    if trial.fate is not Fate.NOTICED:
+    if trial.fate is Fate.EQUIVALENT:
+        line += f" ({trial.mutant.equivalent})"
+    elif trial.fate is not Fate.NOTICED:
         line += f" ({trial.mutant.file}: {trial.mutant.why})\n{trial.said}"
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

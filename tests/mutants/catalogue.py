@@ -30,6 +30,8 @@ class Mutant:
     """What pytest is told to run."""
     why: str
     """What would go wrong in service."""
+    equivalent: str = ""
+    """Why nothing can notice it: the change changes no behaviour. Empty of every other."""
 
     def applied(self, source: str) -> str:
         """Return the source with the change. Raises CatalogueError unless the text is there exactly once."""
@@ -60,6 +62,6 @@ def chosen(mutants: Sequence[Mutant], only: Sequence[str]) -> list[Mutant]:
 
 def _mutant(entry: dict[str, Any], file: Path) -> Mutant:
     names = {field.name for field in fields(Mutant)}
-    if entry.keys() != names:
+    if entry.keys() | {"equivalent"} != names:
         raise CatalogueError(f"{file.name}: {entry.get('id', '?')}: expected {', '.join(sorted(names))}")
     return Mutant(**entry | {"tests": tuple(entry["tests"])})

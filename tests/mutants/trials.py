@@ -41,6 +41,8 @@ class Fate(Enum):
 
     NOTICED = "noticed"
     SURVIVED = "SURVIVED"
+    EQUIVALENT = "changes nothing"
+    """It survived, as the list says that it must."""
     DOES_NOT_APPLY = "DOES NOT APPLY"
     NO_TESTS = "NO TESTS"
     """Its tests did not run: they are not there, or the breakage broke their import."""
@@ -102,7 +104,8 @@ def _tried(mutant: Mutant, copy: Path) -> Trial:
         status, said = _run(copy, mutant.tests)
     finally:
         file.write_text(source, encoding="utf-8")
-    fates = {PYTEST_PASSED: Fate.SURVIVED, PYTEST_FAILED: Fate.NOTICED}
+    survived = Fate.EQUIVALENT if mutant.equivalent else Fate.SURVIVED
+    fates = {PYTEST_PASSED: survived, PYTEST_FAILED: Fate.NOTICED}
     return Trial(mutant, fates.get(status, Fate.NO_TESTS), said)
 
 

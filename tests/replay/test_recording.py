@@ -113,6 +113,14 @@ def test_each_fault_is_named(data: bytes, message: str) -> None:
         decode(data, maximum_ticks=MAXIMUM_TICKS)
 
 
+def test_a_run_may_last_exactly_as_long_as_is_allowed() -> None:
+    """The longest run of a board is taken; with one tick more it is refused."""
+    longest = encode(pack_inputs([7] * 5), [], 0)
+    assert 5 == decode(longest, maximum_ticks=5).ticks
+    with pytest.raises(RecordingError, match="it has 5 ticks where 1 to 4 are allowed"):
+        decode(longest, maximum_ticks=4)
+
+
 def test_a_run_length_is_checked_before_it_is_expanded() -> None:
     """J14: a few bytes that claim four billion ticks take neither memory nor time."""
     bomb = container(b"\x02", b"\x00", b"\x01", b"\xff\xff\xff\xff\x0f\x00")
