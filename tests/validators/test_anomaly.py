@@ -204,6 +204,14 @@ def test_V06_a_newcomers_record_is_found_however_near_it_is(order: Order, record
     assert () == findings(better, player=known(*[900, 1_000, 1_100] * 3), population=board, order=order)
 
 
+def test_the_first_records_of_a_new_board_are_nobodys_finding():
+    """Whoever plays first is ahead of all: from `minimum_population` promoted runs on, a record says something."""
+    scores = [800, 1_200] * 4 + [1_300]
+    assert () == findings(1_310, population=known(*scores))
+    [finding] = findings(1_310, population=known(*scores, 700))
+    assert (Reason.ANOMALY_RECORD, 10) == (finding.reason, finding.sample_size)
+
+
 def test_V04_what_is_new_to_a_player_has_a_ceiling():
     """Who crept up to where nobody is stays within the own history, and is beyond the board's; what was let in once is not asked again."""
     board = known(*[800, 1_000, 1_200] * 30, keep=128)

@@ -44,6 +44,15 @@ def test_it_is_pages_sum_of_bests():
     assert (3, pytest.approx(due)) == (chart.bests, chart.total)
 
 
+def test_a_best_that_is_none_and_one_within_the_slack_change_nothing():
+    """Equalling the best is no climb, however often; and no small step is credit for a leap that comes later."""
+    spread = 50 / 0.6745 * 1.206
+    once, often = (chart_of(merits((*EARLY, *[1_300] * times), POLICY), 5, POLICY) for times in (1, 4))
+    assert once == often
+    chart = chart_of(merits((*EARLY, 1_110, 1_120, 1_500), POLICY), 5, POLICY)
+    assert (3, pytest.approx(500 / spread - 3)) == (chart.bests, chart.total)
+
+
 def climb(seed: int, *, step: float, decoys: int = 0) -> int | None:
     """How many runs until the drift of somebody shows who is always `step` deviations above the own baseline, promoted each time."""
     policy = a_policy(anomaly=rule(minimum_history=8, spread_floor=10.0, threshold=4.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from policies.fields import Order
+from policies.model import Bounds
 from policies.vocabulary import Reason
 from tests.support.submissions import a_policy, a_submission
 from validators.submission import History
@@ -34,3 +35,11 @@ def test_a_run_shorter_than_a_second_is_measured_as_one_second():
 def test_V11_an_ascending_board_has_no_pace_of_points():
     """A lap time in milliseconds is not points."""
     assert [] == reasons(a_policy(order=Order.ASCENDING), score=10_000)
+
+
+def test_points_are_counted_from_0_or_from_a_lowest_score_above_it():
+    """What a board takes below 0 makes no honest run too fast; what everybody has from the first tick on is no pace."""
+    for lowest, points in ((-10_000, 0), (0, 0), (3_000, 3_000)):
+        policy = a_policy(score=Bounds(minimum=lowest, maximum=10_000, step=10))
+        assert [] == reasons(policy, score=points + 2_000)
+        assert [Reason.VELOCITY_POINTS] == reasons(policy, score=points + 2_010)
