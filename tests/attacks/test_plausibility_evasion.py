@@ -51,7 +51,7 @@ async def test_V01_what_the_game_cannot_give_is_refused_without_the_limit(
     """A score off the grid or out of range, or impossible stats, is 422 and says nothing of where the limit is."""
     run, claim = await harness.played()
     answer = await refuse(harness, harness.signed(run, claim | change), BOUNDS)
-    assert {"type", "title", "status"} == set(answer.body)
+    assert {"type", "title", "status", "detail"} == set(answer.body)
     assert not any(limit in answer.raw for limit in (b"115400", b"7200"))
     await accept(harness, harness.signed(run, claim))
 

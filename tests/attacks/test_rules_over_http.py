@@ -97,7 +97,7 @@ async def test_V01_an_impossible_combination_is_refused_without_the_rule(
     with capture_logs() as lines:
         monkeypatch.setattr(submit, "_log", submit.logger())
         answer = await refuse(harness, honest(harness, run, FAIR | change), BOUNDS)
-    assert {"type", "title", "status"} == set(answer.body)
+    assert {"type", "title", "status", "detail"} == set(answer.body)
     [line] = [each for each in lines if each["event"] == "claim_refused"]
     assert told == (line["validator"], line["reason"], line["code"])
     assert run.id == line["submission"]

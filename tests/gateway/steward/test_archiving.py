@@ -353,7 +353,7 @@ def test_what_the_archive_is_asked_are_searches_by_index():
     shelf, _ = filled(0)
     modules = [vars(module).items() for module in (freezing, reading, windows)]
     asked = {name: query for module in modules for name, query in module if isinstance(query, Query)}
-    assert {"_PAGE", "_LISTED", "_COPY", "_READABLE"} < asked.keys()
+    assert {"_PAGE", "_COPY", "_READABLE"} < asked.keys()
     for name, query in asked.items():
         values = dict.fromkeys(re.findall(r":(\w+)", query.sqlite), 1)
         plan = shelf.connection.execute(f"EXPLAIN QUERY PLAN {query.sqlite}", query.values(values)).fetchall()
