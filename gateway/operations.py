@@ -163,10 +163,24 @@ async def _try(
         return Refusal(at, impossible.kind, impossible.detail)
 
 
+async def find_refusals(
+    ledger: LedgerWrites, board: Board, request: ServerRequest, operations: Sequence[ServerOperation]
+) -> tuple[Refusal, ...]:
+    """Which of these cannot be done. None is: the rest of their request was refused already. Raises as `perform`."""
+    try:
+        await ledger.write(perform_all(board, request, operations, is_refused=True))
+    except OperationsRefused as refused:
+        return refused.refusals
+    return ()
+
+
 def perform_all(
-    board: Board, request: ServerRequest, operations: Sequence[ServerOperation]
+    board: Board, request: ServerRequest, operations: Sequence[ServerOperation], *, is_refused: bool = False
 ) -> Operation[tuple[list[Done], list[Change]]]:
-    """Every operation of a request, and the changes that the index has to learn. Raises as `perform`."""
+    """Every operation of a request, and the changes that the index has to learn. Raises as `perform`.
+
+    With `is_refused` it always raises OperationsRefused, so that nothing is kept.
+    """
 
     async def work(tx: Transaction) -> tuple[list[Done], list[Change]]:
         await stored.check_request(tx, request)
@@ -179,7 +193,7 @@ def perform_all(
                 done.append(outcome)
             else:
                 refusals.append(outcome)
-        if refusals:
+        if refusals or is_refused:
             raise OperationsRefused(refusals)
         return done, await fold(tx, board, decided)
 

@@ -160,6 +160,14 @@ class Ranking:
         elapsed = place.order % self.slots(window)
         return _begin_ms(found) + elapsed * self.resolutions_ms[found.kind]
 
+    def shown_at_ms(self, window: str, at_ms: int) -> int:
+        """When a score was reached as readers are told: of a composite one the beginning of its slot, in the archive too."""
+        if not self._is_composite:
+            return at_ms
+        found = window_named(self.policy, window)
+        begin_ms, resolution_ms = _begin_ms(found), self.resolutions_ms[found.kind]
+        return begin_ms + max(0, at_ms - begin_ms) // resolution_ms * resolution_ms
+
     def group(self, window: str, place: Place) -> tuple[int, str]:
         """What entries that are tied have in common: the score, and the tie fields; not the time."""
         return (place.order // self.slots(window), place.member[: self.tie_digits])

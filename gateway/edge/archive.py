@@ -74,7 +74,7 @@ class Archive:
         if found.entry is None:
             raise _without_entry(total)
         among = among_all(total, found.better, found.entry.score, found.next_score)
-        return entry_read(_entry(found.entry, ranks), among), found.window.revision
+        return entry_read(self._entry(found.entry, ranks), among), found.window.revision
 
     async def spread(self, scores: Sequence[int], shares: Sequence[int]) -> tuple[Spread, int]:
         """How many entries are better than these scores, the scores at these shares, and the revision of that."""
@@ -87,7 +87,7 @@ class Archive:
         """Those of these players who stand there, ranked among them, and the revision that they are of."""
         found = await self._read(reading.archived_players(*self._name, list(dict.fromkeys(players))))
         shown = [
-            SubsetEntry(replace(_entry(each, RankKind.UNIQUE), rank=number), each.rank)
+            SubsetEntry(replace(self._entry(each, RankKind.UNIQUE), rank=number), each.rank)
             for number, each in enumerate(found.entries, start=1)
         ]
         return SubsetPage(len(shown), tuple(shown)), found.window.revision
@@ -114,13 +114,20 @@ class Archive:
         return found
 
     def _shown(self, found: ArchivedPage, ranks: RankKind, cut: Cut | None = None) -> readings.ArchivedPage:
-        entries = tuple(_entry(each, ranks) for each in found.entries)
+        entries = tuple(self._entry(each, ranks) for each in found.entries)
         page = Page(found.window.entries, entries, found.entries[0].rank - 1 if entries else 0)
         beside = self._edge.cursors.beside(self._board, self._window, ranks, page, cut)
         shown = entry_page(self._board.name, self._window, page, *beside)
         return readings.ArchivedPage(
             **dict(shown), revision=found.window.revision, frozen_at=rfc3339(found.window.frozen_at_ms)
         )
+
+    def _entry(self, found: ArchivedEntry, ranks: RankKind) -> Entry:
+        """An entry with the time that it had while its window was current."""
+        at_ms = found.achieved_at_ms
+        if _named(self._board, self._window) is not None:
+            at_ms = self._board.ranking.shown_at_ms(self._window, at_ms)
+        return replace(_entry(found, ranks), achieved_at_ms=at_ms)
 
 
 async def archived(edge: Edge, board: Board, window: str) -> Archive | None:

@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from gateway.edge.board_reader import SOURCE
+from gateway.edge.board_reader import IS_AWAY, SOURCE
 from gateway.edge.context import EDGE
 from gateway.edge.problems import Problem
 
@@ -27,6 +27,7 @@ def telling(path: str, handler: Handler) -> Handler:
         return handler
 
     async def told(request: web.Request) -> web.StreamResponse:
+        IS_AWAY.set(False)  # one task sees to all requests of a connection
         behind_s = request.app[EDGE].lag.behind_s(request.match_info["board"])
         if not behind_s:
             return await handler(request)

@@ -7,8 +7,9 @@ reads wait for it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -25,6 +26,9 @@ T = TypeVar("T")
 
 SOURCE: Final = {"Scoregate-Source": "ledger"}
 """Said with what was not read from the index."""
+
+IS_AWAY: Final[ContextVar[bool]] = ContextVar("is_away", default=False)
+"""True once the index did not answer this request: it is not asked again, so that a read waits for one time-out."""
 
 _log = logger()
 
@@ -94,11 +98,15 @@ class BoardReader:
     ) -> tuple[Any, bool]:
         """What the index answers, and True; or, if it has it not, what the ledger answers, and False."""
         try:
-            return await asked, True
+            if not IS_AWAY.get():
+                return await asked, True
+            if isinstance(asked, Coroutine):
+                asked.close()
         except IndexNotWhole:
             with suppress(IndexUnavailable):
                 await self.index.residency.note_use(is_missed=True)
         except IndexUnavailable as error:
+            IS_AWAY.set(True)
             _log.warning(Event.INDEX_DOWN, error=str(error))
         LEDGER_PAGES.labels(self.index.board).inc()
         return await self.ledger.read(otherwise, kind), False

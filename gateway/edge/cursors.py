@@ -41,6 +41,9 @@ _Form = tuple[
 
 _FORM: Final[TypeAdapter[_Form]] = TypeAdapter(_Form)
 
+_FROM_THE_END: Final = Cut(Place(2**53, "z"), is_behind=False)
+"""Ahead of a place that is behind every entry: the last page, for who asked for an offset beyond it."""
+
 _TAG_BYTES: Final = 16
 """A truncated HMAC keeps half of its hash at least (RFC 2104, section 5)."""
 
@@ -120,9 +123,9 @@ class Cursors:
 
 def _cuts_beside(page: Page, cut: Cut | None) -> tuple[Cut | None, Cut | None]:
     if not page.entries:  # beyond one end of the window: back over the place, with what may stand there
-        back = Cut(cut.place, not cut.is_behind, is_included=not cut.is_included) if cut else None
-        if back is None or not page.total:
+        if not page.total:
             return None, None
+        back = Cut(cut.place, not cut.is_behind, is_included=not cut.is_included) if cut else _FROM_THE_END
         return (back, None) if back.is_behind else (None, back)
     has_more = page.ahead + len(page.entries) < page.total
     return (

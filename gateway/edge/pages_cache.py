@@ -20,6 +20,7 @@ from multidict import CIMultiDict
 from gateway.boards.versions import Version, Versions
 from gateway.edge.answers import JSON
 from gateway.edge.behind import is_behind
+from gateway.edge.board_reader import IS_AWAY
 from gateway.edge.context import EDGE
 from policies.errors import IndexUnavailable
 from policies.loader import Board
@@ -118,6 +119,7 @@ class PageCache:
                 await index.residency.note_use()
             version = await versions.of(asked.window)
         except IndexUnavailable:  # nothing is known to be current then, but the page may come from elsewhere
+            IS_AWAY.set(True)
             return _unkept(request, await asked.draw())
         if _is_named(request, asked, version):
             return _not_modified(asked.tag(version))

@@ -1,4 +1,4 @@
-"""What one caller's reads may cost: a bucket of CPU time for each address, kept in the process and bounded.
+"""What one caller's reads may cost: a bucket of CPU time for each address, network and player, kept in the process and bounded.
 
 A read costs what its route declares for Redis and the ledger, and what its handler is measured to take on the event loop.
 Where a caller has used up more than their share, they are told so before anything is begun.
@@ -10,6 +10,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from types import coroutine
 from typing import Any, Final, TypeVar
 
@@ -19,18 +20,18 @@ from aiohttp.typedefs import Handler
 from gateway.edge.address import ClientName
 from gateway.edge.context import EDGE
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reading import client_names
+from gateway.edge.reading import bearer_of, client_names
 
 T = TypeVar("T")
 
 SAVED_S: Final = 30
 """How many seconds' worth of its share a caller may use at once."""
 
-NETWORK_TIMES: Final = 1.5
-"""What the network around an address may use, in shares of an address: a site has 65,536 addresses of IPv6 to ask from."""
-
 CALLERS: Final = 65_536
 """Callers that are remembered; of more, those that were longest away are forgotten."""
+
+CHARGED_NS: Final = 5_000_000
+"""What a feed has run for before it is charged anew, long before it ends."""
 
 FREE: Final = frozenset({"/livez", "/readyz"})
 """What is asked by machines of our own."""
@@ -48,6 +49,9 @@ DECLARED_US: Final = {
     "/v1/boards/{board}/live/websocket": 2_000,
 }
 """What Redis and the ledger do for a read of each route, in microseconds: an estimate, generous to the caller."""
+
+NETWORK_TIMES: Final = 1.5
+"""What the network around an address may use, in shares of an address: a site has 65,536 addresses of IPv6 to ask from."""
 
 OTHERWISE_US: Final = 300
 """The same for the others."""
@@ -71,7 +75,7 @@ class ReadBudget:
         return max(0.0, self._paid_until.get(caller, 0.0) - SAVED_S - self._clock())
 
     def charge(self, caller: str, cost_us: float) -> None:
-        """Takes the cost of a read from the caller's bucket."""
+        """Takes the cost of a read from the bucket of one caller."""
         now_s = self._clock()
         until_s = max(now_s, self._paid_until.pop(caller, 0.0)) + cost_us / 1e6 / self._share
         self._paid_until[caller] = until_s
@@ -83,26 +87,53 @@ class ReadBudget:
 
 
 class ReadBudgets:
-    """The buckets of addresses, and those of the networks around them: a read is paid for from both."""
+    """The buckets of addresses and players, and those of the networks around addresses: a read is paid for from all."""
 
     def __init__(self, share: float) -> None:
-        self._of = (ReadBudget(share), ReadBudget(share * NETWORK_TIMES))
+        self._of_one, self._of_networks = ReadBudget(share), ReadBudget(share * NETWORK_TIMES)
 
-    def wait_s(self, names: ClientName) -> float:
+    def wait_s(self, names: ClientName, player: str = "") -> float:
         """How long a client has to wait until they may read; 0 for now."""
-        return max(each.wait_s(name) for each, name in zip(self._of, names, strict=True))
+        waits_s = [self._of_one.wait_s(names.address), self._of_networks.wait_s(names.network)]
+        return max(*waits_s, self._of_one.wait_s(f"player {player}") if player else 0.0)
 
-    def charge(self, names: ClientName, cost_us: float) -> None:
-        """Takes the cost of a read from both."""
-        for each, name in zip(self._of, names, strict=True):
-            each.charge(name, cost_us)
+    def charge(self, names: ClientName, cost_us: float, player: str = "") -> None:
+        """Takes the cost of a read from each."""
+        self._of_one.charge(names.address, cost_us)
+        self._of_networks.charge(names.network, cost_us)
+        if player:
+            self._of_one.charge(f"player {player}", cost_us)
+
+
+def player_asking(request: web.Request) -> str:
+    """The player whose token comes with a request; empty without a valid one, of which the handler tells."""
+    if "Authorization" in request.headers:
+        with suppress(Problem):
+            return bearer_of(request).subject
+    return ""
 
 
 class Spent:
-    """CPU time on the event loop, in nanoseconds. What a busy machine takes away is no cost of the caller."""
+    """CPU time on the event loop, in nanoseconds, told to `charge` (µs) as it is caused.
 
-    def __init__(self) -> None:
+    What a busy machine takes away is no cost of the caller.
+    """
+
+    def __init__(self, charge: Callable[[float], None] = lambda _: None) -> None:
         self.ns = 0
+        self._charged_ns = 0
+        self._charge = charge
+
+    def add(self, ns: int) -> None:
+        """Counts time, and charges what has come together."""
+        self.ns += ns
+        if self.ns - self._charged_ns >= CHARGED_NS:
+            self.settle()
+
+    def settle(self) -> None:
+        """Charges what is not charged yet."""
+        self._charge((self.ns - self._charged_ns) / 1000)
+        self._charged_ns = self.ns
 
 
 BUDGET: Final = web.AppKey("read_budget", ReadBudgets)
@@ -114,16 +145,16 @@ def budgeted(path: str, handler: Handler) -> Handler:
         return handler
 
     async def paid(request: web.Request) -> web.StreamResponse:
-        edge, budget = request.app[EDGE], request.app[BUDGET]
-        caller = client_names(edge, request)
-        if (wait_s := budget.wait_s(caller)) > 0:
+        budget, names = request.app[BUDGET], client_names(request.app[EDGE], request)
+        player = player_asking(request)
+        if (wait_s := budget.wait_s(names, player)) > 0:
             raise _used_up(wait_s)
-        budget.charge(caller, declared_us(path, request))
-        spent = Spent()
+        budget.charge(names, declared_us(path, request), player)
+        spent = Spent(lambda cost_us: budget.charge(names, cost_us, player))
         try:
             return await metered(handler(request), spent)
         finally:
-            budget.charge(caller, spent.ns / 1000)
+            spent.settle()
 
     return paid
 
@@ -150,7 +181,7 @@ def metered(work: Awaitable[T], spent: Spent) -> Generator[Any, Any, T]:
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         finally:
-            spent.ns += time.thread_time_ns() - begun_ns
+            spent.add(time.thread_time_ns() - begun_ns)
         step = yield from _answered(awaited, steps)
 
 
@@ -171,5 +202,5 @@ def _used_up(wait_s: float) -> Problem:
         "RateLimit": f'"reads";r=0;t={seconds}',
         "RateLimit-Policy": f'"reads";q={SAVED_S};w={SAVED_S}',
     }
-    detail = "your address, or the network around it, has used up what its reads may cost for now"
+    detail = "your address, your network or you have used up what reads may cost for now"
     return Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=headers)

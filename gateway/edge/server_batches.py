@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from aiohttp import web
@@ -18,7 +19,7 @@ from gateway.edge.server_requests import PROBLEM_OF, Asked, operation_of, refuse
 from gateway.edge.servers import authenticate, refusing
 from gateway.edge.wire import answers, bodies
 from gateway.ledger.operations import ServerRequest
-from gateway.operations import Done, OperationsRefused, Refusal, perform, perform_each
+from gateway.operations import Done, OperationsRefused, Refusal, find_refusals, perform, perform_each
 from policies.loader import Board
 
 OPERATION_BYTES: Final = 1_024
@@ -33,8 +34,13 @@ async def write_batch(request: web.Request) -> web.Response:
     """200 once every operation is durable and settled; a refusal names each that cannot be done, and none is."""
     edge, board = request.app[EDGE], board_of(request)
     server, values = await _read(request, board, bodies.BATCH_LIMIT)
-    asked = _parse_batch(board, server, values)
+    parsed = [_parse_or_problem(board, server, value) for value in values]
+    asked = [each for each in parsed if not isinstance(each, Problem)]
     operations = [operation_of(board, server, each) for each in asked]
+    if len(asked) < len(parsed):
+        with refusing():
+            refusals = await find_refusals(edge.ledger, board, server, operations)
+        raise _batch_refused(_errors_of(parsed, refusals))
     try:
         with refusing():
             done = await perform(edge.ledger, board, server, operations, showing(edge, board, asked))
@@ -82,19 +88,14 @@ def _value_of(number: int, line: bytes) -> Any:
         raise Problem(problem.kind, f"line {number}: {problem.detail}") from None
 
 
-def _parse_batch(board: Board, server: ServerRequest, values: Sequence[Any]) -> list[Asked]:
-    """The operations. Raises `batch-refused` with what is wrong with each that cannot be one."""
-    asked: list[Asked] = []
-    errors = []
-    for at, value in enumerate(values):
-        parsed = _parse_or_problem(board, server, value)
-        if isinstance(parsed, Problem):
-            errors.append(_error(at, parsed.kind, parsed.detail))
-        else:
-            asked.append(parsed)
-    if errors:
-        raise _batch_refused(errors)
-    return asked
+def _errors_of(parsed: Sequence[Asked | Problem], refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
+    """What is wrong with each of a batch, in its order; `refusals` count only those that could be read."""
+    places = [at for at, each in enumerate(parsed) if not isinstance(each, Problem)]
+    errors = [_error_of(refusal._replace(at=places[refusal.at])) for refusal in refusals]
+    errors += [
+        _error(at, each.kind, each.detail) for at, each in enumerate(parsed) if isinstance(each, Problem)
+    ]
+    return sorted(errors, key=itemgetter("index"))
 
 
 def _parse_or_problem(board: Board, server: ServerRequest, value: Any) -> Asked | Problem:

@@ -15,7 +15,7 @@ from gateway.boards.heads import Heads
 from gateway.boards.index import BoardIndex, Cut, Entry
 from gateway.boards.sketches import RANK_ERROR, Sketches, lacking
 from gateway.boards.tail import Spreads
-from gateway.edge.board_reader import SOURCE, BoardReader
+from gateway.edge.board_reader import IS_AWAY, SOURCE, BoardReader
 from gateway.ledger.index_pages import standings_of
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.spread import spread_of
@@ -95,7 +95,7 @@ class SpreadReader:
         self, window: str, scores: Sequence[int], shares: Sequence[int]
     ) -> FoundSpread | None:
         """The spread of a window of which the index keeps the head alone, by its sketch; None if there is no such sketch."""
-        if not self._index.most_entries:
+        if not self._index.most_entries or IS_AWAY.get():
             return None
         try:
             if not (head := await self.heads.of(window)).below:
@@ -103,6 +103,7 @@ class SpreadReader:
             if (kept := await self.sketches.of(window)) is None or not (n := kept.sketch.count):
                 return None
         except IndexUnavailable:
+            IS_AWAY.set(True)
             return None
         sketch, total = kept.sketch, head.total
         better = tuple(round(total * (1 - sketch.share(score))) for score in scores)

@@ -21,7 +21,7 @@ from gateway.recordings.recordings import Recordings
 from gateway.records import Change
 from gateway.reference_clock import ReferenceClock
 from gateway.settings import Settings
-from gateway.settlement import project
+from gateway.settlement import PROJECT_AFTER_MS, project
 from gateway.steward.anchoring import Anchoring
 from gateway.steward.archiving import Archiver
 from gateway.steward.auditing import AuditDraw
@@ -37,7 +37,8 @@ from gateway.steward.sampling import TopCheck
 from gateway.steward.sealing import Sealer
 from gateway.steward.tail import Tails
 from gateway.telemetry import Event, logger
-from policies.errors import ScoregateError
+from gateway.turns import in_turns
+from policies.errors import IndexUnavailable, LedgerUnavailable, ScoregateError
 from policies.loader import Board
 from policies.vocabulary import State
 from validators.budget import HARMS, UNASSESSED, URGENT
@@ -79,6 +80,9 @@ LONGEST_BACK_OFF_S: Final = 30.0
 """Longest pause of a duty that fails again and again as nobody foresaw: it goes on once the cause is gone."""
 
 SLICE: Final = 256
+
+BOARDS_AT_ONCE: Final = 8
+"""Boards whose settled changes are shown at once: one whose Redis is away keeps few of the others waiting."""
 
 ABSENT_MS: Final = 600_000
 """How long work waits that belongs to a board without a policy, so that it is not in the way of other boards' work."""
@@ -230,8 +234,29 @@ class Steward:
 
     async def project(self) -> int:
         """How many settled changes were shown that their own settlement did not live to show."""
-        changes = [await self._change_of(row) for row in await self._due("project")]
-        return len(changes) if changes and await project(self._ledger, self._index, changes) else 0
+        rows = await self._due("project")
+        by_board: dict[str, list[OutboxRow]] = defaultdict(list)
+        for row in rows:
+            by_board[row.board].append(row)
+        is_full = len(rows) >= SLICE
+        showing = [self._project_on(board, some, is_full=is_full) for board, some in by_board.items()]
+        return sum(await in_turns(showing, at_once=BOARDS_AT_ONCE))
+
+    async def _project_on(self, board: str, rows: Sequence[OutboxRow], *, is_full: bool) -> int:
+        """How many of a board's changes were shown; it makes room for other boards where they filled a slice in vain."""
+        try:
+            changes = [await self._change_of(row) for row in rows]
+            if await project(self._ledger, self._index, changes):
+                self.failures.clear("project", board)
+                return len(changes)
+            self.failures.note("project", board, IndexUnavailable())
+        except LedgerUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - no board's failure is another's
+            self.failures.note("project", board, error)
+        if is_full:
+            await self._ledger.write(work.postpone(rows, until_ms=self._clock() + PROJECT_AFTER_MS))
+        return 0
 
     async def reconcile(self) -> int:
         """How much of the index was repaired in one slice of every board."""

@@ -87,6 +87,37 @@ async def test_B04_a_write_that_redis_missed_is_shown_once_it_is_back(
     assert "Scoregate-Behind" not in (await scores(harness))[1].headers
 
 
+@pytest.mark.parametrize("database_server", ["sqlite"], indirect=True)
+async def test_B12_a_read_waits_for_one_time_out_of_redis(
+    harness: Harness, own_valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+):
+    """Once Redis has not answered a request it is not asked again for that one; the next request asks it anew."""
+    await filled(harness, 3)
+    calls: list[tuple[Any, ...]] = []
+    client = harness.edge.index.client
+    execute = client.execute_command
+
+    async def counted(*told: Any, **options: Any) -> Any:
+        if any("vault" in str(each) for each in told):
+            calls.append(told)
+        return await execute(*told, **options)
+
+    stop(own_valkey)
+    monkeypatch.setattr(client, "execute_command", counted)
+    for path in (
+        "entries",
+        "entries?offset=1",
+        "entries/p2",
+        "entries/p2/around",
+        "percentiles",
+        "distribution",
+    ):
+        calls.clear()
+        answer = await harness.get(f"{VAULT}/{path}")
+        assert (path, 200, 1) == (path, answer.status, len(calls))
+    mend(own_valkey)
+
+
 class Gate:
     """A board's index that shows nothing until it is opened, and is read all the same."""
 

@@ -85,6 +85,16 @@ async def test_beyond_the_last_entry_there_is_a_way_back(harness: Harness):
     assert "12" == players(await page(harness, f"limit=2&cursor={beyond.body['previous']}"))
 
 
+async def test_B11_beyond_the_last_entry_by_offset_there_is_a_way_back_too(harness: Harness):
+    """Whoever asks for an offset that is too high gets the cursor of the last page; of an empty window none."""
+    await filled(harness, 3)
+    beyond = await page(harness, "offset=50&limit=2")
+    assert ("", None) == (players(beyond), beyond.body["next"])
+    assert "23" == players(await page(harness, f"limit=2&cursor={beyond.body['previous']}"))
+    nobody = await harness.get("/v1/boards/sprint/entries?offset=5")
+    assert (None, None) == (nobody.body["next"], nobody.body["previous"])
+
+
 async def test_a_cursor_stays_with_its_window(harness: Harness):
     """After midnight `window=daily` with yesterday's cursor goes on with yesterday; another window is refused."""
     await filled(harness, 4)

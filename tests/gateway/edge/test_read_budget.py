@@ -85,6 +85,45 @@ def test_F08_a_bucket_fills_by_its_share_and_is_forgotten(monkeypatch: pytest.Mo
     assert (3, 0.0) == (len(budget), budget.wait_s("ada"))
 
 
+async def test_F08_networks_and_players_have_budgets_too(settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    """A /48 has so many shares though each of its /64s has its own; a player has one from wherever they come."""
+    monkeypatch.setattr(read_budget, "SAVED_S", 2)
+    monkeypatch.setattr(read_budget, "NETWORK_TIMES", 2)
+    async with running_harness(settings.model_copy(update={"read_budget_ms": 1})) as harness:
+        status, number = 200, 0
+        while status == 200:
+            number += 1
+            status = (await read_from(harness, f"2001:db8:1:{number:x}::1")).status
+        assert (429, 200) == (status, (await read_from(harness, "2001:db8:2::1")).status)
+
+        player = {"Authorization": f"Bearer {await harness.new_player()}"}
+        status, number = 200, 0
+        while status == 200:
+            number += 1
+            request = Request(
+                "GET", "/v1/boards/vault/entries", b"", player | {"X-Forwarded-For": f"10.{number}.0.1"}
+            )
+            status = (await harness.send(request)).status
+        assert (429, 200) == (status, (await read_from(harness, f"10.{number}.0.1")).status)
+
+
+async def test_F08_what_runs_is_charged_before_it_ends(monkeypatch: pytest.MonkeyPatch):
+    """A feed that goes on for hours pays as it goes; all of it in the end, and once."""
+    monkeypatch.setattr(read_budget, "CHARGED_NS", 1_000)
+    charged: list[float] = []
+    spent = Spent(charged.append)
+
+    async def feed() -> int:
+        for _ in range(3):
+            sum(range(10_000))
+            await asyncio.sleep(0)
+        return len(charged)
+
+    assert 3 == await metered(feed(), spent)
+    spent.settle()
+    assert spent.ns == pytest.approx(1_000 * sum(charged))
+
+
 async def test_F08_only_what_runs_is_measured():
     """Waiting costs nothing, work does, and what is raised or cancelled inside comes out."""
     spent = Spent()

@@ -87,6 +87,25 @@ async def test_T07_each_operation_is_done_or_refused_by_itself(harness: Harness)
     assert 2 == await rows(harness)
 
 
+async def test_B11_a_refused_batch_names_all_that_is_wrong_with_it(harness: Harness):
+    """What cannot be read and what the ledger refuses are told together, each by its place; nothing of it is done."""
+    key = await registered(harness)
+    assert ["done"] == told(await each_of(harness, key, [write("op-1", 70, version=5)]))
+    batch = [
+        write("op-2", 80, version=4),
+        write("op-3", 10**16),
+        write("op-4", 90),
+        {"action": "write", "operation": "op-5"},
+        write("op-1", 71, version=5),
+    ]
+    answer = await harness.send(by_server(harness, key, "POST", "/v1/boards/vault/entries/batch", batch))
+    assert (422, "batch-refused") == (answer.status, answer.problem)
+    kinds = {each["index"]: each["type"].rsplit("/", 1)[1] for each in answer.body["errors"]}
+    assert {1: "schema-violation", 3: "schema-violation", 4: "idempotency-mismatch"} == kinds
+    assert [("ada", 70)] == await standing(harness, "vault")
+    assert ["done"] == told(await each_of(harness, key, [write("op-4", 91)]))
+
+
 async def test_T08_a_batch_that_is_sent_again_does_what_was_not_done(harness: Harness):
     """The first half was done before the connection was lost: a resend of all does the other half, and once."""
     key = await registered(harness)
