@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings as properties
 
+from gateway.deadline import WAITING
 from gateway.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.support.cluster import ValkeyCluster, running_cluster
@@ -25,6 +26,12 @@ properties.load_profile("suite")
 
 # A busy machine sheds load, which is right, and nobody's subject but that of tests that say so. Processes inherit it.
 os.environ.setdefault("SCOREGATE_ANSWER_WITHIN_S", "60")
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits() -> None:
+    """No test begins with the deadline that another left behind in the context that all of them share."""
+    WAITING.set(None)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -175,8 +176,8 @@ async def test_the_switch_reaches_a_running_edge(harness: Harness, monkeypatch: 
     again = await asyncio.to_thread(command, "block", "arcade", BUILD, "--reason", "again")
     assert (0, f"arcade {BUILD}: blocked; it was that before\n") == again
     _, listed = await asyncio.to_thread(command, "list", "arcade")
-    assert "\tblocked\tsha256:" in listed
-    assert listed.endswith("speedhack in 1.0\n")
+    assert re.search(r"blocked +sha256:", listed)
+    assert "speedhack in 1.0" in listed
 
 
 @pytest.mark.parametrize(

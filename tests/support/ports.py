@@ -63,12 +63,17 @@ def unserved_port() -> Iterator[int]:
 
 
 @cache
-def _block(_process_id: int) -> Block:
-    """Claim a block for the process; one that was forked claims its own."""
+def _block(process_id: int) -> Block:
+    """The block of a process; one that was forked claims its own."""
+    return claimed_block(process_id)
+
+
+def claimed_block(process_id: int) -> Block:
+    """Claim a block that nobody has; the search begins at another place for each process."""
     blocks = _blocks()
     for turn in range(len(blocks)):
         claim = socket.socket()
-        if _is_bound(claim, blocks[(os.getpid() + turn) % len(blocks)]):
+        if _is_bound(claim, blocks[(process_id + turn) % len(blocks)]):
             return Block(claim)
         claim.close()
     raise OSError(f"all {len(blocks)} blocks of ports from {FIRST_PORT} on are claimed")
