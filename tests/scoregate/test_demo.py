@@ -83,7 +83,7 @@ def test_N12_a_demonstration_that_is_told_to_end_leaves_nothing_behind(tmp_path:
     try:
         asyncio.run(eventually(lambda: any(tmp_path.glob("scoregate-demo-*/logs/steward.log"))))
         demo.send_signal(signal.SIGTERM)
-        assert 128 + signal.SIGTERM == demo.wait(60)
+        assert 128 + signal.SIGTERM == demo.wait(120)
     finally:
         demo.kill()
         demo.wait()
