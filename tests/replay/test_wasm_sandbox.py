@@ -623,8 +623,10 @@ def tell():
     while not (sandbox._child and sandbox._child.loaded):
         time.sleep(0.01)
     print(sandbox._child._process.pid, flush=True)
-threading.Thread(target=tell).start()
+telling = threading.Thread(target=tell)
+telling.start()
 sandbox.simulate(asked)
+telling.join()
 print("idle", flush=True)
 time.sleep(600)
 """
