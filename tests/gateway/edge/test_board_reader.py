@@ -99,12 +99,14 @@ async def test_the_ledger_reads_so_many_pages_at_once_and_no_more(
         go_on, inside = threading.Event(), threading.Semaphore(0)
         _hold_up(harness.edge.ledger, monkeypatch, inside, go_on)
         waiting = [asyncio.create_task(harness.get(f"{VAULT}/entries?limit={n}")) for n in (1, 2)]
-        for _ in waiting:
-            await asyncio.to_thread(inside.acquire)
-        refused = await harness.get(f"{VAULT}/entries?limit=3")
+        try:
+            for _ in waiting:
+                await asyncio.to_thread(inside.acquire)
+            refused = await harness.get(f"{VAULT}/entries?limit=3")
+        finally:
+            go_on.set()
         assert (503, "temporary-reduced-capacity") == (refused.status, refused.problem)
-        assert "1" == refused.headers["Retry-After"]
-        go_on.set()
+        assert 1 <= int(refused.headers["Retry-After"]) <= 5
         assert [200, 200] == [each.status for each in await asyncio.gather(*waiting)]
         assert 200 == (await harness.get(f"{VAULT}/entries?limit=3")).status
 
