@@ -14,11 +14,12 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from policies.digests import sha256_of, simulator_digest
+from policies.digests import digest_of, sha256_of, simulator_digest
 from policies.errors import PolicyError, SettingRefused
 from policies.model import Policy
 from policies.plugins import load_plugin, refuse_settings
 from policies.ranking import Ranking
+from policies.trees import TreeRefused
 from policies.vocabulary import Mode
 
 _PLAIN = {"missing": "this setting is missing", "extra_forbidden": "there is no such setting"}
@@ -138,19 +139,20 @@ def _line_of(document: Any, location: list[Any]) -> int:
 
 
 def _simulators(path: Path, document: Any, policy: Policy) -> Mapping[str, Simulator]:
-    found = {}
+    found, digests = {}, dict[Path, tuple[str, str]]()
+    shared = policy.replay.files if policy.replay else ()
     for name, build in policy.builds.items():
         if build.simulator is None:
             continue
         target = (path.parent / build.simulator).resolve()
-        shared = policy.replay.files if policy.replay else ()
         files = tuple((path.parent / each).absolute() for each in (*shared, *build.files))
         where = f"{path}:{_line_of(document, ['builds', name, 'simulator'])}: builds.{name}"
-        digest = simulator_digest(
-            _sha256_of(target, f"{where}.simulator: expected a simulator"),
-            {each.name: _sha256_of(each, f"{where}.files: expected a file") for each in files},
-        )
-        found[name] = Simulator(digest, target, files)
+        own = _sha256_of(target, f"{where}.simulator: expected a simulator")
+        for each in files:
+            digests[each] = digests.get(each) or _digest_of(
+                each, f"{where}.files: expected a file or a folder"
+            )
+        found[name] = Simulator(simulator_digest(own, dict(digests[each] for each in files)), target, files)
     return MappingProxyType(found)
 
 
@@ -158,6 +160,13 @@ def _sha256_of(file: Path, expectation: str) -> str:
     try:
         return sha256_of(file)
     except OSError as error:
+        raise PolicyError(f"{expectation}: {error}") from None
+
+
+def _digest_of(path: Path, expectation: str) -> tuple[str, str]:
+    try:
+        return digest_of(path)
+    except (OSError, TreeRefused) as error:
         raise PolicyError(f"{expectation}: {error}") from None
 
 

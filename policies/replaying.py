@@ -36,7 +36,7 @@ class BuildStatus(StrEnum):
 class Build(Part):
     """A build of the game. `simulator` is the file that plays its recordings again, relative to the policy file.
 
-    `files` are further files that it needs, besides those of `replay.files`.
+    `files` are further files and folders that it needs, besides those of `replay.files`.
     """
 
     simulator: str | None = None
@@ -131,6 +131,8 @@ class Replay(Part):
         files = (*self.files, *build.files)
         if files and self.simulator is not SimulatorKind.PROCESS:
             raise SettingRefused("`files` need `simulator: process`: modules and plug-ins read none", *where)
+        if nameless := [each for each in files if PurePath(each).name in {"", ".."}]:
+            raise SettingRefused(f"{nameless[0]!r} has no name, which is all that the program sees", *where)
         if len({PurePath(each).name for each in files}) < len(files):
             told = "two `files` of a build have the same name, which is all that the program sees"
             raise SettingRefused(told, *where)

@@ -19,9 +19,10 @@ from gateway.recordings.recordings import Recordings
 from gateway.settings import Settings
 from gateway.steward.without import TOP
 from gateway.wiring import load_policies, open_index, open_recordings
-from policies.digests import sha256_of, simulator_digest
+from policies.digests import digest_of, sha256_of, simulator_digest
 from policies.errors import SettingsError
 from policies.loader import Board, Simulator
+from policies.trees import TreeRefused
 from policies.vocabulary import Reason
 from replay.simulators.installed import AllSimulators
 from replay.worker.reverification import Batch, Plan, Reverified, Reverifier, Tell, events_of, new_batch
@@ -107,8 +108,8 @@ def _simulator(board: Board, build: str, path: Path | None) -> Simulator:
         return known
     files = known.files if known else ()
     try:
-        digest = simulator_digest(sha256_of(path), {each.name: sha256_of(each) for each in files})
-    except OSError as error:
+        digest = simulator_digest(sha256_of(path), dict(map(digest_of, files)))
+    except (OSError, TreeRefused) as error:
         raise SettingsError(f"--simulator: {error}") from None
     return Simulator(digest, path.resolve(), files)
 

@@ -11,17 +11,21 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from policies.system import SYSTEM
 from replay.simulators import printable
 from replay.simulators.child_process import boot
-from replay.simulators.launch import INSIDE, SYSTEM
+from replay.simulators.launch import INSIDE
 
 PROGRAM: Final = "/simulator/program"
 FILES: Final = "/simulator/files"
 SCRATCH: Final = "/tmp"  # noqa: S108 - the sandbox's own
 SCRATCH_BYTES: Final = 64 * 1024 * 1024
 SHARED_MEMORY_BYTES: Final = 16 * 1024 * 1024
+
+NO_FOLDERS: Final[Mapping[str, Path]] = MappingProxyType({})
 
 PROBE_MEMORY_BYTES: Final = 64 * 1024 * 1024
 PROBE_S: Final = 20
@@ -71,9 +75,17 @@ def _tried(path: str) -> Probe:
 
 
 def enclosed(
-    bubblewrap: str, command: Sequence[str], environment: Mapping[str, str], data: Mapping[str, int]
+    bubblewrap: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    data: Mapping[str, int],
+    folders: Mapping[str, Path] = NO_FOLDERS,
 ) -> tuple[str, ...]:
-    """The command that runs `command` in a sandbox; `data` are paths in it and descriptors of what stands there."""
+    """The command that runs `command` in a sandbox.
+
+    `data` are paths in it and descriptors of what stands there, `folders` are paths in it and folders that are shown
+    there, for reading alone.
+    """
     variables = (("--setenv", name, value) for name, value in environment.items())
     return (
         bubblewrap,
@@ -84,6 +96,7 @@ def enclosed(
         *("--size", str(SCRATCH_BYTES), "--tmpfs", SCRATCH),
         *("--dir", FILES),
         *_flat(_placed(path, descriptor) for path, descriptor in data.items()),
+        *_flat(("--ro-bind", str(folder), path) for path, folder in folders.items()),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH),
         *_flat(variables),
         "--",

@@ -10,12 +10,12 @@ import os
 import sys
 from pathlib import Path
 
+from policies.system import SYSTEM
 from replay.simulators.confinement import READ, WRITE, become_nobody, leave, limit_program
 
 INSIDE, ALONE = "inside", "alone"
 SCRATCH = "scratch"
 """Name of the folder that a program that runs alone may write to."""
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from math import ceil
@@ -18,17 +17,20 @@ from types import MappingProxyType
 from typing import Final
 
 from policies.digests import simulator_digest
+from policies.trees import Tree, TreeRefused
 from policies.vocabulary import Reason, SimulatorKind
 from replay.simulators import Fault, SimulationRequest, bubblewrap
 from replay.simulators.answers import VERSION
 from replay.simulators.child_process import SandboxUnavailable, boot
 from replay.simulators.confinement import NOBODY
+from replay.simulators.folder_copies import FolderCopies, copy_folder
 from replay.simulators.launch import ALONE, INSIDE, SCRATCH
 from replay.simulators.line_child import LineChild
 from replay.simulators.lines import START_WALL_MS, LineSimulators
+from replay.simulators.workspace import writing
 
 FILES_BYTES_LIMIT: Final = 1024 * 1024 * 1024
-"""The most that a program and its files may have together; they are copied into the sandbox's memory."""
+"""The most that a program and its files may have together: files are copied into the sandbox's memory, folders once."""
 
 PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/games"
 
@@ -48,6 +50,10 @@ exec "$0"
 _BLOCK_BYTES = 512
 
 _Contents = Mapping[str, bytes]
+_Trees = Mapping[str, Tree]
+
+
+_MISSING: Final = Fault(Reason.SIMULATOR_MISSING)
 
 
 class ProcessSimulators(LineSimulators):
@@ -69,6 +75,13 @@ class ProcessSimulators(LineSimulators):
         self._is_alone = is_alone
         self._needs_bubblewrap = needs_bubblewrap
         self._variables = variables
+        self._copies = FolderCopies()
+
+    def close(self) -> None:
+        """Ends all children, and removes what was copied for them."""
+        super().close()
+        with self._lock:
+            self._copies.close()
 
     def engine_of(self, kind: SimulatorKind) -> str:  # noqa: ARG002 - it has one kind
         """The protocol, and what holds the program: `json-lines 1, bubblewrap 0.8.0`, or `json-lines 1, rlimits`."""
@@ -83,53 +96,94 @@ class ProcessSimulators(LineSimulators):
             raise SandboxUnavailable(
                 f"no bubblewrap, without which no program is run: {bubblewrap.probe().trouble}"
             )
+        with ExitStack() as belongings:
+            child = self._started(request, belongings, is_inside=is_inside)
+            if isinstance(child, _Program):
+                child.belongings = belongings.pop_all()
+        return child
+
+    def _started(
+        self, request: SimulationRequest, belongings: ExitStack, *, is_inside: bool
+    ) -> _Program | Fault:
+        try:
+            return (self._inside if is_inside else self._alone)(request, belongings)
+        except _Unfit as unfit:
+            return unfit.fault
+        except TreeRefused as refused:
+            return Fault(Reason.SIMULATOR_UNUSABLE, said=str(refused))
+        except OSError:
+            return _MISSING
+
+    def _inside(self, request: SimulationRequest, belongings: ExitStack) -> _Program:
+        """A child in a machine of its own. What it reads goes there through descriptors, and as copies of folders."""
         contents = _contents(request)
-        if isinstance(contents, Fault):
-            return contents
-        return (_inside if is_inside else _alone)(request, contents, self._variables)
-
-
-class _LoneChild(LineChild):
-    """A child without a sandbox, whose folder goes with it."""
-
-    folder: Path
-
-    def kill(self) -> None:
-        """Ends it, and removes what it left behind."""
-        super().kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _inside(request: SimulationRequest, contents: _Contents, variables: Mapping[str, str]) -> LineChild:
-    """A child in a machine of its own. Its files go there through descriptors, so what runs is what was hashed."""
-    with ExitStack() as opened:
-        data = {}
-        for path, content in contents.items():
-            descriptor = os.memfd_create("simulator")
-            opened.callback(os.close, descriptor)
-            with os.fdopen(os.dup(descriptor), "wb") as file:
-                file.write(content)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            data[f"/simulator/{path}"] = descriptor
-        environment = {**_environment(bubblewrap.FILES, bubblewrap.SCRATCH), **variables}
+        copies = {
+            path: belongings.enter_context(self._copies.copy_of(source))
+            for path, source in _folders(request).items()
+        }
+        _refuse_other(request, contents, {path: copy.tree for path, copy in copies.items()})
+        environment = {**_environment(bubblewrap.FILES, bubblewrap.SCRATCH), **self._variables}
         command = _limited(bubblewrap.PROGRAM, TASKS_INSIDE)
         program = shutil.which("bwrap") or "bwrap"
-        enclosed = bubblewrap.enclosed(program, command, environment, data)
-        return LineChild(_launched(request, INSIDE, "/", enclosed), pass_fds=tuple(data.values()))
+        with ExitStack() as opened:
+            data = {_inside_path(path): _descriptor(content, opened) for path, content in contents.items()}
+            folders = {_inside_path(path): copy.path for path, copy in copies.items()}
+            enclosed = bubblewrap.enclosed(program, command, environment, data, folders)
+            return _Program(_launched(request, INSIDE, "/", enclosed), pass_fds=tuple(data.values()))
 
-
-def _alone(request: SimulationRequest, contents: _Contents, variables: Mapping[str, str]) -> LineChild:
-    """A child that has a private folder, and limits."""
-    folder = Path(tempfile.mkdtemp(prefix="scoregate-simulator-"))
-    with ExitStack() as failed:
-        failed.callback(shutil.rmtree, folder, ignore_errors=True)
-        _fill(folder, contents)
+    def _alone(self, request: SimulationRequest, belongings: ExitStack) -> _Program:
+        """A child that has limits, and a private folder: what could write there would write for itself alone."""
+        contents, folder = _contents(request), self._copies.workspace.folder()
+        belongings.callback(shutil.rmtree, folder, ignore_errors=True)
+        with writing():
+            _fill(folder, contents)
+        trees = {path: _copied(source, folder / path) for path, source in _folders(request).items()}
+        _refuse_other(request, contents, trees)
         command = _limited(str(folder / "program"), TASKS_ALONE)
-        environment = {**_environment(str(folder / "files"), str(folder / SCRATCH)), **variables}
-        child = _LoneChild(_launched(request, ALONE, str(folder), command), environment=environment)
-        child.folder = folder
-        failed.pop_all()
-    return child
+        environment = {**_environment(str(folder / "files"), str(folder / SCRATCH)), **self._variables}
+        return _Program(_launched(request, ALONE, str(folder), command), environment=environment)
+
+
+class _Program(LineChild):
+    """A child, and what there is for as long as it runs."""
+
+    belongings: ExitStack | None = None
+
+    def kill(self) -> None:
+        """Ends it, and lets go what was there for it."""
+        super().kill()
+        if self.belongings is not None:
+            self.belongings.close()
+
+
+class _Unfit(Exception):
+    """The program cannot be started as the policy has it; `fault` says why."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__()
+        self.fault = fault
+
+
+def _inside_path(path: str) -> str:
+    return f"/simulator/{path}"
+
+
+def _descriptor(content: bytes, opened: ExitStack) -> int:
+    """A file in memory that has the content, and ends with `opened`."""
+    with writing():
+        descriptor = os.memfd_create("simulator")
+        opened.callback(os.close, descriptor)
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(content)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _copied(source: Path, target: Path) -> Tree:
+    with writing():
+        target.mkdir()
+        target.chmod(0o755)
+    return copy_folder(source, target)
 
 
 def _fill(folder: Path, contents: _Contents) -> None:
@@ -166,16 +220,30 @@ def _environment(files: str, scratch: str) -> dict[str, str]:
     }
 
 
-def _contents(request: SimulationRequest) -> _Contents | Fault:
-    """Program and files by their path in the sandbox, if together they have the digest that is asked for."""
-    paths = {"program": request.module, **{f"files/{each.name}": each for each in request.files}}
-    try:
-        if sum(path.stat().st_size for path in paths.values()) > FILES_BYTES_LIMIT:
-            return Fault(Reason.SIMULATOR_UNUSABLE)
-        contents = {name: path.read_bytes() for name, path in paths.items()}
-    except OSError:
-        return Fault(Reason.SIMULATOR_MISSING)
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+def _contents(request: SimulationRequest) -> _Contents:
+    """The bytes of program and files by their paths in the sandbox. Raises OSError and _Unfit."""
+    files = {f"files/{each.name}": each for each in request.files if not each.is_dir()}
+    paths = {"program": request.module, **files}
+    _refuse_much(sum(path.stat().st_size for path in paths.values()))
+    return {name: path.read_bytes() for name, path in paths.items()}
+
+
+def _folders(request: SimulationRequest) -> Mapping[str, Path]:
+    """The folders among the files, by their paths in the sandbox."""
+    return {f"files/{each.name}": each for each in request.files if each.is_dir()}
+
+
+def _refuse_much(size_bytes: int) -> None:
+    if size_bytes > FILES_BYTES_LIMIT:
+        raise _Unfit(Fault(Reason.SIMULATOR_UNUSABLE))
+
+
+def _refuse_other(request: SimulationRequest, contents: _Contents, trees: _Trees) -> None:
+    """Raises _Unfit unless all of it together has the digest that is asked for."""
+    _refuse_much(sum(map(len, contents.values())) + sum(tree.size_bytes for tree in trees.values()))
+    digests = {path: hashlib.sha256(content).hexdigest() for path, content in contents.items()}
+    digests |= {f"{path}/": tree.digest for path, tree in trees.items()}
     program = digests.pop("program")
-    files = {name.removeprefix("files/"): digest for name, digest in digests.items()}
-    return contents if simulator_digest(program, files) == request.digest else Fault(Reason.SIMULATOR_MISSING)
+    files = {path.removeprefix("files/"): digest for path, digest in digests.items()}
+    if simulator_digest(program, files) != request.digest:
+        raise _Unfit(_MISSING)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -28,6 +27,7 @@ from replay.simulators.answers import Rule
 from replay.simulators.installed import AllSimulators
 from replay.simulators.line_child import COMPLAINT_BYTES
 from replay.simulators.process import TASKS_INSIDE, ProcessSimulators
+from replay.simulators.workspace import remove_abandoned
 from replay.verify import verify
 from tests.replay.games import STATS, play
 from tests.support.programs import (
@@ -467,12 +467,14 @@ def test_P18_a_program_of_any_size_is_not_taken(
 
 
 def test_nothing_is_left_of_a_program_that_ran_alone(tmp_path: Path) -> None:
-    """Its folder goes with its child."""
+    """Its folder goes with its child, and that of all goes with the simulators."""
     with simulators("alone") as programs:
         assert_serves(programs, tmp_path)
-        [child] = programs._children.values()
-        assert child.folder.is_dir()
-    assert not child.folder.exists()
+        workspace = programs._copies.workspace.path
+        assert {"lock"} < {each.name for each in workspace.iterdir()}
+        programs._drop(next(iter(programs._children)))
+        assert ["lock"] == [each.name for each in workspace.iterdir()]
+    assert not workspace.exists()
 
 
 # Warm children
@@ -697,7 +699,10 @@ def test_P17_what_a_program_started_does_not_survive_its_end(
 @linux_only
 @pytest.mark.parametrize("how", ["inside", "alone"])
 def test_P17_nothing_survives_the_worker(tmp_path: Path, how: str) -> None:
-    """P17: a worker that is killed takes its program with it, and in bubblewrap all that the program has started."""
+    """P17: a worker that is killed takes its program with it, in bubblewrap all that the program has started.
+
+    What it copied for programs is taken away by the next worker.
+    """
     simulators(how).close()
     mark = uuid.uuid4().hex
     before = LINGERING.format(mark=mark) if how == "inside" else ""
@@ -712,7 +717,7 @@ from tests.support.programs import request
 programs = ProcessSimulators(is_alone={how == "alone"})
 print(programs.simulate(request(Simulator({program.digest!r}, Path({str(program.path)!r})))), flush=True)
 [child] = programs._children.values()
-print(child._process.pid, getattr(child, "folder", ""), flush=True)
+print(child._process.pid, programs._copies.workspace.path, flush=True)
 time.sleep(600)
 """
     with subprocess.Popen([sys.executable, "-c", worker], stdout=subprocess.PIPE, text=True) as started:
@@ -722,8 +727,9 @@ time.sleep(600)
         assert how == "alone" or wait_until(lambda: running(mark))
         started.kill()
     assert wait_until(lambda: not is_alive(int(child)) and not running(mark))
-    if folder:
-        shutil.rmtree(folder)
+    assert Path(folder).is_dir()
+    remove_abandoned()
+    assert not Path(folder).exists()
 
 
 def test_the_engine_says_what_holds_the_program(inside: ProcessSimulators) -> None:
