@@ -43,7 +43,10 @@ PLAYERS: Final = 100
 """Players folded anew in one transaction."""
 
 ATTEMPTS: Final = 5
-"""How often a build that something changed begins again at once; then it waits for its next turn."""
+"""How often a build that something changed begins again, a slice at a time; then all of it is built in one transaction.
+
+As often that is tried, which only a build of another steward voids; then the window waits for its next turn.
+"""
 
 QUIET_MS: Final = 30_000
 """How long nothing more must have changed in an archived window before its next revision is built."""
@@ -106,13 +109,20 @@ class Archiver:
         return frozen
 
     async def freeze(self, window: Window) -> ArchivedWindow | None:
-        """The window with a new revision, or as it is if that lacks nothing; None if something changes it again and again."""
-        for _ in range(ATTEMPTS):
+        """The window with a new revision, or as it is if that lacks nothing; None if others build it again and again.
+
+        What changes while it is built voids it; after some attempts it is built in one transaction.
+        """
+        for attempt in range(2 * ATTEMPTS):
             found = await self._ledger.write(begin(self._board.name, window, self._frozen()))
             if not found.stage.is_building:
                 return found
             await self._fold(found)
-            await self._copy(found)
+            if attempt < ATTEMPTS:
+                await self._copy(found)
+            else:
+                ranking = ranking_of(found, self._board.policy)
+                await self._ledger.write(freezing.copy_whole(found, ranking, now_ms=self._clock()))
         return None
 
     async def freeze_now(self, name: str) -> ArchivedWindow:
@@ -126,7 +136,7 @@ class Archiver:
             raise ArchiveRefused(f"{name} is not over yet")
         found = await self.freeze(window)
         if found is None:
-            raise ArchiveRefused(f"{name} is being changed all the time; try again later")
+            raise ArchiveRefused(f"{name} is being built by others all the time; try again later")
         if found.stage.is_gone:
             raise ArchiveRefused(f"{name} was kept for SCOREGATE_ARCHIVE_KEEP_DAYS, and is not any more")
         return found

@@ -35,6 +35,7 @@ MEANT = {
     "anchors._FORGET": ("coarse", PIECE),
     "anchors._FOLD": ("coarse sort", PIECE),
     "archive.freezing._COPY": ("coarse sort", PIECE),
+    "archive.freezing._OF_OTHER_RULE": ("coarse", "one window, once the steward has built it in vain again and again"),
     "archive.freezing._DELETE_ENTRIES": ("coarse", PIECE),
     "archive.freezing._DELETE_STANDINGS": ("coarse", PIECE),
     "archive.freezing._DELETE_LAST_STANDINGS": ("coarse", PIECE),

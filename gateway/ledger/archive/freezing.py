@@ -3,6 +3,7 @@
 A slice goes on from the last entry there is, so a build that was left is gone on with by whoever comes next, and any
 number may be at it. The slice that finds nothing more puts the revision in place in its own transaction. Before each it
 is looked whether something has changed the window since the build began; if so the build is void, and begins again.
+Where that happens too often the whole revision is built in one transaction, which nothing can change under it.
 
 Standings are read in the order of the board (`standings_by_place`). Entries are tied if they have the same group, as
 `policies.ranking.Ranking.group` has it: the integer of their place divided by the orders of one score, and the tie
@@ -32,8 +33,10 @@ from sqlalchemy import (
 from gateway.ledger.anchors import drop_anchors
 from gateway.ledger.archive.windows import ArchivedWindow, Stage, load
 from gateway.ledger.queries import head
+from gateway.ledger.refold import refold
 from gateway.ledger.schema import Int64, Text, archived_entries, archived_windows, standings
 from gateway.ledger.transaction import Operation, Query, Transaction
+from policies.ranking import Ranking
 
 _w, _e, _st = archived_windows.c, archived_entries.c, standings.c
 _IS_IT: Final = (_w.board == bindparam("at_board"), _w.window == bindparam("at_window"))
@@ -54,6 +57,9 @@ class Last(NamedTuple):
     order: int
     member: str
 
+
+ALL: Final = 2**62
+"""More entries, and more ranks, than there are."""
 
 BEFORE_ALL: Final = Last(0, 0, 0, -(2**62), "")
 
@@ -138,6 +144,7 @@ _IN_PLACE = Query(
     .values(
         stage=Stage.SWEEPING.value,
         revision=bindparam("built"),
+        changed_seq=0,
         frozen_at_ms=bindparam("now_ms"),
         upto_seq=bindparam("newest"),
         entries=bindparam("total"),
@@ -165,6 +172,11 @@ _ENTRY_PLAYERS = Query(
     .order_by(_e.player)
     .limit(bindparam("count"))
 )
+_OF_OTHER_RULE = Query(
+    select(_st.player).where(*_OF_WINDOW, _st.score.is_not(None), _st.rule != bindparam("rule"))
+)
+"""Those whose standing changed while a revision was built under another rule than today's: a few."""
+
 _RULES = Query(
     select(_st.player, _st.rule, _st.score)
     .where(*_OF_WINDOW, _st.player > bindparam("after"))
@@ -216,6 +228,29 @@ def copy_slice(
         copied = await tx.run(_COPY, **whose, **_after(last, slots, digits), count=count)
         if copied == count:
             return Built.MORE
+        await _put_in_place(tx, found, await _last(tx, whose), now_ms=now_ms)
+        return Built.DONE
+
+    return work
+
+
+def copy_whole(found: ArchivedWindow, ranking: Ranking, *, now_ms: int) -> Operation[Built]:
+    """Return what became of a build that is copied at once, with whatever changed the window up to now.
+
+    Writers wait for all of it, and nothing can void it but a build that began since.
+    """
+
+    async def work(tx: Transaction) -> Built:
+        now = await load(tx, found.board, found.window)
+        if now is None or (now.stage, now.building) != (Stage.COPYING, found.building):
+            return Built.VOID
+        of_window = {"board": found.board, "window": found.window}
+        others = await tx.rows(_OF_OTHER_RULE, **of_window, rule=found.rule)
+        await refold(ranking, [player for (player,) in others], [found.span])(tx)
+        whose = {**of_window, "revision": found.building}
+        await tx.run(_DELETE_ENTRIES, **whose, below=ALL)
+        before_all = _after(BEFORE_ALL, ranking.slots(found.window), ranking.tie_digits)
+        await tx.run(_COPY, **whose, **before_all, count=ALL)
         await _put_in_place(tx, found, await _last(tx, whose), now_ms=now_ms)
         return Built.DONE
 

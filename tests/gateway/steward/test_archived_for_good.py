@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gateway.joins import set_joined
@@ -103,5 +105,44 @@ def test_B08_a_window_with_a_late_write_every_few_seconds_has_its_revision_in_bo
         shelf.clock.shift(12)
         waited_ms, at = waited_ms + 12_000, at + 1
     assert archiving.QUIET_MS < waited_ms <= archiving.LONGEST_MS + 12_000
+    shelf.settle_down()
+    shelf.assert_archived(name)
+
+
+@pytest.mark.parametrize("is_late_under_another_policy", [False, True])
+def test_B08_a_build_that_takes_longer_than_the_gap_between_late_writes_is_done_at_once(
+    monkeypatch: pytest.MonkeyPatch, *, is_late_under_another_policy: bool
+):
+    """Though something changes the window after each slice, a revision comes in one round, and it is the ledger's."""
+    monkeypatch.setattr(archiving, "SLICE", 2)
+    shelf = Shelf(a_board(windows=["alltime", "daily"]))
+    shelf.score("cheat", "eve", 20)
+    for number in range(9):
+        shelf.score(f"s{number}", f"p{number}", number // 2)
+    name = shelf.window().name
+    shelf.clock.shift(DAY_S)
+    shelf.settle_down()
+    if is_late_under_another_policy:
+        shelf.board = a_board(windows=["alltime", "daily"], order="ascending")
+        shelf.archiver = shelf.another_archiver()
+    late = 0
+
+    async def written(work: Any) -> Any:
+        nonlocal late
+        result = shelf.do(work)
+        if late < 100 and shelf.archived(name).stage.is_building:
+            late += 1
+            shelf.score(f"late-{late}", f"p{late % 9}", late % 20, at_ms=shelf.clock() - DAY_S * 1000)
+        return result
+
+    monkeypatch.setattr(shelf, "write", written)
+    shelf.decide("cheat", State.REVOKED)
+    shelf.step()
+    shelf.clock.shift(archiving.QUIET_MS / 1000)
+    shelf.step()
+    assert archiving.ATTEMPTS + 2 == shelf.archived(name).revision
+    assert shelf.due_ranks(name) == shelf.ranks(name)
+    assert "eve" not in players(shelf, name)
+    assert 0 < late < 100
     shelf.settle_down()
     shelf.assert_archived(name)
