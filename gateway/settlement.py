@@ -232,6 +232,13 @@ def _conflict(found: StoredSubmission | None, board: Board, decision: Decision) 
         return StateConflict()
     if decision.attempt is not None and decision.attempt != found.attempt:
         return StateConflict("another worker has taken the submission over")
+    return _forbidden(found, decision)
+
+
+def _forbidden(found: StoredSubmission, decision: Decision) -> StateConflict | None:
+    """What nobody may decide, whoever has the submission in their hands."""
+    if found.unreadable and decision.to_state is State.PROMOTED:
+        return StateConflict(f"what the ledger keeps of it cannot be read: {', '.join(found.unreadable)}")
     if decision.to_state is found.state and found.reason is not Reason.SAMPLED:
         return StateConflict("only what counts unverified is decided on without changing its state")
     if decision.to_state not in TRANSITIONS[found.state]:

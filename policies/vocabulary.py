@@ -140,6 +140,10 @@ class Reason(StrEnum):
     NOT_OVER = "not-over", "The recording stops before the run is over.", "replay"
     DIVERGED = "diverged", "A checkpoint of the recording differs from the replay.", "replay"
 
+    RECORD_UNREADABLE = (
+        "record-unreadable",
+        "What our ledger keeps of the submission cannot be read any more: a fault of ours.",
+    )
     RECORDING_LOST = "recording-lost", "The recording that we stored is missing or damaged: a fault of ours."
     OUT_OF_FUEL = "out-of-fuel", "The simulator used up its fuel."
     TIMED_OUT = "timed-out", "The simulator was stopped at its wall-clock limit."

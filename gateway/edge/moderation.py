@@ -20,7 +20,8 @@ from gateway.edge.wire import answers, bodies
 from gateway.ledger import queries
 from gateway.ledger.judgement import cases, expiry
 from gateway.ledger.reads import ReadKind
-from gateway.ledger.records import StoredSubmission, finding_from
+from gateway.ledger.records import StoredSubmission
+from gateway.ledger.submission_rows import findings_from
 from gateway.settlement import Decision, settle
 from gateway.telemetry import Event, logger
 from policies.errors import CaseOvertaken, RecordingLost, StateConflict
@@ -113,7 +114,9 @@ def _scored(scored: cases.Scored) -> answers.ScoreShown:
 
 def _shown(event: Mapping[str, Any]) -> answers.EventShown:
     detail = dict(event["detail"])
-    findings = [shown_finding(finding_from(each)) for each in detail.pop("findings", [])]
+    findings = findings_from(detail.get("findings", ()))
+    if findings is not None:
+        detail.pop("findings", None)
     return answers.EventShown(
         seq=event["seq"],
         from_state=event["from"],
@@ -123,7 +126,7 @@ def _shown(event: Mapping[str, Any]) -> answers.EventShown:
         policy=event["policy"],
         rules_version=event["rules_version"],
         detail=detail,
-        findings=findings,
+        findings=[shown_finding(each) for each in findings or ()],
         at=rfc3339(event["at_ms"]),
     )
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
 from sqlalchemy import select
 
 from gateway.ledger.index_pages import is_listed, listed
 from gateway.ledger.schema import submissions
+from gateway.ledger.submission_rows import detail_from, stats_from
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import State
 
@@ -45,7 +45,5 @@ def brought_by(board: str, submission_ids: Sequence[str]) -> Operation[list[Brou
 
 
 def _brought(submission_id: str, player: str, stats: str, details: str | None) -> Brought:
-    said = orjson.loads(details) if details else {}
-    return Brought(
-        submission_id, player, orjson.loads(stats), said.get("integers", ()), said.get("object", {})
-    )
+    said = detail_from(details) if details else {}
+    return Brought(submission_id, player, stats_from(stats), said.get("integers", ()), said.get("object", {}))

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-import orjson
 from sqlalchemy import ColumnElement, and_, bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.anchors import note_move
 from gateway.ledger.joins import was_joined
 from gateway.ledger.schema import anchored_windows, is_in, players, standings, submissions
+from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Query, Row, Transaction
 from gateway.records import Standing
 from policies.fields import Order
@@ -234,7 +234,7 @@ async def _reached(tx: Transaction, ranking: Ranking, slot: Slot) -> Reached | N
 
 def _reached_by(ranking: Ranking, row: Row) -> Reached:
     score, at_ms, seq, submission_id, stats = row
-    ties = ranking.ties(orjson.loads(stats)) if ranking.tie_digits else ""
+    ties = ranking.ties(stats_from(stats)) if ranking.tie_digits else ""
     return Reached(score, at_ms, seq, submission_id, ties)
 
 

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
 from sqlalchemy import bindparam, or_, select
 
 from gateway.ledger import queries
@@ -15,6 +14,7 @@ from gateway.ledger.joins import who_was_joined
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.schema import events, submissions
+from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import HistoryTooLong
 from policies.model import Joins, Policy, RankKind
@@ -147,7 +147,7 @@ def _who_was_joined(board: str, players: Sequence[str], before_ms: int) -> Opera
 
 def _counting(ranking: Ranking, facts: Sequence[Any], stats: str) -> Counting:
     player, score, at_ms, seq, submission_id = facts
-    ties = ranking.ties(orjson.loads(stats)) if ranking.tie_digits else ""
+    ties = ranking.ties(stats_from(stats)) if ranking.tie_digits else ""
     return Counting(player, score, at_ms, seq, submission_id, ties)
 
 

@@ -14,7 +14,6 @@ from gateway.ledger.records import (
     ServerKey,
     StoredSubmission,
     baseline_from,
-    finding_from,
     receipt_from,
 )
 from gateway.ledger.schema import (
@@ -26,10 +25,11 @@ from gateway.ledger.schema import (
     submissions,
     taken_names,
 )
+from gateway.ledger.submission_rows import detail_from, findings_from, submission_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.records import StoredBaseline
 from policies.errors import NameTaken
-from policies.vocabulary import Claim, Finding, Reason, State
+from policies.vocabulary import Finding, State
 from validators.baseline import POPULATION, population_of
 
 _s = submissions.c
@@ -160,7 +160,7 @@ def submission(submission_id: str) -> Operation[StoredSubmission | None]:
 async def load_submission(tx: Transaction, submission_id: str) -> StoredSubmission | None:
     """The submission as it stands, or None, inside a transaction."""
     rows = await tx.rows(_SUBMISSION, submission_id=submission_id)
-    return _stored(rows[0]) if rows else None
+    return submission_from(rows[0]) if rows else None
 
 
 async def newest_event(tx: Transaction, submission_id: str) -> int | None:
@@ -183,7 +183,7 @@ def held(board: str, *, after: int, count: int) -> Operation[list[StoredSubmissi
     """Held submissions of a board in the order they came, after sequence number `after`."""
 
     async def work(tx: Transaction) -> list[StoredSubmission]:
-        return [_stored(row) for row in await tx.rows(_HELD, board=board, after=after, count=count)]
+        return [submission_from(row) for row in await tx.rows(_HELD, board=board, after=after, count=count)]
 
     return work
 
@@ -204,7 +204,7 @@ def history_of(submission_id: str) -> Operation[list[dict[str, Any]]]:
     async def work(tx: Transaction) -> list[dict[str, Any]]:
         rows = await tx.rows(_EVENTS, submission_id=submission_id)
         found = [dict(zip(names, row, strict=True)) for row in rows]
-        return [event | {"detail": orjson.loads(event["detail"])} for event in found]
+        return [event | {"detail": detail_from(event["detail"])} for event in found]
 
     return work
 
@@ -215,7 +215,7 @@ def found_by_replay(submission_ids: Sequence[str]) -> Operation[dict[str, tuple[
     async def work(tx: Transaction) -> dict[str, tuple[Finding, ...]]:
         rows = await listed(tx, _FOUND_BY_REPLAY, submission_ids)
         return {
-            submission_id: tuple(map(finding_from, orjson.loads(detail).get("findings", ())))
+            submission_id: findings_from(detail_from(detail).get("findings", ())) or ()
             for submission_id, detail in rows
         }
 
@@ -296,7 +296,7 @@ def counting_of(
 
     async def work(tx: Transaction) -> list[StoredSubmission]:
         rows = await tx.rows(_COUNTING_OF, credential=credential, since_ms=since_ms, after=after, count=count)
-        return [_stored(row) for row in rows]
+        return [submission_from(row) for row in rows]
 
     return work
 
@@ -318,19 +318,3 @@ def head() -> Operation[int]:
         return int(seq)
 
     return work
-
-
-def _stored(row: Row) -> StoredSubmission:
-    *facts, score, ticks, stats, recording_digest, simulator, findings, state, reason, attempt = row[:-2]
-    found: Any = (
-        *facts,
-        Claim(score, ticks, orjson.loads(stats)),
-        recording_digest,
-        simulator,
-        tuple(finding_from(each) for each in orjson.loads(findings)),
-        State(state),
-        Reason(reason),
-        attempt,
-        *row[-2:],
-    )
-    return StoredSubmission(*found)

@@ -56,7 +56,7 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSubmission:
-    """One submission as the ledger has it now."""
+    """One submission as the ledger has it now. `unreadable` are columns that say nothing any more, and are empty here."""
 
     seq: int
     submission_id: str
@@ -77,6 +77,7 @@ class StoredSubmission:
     attempt: int
     runs_opened: int | None = None
     runs_submitted: int | None = None
+    unreadable: tuple[str, ...] = ()
 
 
 class StoredRecording(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,9 @@ _LEASE = Query(
         not_(exists().where(outbox.c.seq == _s.seq, outbox.c.kind == "reveal")),
     )
     .values(attempt=_s.attempt + 1, lease_until_ms=bindparam("until_ms"))
+)
+_NOT_TRIED = Query(
+    update(submissions).where(_s.seq == bindparam("row_seq")).values(attempt=_s.attempt - 1, lease_until_ms=0)
 )
 _RECORDING = Query(
     select(recordings.c.digest, recordings.c.size_bytes, recordings.c.body).where(
@@ -81,10 +84,13 @@ class Waiting:
     since_ms: int | None
 
 
-def lease_all(submission_ids: Sequence[str], *, now_ms: int, lease_ms: int) -> Operation[list[Lease]]:
+def lease_all(
+    submission_ids: Sequence[str], *, boards: Container[str] | None = None, now_ms: int, lease_ms: int
+) -> Operation[list[Lease]]:
     """Leases of those submissions that are pending, or count unverified, and are in nobody's hands, each with its recording.
 
     One whose recording is asked for waits for that and no worker. A lease counts an attempt. It ends by itself after `lease_ms`; settlement then compares the attempt.
+    What is of none of `boards` (None: all are) is left as it is: a worker may learn of a board later than the edges.
     """
 
     async def work(tx: Transaction) -> list[Lease]:
@@ -93,7 +99,10 @@ def lease_all(submission_ids: Sequence[str], *, now_ms: int, lease_ms: int) -> O
             if await tx.run(_LEASE, id=submission_id, now_ms=now_ms, until_ms=now_ms + lease_ms):
                 found = await load_submission(tx, submission_id)
                 assert found is not None
-                leases.append(await lease_of(tx, found))
+                if boards is None or found.board in boards:
+                    leases.append(await lease_of(tx, found))
+                else:
+                    await tx.run(_NOT_TRIED, row_seq=found.seq)
         return leases
 
     return work

@@ -16,7 +16,8 @@ from gateway.ledger.records import Lease
 from gateway.recordings.recordings import Recordings
 from gateway.settings import Settings
 from gateway.telemetry import AUDITS, Event, logger
-from policies.errors import RecordingLost, RecordingsUnavailable
+from gateway.unexpected import Place, report
+from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
 from policies.loader import Board, Simulator
 from policies.replaying import BuildStatus, Replay
 from replay.fingerprint import Fingerprint, differences, fingerprint_of
@@ -75,23 +76,29 @@ class Auditor:
         """
         lease_ms = (self._settings.lease_s + RUNS * longest_s(self._boards) * len(submission_ids)) * 1000
         now_ms = self._clock()
-        leases = await self._ledger.write(audits.lease(submission_ids, now_ms=now_ms, lease_ms=lease_ms))
-        audited = [await self._audited(each) for each in leases if each.submission.board in self._boards]
+        leasing = audits.lease(submission_ids, boards=self._boards, now_ms=now_ms, lease_ms=lease_ms)
+        audited = [await self._tried(each) for each in await self._ledger.write(leasing)]
         await self._report([each for each in audited if each is not None])
         return len(audited)
+
+    async def _tried(self, lease: Lease) -> Audited | None:
+        """What an audit came to; `unable` where one run makes us fail, which is none of the others' matter."""
+        try:
+            return await self._audited(lease)
+        except ScoregateError:
+            raise  # the ledger or the sandbox is away: that is the whole job's matter
+        except Exception as error:  # noqa: BLE001 - the others of its job have done nothing
+            report(Place.WORKER, error, submission=lease.submission.submission_id)
+            return Audited(lease, AuditOutcome.UNABLE)
 
     async def _audited(self, lease: Lease) -> Audited | None:
         """What an audit came to; None where the recording cannot be had now: it comes again."""
         board, found = self._boards[lease.submission.board], lease.submission
         simulator, replay = board.simulators.get(found.build), board.policy.replay
         is_spent = lease.attempt > 2 * self._settings.verify_attempts
-        if (
-            is_spent
-            or not replay
-            or not simulator
-            or simulator.digest != found.simulator
-            or not lease.recording
-        ):
+        if is_spent or found.unreadable or not lease.recording:
+            return Audited(lease, AuditOutcome.UNABLE)
+        if not replay or not simulator or simulator.digest != found.simulator:
             return Audited(lease, AuditOutcome.UNABLE)
         try:
             recording = await self._recordings.load(lease.recording)

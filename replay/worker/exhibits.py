@@ -10,7 +10,8 @@ from gateway.ledger.judgement.bands import Banded, Neighbour, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
 from gateway.recordings.recordings import Recordings
-from policies.errors import RecordingLost, RecordingsUnavailable
+from gateway.unexpected import Place, report
+from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
 from policies.loader import Board
 from policies.model import Operator, Policy
 from policies.replaying import RecordingKind
@@ -61,7 +62,22 @@ class Exhibits:
         self._recordings = recordings
 
     async def of(self, boards: Mapping[str, Board], leases: Sequence[Lease]) -> dict[str, Exhibit]:
-        """What there is to examine, by submission; nothing of a recording that cannot be had. Raises LedgerUnavailable."""
+        """What there is to examine, by submission; nothing of a recording that cannot be had. Raises LedgerUnavailable.
+
+        One that makes us fail has no exhibit, and the others have theirs.
+        """
+        try:
+            return await self._of(boards, leases)
+        except ScoregateError:
+            raise  # the ledger is away
+        except Exception as error:  # noqa: BLE001 - the others have done nothing
+            if len(leases) > 1:
+                alone = [await self.of(boards, [each]) for each in leases]
+                return {name: exhibit for each in alone for name, exhibit in each.items()}
+            report(Place.WORKER, error, submission=leases[0].submission.submission_id)
+            return {}
+
+    async def _of(self, boards: Mapping[str, Board], leases: Sequence[Lease]) -> dict[str, Exhibit]:
         found: dict[str, Exhibit] = {}
         banded: list[Banded] = []
         for lease in leases:

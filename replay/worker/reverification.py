@@ -180,7 +180,7 @@ class Reverifier:
     ) -> Verdict | None:
         replay = self._board.policy.replay
         assert replay is not None
-        if run.recording is None:
+        if run.recording is None or run.submission.unreadable:
             return None
         try:
             recording = await self._recordings.load(run.recording)

@@ -12,6 +12,8 @@ from gateway.ledger.judgement.bands import Banded, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
 from gateway.settlement import Decision
+from gateway.unexpected import Place, report
+from policies.errors import ScoregateError
 from policies.loader import Board
 from policies.replaying import BuildStatus
 from policies.vocabulary import Mode, Reason, State
@@ -40,7 +42,22 @@ class Share:
         self._chance = chance or random.SystemRandom()
 
     async def spared(self, leases: Sequence[Lease]) -> dict[str, tuple[str, Decision]]:
-        """The boards and decisions, by submission, that need no replay. Fails closed: LedgerUnavailable, and nothing is decided."""
+        """The boards and decisions, by submission, that need no replay. Fails closed: LedgerUnavailable, and nothing is decided.
+
+        One that makes us fail is not spared, and the others are as they would be without it.
+        """
+        try:
+            return await self._spared(leases)
+        except ScoregateError:
+            raise  # the ledger is away
+        except Exception as error:  # noqa: BLE001 - the others have done nothing
+            if len(leases) > 1:
+                alone = [await self.spared([each]) for each in leases]
+                return {name: decided for each in alone for name, decided in each.items()}
+            report(Place.WORKER, error, submission=leases[0].submission.submission_id)
+            return {}
+
+    async def _spared(self, leases: Sequence[Lease]) -> dict[str, tuple[str, Decision]]:
         spared, counting = {}, []
         for lease in filter(self._may_be_spared, leases):
             found = lease.submission

@@ -77,22 +77,18 @@ class Verifier:
         lease_ms = (self._settings.lease_s + longest_s(self._boards) * len(submission_ids)) * 1000
         leases = await self._lease(submission_ids, lease_ms)
         reach(Point.AFTER_LEASE)
-        ours = [lease for lease in leases if lease.submission.board in self._boards]
-        spared = await self._share.spared(ours)
+        spared = await self._share.spared([each for each in leases if not each.submission.unreadable])
         unsettled: list[tuple[str, Decision]] = list(spared.values())
-        leases = await self._ask([each for each in ours if each.submission.submission_id not in spared])
-        attempts = self._settings.verify_attempts
-        exhibits = await self._exhibits.of(
-            self._boards, [each for each in leases if each.attempt <= attempts]
-        )
-        await self._judge(leases, exhibits, unsettled)
-        return len(ours)
+        judged = await self._ask([each for each in leases if each.submission.submission_id not in spared])
+        examined = [each for each in judged if not self._is_hopeless(each)]
+        await self._judge(judged, await self._exhibits.of(self._boards, examined), unsettled)
+        return len(leases)
 
     async def _lease(self, submission_ids: Sequence[str], lease_ms: int) -> list[Lease]:
         """The leases of a job; where a row cannot be read, of each by itself: that one is left, and told."""
         try:
             return await self._ledger.write(
-                work.lease_all(submission_ids, now_ms=self._clock(), lease_ms=lease_ms)
+                work.lease_all(submission_ids, boards=self._boards, now_ms=self._clock(), lease_ms=lease_ms)
             )
         except ScoregateError:
             raise  # the ledger is away
@@ -138,16 +134,32 @@ class Verifier:
     def _is_held(self, lease: Lease) -> bool:
         """Whether a submission waits for a moderator, whatever its recording says."""
         found = lease.submission
-        is_spent = lease.attempt > self._settings.verify_attempts
         status = self._builds.status_of(self._boards[found.board], found.build)
-        return is_spent or status is BuildStatus.BLOCKED
+        return self._is_hopeless(lease) or status is BuildStatus.BLOCKED
+
+    def _is_hopeless(self, lease: Lease) -> bool:
+        """Whether we cannot judge a submission, and are not to try."""
+        return lease.attempt > self._settings.verify_attempts or bool(lease.submission.unreadable)
 
     async def _settle(self, decisions: Sequence[tuple[str, Decision]]) -> None:
         by_board: dict[str, list[Decision]] = defaultdict(list)
         for board, decision in decisions:
             by_board[board].append(decision)
         for board, group in by_board.items():
-            await settle(self._ledger, self._index, self._boards[board], group)
+            await self._settle_on(self._boards[board], group)
+
+    async def _settle_on(self, board: Board, decisions: Sequence[Decision]) -> None:
+        """Settles what was decided on a board; each by itself where one of them makes us fail."""
+        try:
+            await settle(self._ledger, self._index, board, decisions)
+        except ScoregateError:
+            raise  # the ledger is away
+        except Exception as error:  # noqa: BLE001 - what is left comes again, and in the end is held
+            if len(decisions) == 1:
+                report(Place.WORKER, error, submission=decisions[0].submission_id)
+                return
+            for each in decisions:
+                await self._settle_on(board, [each])
 
     async def _decided(self, lease: Lease, exhibit: Exhibit) -> Decision | None:
         """What is decided; None too where one run makes us fail: it comes again alone, and in the end is held."""
@@ -187,6 +199,8 @@ class Verifier:
         """The decision on what is not to be played, or cannot be, since its recording was here and is gone."""
         if lease.attempt > self._settings.verify_attempts:
             return self._decision(lease, State.HELD, Reason.ATTEMPTS_EXHAUSTED, {})
+        if unreadable := lease.submission.unreadable:
+            return self._decision(lease, State.HELD, Reason.RECORD_UNREADABLE, {"unreadable": unreadable})
         status = self._builds.status_of(board, lease.submission.build)
         if status is BuildStatus.BLOCKED:
             return self._decision(lease, State.HELD, Reason.BUILD_BLOCKED, {"build_status": status.value})

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from policies.vocabulary import SimulatorKind
 from replay.simulators import Outcome, SimulationRequest
@@ -56,27 +55,6 @@ async def test_F13_one_bad_run_takes_no_other_with_it(yard: Yard):
         "strange": "held simulator-missing",
         "last": "promoted verified",
     } == reasons(yard)
-
-
-async def test_F13_a_row_that_cannot_be_read_is_left_and_the_others_are_judged(yard: Yard):
-    """Statistics that are no JSON, findings of another shape: their jobs go on without them, and somebody is told."""
-    names = ["first", "torn", "odd", "last"]
-    await yard.append(*names)
-    changed(yard, "UPDATE submissions SET stats = '{' WHERE submission_id = ?", "torn")
-    changed(yard, "UPDATE submissions SET findings = '[7]' WHERE submission_id = ?", "odd")
-    with AllSimulators() as simulators, capture_logs() as logs:
-        verifier = Verifier(
-            yard.settings,
-            yard.boards,
-            yard.ledger,
-            yard.index,
-            simulators,
-            recordings=yard.recordings,
-            clock=yard.clock,
-        )
-        assert 2 == await verifier.verify_all(names)
-    assert ["promoted verified"] * 2 == [reasons(yard)[name] for name in ("first", "last")]
-    assert ["torn", "odd"] == [each.get("submission") for each in logs if each["event"] == "unexpected"]
 
 
 class Stumbling:

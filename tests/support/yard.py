@@ -87,8 +87,11 @@ class Yard:
         return dict(await self.ledger.read(build_statuses()))
 
 
-async def a_yard(stack: AsyncExitStack, folder: Path, valkey: ValkeyServer) -> Yard:
-    settings = Settings(data_dir=folder / "data", policies_dir=folder / "policies", redis_url=valkey.url)
+async def a_yard(stack: AsyncExitStack, folder: Path, valkey: ValkeyServer, **more: Any) -> Yard:
+    """A yard whose board's policy is in the folder; `more` are further settings."""
+    settings = Settings(
+        data_dir=folder / "data", policies_dir=folder / "policies", redis_url=valkey.url, **more
+    )
     known = dict(load_policies(settings))
     ledger = await stack.enter_async_context(open_ledger(settings))
     index = await stack.enter_async_context(open_index(settings, known))

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-import orjson
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.queries import head
 from gateway.ledger.schema import events, outbox, progress, submissions
+from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import Reason, State
 
@@ -131,6 +131,6 @@ def _event(row: Row) -> LoggedEvent:
     found: Any = (
         *(seq, submission_id, board, player, State(was), State(now), Reason(why)),
         *facts,
-        orjson.loads(stats),
+        stats_from(stats),
     )
     return LoggedEvent(*found)

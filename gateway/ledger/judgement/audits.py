@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, delete, func, select, update
@@ -157,14 +157,23 @@ def handed_out(*, now_ms: int) -> Operation[int]:
     return work
 
 
-def lease(submission_ids: Sequence[str], *, now_ms: int, lease_ms: int) -> Operation[list[Lease]]:
-    """Leases of those submissions that wait for an audit and are in nobody's hands. Each counts as an attempt."""
+def lease(
+    submission_ids: Sequence[str], *, boards: Container[str] | None = None, now_ms: int, lease_ms: int
+) -> Operation[list[Lease]]:
+    """Leases of those submissions that wait for an audit and are in nobody's hands. Each counts as an attempt.
+
+    What is of none of `boards` (None: all are) is left as it is.
+    """
 
     async def work(tx: Transaction) -> list[Lease]:
         leases = []
         for submission_id in submission_ids:
             found = await load_submission(tx, submission_id)
-            if not found or not await tx.rows(_WAITING, row_seq=found.seq):
+            if (
+                not found
+                or not (boards is None or found.board in boards)
+                or not await tx.rows(_WAITING, row_seq=found.seq)
+            ):
                 continue
             if await tx.run(_LEASE, row_seq=found.seq, now_ms=now_ms, until_ms=now_ms + lease_ms):
                 taken = await load_submission(tx, submission_id)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
-import orjson
 from sqlalchemy import bindparam, select
 
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.records import SERVER_CREDENTIAL, finding_from
+from gateway.ledger.records import SERVER_CREDENTIAL
 from gateway.ledger.schema import events, submissions
+from gateway.ledger.submission_rows import detail_from, findings_from, findings_in, stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import Claim, Reason, State, Verdict, VerdictKind
 from validators.backtest import Happened
@@ -64,7 +64,7 @@ def _happened(row: Row) -> Happened:
         credential,
         findings,
     ) = row
-    detail, submission = orjson.loads(detail_text), _submission(facts)
+    detail, submission = detail_from(detail_text), _submission(facts)
     return Happened(
         at_ms,
         State(from_state),
@@ -72,8 +72,8 @@ def _happened(row: Row) -> Happened:
         actor,
         reason,
         submission,
-        tuple(finding_from(each) for each in orjson.loads(findings)),
-        tuple(finding_from(each) for each in detail.get("findings", [])),
+        findings_in(findings),
+        findings_from(detail.get("findings", ())) or (),
         _verdict(detail),
         Scored(achieved_at_ms, seq, submission.claim.score),
         is_trusted=credential.startswith(SERVER_CREDENTIAL),
@@ -83,7 +83,7 @@ def _happened(row: Row) -> Happened:
 def _submission(facts: Sequence[Any]) -> Submission:
     submission_id, board, player, build, seed, issued_at_ms, received_at_ms, *rest = facts
     score, ticks, stats, recording, runs_opened, runs_submitted = rest
-    claim = Claim(score, ticks, orjson.loads(stats))
+    claim = Claim(score, ticks, stats_from(stats))
     return Submission(
         submission_id,
         board,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import orjson
 from sqlalchemy import bindparam, select, tuple_
 
 from gateway.ledger.queries import load_submission, newest_event
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.ledger.schema import events, is_in, recordings, submissions
+from gateway.ledger.submission_rows import detail_from, stats_from
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.ranking import Ranking, Reached
 from policies.vocabulary import Reason, State
@@ -109,7 +109,7 @@ def counting_in(ranking: Ranking, player: str, window: Window) -> Operation[list
     async def work(tx: Transaction) -> list[Reached]:
         rows = await tx.rows(_COUNTING, board=ranking.policy.board, player=player, **span)
         return [
-            Reached(score, at_ms, seq, submission_id, ranking.ties(orjson.loads(stats)))
+            Reached(score, at_ms, seq, submission_id, ranking.ties(stats_from(stats)))
             for score, at_ms, seq, submission_id, stats in rows
         ]
 
@@ -122,7 +122,7 @@ def events_of_batches(reason: Reason, *, after: int, upto: int) -> Operation[lis
     async def work(tx: Transaction) -> list[BatchEvent]:
         rows = await tx.rows(_BATCH_EVENTS, reason=reason.value, after=after, upto=upto)
         return [
-            BatchEvent(seq, submission_id, board, orjson.loads(detail).get(BATCH, ""))
+            BatchEvent(seq, submission_id, board, detail_from(detail).get(BATCH, ""))
             for seq, submission_id, board, detail in rows
         ]
 
