@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TypedDict
 
 from redis import Redis as BlockingRedis
 
+from gateway.background import in_background
 from gateway.boards import keys
 from gateway.boards.admission import AddressLimit, KeyedLimit, SubmissionLimits
 from gateway.boards.circle_memory import CircleMemory
@@ -143,42 +143,26 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
         opened = _Opened(settings, boards, told, reference, ledger, index, recordings, live, owed)
         edge = _edge(opened, keyring)
         await edge.builds.refresh()
-        fresh = asyncio.create_task(edge.builds.keep_fresh(), name="builds")
         try:
-            async with _kept_fresh(reference), _present(edge.presence), _watching(edge.lag):
+            async with (
+                in_background(edge.builds.keep_fresh(), name="builds"),
+                in_background(edge.presence.keep(), name="presence"),
+                in_background(edge.lag.keep_fresh(), name="lag"),
+                _kept_fresh(reference),
+            ):
                 yield edge
         finally:
-            fresh.cancel()
             for coalescer in edge.coalescers.made():
                 await coalescer.drained()
 
 
 @asynccontextmanager
-async def _present(presence: Presence) -> AsyncIterator[None]:
-    keeping = asyncio.create_task(presence.keep(), name="presence")
-    try:
-        yield
-    finally:
-        keeping.cancel()
-
-
-@asynccontextmanager
-async def _watching(lag: Lag) -> AsyncIterator[None]:
-    watching = asyncio.create_task(lag.keep_fresh(), name="lag")
-    try:
-        yield
-    finally:
-        watching.cancel()
-
-
-@asynccontextmanager
 async def _kept_fresh(reference: ReferenceClock | None) -> AsyncIterator[None]:
-    measuring = asyncio.create_task(reference.keep_fresh(), name="clock") if reference else None
-    try:
+    if reference is None:
         yield
-    finally:
-        if measuring:
-            measuring.cancel()
+        return
+    async with in_background(reference.keep_fresh(), name="clock"):
+        yield
 
 
 @asynccontextmanager

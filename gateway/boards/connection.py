@@ -55,7 +55,7 @@ def _client(url: str, *, timeout_s: float, connections: int, encoding_errors: st
         retry=Retry(NoBackoff(), 0),
         **options,
     )
-    return Redis(connection_pool=pool)
+    return Redis.from_pool(pool)  # its own: it ends with the client
 
 
 def _cluster_of(found: re.Match[str]) -> tuple[list[tuple[str, int]], dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
+from gateway.background import ended
 from gateway.boards.connection import BLOCK_MS
 from gateway.boards.feed.changes import ChangeStream, Hole, StandingChange, position_of
 from gateway.boards.scripts import answering
@@ -27,8 +28,6 @@ before that is told to nobody. Without Redis there is nothing to wait for."""
 LOOK_S: Final = 5.0
 """How often it looks whether the streams still are where it read them to. One that begins again below that (Redis was
 emptied, and its clock is behind) would never wake it."""
-
-CANCEL_AGAIN_S: Final = 0.05
 
 
 class ChangeReader:
@@ -90,9 +89,8 @@ class ChangeReader:
         await self._end()
 
     async def _end(self) -> None:
-        while self._task and not self._task.done():
-            self._task.cancel()  # more than once if need be: redis-py swallows a cancellation while it connects
-            await asyncio.wait([self._task], timeout=CANCEL_AGAIN_S)
+        if self._task:
+            await ended(self._task)
 
     async def ready(self, board: str) -> None:
         """Returns once the end of a board's stream is known, or after POSITION_S without Redis."""
