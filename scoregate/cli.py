@@ -2,56 +2,46 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from policies.errors import ScoregateError
-from scoregate.commands import boards, builds, keys, ledgers, policies, replays, running, sim, webhooks
-from scoregate.commands.common import Bind, DataDir, fail, settings_beside, settings_of
+from scoregate.commands import running
+from scoregate.commands.common import Bind, DataDir, fail, settings_of
+from scoregate.commands.groups import LightCommand, LoadingGroup
 from scoregate.private_files import write_privately
 
 if TYPE_CHECKING:
-    from gateway.settings import Settings
     from scoregate.parts import Told
 
 app = typer.Typer(
+    cls=LoadingGroup,
     help="An anti-cheat leaderboard gateway: signed submissions in, re-simulated scores on the board.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help in plain text: to draw its boxes would take longer than all the rest
 )
-token_app = typer.Typer(help="Mint bearer tokens.", no_args_is_help=True)
-derived_app = typer.Typer(help="Make what is derived from the ledger anew.", no_args_is_help=True)
-app.add_typer(token_app, name="token")
-app.add_typer(keys.app, name="key")
-app.add_typer(policies.app, name="policy")
-app.add_typer(boards.app, name="board")
-app.add_typer(builds.app, name="build")
-app.add_typer(ledgers.app, name="ledger")
-app.add_typer(replays.app, name="replay")
-app.add_typer(sim.app, name="sim")
-app.add_typer(webhooks.app, name="webhook")
-app.add_typer(derived_app, name="derived")
 app.command("status")(running.status)
 app.command("reload")(running.reload)
 
-GARBAGE_THRESHOLD: Final = 50_000
-"""Objects made between two looks for cycles. A request makes hundreds and no cycles; Python's 700 costs a tenth."""
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("scoregate")
 
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        typer.echo(version("scoregate"))
+        typer.echo(_version())
         raise typer.Exit
 
 
@@ -68,7 +58,7 @@ def up(
     with running_stack(settings_of(data_dir, bind), workers=workers) as stack:
         signal.signal(signal.SIGHUP, lambda *_: sys.exit(0) if is_terminal_gone() else stack.reload())
         console = Console()
-        console.print(f"Scoregate {version('scoregate')} is up; its data is in {stack.settings.data_dir}")
+        console.print(f"Scoregate {_version()} is up; its data is in {stack.settings.data_dir}")
         if stack.has_game:
             console.print(f"  the game        {stack.url}/arcade/")
         console.print(f"  the interface   {stack.url}/docs")
@@ -93,11 +83,14 @@ def demo(
 @app.command()
 def serve(bind: Bind = None) -> None:
     """Run the edge."""
+    import asyncio
+
     from gateway.edge.gauges import measuring_from_threads
     from gateway.edge.listener import listening
     from gateway.reload import reload_when_asked
     from gateway.wiring import open_edge, put_in_force
     from scoregate.metrics import serving_edge_metrics
+    from scoregate.parts import run_part
 
     settings = settings_of(None, bind)
 
@@ -113,7 +106,7 @@ def serve(bind: Bind = None) -> None:
                     reloading.cancel()
                     await edge.shutdown.pause(settings.shutdown_pause_s, told.hurry)
 
-    _run_part(settings, "edge", run)
+    run_part(settings, "edge", run)
 
 
 @app.command()
@@ -121,7 +114,7 @@ def steward() -> None:
     """Run the background duties."""
     from gateway.wiring import open_steward
     from scoregate.metrics import serving_metrics
-    from scoregate.parts import do_rounds
+    from scoregate.parts import do_rounds, run_part
 
     settings = settings_of()
 
@@ -130,7 +123,7 @@ def steward() -> None:
             async with open_steward(settings) as duties:
                 await do_rounds(duties, settings, told)
 
-    _run_part(settings, "steward", run)
+    run_part(settings, "steward", run)
 
 
 @app.command()
@@ -147,30 +140,6 @@ def worker(
     configure_logging(settings.log_level)
     with serving_metrics(settings):
         run_worker(settings, lane=Lane(lane))
-
-
-@token_app.command("moderator")
-def token_moderator(
-    name: str,
-    board: Annotated[
-        list[str] | None, typer.Option(help="A board the moderator decides on; all if none.")
-    ] = None,
-    data_dir: DataDir = None,
-) -> None:
-    """Print a moderator's bearer token, good for 12 hours."""
-    import time
-
-    from gateway.edge.credentials.keyring import keyring_of
-    from gateway.edge.credentials.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
-
-    settings = settings_of(data_dir)
-    if board:
-        from scoregate.known_boards import refuse_unknown
-
-        refuse_unknown(settings, board)
-    now_s = int(time.time())
-    bearer = Bearer(name, Role.MODERATOR, now_s + MODERATOR_TOKEN_S, tuple(board or ["*"]))
-    typer.echo(Tokens(keyring_of(settings)).mint(bearer, now_s=now_s))
 
 
 @app.command("backup")
@@ -199,15 +168,6 @@ def restore_backup(directory: Path, data_dir: DataDir = None) -> None:
         typer.echo(f"board '{board}' had another policy then")
 
 
-@derived_app.command("rebuild")
-def derived_rebuild(name: str, data_dir: DataDir = None) -> None:
-    """Have the steward make `statistics`, `trends` or `achievements` anew from the ledger."""
-    from scoregate.derived import rebuild
-
-    asyncio.run(rebuild(settings_beside(data_dir), name))
-    typer.echo(f"{name} begins again; the steward is at it")
-
-
 @app.command("health")
 def health(bind: Bind = None) -> None:
     """Exit with 0 if the edge here is ready. What a container asks."""
@@ -220,10 +180,10 @@ def health(bind: Bind = None) -> None:
         typer.echo("ready; but the policy files were refused, and older ones are in force", err=True)
 
 
-@app.command("version")
+@app.command("version", cls=LightCommand)
 def show_version() -> None:
     """Print the version."""
-    typer.echo(version("scoregate"))
+    typer.echo(_version())
 
 
 @app.callback()
@@ -256,37 +216,6 @@ def _outside_of_us(error: Exception) -> str | None:
     if type(error).__module__.partition(".")[0] in {"redis", "sqlalchemy", "sqlite3", "asyncpg"}:
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no more is known'}"
     return None
-
-
-def _run_part(settings: Settings, part: str, run: Callable[[Told], Awaitable[None]]) -> None:
-    from gateway.run_files import noted
-    from gateway.telemetry import configure_logging
-    from scoregate.parts import Told
-
-    configure_logging(settings.log_level)
-
-    async def until_stopped() -> None:
-        told = Told()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, told.end)
-        loop.add_signal_handler(signal.SIGHUP, told.hang_up)
-        with noted(settings.data_dir, part):
-            await run(told)
-
-    gc.freeze()
-    gc.set_threshold(GARBAGE_THRESHOLD)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(until_stopped())
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    if sys.platform == "win32":
-        return None
-    import uvloop
-
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 def _until_told(work: Callable[[], object]) -> None:

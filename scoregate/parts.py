@@ -1,18 +1,27 @@
-"""What a running part is told by signals, and how a steward heeds it."""
+"""How a part runs: what it is told by signals, and how a steward heeds it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import gc
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from gateway.ending import end_within
 from gateway.reload import BoardsInForce, is_terminal_gone, reload_when_asked
+from gateway.run_files import noted
 from gateway.settings import Settings
 from gateway.steward.duties import Steward
+from gateway.telemetry import configure_logging
 from gateway.wiring import index_new_boards
 from policies.loader import Board
+
+GARBAGE_THRESHOLD: Final = 50_000
+"""Objects made between two looks for cycles. A request makes hundreds and no cycles; Python's 700 costs a tenth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +64,31 @@ async def do_rounds(duties: Steward, settings: Settings, told: Told) -> None:
             await rounds
         duties = duties.under(boards)
     reloading.cancel()
+
+
+def run_part(settings: Settings, part: str, run: Callable[[Told], Awaitable[None]]) -> None:
+    """Runs a part of the deployment until a signal ends it."""
+    configure_logging(settings.log_level)
+
+    async def until_stopped() -> None:
+        told = Told()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, told.end)
+        loop.add_signal_handler(signal.SIGHUP, told.hang_up)
+        with noted(settings.data_dir, part):
+            await run(told)
+
+    gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(until_stopped())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    import uvloop  # noqa: PLC0415 - there is none on Windows
+
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

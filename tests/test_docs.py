@@ -28,6 +28,7 @@ from policies.model import Policy
 from policies.vocabulary import TRANSITIONS, Reason, Severity, VerdictKind
 from replay.simulators.process import FILES_VARIABLE
 from scoregate.cli import app
+from scoregate.commands.groups import GROUPS, LoadingGroup
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -127,6 +128,8 @@ def commands() -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def walk(command: Any, words: tuple[str, ...]) -> None:
+        for name in GROUPS if isinstance(command, LoadingGroup) else ():
+            command.load(name)
         below = getattr(command, "commands", None)
         if below is None:
             found[" ".join(words)] = command

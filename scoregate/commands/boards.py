@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from scoregate.commands.common import DataDir, fail, settings_beside, settings_of
+from scoregate.commands.common import DataDir, console, fail, finish, settings_beside, settings_of
 from scoregate.commands.tables import AsJson, show
 
-app = typer.Typer(help="Rebuild and check what readers see of the boards.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("rebuild")
@@ -27,7 +25,7 @@ def board_rebuild(
 
     if bool(boards) == every:
         fail("name the boards to rebuild, or say --all")
-    asyncio.run(rebuild(settings_beside(data_dir), boards or [], Console()))
+    finish(rebuild(settings_beside(data_dir), boards or [], console()))
 
 
 @app.command("check")
@@ -41,9 +39,9 @@ def board_check(
     from scoregate.boards import check_all
 
     checking = check_all(
-        settings_beside(data_dir), boards or [], Console(), is_repaired=repair, is_json=as_json
+        settings_beside(data_dir), boards or [], console(), is_repaired=repair, is_json=as_json
     )
-    if not asyncio.run(checking):
+    if not finish(checking):
         raise typer.Exit(1)
 
 
@@ -52,7 +50,7 @@ def board_refold(board: str, data_dir: DataDir = None) -> None:
     """Fold a board's standings anew after its operator, order or windows changed, then rebuild it."""
     from scoregate.boards import refold
 
-    asyncio.run(refold(settings_beside(data_dir), board, Console()))
+    finish(refold(settings_beside(data_dir), board, console()))
 
 
 @app.command("archive")
@@ -65,7 +63,7 @@ def board_archive(
     """Freeze windows that are over into the archive, and list what is there."""
     from scoregate.archives import archive, facts_of
 
-    rows = [facts_of(each) for each in asyncio.run(archive(settings_of(data_dir), board, window))]
+    rows = [facts_of(each) for each in finish(archive(settings_of(data_dir), board, window))]
     show(rows, ("window", "revision", "entries", "frozen_at", "upto_event"), as_json=as_json)
 
 
@@ -84,7 +82,7 @@ def board_export(
         fail(f"--format: expected {', '.join(Format)}, got {form!r}")
     written = sys.stdout if output is None else output.open("w", encoding="utf-8", newline="")
     try:
-        count = asyncio.run(export(settings_of(data_dir), board, window, Format(form), written))
+        count = finish(export(settings_of(data_dir), board, window, Format(form), written))
     finally:
         written.flush() if output is None else written.close()
     if output is not None:

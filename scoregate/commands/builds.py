@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, settings_of
+from scoregate.commands.common import DataDir, finish, settings_of
 from scoregate.commands.tables import AsJson, show
 
-app = typer.Typer(help="Say which builds of the game may play.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Why = Annotated[str, typer.Option(help="Why, in a sentence; kept in the ledger.")]
 
@@ -36,7 +35,7 @@ def build_list(
             "since": rfc3339(each.change.at_ms) if each.change else None,
             "reason": each.change.reason if each.change else None,
         }
-        for each in asyncio.run(all_builds(settings_of(data_dir), board))
+        for each in finish(all_builds(settings_of(data_dir), board))
     ]
     columns = ("board", "build", "status", "simulator", "by", "since", "reason")
     show(rows, columns, as_json=as_json)
@@ -65,6 +64,6 @@ def _change(board: str, build: str, named: str, reason: str, data_dir: Path | No
     from scoregate.builds import set_status
 
     status = BuildStatus(named)
-    is_new = asyncio.run(set_status(settings_of(data_dir), board, build, status, reason=reason))
+    is_new = finish(set_status(settings_of(data_dir), board, build, status, reason=reason))
     told = "running parts heed it within two seconds" if is_new else "it was that before"
     typer.echo(f"{board} {build}: {status}; {told}")

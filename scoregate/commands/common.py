@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
-from rich.console import Console
 
 from policies.errors import LedgerTampered, ProofInvalid
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from gateway.settings import Settings
 
 T = TypeVar("T")
-
-error_console = Console(stderr=True)
 
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Where everything is kept. SCOREGATE_DATA_DIR.")
@@ -41,6 +40,27 @@ def settings_beside(data_dir: Path | None) -> Settings:
     return with_embedded(settings_of(data_dir))
 
 
+def console() -> Console:
+    """Where what a command shows goes."""
+    from rich.console import Console
+
+    return Console()
+
+
+def error_console() -> Console:
+    """Where what is wrong goes, and what moves on a terminal beside the output."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """The result of what runs in an event loop."""
+    import asyncio
+
+    return asyncio.run(work)
+
+
 def judged(work: Callable[[], T]) -> T:
     """The result of `work`; the status is 1 if the ledger or a proof turns out to be false."""
     try:
@@ -51,5 +71,5 @@ def judged(work: Callable[[], T]) -> T:
 
 def fail(message: str, status: int = 2) -> NoReturn:
     """Ends the command with one line of what is wrong."""
-    error_console.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+    error_console().print(message, style="red", markup=False, highlight=False, soft_wrap=True)
     raise SystemExit(status)

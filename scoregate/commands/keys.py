@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, fail, settings_beside, settings_of
+from scoregate.commands.common import DataDir, fail, finish, settings_beside, settings_of
 from scoregate.commands.tables import AsJson, show
 
-app = typer.Typer(help="Register trusted servers, list them, take their keys back.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("add")
@@ -28,7 +27,7 @@ def key_add(
 
     settings = settings_of(data_dir)
     refuse_unknown(settings, board or [])
-    asyncio.run(register(settings, key_id, public_key, tuple(board or ["*"])))
+    finish(register(settings, key_id, public_key, tuple(board or ["*"])))
     typer.echo(f"registered {key_id}; a running edge knows it within two seconds")
 
 
@@ -46,7 +45,7 @@ def key_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
             "since": rfc3339(key.created_at_ms),
             "revoked_at": None if key.revoked_at_ms is None else rfc3339(key.revoked_at_ms),
         }
-        for key in asyncio.run(all_keys(settings_of(data_dir)))
+        for key in finish(all_keys(settings_of(data_dir)))
     ]
     show(rows, ("key", "boards", "state", "since", "revoked_at"), as_json=as_json)
 
@@ -63,7 +62,7 @@ def key_revoke(
     from scoregate.keys import moment_of, revoke
 
     since_ms = None if compromised_since is None else moment_of(compromised_since)
-    found = asyncio.run(revoke(settings_beside(data_dir), key_id, compromised_since_ms=since_ms))
+    found = finish(revoke(settings_beside(data_dir), key_id, compromised_since_ms=since_ms))
     typer.echo(f"revoked {key_id}: nothing more is written with it")
     for word, ids in (("quarantined", found.revoked), ("taken-back-by-the-key", found.taken_back)):
         for submission_id in ids:

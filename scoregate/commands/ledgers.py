@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, error_console, judged, settings_of
+from scoregate.commands.common import DataDir, error_console, finish, judged, settings_of
 
-app = typer.Typer(help="Look into the ledger.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("migrate")
@@ -45,7 +44,7 @@ def ledger_verify(
     """Say whether the ledger is what was sealed: 0 if it is, 1 if not and since when, 2 if that cannot be told."""
     from scoregate.ledger import verify
 
-    typer.echo(judged(lambda: asyncio.run(verify(settings_of(data_dir), public_key, heads))))
+    typer.echo(judged(lambda: finish(verify(settings_of(data_dir), public_key, heads))))
 
 
 @app.command("heads")
@@ -55,7 +54,7 @@ def ledger_heads(
     """Append the signed heads that a file lacks, one a line."""
     from scoregate.ledger import export
 
-    count = judged(lambda: asyncio.run(export(settings_of(data_dir), output)))
+    count = judged(lambda: finish(export(settings_of(data_dir), output)))
     typer.echo(f"{output}: {count} heads appended")
 
 
@@ -68,13 +67,15 @@ def ledger_prove(
     """Write a proof that the events of a submission were sealed."""
     from scoregate.ledger import write_proof
 
-    proof, unsealed = judged(lambda: asyncio.run(write_proof(settings_of(data_dir), submission)))
+    proof, unsealed = judged(lambda: finish(write_proof(settings_of(data_dir), submission)))
     if output is None:
         typer.echo(proof, nl=False)
     else:
         output.write_bytes(proof)
     if unsealed:
-        error_console.print(f"newer events of {submission} that are not sealed yet: {unsealed}", markup=False)
+        error_console().print(
+            f"newer events of {submission} that are not sealed yet: {unsealed}", markup=False
+        )
 
 
 @app.command("verify-proof")
@@ -98,4 +99,4 @@ def ledger_as_of(
     """Print a board as it stood at an instant, folded from the log alone."""
     from scoregate.ledger import as_of, instant_ms
 
-    typer.echo(asyncio.run(as_of(settings_of(data_dir), board, instant_ms(instant), window, limit)))
+    typer.echo(finish(as_of(settings_of(data_dir), board, instant_ms(instant), window, limit)))

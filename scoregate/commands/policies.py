@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from scoregate.commands.common import DataDir, error_console, fail, settings_of
+from scoregate.commands.common import DataDir, console, error_console, fail, finish, settings_of
 from scoregate.commands.tables import AsJson, show_json
 
-app = typer.Typer(help="Look at policy files.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("check")
@@ -102,8 +100,8 @@ def policy_backtest(
     """Run a policy over its board's history: which decisions change, how right they are, how many wait each day."""
     from scoregate.backtest import as_json, backtest, tell
 
-    report = asyncio.run(backtest(settings_of(data_dir), file, since, error_console))
+    report = finish(backtest(settings_of(data_dir), file, since, error_console()))
     if is_json:
         typer.echo(as_json(report))
     else:
-        tell(report, Console())
+        tell(report, console())

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, error_console, fail, settings_beside
+from scoregate.commands.common import DataDir, error_console, fail, finish, settings_beside
 
-app = typer.Typer(help="Judge what was promoted again, after an engine change.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 BoardName = Annotated[str, typer.Option(help="The board.")]
@@ -40,8 +39,8 @@ def replay_reverify(
         if not apply:
             fail("--batch goes on with a batch: it needs --apply")
     settings = settings_beside(data_dir)
-    of = (settings, board, build, error_console)
-    done = asyncio.run(replays.reverify(*of, path=simulator, is_applied=apply, batch=batch))
+    of = (settings, board, build, error_console())
+    done = finish(replays.reverify(*of, path=simulator, is_applied=apply, batch=batch))
     for line in [replays.as_json(done)] if as_json else replays.lines(done):
         typer.echo(line)
     if done.batch.left if done.batch else done.plan.to_revoke:
@@ -61,7 +60,7 @@ def replay_undo(
 
     from scoregate import replays
 
-    undone = asyncio.run(replays.undo(settings_beside(data_dir), batch, error_console))
+    undone = finish(replays.undo(settings_beside(data_dir), batch, error_console()))
     if as_json:
         typer.echo(orjson.dumps(asdict(undone)))
     else:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import typer
 
-from scoregate.commands.common import DataDir, fail, settings_beside, settings_of
+from scoregate.commands.common import DataDir, fail, finish, settings_beside, settings_of
 from scoregate.commands.tables import AsJson, show
 
 
@@ -14,7 +12,7 @@ def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the parts that run: which process each is, since when, and by which policies. Status 1 if there is none."""
     from scoregate.running import parts_of
 
-    found = asyncio.run(parts_of(settings_beside(data_dir)))
+    found = finish(parts_of(settings_beside(data_dir)))
     show(found.rows, ("part", "pid", "host", "since", "policies", "failing"), as_json=as_json)
     if found.trouble:
         typer.echo(found.trouble, err=True)

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from policies.vocabulary import SimulatorKind
-from scoregate.commands.common import error_console, fail
+from scoregate.commands.common import console, error_console, fail
 
-app = typer.Typer(help="Try a simulator before a board relies on it.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Module = Annotated[Path, typer.Argument(metavar="MODULE", help="The simulator.")]
 Seed = Annotated[
@@ -80,9 +79,9 @@ def sim_check(
     """Say whether a simulator is replay-safe, and what limits to set. Status 0 if it is, 1 if not, 2 for an error."""
     from scoregate.sim import Thoroughness, check_all, checked_as_json, checked_lines, tried
 
-    console = error_console if as_json else Console()
+    shown_on = error_console() if as_json else console()
     wanted = Thoroughness(repeats, margin, maximum_ticks)
-    checked = check_all(tried(module, kind, policy), recordings, console, seed=seed, wanted=wanted)
+    checked = check_all(tried(module, kind, policy), recordings, shown_on, seed=seed, wanted=wanted)
     for line in [checked_as_json(checked)] if as_json else checked_lines(checked):
         typer.echo(line)
     if not checked.is_safe:

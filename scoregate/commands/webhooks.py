@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, fail, settings_of
+from scoregate.commands.common import DataDir, fail, finish, settings_of
 from scoregate.commands.tables import AsJson, show
 
-app = typer.Typer(help="Have other services told what happens.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("add")
@@ -25,7 +24,7 @@ def webhook_add(
     """Register an endpoint, and print its id and its secret, which is shown this once."""
     from scoregate.webhooks import add
 
-    webhook, secret = asyncio.run(add(settings_of(data_dir), url, board or [], event or []))
+    webhook, secret = finish(add(settings_of(data_dir), url, board or [], event or []))
     typer.echo(f"{webhook.webhook_id}\n{secret}")
 
 
@@ -44,7 +43,7 @@ def webhook_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
             "failed_in_a_row": each.failures,
             "disabled_at": None if each.disabled_at_ms is None else rfc3339(each.disabled_at_ms),
         }
-        for each in asyncio.run(all_webhooks(settings_of(data_dir)))
+        for each in finish(all_webhooks(settings_of(data_dir)))
     ]
     columns = ("webhook", "url", "boards", "events", "failed_in_a_row", "disabled_at")
     show(rows, columns, as_json=as_json)
@@ -55,7 +54,7 @@ def webhook_remove(webhook: str, data_dir: DataDir = None) -> None:
     """Tell an endpoint nothing more, and forget what it still had to be told."""
     from scoregate.webhooks import remove
 
-    asyncio.run(remove(settings_of(data_dir), webhook))
+    finish(remove(settings_of(data_dir), webhook))
 
 
 @app.command("enable")
@@ -63,7 +62,7 @@ def webhook_enable(webhook: str, data_dir: DataDir = None) -> None:
     """Tell an endpoint again that was disabled."""
     from scoregate.webhooks import enable
 
-    asyncio.run(enable(settings_of(data_dir), webhook))
+    finish(enable(settings_of(data_dir), webhook))
 
 
 @app.command("test")
@@ -71,7 +70,7 @@ def webhook_test(webhook: str, data_dir: DataDir = None) -> None:
     """Send an endpoint a `webhook.test` now, and say what it answered. Status 1 if that was no success."""
     from scoregate.webhooks import test
 
-    answer = asyncio.run(test(settings_of(data_dir), webhook))
+    answer = finish(test(settings_of(data_dir), webhook))
     typer.echo(answer.outcome)
     if not answer.is_success:
         raise typer.Exit(1)
@@ -92,7 +91,7 @@ def webhook_deliveries(
 
     if state not in set(DeliveryState):
         fail(f"--state: expected {', '.join(DeliveryState)}, got {state!r}")
-    found = asyncio.run(deliveries(settings_of(data_dir), webhook, DeliveryState(state), limit))
+    found = finish(deliveries(settings_of(data_dir), webhook, DeliveryState(state), limit))
     rows = [
         {
             "event": each.event_id,
@@ -111,4 +110,4 @@ def webhook_retry(webhook: str, data_dir: DataDir = None) -> None:
     """Try the dead deliveries of an endpoint again, from the first attempt."""
     from scoregate.webhooks import retry
 
-    typer.echo(f"{asyncio.run(retry(settings_of(data_dir), webhook))} deliveries are due again")
+    typer.echo(f"{finish(retry(settings_of(data_dir), webhook))} deliveries are due again")

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scoregate.cli import app
+from scoregate.commands.groups import GROUPS
 
 KEY = "A" * 43 + "="
 
@@ -47,17 +48,58 @@ def test_N08_a_shell_completes_commands():
     assert (0, "webhook") == (result.exit_code, result.output.strip())
 
 
-def test_N08_a_light_command_loads_no_part():
-    """Neither HTTP, Redis, SQL nor a log is loaded to say the version."""
-    heavy = ["aiohttp", "redis", "sqlalchemy", "structlog", "rq", "numpy", "prometheus_client"]
-    program = (
-        "import sys; from scoregate.cli import app\n"
-        "app(['version'], standalone_mode=False)\n"
-        f"print([each for each in {heavy} if each in sys.modules])"
-    )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+LIGHT = (
+    ["--version"],
+    ["version"],
+    ["-h"],
+    [],
+    ["up", "-h"],
+    *([name, "-h"] for name in GROUPS),
+    ["key", "add", "-h"],
+    ["keyy"],
+)
+"""What is asked often, or by somebody who looks around: it is answered before a second thought of the machine."""
 
-    assert [version("scoregate"), "[]"] == told.stdout.split("\n")[:2]
+HEAVY = {
+    *("aiohttp", "redis", "sqlalchemy", "structlog", "rq", "numpy", "prometheus_client"),
+    *("pydantic", "rich", "asyncio", "ssl", "ruamel", "gateway", "replay", "validators"),
+}
+
+
+def test_N08_a_light_command_loads_no_part():
+    """Neither HTTP, Redis, SQL nor a log is loaded to say the version, to help or to complete; nor what makes typer slow."""
+    program = f"""if True:
+        import os, sys
+        from scoregate.cli import app
+        def heavy():
+            return sorted({HEAVY!r} & set(sys.modules))
+        for words in {LIGHT!r}:
+            try:
+                app(words, prog_name="scoregate")
+            except SystemExit:
+                pass
+            print(words, heavy(), file=sys.stderr)
+        os.environ |= {{"_SCOREGATE_COMPLETE": "complete_bash", "COMP_WORDS": "scoregate key re", "COMP_CWORD": "2"}}
+        try:
+            app([], prog_name="scoregate")
+        except SystemExit:
+            pass
+        print("completion", heavy(), file=sys.stderr)
+    """
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    listed = [line for line in told.stderr.splitlines() if line.endswith("]")]
+
+    assert [f"{words} []" for words in [*LIGHT, "completion"]] == listed
+    assert "revoke" == told.stdout.splitlines()[-1]
+
+
+def test_N08_each_group_is_listed_by_what_it_is():
+    """Every group has commands, and every command of the whole is in its list with a sentence that is not cut."""
+    for words in ([], *([name] for name in GROUPS)):
+        result = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*words, "-h"], prog_name="scoregate")
+        _, _, listed = result.output.partition("Commands:\n")
+        assert "  " in listed, words
+        assert [] == [line for line in listed.splitlines() if "..." in line]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,35 @@
+"""Bearer tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from scoregate.commands.common import DataDir, settings_of
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command("moderator")
+def token_moderator(
+    name: str,
+    board: Annotated[
+        list[str] | None, typer.Option(help="A board the moderator decides on; all if none.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Print a moderator's bearer token, good for 12 hours."""
+    import time
+
+    from gateway.edge.credentials.keyring import keyring_of
+    from gateway.edge.credentials.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
+
+    settings = settings_of(data_dir)
+    if board:
+        from scoregate.known_boards import refuse_unknown
+
+        refuse_unknown(settings, board)
+    now_s = int(time.time())
+    bearer = Bearer(name, Role.MODERATOR, now_s + MODERATOR_TOKEN_S, tuple(board or ["*"]))
+    typer.echo(Tokens(keyring_of(settings)).mint(bearer, now_s=now_s))
