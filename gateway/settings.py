@@ -6,9 +6,9 @@ import re
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from policies.errors import SettingsError
@@ -31,7 +31,31 @@ CLUSTER_URL = re.compile(
 )
 """A Redis Cluster by some of its nodes; it has one database, so that there is no path."""
 
-Bind = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$")]
+SERVER_URL = re.compile(
+    r"rediss?://(?:[^/?#]*@)?(?:[^/?#@:\[\]]*|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?(?:/[0-9]*/?)?(?:\?[^#]*)?"
+    r"|unix://(?:[^/?#]*@)?/[^?#]*(?:\?[^#]*)?"
+)
+"""One Redis, by TCP or by a Unix socket."""
+
+
+def _matching(pattern: str, expected: str) -> AfterValidator:
+    """Takes what matches; of anything else it says what was expected."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"expected {expected}")
+        return value
+
+    return AfterValidator(check)
+
+
+Bind = Annotated[
+    str,
+    _matching(
+        r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}",
+        "a host and a port, such as 127.0.0.1:8080 or [::1]:8080",
+    ),
+]
 Csv = Annotated[tuple[str, ...], NoDecode]
 
 
@@ -43,6 +67,15 @@ def bundled_policies() -> Path:
 def bundled_arcade() -> Path:
     """The folder of the game that comes with the product."""
     return bundled_policies().parent / "examples" / "arcade"
+
+
+def _server(url: str) -> str:
+    """The URL of a Redis, by what the client would refuse only when it is used. Raises ValueError."""
+    if "+cluster:" not in url and not SERVER_URL.fullmatch(url):
+        raise ValueError(
+            "expected redis://<user>:<password>@<host>:<port>/<database>, rediss:// for TLS, or unix://<path>"
+        )
+    return url
 
 
 class Settings(BaseSettings):
@@ -65,13 +98,15 @@ class Settings(BaseSettings):
     trusted_proxies: Csv = ()
     webhook_hosts: Csv = ()
     kafka_servers: str | None = None
-    kafka_topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = "scoregate.standings"
+    kafka_topic: Annotated[
+        str, _matching(r"[A-Za-z0-9._-]{1,249}", "up to 249 letters, digits, dots, - and _")
+    ] = "scoregate.standings"
     master_key: SecretStr | None = None
     seal_key: SecretStr | None = None
     seal_heads: Path | None = None
-    sandbox: Annotated[str, Field(pattern=r"^(any|bubblewrap)$")] = "any"
-    log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
-    log_to: Annotated[str, Field(pattern=r"^(files|stdout)$")] = "files"
+    sandbox: Literal["any", "bubblewrap"] = "any"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_to: Literal["files", "stdout"] = "files"
 
     clock_offset_s: Annotated[float, Field(gt=0, le=3600)] = 2.0
     unique_names: bool = False
@@ -138,14 +173,14 @@ class Settings(BaseSettings):
                 "expected redis+cluster://<user>:<password>@<host>:<port>,<host>:<port> without a database, or rediss+cluster: "
                 "for TLS, with / ? # @ and : in a name or a password written as %2F %3F %23 %40 and %3A"
             )
-        return value
+        return _server(value)
 
     @field_validator("queue_url")
     @classmethod
     def _is_no_cluster(cls, value: str | None) -> str | None:
         if value and "+cluster:" in value:
             raise ValueError("RQ does not run on a Redis Cluster; expected one server")
-        return value
+        return None if value is None else _server(value)
 
     @field_validator("hosts", "trusted_proxies", "webhook_hosts", mode="before")
     @classmethod

@@ -58,14 +58,14 @@ async def export(settings: Settings, name: str, window: str, form: Format, outpu
     """How many entries of an archived window were written, by rank. Raises ArchiveRefused."""
     count, revision = 0, None
     async with _board(settings, name) as (ledger, _):
-        if form is Format.CSV:
-            output.write(_csv_line(_COLUMNS))
         while True:
             page = await ledger.read(archived_page(name, window, first=count, count=PAGE))
             if page is None or not page.window.is_readable:
                 raise ArchiveRefused(f"the archive has no window {window!r} of the board {name}")
             if revision not in (None, page.window.revision):
                 raise ArchiveRefused(f"{window} got a new revision meanwhile; export it again")
+            if revision is None and form is Format.CSV:
+                output.write(_csv_line(_COLUMNS))
             revision = page.window.revision
             if not page.entries:
                 return count

@@ -105,7 +105,7 @@ async def _rebuild(deployment: Deployment, board: Board, console: Console) -> No
 @contextmanager
 def _progress(console: Console, what: str, total: int | None) -> Iterator[Tell]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=total)
         yield lambda count: progress.advance(task, count)
 

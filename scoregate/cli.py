@@ -16,6 +16,7 @@ from policies.errors import ScoregateError
 from scoregate.commands import running
 from scoregate.commands.common import Bind, DataDir, fail, settings_of
 from scoregate.commands.groups import LightCommand, LoadingGroup
+from scoregate.commands.tables import AsJson, show_json
 from scoregate.private_files import write_privately
 
 if TYPE_CHECKING:
@@ -169,11 +170,13 @@ def restore_backup(directory: Path, data_dir: DataDir = None) -> None:
 
 
 @app.command("health")
-def health(bind: Bind = None) -> None:
+def health(as_json: AsJson = False, bind: Bind = None) -> None:
     """Exit with 0 if the edge here is ready. What a container asks."""
     from scoregate.health import health_of
 
     health = health_of(settings_of(None, bind))
+    if as_json:
+        show_json([health.facts()])
     if health.problem:
         fail(f"not ready: {health.problem}")
     if health.is_stale:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
@@ -38,6 +38,12 @@ class Quarantine:
     revoked: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     taken_back: list[str] = field(default_factory=list)
+
+    def by_what(self) -> Iterator[tuple[str, list[str]]]:
+        """Submissions under what became of them."""
+        yield "quarantined", self.revoked
+        yield "taken-back-by-the-key", self.taken_back
+        yield "left", self.left
 
 
 async def register(settings: Settings, key_id: str, public_key: str, boards: tuple[str, ...]) -> None:

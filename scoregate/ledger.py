@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,19 +30,50 @@ def public_key(settings: Settings) -> str:
     return seal_key_of(settings, is_made=False).public_pem()
 
 
-async def verify(settings: Settings, key_file: Path | None, heads_file: Path | None) -> str:
-    """What was found whole, in words. Raises LedgerTampered, or what kept it from being checked."""
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was found whole; since when events wait to be sealed for longer than they should; and how many heads are there."""
+
+    audit: Audit
+    overdue_since_ms: int | None
+    heads: int | None = None
+
+    def words(self) -> str:
+        """The same for people."""
+        told = _told(self.audit)
+        if self.overdue_since_ms is not None:
+            since = rfc3339(self.overdue_since_ms)
+            told += f" though they wait since {since}: the newest seals were removed, or no steward runs"
+        return told if self.heads is None else f"{told}\nall {self.heads} exported heads are in the ledger"
+
+    def facts(self) -> dict[str, object]:
+        """The same for programs."""
+        overdue = None if self.overdue_since_ms is None else rfc3339(self.overdue_since_ms)
+        found = {**asdict(self.audit), "unsealed_events": self.audit.unsealed_events}
+        return {"is_clean": True, **found, "overdue_since": overdue, "heads": self.heads}
+
+
+@dataclass(frozen=True, slots=True)
+class BoardThen:
+    """A board as it stood: what it was, in a sentence, and its first entries."""
+
+    head: str
+    rows: list[dict[str, object]]
+
+
+async def verify(settings: Settings, key_file: Path | None, heads_file: Path | None) -> Verified:
+    """What was found whole. Raises LedgerTampered, or what kept it from being checked."""
     keys = _keys(settings, key_file)
     async with existing_ledger(settings) as ledger:
         found = await audit(ledger, keys)
-        told = f"{_told(found)}{await _overdue(ledger, found, settings)}"
+        verified = Verified(found, await _overdue(ledger, found, settings))
         if heads_file is None:
-            return told
+            return verified
         with _opened(heads_file) as lines:
             count = await check_heads(ledger, keys, lines)
     if not count:
         raise SettingsError(f"{heads_file}: has no heads, and an empty file proves nothing")
-    return f"{told}\nall {count} exported heads are in the ledger"
+    return replace(verified, heads=count)
 
 
 async def export(settings: Settings, path: Path) -> int:
@@ -78,8 +110,8 @@ def verify_proof(file: Path, key_file: Path) -> str:
     return _proven(check_proof(written, keys))
 
 
-async def as_of(settings: Settings, board_name: str, instant_ms: int, window: str, limit: int) -> str:
-    """A board as it stood at an instant, one entry a line: rank, score, player, when, submission."""
+async def as_of(settings: Settings, board_name: str, instant_ms: int, window: str, limit: int) -> BoardThen:
+    """A board as it stood at an instant. Raises SettingsError for a board or a window that there is not."""
     board = load_policies(settings).get(board_name)
     if board is None:
         raise SettingsError(f"there is no board {board_name!r}")
@@ -96,13 +128,18 @@ async def as_of(settings: Settings, board_name: str, instant_ms: int, window: st
         standings = await board_as_of(ledger, board.policy, span, instant_ms)
     first = standings[:limit]
     ranks = ranks_of(first, board.ranking, span, board.policy.ranks[0])
-    lines = [
-        f"{rank}\t{each.score}\t{each.player}\t{rfc3339(each.achieved_at_ms)}\t{each.submission_id}"
+    rows = [
+        {
+            "rank": rank,
+            "score": each.score,
+            "player": each.player,
+            "achieved_at": rfc3339(each.achieved_at_ms),
+            "submission": each.submission_id,
+        }
         for rank, each in zip(ranks, first, strict=True)
     ]
-    return "\n".join(
-        [f"{board_name}, {span.name}, at {rfc3339(instant_ms)}: {len(standings)} entries", *lines]
-    )
+    at = rfc3339(instant_ms)
+    return BoardThen(f"{board_name}, {span.name}, at {at}: {len(standings)} entries", rows)
 
 
 def instant_ms(text: str) -> int:
@@ -147,17 +184,17 @@ def _told(found: Audit) -> str:
     )
 
 
-async def _overdue(ledger: Ledger, found: Audit, settings: Settings) -> str:
-    """What to tell of events that should be sealed by now. Raises LedgerTampered if nothing at all is sealed."""
+async def _overdue(ledger: Ledger, found: Audit, settings: Settings) -> int | None:
+    """Since when events wait that should be sealed by now. Raises LedgerTampered if nothing at all is sealed."""
     since_ms = (await ledger.read(chain.tail())).since_ms
     if since_ms is None or since_ms >= wall_clock() - settings.seal_s * 1000:
-        return ""
+        return None
     if not found.seals:
         raise LedgerTampered(
             f"nothing is sealed, though {found.events} events wait since {rfc3339(since_ms)}: "
             "the seals were removed, or no steward has run"
         )
-    return f" though they wait since {rfc3339(since_ms)}: the newest seals were removed, or no steward runs"
+    return since_ms
 
 
 def _proven(proof: Proof) -> str:

@@ -140,7 +140,7 @@ async def _board_of(ledger: Ledger, batch: str) -> str | None:
 @contextmanager
 def _progress(console: Console, what: str) -> Iterator[Callable[[int], object]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=None)
         yield lambda count: progress.advance(task, count)
 

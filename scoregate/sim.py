@@ -159,7 +159,7 @@ def check_all(
 @contextmanager
 def _progress(console: Console, total: int) -> Iterator[Tell]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("simulations", total=total)
         yield lambda: progress.advance(task)
 

@@ -175,6 +175,10 @@ def free_bind(bind: str) -> str:
 
 
 def _check_port(settings: Settings) -> None:
+    if settings.bind_address[1] == 0:
+        raise SettingsError(
+            "SCOREGATE_BIND: expected a port, since the parts and their readers have to know it"
+        )
     problem = _problem_with(*settings.bind_address)
     if problem:
         raise SettingsError(f"SCOREGATE_BIND: cannot listen on {settings.bind}: {problem}")

@@ -343,7 +343,7 @@ def test_N09_commands_in_a_sentence_exist(page: Path):
     """A `scoregate …` between words is a command, a group of them, or an option of the whole, with options it has."""
     known = commands()
     groups = {words.rpartition(" ")[0] for words in known}
-    whole = {"scoregate --version", "scoregate --install-completion"}
+    whole = {"scoregate -h", "scoregate --version", "scoregate --install-completion"}
     for code in (" ".join(each.split()) for each in CODE.findall(prose_of(page))):
         if code.startswith("scoregate ") and code not in groups | whole and "…" not in code:
             words = max((each for each in known if f"{code} ".startswith(f"{each} ")), key=len, default=code)

@@ -20,6 +20,7 @@ from gateway.edge.shutdown import drain, stop_listening
 from gateway.edge.unsent import Outgoing, Unsent
 from gateway.telemetry import Event, logger
 from gateway.unexpected import Place, report
+from policies.errors import SettingsError
 
 BACKLOG: Final = 1024
 
@@ -34,13 +35,21 @@ _log = logger()
 
 @asynccontextmanager
 async def listening(edge: Edge) -> AsyncIterator[tuple[str, int]]:
-    """Listen while the block runs, and yield the address. At the end finish every request whose first byte has come."""
+    """Listen while the block runs, and yield the address. At the end finish every request whose first byte has come.
+
+    Raises SettingsError where one cannot listen.
+    """
     settings = edge.settings
     runner = web.AppRunner(build_app(edge), shutdown_timeout=CLOSE_S)
     await runner.setup()
     gate = ConnectionGate(edge, runner.server)
     host, port = settings.bind_address
-    server = await asyncio.get_running_loop().create_server(gate.admit, host, port, backlog=BACKLOG)
+    try:
+        server = await asyncio.get_running_loop().create_server(gate.admit, host, port, backlog=BACKLOG)
+    except OSError as error:
+        await runner.cleanup()
+        told = f"cannot listen on {settings.bind}: {error.strerror or error}"
+        raise SettingsError(f"SCOREGATE_BIND: {told}") from None
     bound = server.sockets[0].getsockname()
     _log.info(Event.STARTED, part="edge", host=bound[0], port=bound[1])
     try:

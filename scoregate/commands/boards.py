@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -80,10 +82,23 @@ def board_export(
 
     if form not in set(Format):
         fail(f"--format: expected {', '.join(Format)}, got {form!r}")
-    written = sys.stdout if output is None else output.open("w", encoding="utf-8", newline="")
-    try:
-        count = finish(export(settings_of(data_dir), board, window, Format(form), written))
-    finally:
-        written.flush() if output is None else written.close()
+    with _written(output) as file:
+        count = finish(export(settings_of(data_dir), board, window, Format(form), file))
     if output is not None:
         typer.echo(f"{output}: {count} entries")
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[TextIO]:
+    """Standard output, or what becomes the file once it is whole: an export that fails leaves the one before it alone."""
+    if path is None:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    unready = path.with_name(f"{path.name}.unready")
+    try:
+        with unready.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        unready.replace(path)
+    finally:
+        unready.unlink(missing_ok=True)

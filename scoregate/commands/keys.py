@@ -56,6 +56,7 @@ def key_revoke(
     compromised_since: Annotated[
         str | None, typer.Option(help="Also take back all that it wrote since then (RFC 3339).")
     ] = None,
+    as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """Take a trusted server's key back, for good."""
@@ -63,9 +64,10 @@ def key_revoke(
 
     since_ms = None if compromised_since is None else moment_of(compromised_since)
     found = finish(revoke(settings_beside(data_dir), key_id, compromised_since_ms=since_ms))
-    typer.echo(f"revoked {key_id}: nothing more is written with it")
-    for word, ids in (("quarantined", found.revoked), ("taken-back-by-the-key", found.taken_back)):
-        for submission_id in ids:
-            typer.echo(f"{word}\t{submission_id}")
+    rows = [{"submission": each, "what": what} for what, ids in found.by_what() for each in ids]
+    if not as_json:
+        typer.echo(f"revoked {key_id}: nothing more is written with it")
+    if rows or as_json:
+        show(rows, ("submission", "what"), as_json=as_json)
     if found.left:
         fail(f"these still count, their boards have no policy here: {', '.join(found.left)}")

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, error_console, finish, judged, settings_of
+from policies.errors import LedgerTampered, ProofInvalid
+from scoregate.commands.common import DataDir, error_console, fail, finish, judged, settings_of
+from scoregate.commands.tables import AsJson, show, show_json
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -39,12 +41,22 @@ def ledger_verify(
         Path | None, typer.Option(help="A file with the public key; that of the data directory if none.")
     ] = None,
     heads: Annotated[Path | None, typer.Option(help="A file of exported heads.")] = None,
+    as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """Say whether the ledger is what was sealed: 0 if it is, 1 if not and since when, 2 if that cannot be told."""
     from scoregate.ledger import verify
 
-    typer.echo(judged(lambda: finish(verify(settings_of(data_dir), public_key, heads))))
+    try:
+        found = finish(verify(settings_of(data_dir), public_key, heads))
+    except (LedgerTampered, ProofInvalid) as error:
+        if as_json:
+            show_json([{"is_clean": False, "fault": str(error)}])
+        fail(str(error), status=1)
+    if as_json:
+        show_json([found.facts()])
+    else:
+        typer.echo(found.words())
 
 
 @app.command("heads")
@@ -94,9 +106,13 @@ def ledger_as_of(
     instant: str,
     window: Annotated[str, typer.Option(help="A kind of window, or one by name.")] = "alltime",
     limit: Annotated[int, typer.Option(min=1, help="Most entries to print.")] = 25,
+    as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """Print a board as it stood at an instant, folded from the log alone."""
     from scoregate.ledger import as_of, instant_ms
 
-    typer.echo(finish(as_of(settings_of(data_dir), board, instant_ms(instant), window, limit)))
+    found = finish(as_of(settings_of(data_dir), board, instant_ms(instant), window, limit))
+    if not as_json:
+        typer.echo(found.head)
+    show(found.rows, ("rank", "score", "player", "achieved_at", "submission"), as_json=as_json)

@@ -87,8 +87,15 @@ def test_T02_a_quarantine_needs_no_index_and_says_what_it_could_not_reach(data: 
     asyncio.run(write())
     since = "2020-01-01T00:00:00Z"
     first = run("revoke", "eu-1", "--compromised-since", since)
-    assert ["quarantined\tnew", "quarantined\told"] == sorted(first.output.splitlines()[1:3])
+    assert [
+        "SUBMISSION  WHAT",
+        "far         left",
+        "new         quarantined",
+        "old         quarantined",
+    ] == sorted(first.stdout.splitlines()[1:], key=lambda line: (not line.startswith("SUB"), line))
     assert 2 == first.exit_code
+    again = run("revoke", "eu-1", "--compromised-since", since, "--json")
+    assert (2, {"submission": "far", "what": "left"}) == (again.exit_code, json.loads(again.stdout))
     assert [("far", "promoted"), ("new", "revoked"), ("old", "revoked")] == rows(
         data / "ledger.sqlite3", "SELECT submission_id, state FROM submissions ORDER BY 1"
     )

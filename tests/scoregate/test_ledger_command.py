@@ -61,6 +61,10 @@ CLEAN = (
 def test_M09_verify_says_that_a_ledger_is_clean(command: Command, tmp_path: Path):
     """By the key of the data directory, or by one that is kept elsewhere; and against exported heads."""
     assert (0, CLEAN, "") == command("verify")
+    status, out, err = command("verify", "--json")
+    facts = {"events": 17, "seals": 3, "sealed_events": 15, "submissions": 10, "unsealed_events": 2}
+    told = {"is_clean": True, **facts, "overdue_since": "2025-11-20T12:00:00.001Z", "heads": None}
+    assert (0, told, "") == (status, json.loads(out), err)
     key, heads = tmp_path / "key.pem", tmp_path / "heads"
     key.write_text(command("public-key")[1])
     assert (0, f"{heads}: 3 heads appended\n", "") == command("heads", "--output", heads)
@@ -104,11 +108,10 @@ def test_M09_verify_names_what_was_changed_with_status_1(
 
     sealed.tamper("UPDATE submissions SET score = 1 WHERE seq = 4")
     status, out, err = command("verify")
-    assert (1, "", "event 4 was changed, or the facts of the submission that it begins\n") == (
-        status,
-        out,
-        err,
-    )
+    changed = "event 4 was changed, or the facts of the submission that it begins"
+    assert (1, "", f"{changed}\n") == (status, out, err)
+    status, out, err = command("verify", "--json")
+    assert (1, {"is_clean": False, "fault": changed}, f"{changed}\n") == (status, json.loads(out), err)
 
 
 def test_M09_verify_says_what_kept_it_from_checking_with_status_2(
@@ -161,11 +164,19 @@ def test_a_board_as_it_stood_is_printed(command: Command):
     """Rank, score, player, time and submission; by instant, window and limit."""
     at = rfc3339(NOON_MS + 1)
     status, out, _ = command("as-of", "tiny", at)
-    head, *lines = out.splitlines()
+    head, _, *lines = out.splitlines()
     noon = rfc3339(NOON_MS)
     assert (0, f"tiny, alltime, at {at}: 3 entries") == (status, head)
-    assert [f"1\t104\tp1\t{noon}\trun-4", f"2\t103\tp0\t{noon}\trun-3", f"3\t102\tp2\t{noon}\trun-2"] == lines
-    assert 2 == len(
+    expected = [
+        ["1", "104", "p1", noon, "run-4"],
+        ["2", "103", "p0", noon, "run-3"],
+        ["3", "102", "p2", noon, "run-2"],
+    ]
+    assert expected == [line.split() for line in lines]
+    rows = [json.loads(line) for line in command("as-of", "tiny", at, "--json")[1].splitlines()]
+    assert ["rank", "score", "player", "achieved_at", "submission"] == list(rows[0])
+    assert expected == [[str(value) for value in row.values()] for row in rows]
+    assert 3 == len(
         command("as-of", "tiny", at, "--window", "daily:20251120", "--limit", "1")[1].splitlines()
     )
     assert "0 entries" in command("as-of", "tiny", rfc3339(NOON_MS))[1]

@@ -138,7 +138,10 @@ async def test_the_other_writers_and_commands_work_beside_it(tmp_path):
 
         token = scoregate("token", "moderator", "mara", "--data-dir", str(tmp_path)).stdout.strip()
         assert [] == held(stack.url, token)
-        assert 0 == scoregate("health", "--bind", bind).returncode
+        told = scoregate("health", "--json", "--bind", bind)
+        health = json.loads(told.stdout)
+        assert (0, True, None) == (told.returncode, health["is_ready"], health["problem"])
+        assert (True, True) == (health["said"]["ledger"], health["said"]["policies"])
         assert 2 == scoregate("up", "--data-dir", str(tmp_path), "--bind", bind).returncode
     assert 2 == scoregate("health", "--bind", bind).returncode
 

@@ -1,0 +1,52 @@
+"""`scoregate build`: what each build may do, by whom, since when and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from policies.loader import load_board
+from scoregate.cli import app
+from tests.support.harness import POLICY
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path))
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, ["build", *words])
+
+
+def test_N08_builds_are_listed_with_who_changed_them_and_why(data: Path):
+    """What an operator said holds over the policy; a reason is shown without what a terminal would obey."""
+    assert 0 == run("block", "arcade", "arcade-1", "--reason", "a speed patch\x1b[31m").exit_code
+    assert "it was that before" in run("block", "arcade", "arcade-1", "--reason", "again").output
+    listed = run("list", "arcade")
+    head, *lines = listed.output.splitlines()
+    assert ["BOARD", "BUILD", "STATUS", "SIMULATOR", "BY", "SINCE", "REASON"] == head.split()
+    digest = load_board(POLICY).simulators["arcade-1"].digest
+    assert [["arcade", "arcade-1", "blocked", digest, "operator"]] == [line.split()[:5] for line in lines]
+    assert lines[0].endswith("  a speed patch?[31m")
+
+    rows = [json.loads(line) for line in run("list", "--json").output.splitlines()]
+    assert [("arcade-1", "blocked", digest, "a speed patch\x1b[31m")] == [
+        (each["build"], each["status"], each["simulator"], each["reason"]) for each in rows
+    ]
+    assert 0 == run("allow", "arcade", "arcade-1", "--reason", "mended").exit_code
+    assert "allow" in run("list", "arcade").output
+
+
+def test_N08_builds_that_nobody_changed_are_the_policys(data: Path):
+    """No time and no reason: a dash for people, null for programs."""
+    [line] = run("list").output.splitlines()[1:]
+    assert ["arcade", "arcade-1", "allow", "policy", "-", "-"] == [
+        word for word in line.split() if "sha256" not in word
+    ]
+    [row] = [json.loads(line) for line in run("list", "--json").output.splitlines()]
+    assert ("policy", None, None) == (row["by"], row["since"], row["reason"])
