@@ -234,6 +234,8 @@ async def test_F16_who_saw_the_case_before_another_decided_is_told_so(harness: H
     assert 200 == (await decide(harness, run, "revoke", mara)).status
     for verb in ("approve", "reinstate", "reject"):
         assert 412 == (await decide_on(harness, f"{path}/{verb}", noor, **seen)).status
+    # The last decision is of this very moderator, this state and this reason, and yet none on what was seen first.
+    assert 412 == (await decide_on(harness, f"{path}/revoke", mara, **seen)).status
     assert "revoked" == await harness.state_of(run.id)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ import pytest
 
 from gateway.ledger import work
 from gateway.ledger.judgement.audits import KIND
-from gateway.ledger.judgement.expiry import expired_at
+from gateway.ledger.judgement.expiry import MOST_USES, expired_at
 from gateway.ledger.ledger import Ledger
 from gateway.records import Change
 from gateway.settlement import Decision, settle
@@ -113,6 +114,21 @@ async def test_F04_a_recording_that_several_runs_sent_is_kept_for_the_last_of_th
     assert {b"stolen", b"twice"} == await house.kept()
     await house.expire(day=15)
     assert {b"stolen"} == await house.kept()
+
+
+async def test_F04_a_recording_of_more_runs_than_are_looked_at_is_kept(house: House):
+    """One that counts may be among those that are not."""
+    runs = [f"run-{number}" for number in range(MOST_USES + 2)]
+    new = [new_submission(run, recording=b"of many", at_ms=NOON_MS) for run in runs]
+    await asyncio.gather(*(house.ledger.append(each) for each in new))
+    refusals = [
+        Decision(run, R, "replay", Reason.SCORE_MISMATCH, NOON_MS, frozenset(State)) for run in runs[:-1]
+    ]
+    await settle(house.ledger, Nowhere(), BOARD, refusals)
+    promotion = Decision(runs[-1], P, "replay", Reason.VERIFIED, NOON_MS, frozenset(State))
+    await settle(house.ledger, Nowhere(), BOARD, [promotion])
+    await house.expire(day=20)
+    assert {b"of many"} == await house.kept()
 
 
 async def test_F04_what_is_still_to_be_audited_is_kept(house: House, store: Store):

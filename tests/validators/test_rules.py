@@ -92,13 +92,19 @@ def test_one_rule_without_an_answer_hides_no_other():
         ({"kills": 21}, [(Reason.STATS_BOUNDS, "kills")]),
         ({"kills": 3}, [(Reason.STATS_BOUNDS, "kills")]),
         ({"kills": -2, "combo": 11}, [(Reason.STATS_BOUNDS, "kills"), (Reason.STATS_BOUNDS, "combo")]),
+        ({"kills": 0, "laps": 4}, []),
+        ({"kills": 0, "laps": 3}, [(Reason.STATS_BOUNDS, "laps")]),
         ({"combo": 5}, [(Reason.STATS_NAMES, "kills")]),
         ({"kills": 0, "deaths": 1}, [(Reason.STATS_NAMES, "deaths")]),
     ],
 )
 def test_V01_statistics_are_those_of_the_board_and_in_their_ranges(stats: dict, expected: list):
-    """Range, step, what is required, and what nobody asked for."""
-    ranges = {"kills": StatRange(maximum=20, step=2), "combo": StatRange(maximum=10, required=False)}
+    """Range, steps from its lowest value on, what is required, and what nobody asked for."""
+    ranges = {
+        "kills": StatRange(maximum=20, step=2),
+        "combo": StatRange(maximum=10, required=False),
+        "laps": StatRange(minimum=1, maximum=10, step=3, required=False),
+    }
     judgement = judged(a_submission(score=0, stats=stats), open_policy(stats=ranges))
     assert expected == [each[:2] for each in found(judgement)]
     assert bool(expected) == (judgement.refusal is not None)

@@ -87,3 +87,16 @@ async def test_F07_runs_of_a_clock_that_was_ahead_do_not_stay_open(client: Redis
     ahead = await runs.note("ada", "r1", now_ms=now_ms + hour_ms, expires_at_ms=now_ms + 2 * hour_ms)
     now = await runs.note("ada", "r2", now_ms=now_ms, expires_at_ms=now_ms + hour_ms)
     assert (True, True) == (ahead.may_open, now.may_open)
+
+
+async def test_a_run_that_has_expired_leaves_room_while_others_are_open(client: Redis):
+    """Each ends at its own time: who left one half way has that one back then, though another is still open."""
+    runs = OpenRuns(client, "b", 2)
+    ends_ms = [NOON_MS + HOUR_MS, NOON_MS + 2 * HOUR_MS, NOON_MS + 3 * HOUR_MS]
+    for number, expires_at_ms in enumerate(ends_ms[:2]):
+        await runs.note("ada", f"r{number}", now_ms=NOON_MS, expires_at_ms=expires_at_ms)
+    later = [
+        await runs.note("ada", "r2", now_ms=now_ms, expires_at_ms=ends_ms[2])
+        for now_ms in (ends_ms[0] - 1, ends_ms[0])
+    ]
+    assert [False, True] == [each.may_open for each in later]

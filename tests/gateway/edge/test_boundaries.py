@@ -112,6 +112,25 @@ async def test_M18_a_ticket_is_good_up_to_its_last_millisecond(harness: Harness,
         await accept(harness, honest(harness, run))
 
 
+@pytest.mark.parametrize("late_ms", [0, 1])
+async def test_M18_a_run_is_expired_only_if_it_is_by_every_clock(harness: Harness, late_ms: int):
+    """What our clock may be wrong by, and what that of the edge that opened the run may have been, are both allowed for."""
+    run = issued(harness)
+    now_ms, ours_ms, theirs_ms = harness.edge.clock(), 7_000, 5_000
+    ticket = harness.edge.tickets.read(run.info["ticket"])
+    expires_at_ms = now_ms - ours_ms - theirs_ms - late_ms
+    text, key = harness.edge.tickets.issue(
+        ticket._replace(expires_at_ms=expires_at_ms, clock_error_ms=theirs_ms)
+    )
+    run.info.update(ticket=text, key=base64.b64encode(key).decode())
+    object.__setattr__(harness.edge, "clock", lambda: now_ms)
+    object.__setattr__(harness.edge, "reference", SimpleNamespace(error_ms=ours_ms))
+    if late_ms:
+        await refuse(harness, honest(harness, run), (403, "run-expired"))
+    else:
+        await accept(harness, honest(harness, run))
+
+
 async def test_M18_a_recording_may_have_exactly_what_the_board_takes(harness: Harness):
     """One byte more is refused, whether it came or only its digest did."""
     for more in (0, 1):

@@ -102,6 +102,19 @@ def test_what_is_added_comes_to_what_is_folded_anew(
         assert expected == {window: found for window, found in stored(books).items() if window in expected}
 
 
+@pytest.mark.parametrize("order", Order)
+def test_of_equal_scores_the_one_reached_first_is_left_by_a_revocation(order: Order):
+    """Not the one that was received first: a server may bring a score later than another that was reached after it."""
+    books = Books(board_of(Operator.BEST, order, TieBreak.FIRST))
+    best = 4 if order is Order.DESCENDING else 2
+    for number, (score, day) in enumerate([(3, 1), (3, 0), (best, 0)]):
+        received(books, number, score, day)
+        books.decide(f"run-{number}", State.PROMOTED)
+    assert (best, "run-2") == (found := stored(books)["alltime"])[:1] + found[3:4]
+    books.decide("run-2", State.REVOKED)
+    assert (3, NOON_MS, "run-1") == (found := stored(books)["alltime"])[:2] + found[3:4]
+
+
 def test_a_promotion_does_not_read_the_history(monkeypatch: pytest.MonkeyPatch):
     """The cost of a verdict does not grow with what its player has promoted before; a revocation may ask for it."""
     books = Books(board_of(Operator.BEST, Order.DESCENDING, TieBreak.FIRST))

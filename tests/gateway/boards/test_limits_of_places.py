@@ -1,0 +1,23 @@
+"""Limits of an address and of the network around it, by the real script: who is refused for one has used up no other."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from gateway.boards.admission import AddressLimit
+from policies.limits import NETWORK_SHARE, Rate
+from tests.support.valkey import ValkeyServer
+
+SLOW = Rate(per_minute=1, burst=1)
+
+
+async def test_who_is_refused_for_the_network_has_all_of_the_address_left(valkey: ValkeyServer):
+    """A network that is used up charges nothing to an address of it that comes later, however often that one asks."""
+    async with Redis.from_url(valkey.url) as client:
+        limit = AddressLimit(client, SLOW, lambda network, address: f"limit:{{{network}}}:{address}")
+        waits_ms = [await limit.wait_ms(f"10.0.0.{number}", "10.0.0") for number in range(NETWORK_SHARE)]
+        assert [0] * NETWORK_SHARE == waits_ms
+        for _ in range(3):
+            assert 0 < await limit.wait_ms("10.0.0.9", "10.0.0")
+        await client.delete("limit:{10.0.0}:")
+        assert 0 == await limit.wait_ms("10.0.0.9", "10.0.0")
