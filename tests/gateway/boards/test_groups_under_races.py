@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+import pytest
 from redis.asyncio import Redis
 
 from gateway.boards import keys
@@ -51,13 +52,16 @@ class Club:
         return str(held).split(" ")[1]
 
 
-async def test_M12_a_membership_that_changed_meanwhile_is_not_overwritten(client: Redis):
-    """Who was slow puts nobody back into the group that they have left."""
+@pytest.mark.parametrize("windows", [["alltime"], []])
+async def test_M12_a_membership_that_changed_meanwhile_is_not_overwritten(
+    client: Redis, windows: Sequence[str]
+):
+    """Who was slow puts nobody back into the group that they have left, though who moved them got no further than that."""
     club = Club(client)
     await club.score(5)
 
     async def moves() -> None:
-        await club.other.keep(Membership("ada", 2, {"club": "blue"}), ["alltime"])
+        await club.other.keep(Membership("ada", 2, {"club": "blue"}), windows)
 
     club.late.meanwhile = moves
     await club.late.keep(Membership("ada", 1, {"club": "red"}), ["alltime"])
