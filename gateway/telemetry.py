@@ -241,6 +241,7 @@ class Event:
     POLICIES_DIFFER = "policies_differ"
     CLOCK_LEAPT = "clock_leapt"
     METRICS_UNSERVED = "metrics_unserved"
+    FORWARDED_UNREAD = "forwarded_unread"
     STARTED = "started"
     STOPPED = "stopped"
 
@@ -258,6 +259,7 @@ REPEATED: Final = frozenset(
         Event.CHANGES_FORGED,
         Event.JOB_REFUSED,
         Event.SIMULATOR_FAILED,
+        Event.FORWARDED_UNREAD,
     }
 )
 """Events that a fault, or a stranger, can repeat at will: the log says each of them a few times a minute."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -46,6 +46,8 @@ _CHALLENGED: Final = frozenset(
     kind for kind in ProblemType if kind.status == web.HTTPUnauthorized.status_code
 )
 
+_Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
 _SAFE: Final = frozenset({"GET", "HEAD"})
 
 _SUBMITTING: Final = frozenset(f"/v1/boards/{{board}}/{what}" for what in ("scores", "entries", "increments"))
@@ -71,6 +73,24 @@ def build_app(edge: Edge) -> web.Application:
             app.router.add_route("HEAD", route.path, handler)
     pages.add_pages(app, edge)
     return app
+
+
+def answering_expectations(answer: _Answer) -> _Answer:
+    """The application's handler, with a problem for an `Expect` that nobody meets.
+
+    The library reads that field before any middleware runs, on paths that there are not as well.
+    """
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await answer(request)
+        except web.HTTPExpectationFailed:
+            assert isinstance(request, web.Request)
+            response = _refused(request, Problem(ProblemType.EXPECTATION_FAILED))
+            response.force_close()
+            return response
+
+    return handler
 
 
 @web.middleware

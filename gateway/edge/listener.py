@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
 from gateway.edge.address import ClientName
-from gateway.edge.app import build_app
+from gateway.edge.app import answering_expectations, build_app
 from gateway.edge.context import Edge
 from gateway.edge.door import is_whole_request, is_write, refusal
 from gateway.edge.places import Places
@@ -42,6 +42,8 @@ async def listening(edge: Edge) -> AsyncIterator[tuple[str, int]]:
     settings = edge.settings
     runner = web.AppRunner(build_app(edge), shutdown_timeout=CLOSE_S)
     await runner.setup()
+    assert runner.server is not None
+    runner.server.request_handler = answering_expectations(runner.server.request_handler)
     gate = ConnectionGate(edge, runner.server)
     host, port = settings.bind_address
     try:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 COMMON: Final = (
     ProblemType.MALFORMED_REQUEST,
     ProblemType.MISDIRECTED,
+    ProblemType.EXPECTATION_FAILED,
     ProblemType.HEADERS_TOO_LARGE,
     ProblemType.INTERNAL,
 )

@@ -49,6 +49,7 @@ class ProblemType(Enum):
     UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The media type is not supported")
     CONTENT_ENCODING_NOT_ALLOWED = ("content-encoding-not-allowed", 415, "Content encodings are not accepted")
     PAYLOAD_TOO_LARGE = ("payload-too-large", 413, "The body is too large")
+    EXPECTATION_FAILED = ("expectation-failed", 417, "The expectation is not met")
     HEADERS_TOO_LARGE = ("headers-too-large", 431, "The headers are too large")
     REQUEST_TIMEOUT = ("request-timeout", 408, "The body did not arrive in time")
     SCHEMA_VIOLATION = ("schema-violation", 422, "The body does not have the required form")

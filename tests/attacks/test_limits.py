@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.boards.admission import Asking
 from gateway.edge.address import ClientAddresses
 from gateway.settings import Settings
+from gateway.telemetry import REPEATED
 from policies.errors import SettingsError
 from tests.support.attack import CLAIM, INVALID, a_run, accept, honest, issued, refuse, rows
 from tests.support.harness import Answer, Harness, free_port, running_harness
@@ -81,6 +83,66 @@ async def test_R01_behind_a_trusted_proxy_the_right_most_stranger_counts(setting
                 await refuse(harness, forwarded, QUOTA)
         request = honest(harness, issued(harness, "p9"))
         await accept(harness, replace(request, headers=request.headers | {"X-Forwarded-For": "198.51.100.8"}))
+
+
+FORMS = (
+    *(
+        "198.51.100.7",
+        "198.51.100.7:5678",
+        "198.51.100.7:1",
+        "::ffff:198.51.100.7",
+        "[::ffff:198.51.100.7]:99",
+    ),
+    *(" 198.51.100.7:5678 ", "9.9.9.9:1, 198.51.100.7:5678, 127.0.0.2:99"),
+)
+FORMS_OF_IPV6 = (
+    "2001:db8::1",
+    "[2001:db8::1]",
+    "[2001:db8::1]:99",
+    "[2001:db8::ffff%eth0]:65535",
+    "2001:db8::2",
+)
+JUNK = (
+    *("unknown", "_hidden", "", "198.51.100.7:", "198.51.100.7:port", "198.51.100.7:123456", ":5678", "[]:1"),
+    *(
+        "[198.51.100.7]:1",
+        "[2001:db8::1",
+        "2001:db8::1]:99",
+        "[2001:db8::1]99",
+        "198.51.100.7:1:2",
+        "for=198.51.100.7",
+    ),
+)
+
+
+def test_R01_a_proxy_may_write_a_port_behind_the_address() -> None:
+    """Only where proxies are trusted; all clients of such a proxy would else share its limits."""
+    addresses = ClientAddresses(("127.0.0.0/8",), bytes(32))
+    for forms in (FORMS, FORMS_OF_IPV6):
+        assert 1 == len({addresses.names("127.0.0.1", (form,)) for form in forms})
+        assert addresses.names("127.0.0.1", (forms[0],)) == addresses.names(forms[0], ())
+        of_strangers = {addresses.names("192.0.2.9", (form,)) for form in forms}
+        assert {addresses.names("192.0.2.9", ())} == of_strangers
+
+
+def test_R01_what_a_proxy_writes_that_is_no_address_is_logged() -> None:
+    """It counts for the proxy, as it did; the line says so without what was written."""
+    addresses = ClientAddresses(("127.0.0.0/8",), bytes(32))
+    with capture_logs() as events:
+        for junk in JUNK:
+            assert addresses.names("127.0.0.1", ()) == addresses.names(
+                "127.0.0.1", (f"198.51.100.7, {junk}",)
+            ), junk
+            assert addresses.names("127.0.0.1", ()) == addresses.names(
+                "127.0.0.1", (f"{junk}, 127.0.0.3:80",)
+            ), junk
+    told = [
+        {"event": "forwarded_unread", "log_level": "warning", "characters": len(junk)}
+        for junk in JUNK
+        for _ in "12"
+    ]
+    assert told == events
+    assert "forwarded_unread" in REPEATED
 
 
 def test_R01_addresses_are_named_by_what_cannot_be_chosen():
