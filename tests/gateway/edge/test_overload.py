@@ -59,6 +59,18 @@ def test_F21_as_many_are_let_in_as_leave_in_time(a_second: int):
     assert (503, True) == (refused.value.kind.status, 1 <= int(refused.value.headers["Retry-After"]) <= 5)
 
 
+def test_F21_who_was_let_in_at_the_door_counts_until_it_has_come():
+    """Between the door and the request nobody is under way yet; else all that comes in that moment would be let in."""
+    entrance, under_way = busy(Clock(), a_second=200)
+    for visit in under_way[20:]:
+        visit.leave()
+    let_in = [entrance.may_pass_the_door() for _ in range(100)]
+    assert 20 + sum(let_in) == pytest.approx(200 * QUEUED_S, rel=0.2)
+    assert not entrance.may_pass_the_door()
+    entrance.no_longer_expects()
+    assert entrance.may_pass_the_door()
+
+
 def test_F21_recovery_is_at_once():
     """When the queue is empty everybody is let in: what was measured before is forgotten."""
     clock = Clock()
