@@ -43,8 +43,9 @@ def board_of(operator: Operator, order: Order, tie_break: TieBreak) -> Board:
         return boards.board(Path(folder), **(policy | TIES[tie_break]))
 
 
-def received(books: Books, number: int, score: int, day: int = 0, **stats: int) -> None:
-    new = new_submission(f"run-{number}", at_ms=NOON_MS + day * 86_400_000, score=score, recording=None)
+def received(books: Books, number: int, score: int, day: float = 0, **stats: int) -> None:
+    at_ms = NOON_MS + int(day * 86_400_000)
+    new = new_submission(f"run-{number}", at_ms=at_ms, score=score, recording=None)
     run = new.submission._replace(claim=Claim(score, 1, stats))
     books.do(lambda tx: receive(tx, new._replace(submission=run)))
 
@@ -113,6 +114,18 @@ def test_of_equal_scores_the_one_reached_first_is_left_by_a_revocation(order: Or
     assert (best, "run-2") == (found := stored(books)["alltime"])[:1] + found[3:4]
     books.decide("run-2", State.REVOKED)
     assert (3, NOON_MS, "run-1") == (found := stored(books)["alltime"])[:2] + found[3:4]
+
+
+def test_a_run_in_the_first_instant_of_a_day_is_left_by_a_revocation():
+    """What is folded anew has it in the window that begins with it, as what was added had."""
+    books = Books(board_of(Operator.BEST, Order.DESCENDING, TieBreak.FIRST))
+    midnight = -0.5
+    for number, (score, day) in enumerate([(3, midnight), (4, 0)]):
+        received(books, number, score, day)
+        books.decide(f"run-{number}", State.PROMOTED)
+    books.decide("run-1", State.REVOKED)
+    [(_, daily)] = [each for each in stored(books).items() if each[0].startswith("daily:")]
+    assert (3, NOON_MS - 12 * 3_600_000, "run-0") == daily[:2] + daily[3:4]
 
 
 def test_a_promotion_does_not_read_the_history(monkeypatch: pytest.MonkeyPatch):
