@@ -190,6 +190,7 @@ def _fill(folder: Path, contents: _Contents) -> None:
     """Puts program and files there, to be read, and an empty folder, to be written by whoever the program will be."""
     folder.chmod(0o755)
     (folder / "files").mkdir()
+    (folder / "files").chmod(0o755)  # whatever the worker's umask: the program may be somebody else
     for path, content in contents.items():
         (folder / path).write_bytes(content)
         (folder / path).chmod(0o555 if path == "program" else 0o444)

@@ -41,6 +41,14 @@ def programs(request: pytest.FixtureRequest) -> Iterator[ProcessSimulators]:
         yield found
 
 
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """A worker's own: what it makes is private, but for what its programs read."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture
 def packages(tmp_path: Path) -> Path:
     folder = tmp_path / "packages"
@@ -101,6 +109,15 @@ def test_N10_a_program_imports_from_a_folder_and_maps_its_libraries(
         serving(tmp_path, "number(levels.first.POINTS + int(own.floor(0.9)) + told)", before), packages
     )
     assert 4328 == score_of(programs, simulator)
+
+
+def test_N10_a_program_reads_its_files_whatever_the_workers_umask(
+    programs: ProcessSimulators, tmp_path: Path
+) -> None:
+    """Files, too: a worker makes everything private, and a program that runs alone is another user."""
+    (tmp_path / "rules.txt").write_text("77")
+    body = "number(int(open(os.environ['SCOREGATE_FILES'] + '/rules.txt').read()))"
+    assert 77 == score_of(programs, known(serving(tmp_path, body), tmp_path / "rules.txt"))
 
 
 def test_P19_a_program_cannot_change_its_folder_and_learns_no_time(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -15,11 +14,6 @@ from scoregate.cli import app
 from scoregate.commands.groups import GROUPS
 
 KEY = "A" * 43 + "="
-
-
-def scoregate(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "scoregate", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
 
 
 @pytest.mark.parametrize(
@@ -100,29 +94,6 @@ def test_N08_each_group_is_listed_by_what_it_is():
         _, _, listed = result.output.partition("Commands:\n")
         assert "  " in listed, words
         assert [] == [line for line in listed.splitlines() if "..." in line]
-
-
-@pytest.mark.parametrize(
-    ("words", "environment", "said"),
-    [
-        (["policy", "check", "none.yaml"], {}, "none.yaml: cannot be read"),
-        (["key", "list"], {"SCOREGATE_DATA_DIR": "/proc/none"}, "/proc/none"),
-        (["key", "list"], {"SCOREGATE_LEDGER_URL": "postgresql://127.0.0.1:1/none"}, "PostgreSQL"),
-        (["board", "check"], {"SCOREGATE_REDIS_URL": "redis://127.0.0.1:1/0"}, "Redis"),
-        (["ledger", "verify-proof", "none.json", "--public-key", "none"], {}, "none"),
-        (["restore", "none"], {}, "none"),
-    ],
-)
-def test_N08_what_is_wrong_outside_is_one_sentence(
-    tmp_path: Path, words: list[str], environment: dict[str, str], said: str
-):
-    """On standard error, with a status of its own and without a traceback."""
-    told = scoregate(*words, **({"SCOREGATE_DATA_DIR": str(tmp_path / "data")} | environment))
-
-    assert told.returncode in {1, 2}
-    assert "" == told.stdout
-    assert said.lower() in told.stderr.lower()
-    assert "Traceback" not in told.stderr
 
 
 @pytest.mark.parametrize(
