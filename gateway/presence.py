@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
+from importlib.metadata import version
 from typing import Annotated, Final
 
 import orjson
@@ -31,6 +32,8 @@ from policies.loader import Board
 
 BEAT_S: Final = 2.0
 """How often a part says that it is there."""
+
+VERSION: Final = version("scoregate")
 
 MOST_TOLD: Final = 16
 """Failures that a part tells of; there may be one for each board."""
@@ -57,6 +60,7 @@ class Part(BaseModel):
     pid: Annotated[int, Field(ge=0)] = 0
     since_ms: Annotated[int, Field(ge=0, le=253_402_300_799_000)] = 0
     failing: tuple[str, ...] = ()
+    version: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+!-]{0,64}$")] = ""
 
 
 class Presence:
@@ -101,6 +105,7 @@ class Presence:
             pid=os.getpid(),
             since_ms=BEGAN_MS,
             failing=tuple(self._failing())[:MOST_TOLD],
+            version=VERSION,
         )
         told = await self._store.attend(self.part_id, own.model_dump_json())
         self.parts = tuple(part for part in map(_part, told) if part)
@@ -114,6 +119,7 @@ class Presence:
         has_replays = any(board.policy.replay for board in self._boards().values())
         needed = [PartKind.STEWARD, *([PartKind.WORKER] if has_replays else [])]
         alike = ["policies"] if self._differs() else []
+        alike += ["versions"] if len({part.version for part in self.parts}) > 1 else []
         return [kind.value for kind in needed if kind not in kinds] + alike
 
     def failing(self) -> list[str]:

@@ -264,7 +264,7 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         player_limit=AddressLimit(client, PLAYER_RATE, keys.player_creation),
         profile_limit=KeyedLimit(client, PROFILE_RATE, keys.profile_limit),
         profile_changes=AddressLimit(client, ADDRESS_RATE, keys.profile_changes),
-        friends=FriendLists(client),
+        friends=FriendLists(client, most_bytes=opened.settings.friends_mib * 2**20),
         builds=BuildRegistry(opened.ledger),
         turnstile=Turnstile(),
         disk=disk_floor_of(opened.settings),

@@ -29,6 +29,8 @@ async def parts_of(settings: Settings) -> Found:
     rows += [_row(part) for part in said.values()]
     if len({part.policies for part in heard}) > 1:
         trouble = "the parts go by different policies; see `scoregate reload`"
+    if len({part.version for part in heard}) > 1:
+        trouble = "the parts are of different versions; restart those of the older"
     return Found(sorted(rows, key=lambda row: (str(row["part"]), str(row["since"]))), trouble)
 
 
@@ -48,6 +50,7 @@ def _row_here(part: RunningPart, said: Part | None) -> Mapping[str, object]:
         "pid": part.pid or None,
         "host": own_host(),
         "since": rfc3339(part.since_ms),
+        "version": said and said.version,
         "policies": said and said.policies,
         "failing": said.failing if said else (),
     }
@@ -55,4 +58,5 @@ def _row_here(part: RunningPart, said: Part | None) -> Mapping[str, object]:
 
 def _row(part: Part) -> Mapping[str, object]:
     facts = {"part": part.kind.value, "pid": part.pid or None, "host": part.host or None}
-    return {**facts, "since": rfc3339(part.since_ms), "policies": part.policies, "failing": part.failing}
+    facts |= {"since": rfc3339(part.since_ms), "version": part.version or None}
+    return {**facts, "policies": part.policies, "failing": part.failing}

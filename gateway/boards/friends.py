@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from gateway.boards import keys
 from gateway.boards.circle_memory import CircleMemory
 from gateway.boards.index import BoardIndex
-from gateway.boards.scripts import ReadingScript, Script, answering
+from gateway.boards.scripts import ReadingScript, Script
 from gateway.boards.subsets import ListedPlayers, SubsetPage, around_in, read_page
 from gateway.records import FriendList
 from policies.errors import IndexUnavailable
@@ -29,16 +29,16 @@ _UNMADE: Final = 0
 
 
 class FriendLists:
-    """Copies of whom players follow. Every method raises IndexUnavailable."""
+    """Copies of whom players follow, all of them within so many bytes of Redis. Every method raises IndexUnavailable."""
 
-    def __init__(self, client: Redis) -> None:
-        self._client = client
+    def __init__(self, client: Redis, *, most_bytes: int) -> None:
+        self._most_bytes = most_bytes // keys.FRIENDS_BUCKETS
         self._keep = Script(client, "keep_friends")
+        self._read = Script(client, "friends")
 
     async def kept(self, player: str) -> FriendList | None:
         """The copy of a player's list, or None if there is none."""
-        with answering():
-            held: str | None = await self._client.get(keys.friends(player))  # type: ignore[assignment]
+        held: str | None = await self._read(_kept_in(player), [player])
         if not held:
             return None
         version, *friends = held.split(" ")
@@ -49,7 +49,13 @@ class FriendLists:
     async def keep(self, friends: FriendList) -> None:
         """Keeps a copy of a list, unless a newer one is kept."""
         value = " ".join((str(friends.version), *friends.friends))
-        await self._keep([keys.friends(friends.player)], [friends.version, value, KEPT_MS])
+        told = [friends.player, friends.version, value, KEPT_MS, self._most_bytes]
+        await self._keep(_kept_in(friends.player), told)
+
+
+def _kept_in(player: str) -> list[str]:
+    bucket = keys.friends_bucket(player)
+    return [keys.friends(bucket), keys.friends_used(bucket)]
 
 
 class Circles:

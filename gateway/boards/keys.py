@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
+from zlib import crc32
 
 from gateway.records import Standing, StoredBaseline
 from policies.ranking import Place, Ranking
@@ -129,9 +131,23 @@ def profile_changes(network: str, address: str) -> str:
     return f"limit:{{{network}}}:profile:{address}"
 
 
-def friends(player: str) -> str:
-    """STRING: `<version> <friend> <friend> ...`, whom a player follows."""
-    return f"friends:{{{player}}}"
+FRIENDS_BUCKETS: Final = 64
+"""Keys over which the copies of friend lists are spread, each of which is bounded by itself: on a cluster each has a slot."""
+
+
+def friends_bucket(player: str) -> int:
+    """The bucket in which the copy of a player's list is."""
+    return crc32(player.encode()) % FRIENDS_BUCKETS
+
+
+def friends(bucket: int) -> str:
+    """HASH: player to `<until (µs)> <version> <friend> ...`, whom each follows; `*` to how many bytes that is."""
+    return f"friends:{{{bucket}}}"
+
+
+def friends_used(bucket: int) -> str:
+    """ZSET: the players of these copies, by when each copy was used last (µs)."""
+    return f"friends:{{{bucket}}}:used"
 
 
 def profile_limit(player: str) -> str:

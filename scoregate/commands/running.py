@@ -13,7 +13,7 @@ def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     from scoregate.running import parts_of
 
     found = finish(parts_of(settings_beside(data_dir)))
-    show(found.rows, ("part", "pid", "host", "since", "policies", "failing"), as_json=as_json)
+    show(found.rows, ("part", "pid", "host", "since", "version", "policies", "failing"), as_json=as_json)
     if found.trouble:
         typer.echo(found.trouble, err=True)
     if not found.rows:

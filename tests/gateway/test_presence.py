@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from gateway.boards import keys
 from gateway.boards.connection import connect
 from gateway.boards.parts import LIFE_MS, MOST_PARTS
-from gateway.presence import PartKind, Presence, digest_of, own_host, present_on_a_thread
+from gateway.presence import Part, PartKind, Presence, digest_of, own_host, present_on_a_thread
 from gateway.settings import Settings
 from gateway.telemetry import POLICIES_DIFFER
 from policies.loader import Board
@@ -81,13 +81,57 @@ async def test_F25_duties_that_fail_are_named_by_other_parts(client: Redis, boar
 async def test_F25_what_no_part_said_is_passed_over(client: Redis, board: Board):
     """Junk in the hash, a part that says nothing; and past so many parts no more are noted."""
     edge = a_part(client, PartKind.EDGE, board)
-    far = 10**15
-    await client.zadd(
-        keys.parts(), {"junk": far, "silent": far, **{f"p{at}": far for at in range(MOST_PARTS)}}
-    )
+    seconds, _ = await client.time()
+    there = [f"p{at}" for at in range(MOST_PARTS - 2)]
+    await client.zadd(keys.parts(), dict.fromkeys(["junk", "silent", *there], seconds * 1000 + LIFE_MS // 2))
     await client.hset(keys.parts_said(), mapping={"junk": b"\xff{", "unknown": "{}"})
     await edge.beat()
     assert () == edge.parts
+
+
+@pytest.mark.parametrize("score", [10**15, 1.7e308, "+inf"])
+async def test_F25_a_part_from_the_future_is_thrown_out(client: Redis, board: Board, score: float):
+    """One that would be there for ever, by other policies, is gone at once: nobody is there for longer than a life."""
+    edge = a_part(client, PartKind.EDGE, board)
+    forged = Part(kind=PartKind.STEWARD, policies="0" * 16, version="9")
+    await edge.beat()
+    await client.zadd(keys.parts(), {"forged": score})
+    await client.hset(keys.parts_said(), "forged", forged.model_dump_json())
+    await edge.beat()
+    assert ["steward", "worker"] == edge.missing()
+    assert (1, 1) == (await client.zcard(keys.parts()), await client.hlen(keys.parts_said()))
+
+
+async def test_F25_keys_that_others_filled_or_took_are_made_anew(client: Redis, board: Board):
+    """More parts than there may be, keys of other kinds: each part is there again once it has spoken."""
+    edge = a_part(client, PartKind.EDGE, board)
+    seconds, _ = await client.time()
+    soon = seconds * 1000 + LIFE_MS // 2
+    await client.zadd(keys.parts(), {f"p{at}": soon for at in range(9 * MOST_PARTS)})
+    await edge.beat()
+    assert [PartKind.EDGE] == [part.kind for part in edge.parts or ()]
+    await client.hset(keys.parts_said(), mapping={f"p{at}": "{}" for at in range(100)})
+    await edge.beat()
+    assert [edge.part_id] == await client.hkeys(keys.parts_said())
+    assert [PartKind.EDGE] == [part.kind for part in edge.parts or ()]
+    for key in (keys.parts(), keys.parts_said()):
+        await client.set(key, "taken")
+        await edge.beat()
+        assert [PartKind.EDGE] == [part.kind for part in edge.parts or ()]
+
+
+async def test_F25_parts_of_different_versions_are_named(
+    client: Redis, board: Board, monkeypatch: pytest.MonkeyPatch
+):
+    """As long as they are there: a deployment that is restarted part by part says so."""
+    edge, steward = a_part(client, PartKind.EDGE, board), a_part(client, PartKind.STEWARD, board)
+    await steward.beat()
+    with monkeypatch.context() as patched:
+        patched.setattr("gateway.presence.VERSION", "0.0.9")
+        await edge.beat()
+    assert ["worker", "versions"] == edge.missing()
+    await edge.beat()
+    assert ["worker"] == edge.missing()
 
 
 async def test_F25_a_worker_is_there_while_it_is_busy(client: Redis, board: Board, valkey: ValkeyServer):
