@@ -7,13 +7,13 @@ them is known too: the other one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select, tuple_
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.index_pages import is_listed, listed
-from gateway.ledger.schema import Int64, join_changes, joins
+from gateway.ledger.schema import Int64, Text, join_changes, joins
 from gateway.ledger.transaction import Operation, Query, Transaction
 
 CHANGES_KEPT: Final = 100
@@ -45,6 +45,16 @@ _WERE_JOINED = Query(
     ).where(_j.board == bindparam("board"), is_listed(_j.player))
 )
 """The last change of each before a moment; where there is none, the other one than the oldest that is kept."""
+_CHANGES = Query(
+    select(_c.player, _c.revision, _c.is_joined, _c.at_ms)
+    .where(
+        _c.board == bindparam("board"),
+        tuple_(_c.player, _c.revision)
+        > tuple_(bindparam("after_player", type_=Text), bindparam("after_revision", type_=Int64)),
+    )
+    .order_by(_c.player, _c.revision)
+    .limit(bindparam("count"))
+)
 _ADD = Query(insert(join_changes))
 _TRIM = Query(
     delete(join_changes).where(
@@ -53,6 +63,26 @@ _TRIM = Query(
         join_changes.c.revision <= bindparam("upto", type_=Int64),
     )
 )
+
+
+class JoinChange(NamedTuple):
+    """That a player joined the board, or left it, and when (Unix ms)."""
+
+    player: str
+    revision: int
+    is_joined: int
+    at_ms: int
+
+
+def changes_of(board: str, *, after: tuple[str, int], count: int) -> Operation[list[JoinChange]]:
+    """Return changes of a board in the order of players, each player's in theirs, after such a one."""
+
+    async def work(tx: Transaction) -> list[JoinChange]:
+        player, revision = after
+        rows = await tx.rows(_CHANGES, board=board, after_player=player, after_revision=revision, count=count)
+        return [JoinChange(*row) for row in rows]
+
+    return work
 
 
 def joined(board: str, player: str) -> Operation[bool]:

@@ -14,6 +14,7 @@ _a = achievements.c
 
 _ADD = Query(insert(achievements).on_conflict_do_nothing(index_elements=["board", "window", "player"]))
 _AT = Query(select(events.c.at_ms).where(events.c.seq == bindparam("number")))
+_OF_EVENT = Query(select(events.c.submission_id).where(events.c.seq == bindparam("number")))
 _IS_THERE = Query(
     select(_a.rank).where(
         _a.board == bindparam("board"), _a.window == bindparam("window"), _a.player == bindparam("player")
@@ -54,6 +55,11 @@ async def when(tx: Transaction, seq: int) -> int | None:
     """When an event happened (ms), None for one that there is not."""
     rows = await tx.rows(_AT, number=seq)
     return int(rows[0][0]) if rows else None
+
+
+async def is_of(tx: Transaction, seq: int, submission_id: str) -> bool:
+    """Whether an event is one of a submission."""
+    return (submission_id,) in await tx.rows(_OF_EVENT, number=seq)
 
 
 async def is_reached(tx: Transaction, board: str, window: str, player: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.boards import keys
 from gateway.derived.achievements import FIRST, reached_by_log
+from gateway.joins import set_joined, show_joined
 from gateway.ledger.derived.achievements import achievements_of
 from policies.vocabulary import State
 from tests.support.derived import catch_up
@@ -137,3 +138,58 @@ async def test_an_achievement_is_kept_for_ever(stage, statement):
     with closing(sqlite3.connect(stage.settings.ledger_path)) as connection:
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             connection.execute(statement)
+
+
+@pytest.mark.parametrize("policy", [{"windows": ["alltime", "daily"], "joins": "required"}])
+async def test_achievements_are_of_those_who_are_on_a_board_to_be_joined(stage):
+    """Who is not on it has none, nor takes a rank from those who are; who joins has one with their next score among the first."""
+    derivations = stage.derivations()
+    await catch_up(derivations)
+
+    async def turn(player: str, *, joins_now: bool) -> None:
+        stage.clock.shift(0.01)
+        change = set_joined(stage.board, player, joins_now=joins_now, actor="test", now_ms=stage.clock())
+        await stage.ledger.write(change)
+        await show_joined(stage.ledger, stage.index.boards["tiny"], player, now_ms=stage.clock())
+        stage.clock.shift(0.01)
+
+    for number in range(FIRST):
+        await stage.score(f"out{number}", 100)
+    await turn("ada", joins_now=True)
+    await stage.score("ada", 1)
+    await turn("out0", joins_now=True)  # stands ahead from now on, by what they did before
+    await catch_up(derivations)
+    assert {("ada", 1)} == {row[1:3] for row in recorded(stage)}
+    await stage.score("out0", 101)
+    await turn("ada", joins_now=False)
+    await stage.score("ada", 200)
+    await turn("bob", joins_now=True)
+    await stage.score("bob", 50)
+    await catch_up(derivations)
+    assert {("ada", 1), ("out0", 1), ("bob", 2)} == {row[1:3] for row in recorded(stage)}
+    assert await by_log(stage) == recorded(stage)
+
+
+@pytest.mark.parametrize("policy", [{"windows": ["alltime", "daily"], "joins": "required"}])
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_the_log_gives_what_the_stream_gives_where_players_join_and_leave(stage, seed):
+    """Scores, bans, joins and leaves in any order, and a stream that is lost in between."""
+    rng = random.Random(seed)
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    for _ in range(STEPS):
+        stage.clock.shift(0.01)
+        player = f"p{rng.randrange(14)}"
+        if rng.random() < 0.4:
+            joins_now = rng.random() < 0.7
+            change = set_joined(stage.board, player, joins_now=joins_now, actor="test", now_ms=stage.clock())
+            await stage.ledger.write(change)
+            await show_joined(stage.ledger, stage.index.boards["tiny"], player, now_ms=stage.clock())
+        else:
+            await stage.score(player, rng.randrange(20))
+        if rng.random() < 0.3:
+            await catch_up(derivations)
+        if rng.random() < 0.03:
+            stage.redis.delete(keys.changes("tiny"))
+    await catch_up(derivations)
+    assert await by_log(stage) == recorded(stage) != set()
