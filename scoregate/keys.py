@@ -27,6 +27,9 @@ from policies.vocabulary import Reason, State
 OPERATOR: Final = "operator"
 """The actor of what is done from the command line."""
 
+SPAN: Final = 10_000
+"""Sequence numbers that one read walks past at most, however few are of what is looked for."""
+
 SLICE: Final = 100
 """Submissions per transaction: the ledger takes other writes in between."""
 
@@ -118,22 +121,24 @@ async def _written(
     ledger: Ledger, credential: str, since_ms: int
 ) -> AsyncIterator[Sequence[StoredSubmission]]:
     """What counts of what the key wrote, in slices."""
-    after = 0
-    while page := await ledger.read(
-        queries.counting_of(credential, since_ms=since_ms, after=after, count=SLICE)
-    ):
-        yield page
-        after = page[-1].seq
+    for begin in range(0, await ledger.read(queries.head()), SPAN):
+        after, upto = begin, begin + SPAN
+        while page := await ledger.read(
+            queries.counting_of(credential, since_ms=since_ms, after=after, upto=upto, count=SLICE)
+        ):
+            yield page
+            after = page[-1].seq
 
 
 async def _taken_back(ledger: Ledger, credential: str, since_ms: int) -> AsyncIterator[list[str]]:
     """The submissions that the key revoked, in slices."""
-    after = 0
-    while page := await ledger.read(
-        queries.revoked_by(credential, since_ms=since_ms, after=after, count=SLICE)
-    ):
-        yield [submission_id for _, submission_id in page]
-        after = page[-1][0]
+    for begin in range(0, await ledger.read(queries.head()), SPAN):
+        after, upto = begin, begin + SPAN
+        while page := await ledger.read(
+            queries.revoked_by(credential, since_ms=since_ms, after=after, upto=upto, count=SLICE)
+        ):
+            yield [submission_id for _, submission_id in page]
+            after = page[-1][0]
 
 
 def moment_of(text: str) -> int:

@@ -217,11 +217,11 @@ def _is_confirmed(board: Board, mutation: Mutation, known: Known | None) -> bool
 async def standings_since(ledger: Ledger, board: str, since: int, *, now_ms: int) -> list[Mutation]:
     """The standings that changed after event `since`, as they are now: what a lost stream would have told, the newest of each."""
     found: dict[tuple[str, str], Mutation] = {}
-    while (
-        touched := await ledger.read(
-            index_pages.touched_after(board, since, now_ms=now_ms, count=TOUCHED_SLICE)
-        )
-    ).events:
+    upto, is_newest = since, False
+    while not is_newest:
+        asked = index_pages.touched_after(board, upto, now_ms=now_ms, count=TOUCHED_SLICE)
+        touched = await ledger.read(asked)
+        upto, is_newest = touched.upto, touched.is_newest
         for each in touched.standings:
             if each.seq > since:
                 found[each.window, each.player] = Mutation(
@@ -236,5 +236,4 @@ async def standings_since(ledger: Ledger, board: str, since: int, *, now_ms: int
                     None,
                     None,
                 )
-        since = touched.events[-1].seq
     return sorted(found.values(), key=lambda each: each.seq)

@@ -19,6 +19,9 @@ from gateway.records import Standing, StoredBaseline
 from policies.vocabulary import State
 from validators.baseline import POPULATION, population_of
 
+SPAN: Final = 10_000
+"""Events of all boards that one read walks past at most, however few of them are a board's."""
+
 LIST: Final = 64
 
 _s = submissions.c
@@ -84,10 +87,15 @@ _EVENT = select(
     events.c.at_ms,
 )
 _EVENTS_AFTER = Query(
-    _EVENT.where(events.c.seq > bindparam("after"), events.c.board == bindparam("board"))
+    _EVENT.where(
+        events.c.seq > bindparam("after"),
+        events.c.seq <= bindparam("upto"),
+        events.c.board == bindparam("board"),
+    )
     .order_by(events.c.seq)
     .limit(bindparam("count"))
 )
+_NEWEST = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 _EVENTS_BEFORE = Query(
     _EVENT.where(events.c.seq < bindparam("before")).order_by(events.c.seq.desc()).limit(bindparam("count"))
 )
@@ -105,11 +113,16 @@ class BoardEvent(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """Some events, and the standings and baselines of their players, of their builds and of all."""
+    """Some events, and the standings and baselines of their players, of their builds and of all.
+
+    Those up to event `upto` are among them; `is_newest` if that is the newest of all boards.
+    """
 
     events: list[BoardEvent]
     standings: list[Standing]
     baselines: list[StoredBaseline]
+    upto: int
+    is_newest: bool
 
 
 class Known(NamedTuple):
@@ -209,13 +222,19 @@ def submissions_known(submission_ids: Sequence[str]) -> Operation[dict[str, Know
 def touched_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation[Touched]:
     """Events of a board after a sequence number, oldest first, and all that now stands of whom they speak of.
 
-    Of one moment: if they are fewer than `count`, nothing that happened on the board until then is missing.
+    At most `count` of those among the next SPAN events of all boards, however few are this board's. Of one moment: if
+    they go up to the newest event, nothing that happened on the board until then is missing.
     """
 
     async def work(tx: Transaction) -> Touched:
-        rows = await tx.rows(_EVENTS_AFTER, board=board, after=seq, count=count)
+        [[newest]] = await tx.rows(_NEWEST)
+        end = min(seq + SPAN, newest)
+        rows = await tx.rows(_EVENTS_AFTER, board=board, after=seq, upto=end, count=count)
+        is_cut = len(rows) >= count
+        upto = rows[-1][0] if is_cut else max(seq, end)
+        is_newest = not is_cut and end == newest
         if not rows:
-            return Touched([], [], [])
+            return Touched([], [], [], upto, is_newest)
         found = [_event(row) for row in rows]
         players = sorted({each.player for each in found})
         windows = await live_windows(board, now_ms=now_ms)(tx)
@@ -224,7 +243,7 @@ def touched_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation
             build for (build,) in await listed(tx, _BUILDS_LISTED, [each.submission_id for each in found])
         }
         subjects = [*players, *map(population_of, sorted(builds)), POPULATION]
-        return Touched(found, stands, await baselines_listed(board, subjects)(tx))
+        return Touched(found, stands, await baselines_listed(board, subjects)(tx), upto, is_newest)
 
     return work
 

@@ -127,6 +127,7 @@ _COUNTING_OF = Query(
         _s.credential == bindparam("credential"),
         _s.received_at_ms >= bindparam("since_ms"),
         _s.seq > bindparam("after"),
+        _s.seq <= bindparam("upto"),
     )
     .order_by(_s.seq)
     .limit(bindparam("count"))
@@ -138,6 +139,7 @@ _REVOKED_BY = Query(
         events.c.to_state == State.REVOKED.value,
         events.c.at_ms >= bindparam("since_ms"),
         events.c.seq > bindparam("after"),
+        events.c.seq <= bindparam("upto"),
     )
     .order_by(events.c.seq)
     .limit(bindparam("count"))
@@ -290,22 +292,24 @@ def revoke_server_key(key_id: str, *, now_ms: int) -> Operation[bool]:
 
 
 def counting_of(
-    credential: str, *, since_ms: int, after: int, count: int
+    credential: str, *, since_ms: int, after: int, upto: int, count: int
 ) -> Operation[list[StoredSubmission]]:
-    """What counts of a credential's submissions that came at `since_ms` or later, after sequence number `after`."""
+    """What counts of a credential's submissions that came at `since_ms` or later, of these sequence numbers."""
 
     async def work(tx: Transaction) -> list[StoredSubmission]:
-        rows = await tx.rows(_COUNTING_OF, credential=credential, since_ms=since_ms, after=after, count=count)
+        span = {"after": after, "upto": upto, "count": count}
+        rows = await tx.rows(_COUNTING_OF, credential=credential, since_ms=since_ms, **span)
         return [submission_from(row) for row in rows]
 
     return work
 
 
-def revoked_by(actor: str, *, since_ms: int, after: int, count: int) -> Operation[list[Row]]:
+def revoked_by(actor: str, *, since_ms: int, after: int, upto: int, count: int) -> Operation[list[Row]]:
     """(seq, submission id) of the events by which an actor revoked something at `since_ms` or later."""
 
     async def work(tx: Transaction) -> list[Row]:
-        return await tx.rows(_REVOKED_BY, actor=actor, since_ms=since_ms, after=after, count=count)
+        span = {"after": after, "upto": upto, "count": count}
+        return await tx.rows(_REVOKED_BY, actor=actor, since_ms=since_ms, **span)
 
     return work
 

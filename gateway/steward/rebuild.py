@@ -197,18 +197,19 @@ class Rebuilder:
             await built.put_baselines(found.baselines)
             await built.put_pending((e.submission_id, e.at_ms) for e in found.events if _waits(e))
             await built.put_settled((e.submission_id, e.at_ms) for e in found.events if not _waits(e))
-            after = found.events[-1].seq if found.events else after
-            if len(found.events) < EVENTS:
+            after = found.upto
+            if found.is_newest:
                 break
         return after
 
     async def _replay(self, built: Generation | Generations, after: int) -> None:
         """Shows on the live keys what was committed after `after` and may have been shown on keys that are gone."""
         head = await self._ledger.read(queries.head())
-        while after < head and (found := await self._touched(after)).events:
+        while after < head:
+            found = await self._touched(after)
             await self._show(found)
             await built.renew()
-            after = found.events[-1].seq
+            after = found.upto
 
     async def _regroup(self, built: Generation | Generations) -> None:
         """Has the players of groups stand on the groups' boards: those follow from what is live now, as they always do."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import asyncpg
 import pytest
 from sqlalchemy import select
@@ -51,7 +53,8 @@ MEANT = {
     "history._TURNS": ("range", SPAN),
     "index_pages._STANDINGS_COUNT": ("coarse", "a rebuild counts what it is about to read whole"),
     "index_pages._BUILDS_LISTED": ("sort", "the builds of up to 64 submissions"),
-    "index_pages._EVENTS_AFTER": ("range", LIMITED),
+    "index_pages._NEWEST": ("scan", NEWEST),
+    "index_pages._EVENTS_AFTER": ("range", SPAN),
     "judgement.audits._VERIFIED": ("range", SPAN),
     "judgement.audits._HANDED_OUT": ("coarse", WAITING),
     "judgement.cases._SCORES": ("sort", OF_ONE),
@@ -66,8 +69,8 @@ MEANT = {
     "operations._COUNTING": ("sort", OF_ONE),
     "queries._FOUND_BY_REPLAY": ("sort", OF_ONE),
     "queries._KEYS": ("scan", OPERATORS),
-    "queries._COUNTING_OF": ("range", "an operator revokes a key, once: " + LIMITED),
-    "queries._REVOKED_BY": ("range", "an operator revokes a key, once: " + LIMITED),
+    "queries._COUNTING_OF": ("range", "an operator revokes a key, once: " + SPAN),
+    "queries._REVOKED_BY": ("range", "an operator revokes a key, once: " + SPAN),
     "queries._PROBE": ("scan", NEWEST),
     "ranks._COUNT": ("coarse", BETWEEN),
     "ranks._COUNT_GROUPS": ("coarse sort", BETWEEN),
@@ -118,6 +121,14 @@ async def test_F01_no_statement_scans_on_postgres_and_none_is_meant_in_vain(post
     ]
     seen = {(name, fault) for each in every for name, faults in each.items() for fault in faults}
     assert set() == {(name, each) for name, (faults, _) in MEANT.items() for each in faults.split()} - seen
+
+
+def test_F01_what_walks_a_span_of_the_log_has_both_its_ends():
+    """However few rows match, no read walks further than its span: an end is bound, and no count of rows alone."""
+    known = plans.statements()
+    spans = [name for name, (_, why) in MEANT.items() if SPAN in why]
+    assert {"index_pages._EVENTS_AFTER", "queries._COUNTING_OF", "queries._REVOKED_BY"} < set(spans)
+    assert [] == [name for name in spans if not re.search(r"seq <= :\w+", known[name].sqlite)]
 
 
 def test_F01_a_statement_that_takes_the_index_of_a_board_is_seen(monkeypatch: pytest.MonkeyPatch):
