@@ -21,6 +21,11 @@ from validators.backtest import Backtest, Case, Report, Share
 
 SHOWN_CASES = 20
 
+UNPLAYED = (
+    "of them were rejected at once and would be replayed now; nothing is kept of their recordings, so nobody knows what "
+    "a replay would say"
+)
+
 
 async def backtest(settings: Settings, file: Path, since: str | None, console: Console) -> Report:
     """What the policy in `file` would have decided of its board's history. Raises PolicyError and SettingsError."""
@@ -43,6 +48,8 @@ def tell(report: Report, console: Console, *, shown: int = SHOWN_CASES) -> None:
     )
     if not report.cases:
         return
+    if report.unplayed:
+        _say(console, f"{len(report.unplayed)} {UNPLAYED}")
     console.print(_moves(report), _validators(report))
     for is_new, name in ((False, "then"), (True, "new")):
         _say(
@@ -61,6 +68,7 @@ def as_json(report: Report) -> str:
         {
             "submissions": len(report.cases),
             "days": report.days,
+            "unplayed": len(report.unplayed),
             "moves": [[then.value, now.value, count] for (then, now), count in sorted(report.moves.items())],
             "then": _side(report, is_new=False),
             "new": _side(report, is_new=True),

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from policies.model import Policy
 from policies.replaying import BuildStatus
-from policies.vocabulary import Finding, Severity, State, Verdict
+from policies.vocabulary import Finding, Reason, Severity, State, Verdict
 from validators.baseline import Scored
 from validators.bounds import is_playable
 from validators.judge import judge, judge_verdict, weighed
@@ -138,13 +138,15 @@ class Backtest:
             known.now = self._after_replay(known.now, event)
 
     def _opened(self, event: Happened) -> Case:
-        run, now = event.submission, self._before_replay(event.submission)
+        run, now = event.submission, self._before_replay(event)
         return Case(run.submission_id, run.player, run.claim.score, _then(event, event.findings), now)
 
-    def _before_replay(self, submission: Submission) -> Judged:
+    def _before_replay(self, event: Happened) -> Judged:
+        submission = event.submission
         if not is_playable(submission.claim, self._policy):
             return Judged(Outcome.REFUSED, "bounds-violation", ())
-        history, build = self._memory.history(submission), self._status_of(submission.build)
+        history = replace(self._memory.history(submission), refusals=_refusals(event.findings))
+        build = self._status_of(submission.build)
         judgement = judge(submission, self._policy, history, digest=self._digest, build=build)
         if judgement.refusal:
             return Judged(Outcome.REFUSED, "bounds-violation", judgement.findings)
@@ -198,6 +200,15 @@ class Report:
         return [case for case in self.cases if case.is_changed]
 
     @property
+    def unplayed(self) -> list[Case]:
+        """Those rejected at once that the new policy would have replayed: nothing was kept of their recordings."""
+        return [
+            case
+            for case in self.cases
+            if (case.then.outcome, case.now.outcome) == (Outcome.REJECTED, Outcome.PENDING)
+        ]
+
+    @property
     def moves(self) -> Mapping[tuple[Outcome, Outcome], int]:
         """How many cases went from which outcome to which."""
         return Counter((case.then.outcome, case.now.outcome) for case in self.cases)
@@ -225,6 +236,12 @@ class Report:
 
     def _labelled(self) -> list[Case]:
         return [case for case in self.cases if case.is_cheat is not None]
+
+
+def _refusals(findings: Sequence[Finding]) -> int:
+    """How many claims of the player had been refused, which Redis alone knew then: as the finding of it says."""
+    found = (each.value for each in findings if each.reason is Reason.LIMITS_PROBED)
+    return int(max(found, default=0))
 
 
 def _judged(case: Case, *, is_new: bool) -> Judged:

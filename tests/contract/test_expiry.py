@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,10 +14,15 @@ from gateway.ledger import work
 from gateway.ledger.judgement.audits import KIND
 from gateway.ledger.judgement.expiry import MOST_USES, expired_at
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.seals.audit import audit
+from gateway.ledger.seals.keys import PublicKeys
 from gateway.records import Change
+from gateway.settings import Settings
 from gateway.settlement import Decision, settle
 from gateway.steward import expiring
 from gateway.steward.expiring import DAY_MS, Expirer
+from gateway.steward.sealing import Sealer, seal_key_of
+from policies.errors import LedgerTampered
 from policies.fields import Order
 from policies.limits import Keeping
 from policies.model import Operator
@@ -25,6 +31,7 @@ from tests.contract.test_learning import Nowhere
 from tests.support.books import board_of
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, open_in
+from tests.support.torn import tear
 
 BOARD = board_of(Operator.BEST, Order.DESCENDING)
 ENDED = (
@@ -169,3 +176,25 @@ async def test_F04_the_database_refuses_to_delete_what_a_run_needs(house: House,
     with pytest.raises(Exception, match="append-only"):
         await store.sql("DELETE FROM recording_expiries")
     assert {b"counts", b"refused"} == await house.kept()
+
+
+async def test_F04_the_ledger_is_as_it_was_sealed_once_recordings_have_ended(
+    house: House, store: Store, tmp_path: Path
+):
+    """Digests are sealed and no bytes: `ledger verify` finds all of it whole, and a changed digest still."""
+    for run, states in (("refused", (R,)), ("revoked", (P, X)), ("counts", (P,))):
+        await house.append(run, run.encode(), *states)
+    settings = Settings(data_dir=tmp_path / "data")
+    sealer = Sealer(settings, house.ledger, clock=lambda: NOON_MS + 2 * DAY_MS)
+    while await sealer.step():
+        pass
+    keys = PublicKeys(seal_key_of(settings, is_made=False).public_key)
+    before = await audit(house.ledger, keys)
+    assert (7, 7, 3) == (before.events, before.sealed_events, before.submissions)
+    await house.expire(day=11)
+    assert {b"counts"} == await house.kept()
+    assert before == await audit(house.ledger, keys)
+    digest = "(SELECT recording_digest FROM submissions WHERE submission_id = 'counts')"
+    await tear(store, "submissions", f"recording_digest = {digest} WHERE submission_id = 'refused'")
+    with pytest.raises(LedgerTampered):
+        await audit(house.ledger, keys)

@@ -20,7 +20,8 @@ from replay.simulators.installed import AllSimulators
 from replay.worker import exhibits, share
 from replay.worker.verifier import Verifier
 from tests.support import boards
-from tests.support.stores import SqliteStore, Store
+from tests.support.stores import Store
+from tests.support.torn import tear
 from tests.support.valkey import ValkeyServer
 from tests.support.yard import Yard, a_yard
 
@@ -32,17 +33,6 @@ async def yard(tmp_path: Path, valkey: ValkeyServer, store: Store) -> AsyncItera
     boards.write_board(tmp_path / "policies")
     async with AsyncExitStack() as stack:
         yield await a_yard(stack, tmp_path, valkey, ledger_url=store.url)
-
-
-async def tear(store: Store, table: str, change: str) -> None:
-    """What a bad disk, or somebody with a database's tools, makes of some rows."""
-    if isinstance(store, SqliteStore):
-        triggers = f"SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = '{table}'"
-        for (name,) in await store.sql(triggers):
-            await store.sql(f'DROP TRIGGER "{name}"')
-    else:
-        await store.sql(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
-    await store.sql(f"UPDATE {table} SET {change}")
 
 
 async def verified(yard: Yard, *names: str) -> dict[str, str]:

@@ -75,6 +75,15 @@ async def test_what_changes_is_told_whole(history: Harness, tmp_path: Path):
     assert [False, True] == [bool(each["is_cheat"]) for each in found["changed"]]
 
 
+async def test_what_cannot_be_replayed_any_more_is_told(history: Harness, tmp_path: Path):
+    """A looser policy would have had the fast run replayed, whose recording was not kept."""
+    loose = {"points_per_second": 1_000_000}
+    told = await backtest(history, tmp_path / "new", velocity=loose)
+    assert "1 of them were rejected at once and would be replayed now" in told.output
+    as_json = await backtest(history, tmp_path / "new", "--json", velocity=loose)
+    assert 1 == json.loads(as_json.stdout)["unplayed"]
+
+
 async def test_since_leaves_out_what_came_before(history: Harness, tmp_path: Path):
     """Nothing is counted from tomorrow on; a day that is none is refused."""
     told = await backtest(history, tmp_path / "new", "--since", "2099-01-01")

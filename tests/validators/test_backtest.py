@@ -228,3 +228,32 @@ def test_the_interval_is_wilsons():
     """8 of 10, from the formula's own tables: 0.490 to 0.943."""
     low, high = Share(8, 10).interval
     assert (0.490, 0.943) == (round(low, 3), round(high, 3))
+
+
+def test_what_the_player_was_refused_before_is_known_by_the_finding_of_it():
+    """Redis alone counted the refusals: the finding says how many there were, and is weighed as the new policy says."""
+    probed = Finding(
+        Reason.LIMITS_PROBED, 25, Expected(at_most=19), severity=Severity.FLAG, validator="probing"
+    )
+    found = {}
+    for mode in (Mode.FLAG, Mode.SHADOW, Mode.OFF):
+        log = Log(validators=Modes(probing=mode))
+        log.replayed(log.received(findings=(probed,)), State.HELD)
+        log.replayed(log.received(), State.PROMOTED)
+        [case, other] = log.report.cases
+        found[mode] = (case.now.outcome, [each.value for each in case.now.findings])
+        assert Outcome.PROMOTED is other.now.outcome
+    assert {
+        Mode.FLAG: (Outcome.HELD, [25]),
+        Mode.SHADOW: (Outcome.PROMOTED, [25]),
+        Mode.OFF: (Outcome.PROMOTED, []),
+    } == found
+
+
+def test_what_was_rejected_at_once_and_would_be_replayed_now_is_counted_by_itself():
+    """Nothing is kept of its recording; what a replay rejected, or is rejected still, is not among it."""
+    log = Log()
+    loose = log.received(State.REJECTED, Reason.VELOCITY_POINTS, findings=(FAST,))
+    rejected = log.received()
+    log.replayed(rejected, State.REJECTED, MISMATCH)
+    assert [loose.submission_id] == [case.submission_id for case in log.report.unplayed]
