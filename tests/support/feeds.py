@@ -14,6 +14,7 @@ import aiohttp
 from redis.asyncio import Redis
 
 from gateway.boards import keys
+from gateway.boards.feed.changes import position_of
 from tests.support.harness import Harness
 
 PATIENCE_S = 20.0
@@ -140,7 +141,7 @@ async def caught_up(harness: Harness, board: str = "vault") -> None:
     live, client = harness.edge.live, harness.edge.index.client
     newest = [each for each, _ in await client.xrevrange(keys.changes(board), count=1)]
     deadline = time.monotonic() + PATIENCE_S
-    while newest and (live._reader_of[board].position(board) or "") < newest[0]:
+    while newest and position_of(live._reader_of[board].position(board) or "0-0") < position_of(newest[0]):
         assert time.monotonic() < deadline, "the reader does not get there"
         await asyncio.sleep(0.002)
 

@@ -10,15 +10,18 @@ from gateway.boards import keys
 from gateway.boards.feed import catching_up
 from tests.support.attack import registered
 from tests.support.feeds import Told, add, caught_up, entry, sse, websocket
-from tests.support.groups import by_server
+from tests.support.groups import by_server, token_of
 from tests.support.harness import Harness
 
 WATCHED = [f"w{number}" for number in range(100)]
 
 
-async def overtaken_often(harness: Harness, times: int) -> str:
-    """Has all that are watched be passed so many times; gives the id of the first change after they stood."""
+async def overtaken_often(harness: Harness, times: int, *, follower: str = "ada") -> str:
+    """Has all that are watched, whom a player follows, be passed so many times; gives the id of the first change after they stood."""
     key = await registered(harness)
+    friends = {"operation": "f-1", "friends": WATCHED}
+    sent = by_server(harness, key, "PUT", f"/v1/players/{follower}/friends", friends)
+    assert 200 == (await harness.send(sent)).status
     operations = [
         {"action": "write", "operation": secrets.token_hex(8), "player": player, "score": 1}
         for player in WATCHED
@@ -33,6 +36,15 @@ async def overtaken_often(harness: Harness, times: int) -> str:
         await pipe.execute()
     await caught_up(harness)
     return first
+
+
+async def told_until(feed: object, player: str, most: int) -> list[Told]:
+    """The events up to the one about a player, or up to a reset, which have to come among the first `most`."""
+    found: list[Told] = []
+    while not found or not (found[-1].kind == "reset" or found[-1].data.get("player") == player):
+        assert len(found) < most
+        found.append(await feed.event())  # type: ignore[attr-defined]
+    return found
 
 
 async def told_until_reset(feed: object, most: int) -> list[Told]:
@@ -58,3 +70,36 @@ async def test_F05_catching_up_is_bounded(harness: Harness, follow: object, time
         while (told := await feed.event()).data.get("player") != "w0":  # it goes on from the reset
             pass
         assert "after" == told.data["by"]["player"]
+
+
+@pytest.mark.parametrize("times", [200, 5_000])
+async def test_F05_catching_up_with_a_whole_board_is_bounded(harness: Harness, times: int):
+    """Everybody's changes, as long as they are not too many; else a reset, and it goes on from there."""
+    after = await overtaken_often(harness, times)
+    async with sse(harness, f"window=alltime&after={after}") as feed:
+        found = await told_until(feed, f"p{times - 1}", catching_up.MOST_EVENTS + 2)
+        assert (times == 5_000) == (found[-1].kind == "reset")
+        assert (times == 200) == (
+            [f"p{at}" for at in range(200)] == [each.data.get("player") for each in found]
+        )
+        await add(harness.edge.index.client, entry("after", 20_000))
+        assert "after" == (await told_until(feed, "after", 2))[-1].data["player"]
+
+
+@pytest.mark.parametrize("times", [200, 5_000])
+async def test_F05_catching_up_with_friends_is_bounded(harness: Harness, times: int):
+    """Who passed the bearer meanwhile, as long as they are not too many; else a reset, and it goes on from there."""
+    after = await overtaken_often(harness, times, follower="w0")
+    query = f"window=alltime&friends=true&after={after}"
+    async with sse(harness, query, token=token_of(harness, "w0")) as feed:
+        found: list[Told] = []
+        while not found or not (
+            found[-1].kind == "reset" or found[-1].data["by"]["player"] == f"p{times - 1}"
+        ):
+            assert len(found) < catching_up.MOST_EVENTS + 2
+            found.append(await feed.event())
+        assert (times == 5_000) == (found[-1].kind == "reset")
+        assert times == 5_000 or times == len(found)
+        await add(harness.edge.index.client, entry("after", 20_000))
+        told = await feed.event()
+        assert ("w0", "after") == (told.data["player"], told.data["by"]["player"])
