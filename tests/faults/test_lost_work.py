@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,8 @@ async def test_I14_a_run_that_breaks_every_worker_it_meets_is_held(world: World,
     poison = await world.submitted(points=3)
     for _ in range(ATTEMPTS):
         arm(point, action_of("raise"))
-        with pytest.raises(Unforeseen):
+        # What fails as it is settled is reported by the worker, which goes on to the others.
+        with nullcontext() if point is Point.INSIDE_SETTLE else pytest.raises(Unforeseen):
             await world.verify(poison.id)
         world.harness.clock.shift(10 * LEASE_S)
     innocent = await world.submitted("p2", points=7)
