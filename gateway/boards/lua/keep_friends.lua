@@ -9,7 +9,7 @@ local clock = redis.call('TIME')
 local now_us = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local player, version, list = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local life_us, most = tonumber(ARGV[4]) * 1000, tonumber(ARGV[5])
-local each = 256 -- what Redis takes for an entry of both beside its texts: measured 190, more as they grow
+local each = 256 -- what an entry of both takes beside its texts: 156 to 171 in Valkey 9.1 at 20,000 entries, rounded up
 local bytes = tonumber(redis.call('HGET', KEYS[1], '*') or '') or 0
 
 local function size(whose, held)
