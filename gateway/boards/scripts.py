@@ -83,9 +83,7 @@ class ReadingScript:
     def __init__(self, client: Redis, name: str) -> None:
         self._client = client
         self._open = Script(client, name)
-        source = script_source(name)
-        self._plain = _Source(f"{_GATE}{source}")
-        self._on_ranges = _Source(f"{_GATE}{script_source('_ranges')}\n{source}")
+        self._plain, self._on_ranges = _gated_sources_of(name)
 
     async def __call__(self, sentinel: str | None, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """What the script returns. Raises IndexNotWhole if there is a sentinel and Redis has it not."""
@@ -117,6 +115,13 @@ def _sources_of(name: str) -> tuple[_Source, _Source]:
     """The script by itself and behind `_ranges.lua`, the same for all boards and clients."""
     source = script_source(name)
     return _Source(source), _Source(f"{script_source('_ranges')}\n{source}")
+
+
+@cache
+def _gated_sources_of(name: str) -> tuple[_Source, _Source]:
+    """The same two behind the gate."""
+    source = script_source(name)
+    return _Source(f"{_GATE}{source}"), _Source(f"{_GATE}{script_source('_ranges')}\n{source}")
 
 
 @contextmanager
