@@ -9,7 +9,6 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
 
 from gateway.ending import end_within
 from gateway.reload import BoardsInForce, is_terminal_gone, reload_when_asked
@@ -19,9 +18,6 @@ from gateway.steward.duties import Steward
 from gateway.telemetry import configure_logging
 from gateway.wiring import index_new_boards
 from policies.loader import Board
-
-GARBAGE_THRESHOLD: Final = 50_000
-"""Objects made between two looks for cycles. A request makes hundreds and no cycles; Python's 700 costs a tenth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,6 @@ def run_part(settings: Settings, part: str, run: Callable[[Told], Awaitable[None
             await run(told)
 
     gc.freeze()
-    gc.set_threshold(GARBAGE_THRESHOLD)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(until_stopped())
 
