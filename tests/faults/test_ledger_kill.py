@@ -35,13 +35,14 @@ def test_I10_every_acknowledged_row_survives_kill_9(tmp_path: Path):
         [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, cwd=ROOT, text=True
     )
     assert writer.stdout is not None
-    acknowledged = [writer.stdout.readline().strip() for _ in range(400)]
-    writer.kill()
-    acknowledged += [
-        line.strip() for line in writer.stdout.read().splitlines(keepends=True) if line.endswith("\n")
-    ]
-    writer.wait()
-    writer.stdout.close()
+    with writer:
+        try:
+            acknowledged = [writer.stdout.readline().strip() for _ in range(400)]
+        finally:
+            writer.kill()
+        acknowledged += [
+            line.strip() for line in writer.stdout.read().splitlines(keepends=True) if line.endswith("\n")
+        ]
 
     stored = {row[0] for row in rows(path, "SELECT submission_id FROM submissions")}
     whole = rows(

@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 import signal
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -34,6 +33,7 @@ from replay.worker.verifier import Verifier
 from tests.support.boards import BUILD, tiny_claim
 from tests.support.harness import Harness, Request, Run, running_harness
 from tests.support.oracle import History, breaches, differences, history_of
+from tests.support.standstill import standstill
 from tests.support.valkey import ValkeyServer
 
 PATIENCE_S = 30.0
@@ -160,20 +160,15 @@ async def overtaken(
     point: Point, work: Callable[[], Coroutine[Any, Any, object]], meanwhile: Awaitable[object]
 ) -> None:
     """Has `work` stand still at `point`, on a thread and a loop of its own, until `meanwhile` is done."""
-    is_there, go_on = threading.Event(), threading.Event()
-
-    def stand_still() -> None:
-        is_there.set()
-        assert go_on.wait(PATIENCE_S)
-
-    arm(point, stand_still)
-    working = asyncio.create_task(asyncio.to_thread(asyncio.run, work()))
-    try:
-        assert await asyncio.to_thread(is_there.wait, PATIENCE_S)
-        await meanwhile
-    finally:
-        go_on.set()
-        await working
+    with standstill() as held_up:
+        arm(point, held_up.stand)
+        working = asyncio.create_task(asyncio.to_thread(asyncio.run, work()))
+        try:
+            await held_up.reached()
+            await meanwhile
+        finally:
+            held_up.end()
+            await working
 
 
 async def work_apart(world: World, *submission_ids: str) -> int:

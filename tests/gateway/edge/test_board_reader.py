@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from gateway.settings import Settings
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.attack import as_server
 from tests.support.harness import Answer, Harness, running_harness
+from tests.support.standstill import Standstill, standstill
 from tests.support.valkey import running_valkey
 
 PAGES = (
@@ -96,31 +96,24 @@ async def test_the_ledger_reads_so_many_pages_at_once_and_no_more(
     async with running_harness(settings.model_copy(update={"ledger_pages": 2})) as harness:
         await filled(harness)
         await harness.edge.index.client.delete(keys.sentinel("vault"))
-        go_on, inside = threading.Event(), threading.Semaphore(0)
-        _hold_up(harness.edge.ledger, monkeypatch, inside, go_on)
-        waiting = [asyncio.create_task(harness.get(f"{VAULT}/entries?limit={n}")) for n in (1, 2)]
-        try:
-            for _ in waiting:
-                await asyncio.to_thread(inside.acquire)
+        with standstill() as held_up:
+            _hold_up(harness.edge.ledger, monkeypatch, held_up)
+            waiting = [asyncio.create_task(harness.get(f"{VAULT}/entries?limit={n}")) for n in (1, 2)]
+            await held_up.reached(len(waiting))
             refused = await harness.get(f"{VAULT}/entries?limit=3")
-        finally:
-            go_on.set()
         assert (503, "temporary-reduced-capacity") == (refused.status, refused.problem)
         assert 1 <= int(refused.headers["Retry-After"]) <= 5
         assert [200, 200] == [each.status for each in await asyncio.gather(*waiting)]
         assert 200 == (await harness.get(f"{VAULT}/entries?limit=3")).status
 
 
-def _hold_up(
-    ledger: Ledger, patch: pytest.MonkeyPatch, inside: threading.Semaphore, go_on: threading.Event
-) -> None:
+def _hold_up(ledger: Ledger, patch: pytest.MonkeyPatch, held_up: Standstill) -> None:
     asked = ledger.read
 
     async def read(work: Any, kind: ReadKind) -> Any:
         async def slow(tx: Transaction) -> Any:
             if work.__qualname__.startswith("page_of"):
-                inside.release()
-                go_on.wait()
+                held_up.stand()
             return await work(tx)
 
         return await asked(slow, kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,38 +14,39 @@ from gateway.recordings.recordings import Recordings
 from gateway.recordings.store import RecordingStore
 from policies.errors import RecordingsUnavailable
 from tests.support.deployment import eventually
+from tests.support.standstill import Standstill, standstill
 
 
 @pytest.fixture
-def go_on() -> Iterator[threading.Event]:
-    event = threading.Event()
-    yield event
-    event.set()
+def disk() -> Iterator[Standstill]:
+    """What never answers while the test goes on."""
+    with standstill() as made:
+        yield made
 
 
 def recordings_in(folder: Path, timeout_s: float) -> Recordings:
     return Recordings(RecordingStore(DirectoryBlobs(folder)), inline_bytes=0, timeout_s=timeout_s)
 
 
-async def test_a_call_that_hangs_is_given_up(tmp_path: Path, go_on: threading.Event):
+async def test_a_call_that_hangs_is_given_up(tmp_path: Path, disk: Standstill):
     """A disk that never answers costs its caller the deadline, and not for ever."""
     recordings = recordings_in(tmp_path, 0.05)
     with pytest.raises(RecordingsUnavailable, match="in time"):
-        await recordings.off_loop(go_on.wait)
+        await recordings.off_loop(disk.stand)
     recordings.close()
 
 
 async def test_what_hangs_is_bounded_and_what_is_beyond_refused_at_once(
-    tmp_path: Path, go_on: threading.Event, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, disk: Standstill, monkeypatch: pytest.MonkeyPatch
 ):
     """Calls that were given up and still hang count; once they end there is room again."""
     monkeypatch.setattr(module, "IN_HAND", 3)
     recordings = recordings_in(tmp_path, 0.05)
-    hanging = [recordings.off_loop(go_on.wait) for _ in range(3)]
+    hanging = [recordings.off_loop(disk.stand) for _ in range(3)]
     await asyncio.gather(*hanging, return_exceptions=True)
     with pytest.raises(RecordingsUnavailable, match="too much"):
-        await recordings.off_loop(go_on.wait)
-    go_on.set()
+        await recordings.off_loop(disk.stand)
+    disk.end()
     await eventually(lambda: recordings._room._value == 3)
     await recordings.store(b"\0" * 32, b"anything")
     recordings.close()
