@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.boards.admission import Asking
+from gateway.boards.admission import Asking, LocalLimiter
 from gateway.edge.address import ClientAddresses
 from gateway.settings import Settings
 from gateway.telemetry import REPEATED
@@ -31,6 +32,14 @@ def limited(settings: Settings, **limits: Any) -> Settings:
     """Settings of a deployment whose one board has these limits."""
     folder = write_policies(settings.data_dir / "limited", a_policy("sprint", limits=GENEROUS | limits))
     return settings.model_copy(update={"policies_dir": folder})
+
+
+@pytest.fixture
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits of a process have no time to let anybody in again, however long a busy machine takes."""
+    size, _ = LocalLimiter.__init__.__defaults__ or ()
+    began_ns = time.monotonic_ns()
+    monkeypatch.setattr(LocalLimiter.__init__, "__defaults__", (size, lambda: began_ns))
 
 
 async def submit_all(harness: Harness, count: int, **ticket: Any) -> list[Answer]:
@@ -211,6 +220,7 @@ async def test_R07_a_flood_that_names_a_victim_costs_the_victim_nothing(settings
         await accept(harness, honest(harness, victim))
 
 
+@pytest.mark.usefixtures("stopped_clock")
 async def test_R09_without_redis_each_process_limits_by_itself(settings: Settings):
     """Redis down means limited, never unlimited: the burst passes, durably, and no more."""
     with running_valkey() as own:
@@ -226,6 +236,7 @@ async def test_R09_without_redis_each_process_limits_by_itself(settings: Setting
             assert {202: 3, 429: 17} == statuses(list(again))
 
 
+@pytest.mark.usefixtures("stopped_clock")
 async def test_R09_without_redis_players_and_runs_are_limited_too(settings: Settings):
     """Creating players and opening runs fall back to this process's own bucket."""
     with running_valkey() as own:

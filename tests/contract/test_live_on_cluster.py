@@ -13,7 +13,7 @@ from gateway.boards import keys
 from gateway.boards.connection import connect, connect_blocking
 from gateway.boards.feed.events import EventKind, Interest
 from gateway.boards.live import Following, LiveFeed
-from tests.support.cluster import REPLICATED, ValkeyCluster, wait_until
+from tests.support.cluster import REPLICATED, ValkeyCluster
 from tests.support.feeds import entry
 from tests.support.policies import a_ranking
 
@@ -72,7 +72,7 @@ async def test_listeners_of_boards_on_different_masters_outlive_one_of_them(
     async with feed.listen(REPLICATED, WATCHED) as following, feed.listen("other", WATCHED) as elsewhere:
         assert [(EventKind.BEGIN, None)] == await heard(following, 1) == await heard(elsewhere, 1)
         cluster.master_of(REPLICATED).kill()
-        await asyncio.to_thread(wait_until, lambda: cluster.has_taken_over(replica))
+        await asyncio.to_thread(cluster.await_takeover, replica)
         await add(client, REPLICATED, 2)
         await add(client, "other", 3)
         # The replica may not have had the last change of its master: then the feed cannot know what else it had not.

@@ -17,7 +17,7 @@ from gateway.settings import Settings
 from policies.ranking import player_at
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards
-from tests.support.cluster import REPLICATED, ClusterNode, ValkeyCluster, wait_until
+from tests.support.cluster import REPLICATED, ClusterNode, ValkeyCluster
 from tests.support.harness import Answer, free_port
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing
@@ -44,6 +44,7 @@ async def world(
         queue_url=valkey.url,
         bind=f"127.0.0.1:{free_port()}",
         lease_s=LEASE_S,
+        redis_timeout_ms=500,
     )
     async with a_world(settings, sandbox, valkey) as world:
         world.redis.close()
@@ -77,7 +78,7 @@ async def scores(world: World, board: str = REPLICATED) -> list[int]:
 
 async def take_over(cluster: ValkeyCluster, replica: ClusterNode) -> None:
     replica.wake()
-    await asyncio.to_thread(wait_until, lambda: cluster.has_taken_over(replica))
+    await asyncio.to_thread(cluster.await_takeover, replica)
 
 
 async def test_I03_what_a_replica_had_not_seen_is_shown_again_after_it_took_over(
@@ -138,8 +139,7 @@ async def test_a_graceful_failover_under_load_loses_nothing(world: World, cluste
 
     async with asyncio.TaskGroup() as group:
         group.create_task(play())
-        await asyncio.to_thread(replica.redis.execute_command, "CLUSTER FAILOVER")
-        await asyncio.to_thread(wait_until, lambda: cluster.has_taken_over(replica))
+        await asyncio.to_thread(cluster.hand_over, replica)
         is_over.set()
     assert cluster.master_of(REPLICATED) is replica
     assert {200} == statuses
@@ -157,8 +157,7 @@ async def test_a_rebuild_goes_on_with_the_master_that_took_over(cluster: ValkeyC
     await built.put_standings([a_standing("ada", 7, ranking=RANKING)])
     replica = cluster.replica
     cluster.master_of(REPLICATED).redis.execute_command("WAIT", 1, 0)
-    replica.redis.execute_command("CLUSTER FAILOVER")
-    wait_until(lambda: cluster.has_taken_over(replica))
+    cluster.hand_over(replica)
     await built.put_standings([a_standing("bob", 8, ranking=RANKING)])
     await built.swap(["alltime"])
     await built.finish()

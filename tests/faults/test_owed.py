@@ -141,6 +141,7 @@ async def test_B04_readers_are_told_that_the_index_is_behind(
     harness: Harness, own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """By this edge at once, by others once it is overdue; such an answer is whole and never kept. Other boards are not behind."""
+    harness.clock.stop()
     private = await filled(harness, 3)
     tag = (await asked(harness, f"{VAULT}/entries")).headers["ETag"]
     gate = Gate(harness.edge.index.boards["vault"], monkeypatch)

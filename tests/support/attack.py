@@ -94,7 +94,7 @@ async def as_server(harness: Harness, private: Ed25519PrivateKey, entry: Any, **
     return await harness.send(harness.server_signed(private, "eu-1", entry, **({"board": "vault"} | how)))
 
 
-async def until(is_so: Callable[[], Awaitable[object]], *, within_s: float = 5) -> None:
+async def until(is_so: Callable[[], Awaitable[object]], *, within_s: float = 30) -> None:
     """Returns once `is_so` gives something true."""
     deadline = time.monotonic() + within_s
     while not await is_so():

@@ -22,8 +22,12 @@ from tests.support.ports import free_port
 
 SLOTS = 16_384
 MASTERS = 3
-NODE_TIMEOUT_MS = 1_500
-"""How long a node is silent before the others take it for dead. Shorter, and a busy machine fails over by itself."""
+HASTY_MS, PATIENT_MS = 1_500, 15_000
+"""How long a node is silent before the others take it for dead: while that is waited for, and at all other times, so
+that nodes of a busy machine do not fail over by themselves."""
+
+HANDOVER_S = 6.0
+"""A replica that was told to take over has tried by then, for better or worse."""
 
 PATIENCE_S = 30.0
 REPLICATED = "tiny"
@@ -48,7 +52,7 @@ class ClusterNode:
             "bind": "127.0.0.1",
             "cluster-enabled": "yes",
             "cluster-port": self.bus_port,
-            "cluster-node-timeout": NODE_TIMEOUT_MS,
+            "cluster-node-timeout": HASTY_MS,
             "cluster-allow-replica-migration": "no",
             "cluster-require-full-coverage": "no",
             "repl-diskless-sync-delay": 0,
@@ -123,6 +127,7 @@ class ValkeyCluster:
         followed = masters[key_slot(REPLICATED.encode()) * MASTERS // SLOTS]
         replica.redis.execute_command("CLUSTER", "REPLICATE", followed.redis.execute_command("CLUSTER MYID"))
         wait_until(self.is_whole)
+        self._configure(PATIENT_MS)
 
     def stop(self) -> None:
         for each in self.nodes:
@@ -147,7 +152,27 @@ class ValkeyCluster:
             each.wake()
             if each.is_dead:
                 each.start()
+        for each in self.nodes:
+            wait_until(each.answers)
+        self._configure(HASTY_MS)
         wait_until(self.is_whole)
+        self._configure(PATIENT_MS)
+
+    def await_takeover(self, replica: ClusterNode) -> None:
+        """Return once a replica whose master is gone is master in its place."""
+        self._configure(HASTY_MS)
+        wait_until(lambda: self.has_taken_over(replica))
+
+    def hand_over(self, replica: ClusterNode) -> None:
+        """Have a replica take over from a master that is well, again if it did not come to that in time."""
+        deadline = time.monotonic() + PATIENCE_S
+        while replica.role() != "master":
+            assert time.monotonic() < deadline, "the replica does not take over"
+            replica.redis.execute_command("CLUSTER FAILOVER")
+            told = time.monotonic()
+            while replica.role() != "master" and time.monotonic() < told + HANDOVER_S:
+                time.sleep(0.02)
+        wait_until(lambda: self.has_taken_over(replica))
 
     def master_of(self, board: str) -> ClusterNode:
         """The node that has a board, as the others see it."""
@@ -182,6 +207,11 @@ class ValkeyCluster:
             and len({replica[1] for row in views[0] for replica in row[3:]}) == 1
             and [b"connected"] == [each.redis.role()[3] for each in replicas]
         )
+
+    def _configure(self, node_timeout_ms: int) -> None:
+        for each in self.nodes:
+            if each.is_running:
+                each.redis.config_set("cluster-node-timeout", node_timeout_ms)
 
     def _slots(self) -> Sequence[Sequence]:
         asked = next(each for each in self.nodes if each.is_running)
