@@ -16,6 +16,7 @@ from tests.support.cluster import ValkeyCluster, running_cluster
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.stores import PostgresStore, SqliteStore, Store
+from tests.support.thrift import keep_compiled, look_for_cycles_seldom, remember_policies
 from tests.support.valkey import ValkeyServer, running_valkey
 
 # A property that is true may not fail by chance: no deadlines, and the same examples in every run of a commit.
@@ -26,6 +27,26 @@ properties.load_profile("suite")
 
 # A busy machine sheds load, which is right, and nobody's subject but that of tests that say so. Processes inherit it.
 os.environ.setdefault("SCOREGATE_ANSWER_WITHIN_S", "60")
+
+# Nor does Redis keep its callers waiting there: who tests that it does sets the limit.
+os.environ.setdefault("SCOREGATE_REDIS_TIMEOUT_MS", "5000")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before workers of xdist begin, which find it done."""
+    if not hasattr(config, "workerinput"):
+        keep_compiled()
+
+
+def pytest_collection_finish() -> None:
+    look_for_cycles_seldom()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def policies_are_read_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        remember_policies(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def write_board(
             "spread_floor": 1_000_000.0,
             "prior": {"mean": 0.0, "spread": 1_000_000.0},
         },
-        "builds": {BUILD: {"simulator": str(module.path)}},
+        "builds": {BUILD: {"simulator": os.path.relpath(module.path, folder)}},
         "replay": {
             "maximum_ticks": 100_000,
             "checkpoint_ticks": CHECKPOINT_TICKS,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +47,15 @@ def a_ranking(board: str = "b", **changes: Any) -> Ranking:
 
 def arcade_policy(**changes: Any) -> dict[str, Any]:
     """The bundled game's policy; `changes` replace whole sections."""
-    policy: dict[str, Any] = YAML(typ="safe").load((ROOT / "policies" / "arcade.yaml").read_text())
+    policy = deepcopy(_arcade())
     policy["builds"] = {BUILD: {"simulator": str(MODULE)}}
     return policy | changes
+
+
+@cache
+def _arcade() -> dict[str, Any]:
+    policy: dict[str, Any] = YAML(typ="safe").load((ROOT / "policies" / "arcade.yaml").read_text())
+    return policy
 
 
 def write_policies(folder: Path, *policies: dict[str, Any]) -> Path:

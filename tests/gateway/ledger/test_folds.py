@@ -18,7 +18,7 @@ from gateway.settlement import receive
 from policies.fields import Order
 from policies.loader import Board
 from policies.model import Operator, TieBreak, WindowKind
-from policies.vocabulary import SCORE_LIMIT, Claim, State
+from policies.vocabulary import Claim, State
 from policies.windows import window_at
 from tests.support import boards
 from tests.support.books import Books
@@ -163,17 +163,19 @@ def test_another_rule_folds_anew():
     assert (1, "run-1") == (found := stored(books)["alltime"])[:1] + found[3:4]
 
 
-def test_a_sum_that_was_held_to_the_limit_is_folded_anew():
+def test_a_sum_that_was_held_to_the_limit_is_folded_anew(monkeypatch: pytest.MonkeyPatch):
     """A sum at the limit says nothing of what was cut off, so it is no ground to add to."""
+    near = 2**44 - 1  # the true limit is eight thousand runs away
+    monkeypatch.setattr(folds, "SCORE_LIMIT", near)
     with tempfile.TemporaryDirectory() as folder:
         limit = 2**40
         score = {"minimum": -limit, "maximum": limit}
         books = Books(boards.board(Path(folder), operator="sum", score=score))
-    count = SCORE_LIMIT // limit + 2
+    count = near // limit + 2
     for number in range(count):
         received(books, number, limit)
         books.decide(f"run-{number}", State.PROMOTED)
-    assert SCORE_LIMIT == stored(books)["alltime"][0]
+    assert near == stored(books)["alltime"][0]
     for number in range(count, count + 3):
         received(books, number, -limit)
         books.decide(f"run-{number}", State.PROMOTED)
