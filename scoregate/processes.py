@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,8 @@ LOGS_KEPT: Final = 3
 
 _PR_SET_PDEATHSIG: Final = 1
 _OURS: Final = ["-m", "scoregate"]
+_TELLING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""The signals by which we are told what to do."""
 
 
 class PartFailed(ScoregateError):
@@ -118,7 +120,7 @@ def python(*arguments: str) -> list[str]:
 def _spawn(
     command: Sequence[str], environment: Mapping[str, str], log: Path | None
 ) -> subprocess.Popen[bytes]:
-    with log.open("ab") if log else nullcontext() as output:
+    with log.open("ab") if log else nullcontext() as output, _signals_held():
         return subprocess.Popen(
             command,
             env=dict(environment),
@@ -130,9 +132,20 @@ def _spawn(
         )
 
 
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Has signals wait for the end of the block: what a handler raises within a fork is swallowed by its hooks."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _TELLING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _as_a_part() -> None:
     """Has Linux end this process when the one that started it is gone, even by SIGKILL; SIGHUP is for who is ready for it."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _TELLING)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
