@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -158,7 +158,9 @@ async def test_I11_a_worker_that_fails_at_a_step_leaves_one_verdict(world: World
     """Before it settled another judges the run; afterwards nobody does again."""
     run = await world.submitted()
     arm(point, action_of("raise"))
-    with pytest.raises(Unforeseen):
+    # What fails from settling on is reported by the worker, which goes on to the others.
+    is_reported = point in {Point.INSIDE_SETTLE, Point.AFTER_SETTLE, Point.AFTER_PROJECT}
+    with nullcontext() if is_reported else pytest.raises(Unforeseen):
         await world.verify(run.id)
     history = await world.assert_whole()
     assert ["received", "pending"] == [event.from_state for event in history.events]

@@ -81,6 +81,7 @@ class ChaosProxy:
         """Every fate that a rule gave, in order."""
         self.port = 0
         self.serving: set[asyncio.Task[None]] = set()
+        self.is_over = False
 
     @property
     def redis_url(self) -> str:
@@ -118,6 +119,8 @@ class ChaosProxy:
         except OSError:  # refused there, so refused here
             return writer.transport.abort()
         pair = _Pair(writer, upstream)
+        if self.is_over:  # it came while the others were reset
+            return pair.reset()
         self._pairs.add(pair)
         ways = [
             asyncio.create_task(self._commands(reader, pair)),
@@ -192,6 +195,7 @@ async def chaos_proxy(upstream: str, framing: Framing | None = None) -> AsyncIte
         yield proxy
     finally:
         server.close()
+        proxy.is_over = True
         proxy.thaw()
         proxy.reset_all()
         await asyncio.gather(*proxy.serving, return_exceptions=True)
