@@ -10,8 +10,7 @@ from gateway.ledger.judgement.bands import Banded, Neighbour, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
 from gateway.recordings.recordings import Recordings
-from gateway.unexpected import Place, report
-from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
+from policies.errors import RecordingLost, RecordingsUnavailable
 from policies.loader import Board
 from policies.model import Operator, Policy
 from policies.replaying import RecordingKind
@@ -20,6 +19,7 @@ from replay.forensics.inputs import Inputs, inputs_of
 from replay.forensics.shingles import bands_of
 from replay.forensics.similarity import Play
 from replay.recording import RecordingError, decode
+from replay.worker.apart import apart_if_need_be, submission_id_of
 
 MOST_COMPARED: Final = 4
 """Recordings that one is held against, those that share most bands: each costs a few milliseconds."""
@@ -66,16 +66,8 @@ class Exhibits:
 
         One that makes us fail has no exhibit, and the others have theirs.
         """
-        try:
-            return await self._of(boards, leases)
-        except ScoregateError:
-            raise  # the ledger is away
-        except Exception as error:  # noqa: BLE001 - the others have done nothing
-            if len(leases) > 1:
-                alone = [await self.of(boards, [each]) for each in leases]
-                return {name: exhibit for each in alone for name, exhibit in each.items()}
-            report(Place.WORKER, error, submission=leases[0].submission.submission_id)
-            return {}
+        found = await apart_if_need_be(lambda some: self._of(boards, some), leases, submission_id_of)
+        return {name: exhibit for each in found for name, exhibit in each.items()}
 
     async def _of(self, boards: Mapping[str, Board], leases: Sequence[Lease]) -> dict[str, Exhibit]:
         found: dict[str, Exhibit] = {}

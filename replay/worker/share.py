@@ -12,11 +12,10 @@ from gateway.ledger.judgement.bands import Banded, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
 from gateway.settlement import Decision
-from gateway.unexpected import Place, report
-from policies.errors import ScoregateError
 from policies.loader import Board
 from policies.replaying import BuildStatus
 from policies.vocabulary import Mode, Reason, State
+from replay.worker.apart import apart_if_need_be, submission_id_of
 from replay.worker.exhibits import Exhibits
 from validators.budget import Prospect, must_verify
 
@@ -46,16 +45,8 @@ class Share:
 
         One that makes us fail is not spared, and the others are as they would be without it.
         """
-        try:
-            return await self._spared(leases)
-        except ScoregateError:
-            raise  # the ledger is away
-        except Exception as error:  # noqa: BLE001 - the others have done nothing
-            if len(leases) > 1:
-                alone = [await self.spared([each]) for each in leases]
-                return {name: decided for each in alone for name, decided in each.items()}
-            report(Place.WORKER, error, submission=leases[0].submission.submission_id)
-            return {}
+        found = await apart_if_need_be(self._spared, leases, submission_id_of)
+        return {name: decided for each in found for name, decided in each.items()}
 
     async def _spared(self, leases: Sequence[Lease]) -> dict[str, tuple[str, Decision]]:
         spared, counting = {}, []

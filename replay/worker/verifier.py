@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from gateway.boards.index import Index
@@ -27,6 +29,7 @@ from policies.vocabulary import Finding, Reason, SimulatorKind, State, Verdict, 
 from replay.simulators import Simulators
 from replay.simulators.lines import START_WALL_MS
 from replay.verify import verify
+from replay.worker.apart import apart_if_need_be
 from replay.worker.examination import examine
 from replay.worker.exhibits import Exhibit, Exhibits
 from replay.worker.share import Share
@@ -86,17 +89,14 @@ class Verifier:
 
     async def _lease(self, submission_ids: Sequence[str], lease_ms: int) -> list[Lease]:
         """The leases of a job; where a row cannot be read, of each by itself: that one is left, and told."""
-        try:
+
+        async def leased(some: Sequence[str]) -> list[Lease]:
             return await self._ledger.write(
-                work.lease_all(submission_ids, boards=self._boards, now_ms=self._clock(), lease_ms=lease_ms)
+                work.lease_all(some, boards=self._boards, now_ms=self._clock(), lease_ms=lease_ms)
             )
-        except ScoregateError:
-            raise  # the ledger is away
-        except Exception as error:  # noqa: BLE001 - a row that is not as we wrote it; the others are
-            if len(submission_ids) > 1:
-                return [lease for each in submission_ids for lease in await self._lease([each], lease_ms)]
-            report(Place.WORKER, error, submission=submission_ids[0])
-            return []
+
+        found = await apart_if_need_be(leased, submission_ids, str)
+        return [lease for each in found for lease in each]
 
     async def _judge(
         self,
@@ -146,20 +146,9 @@ class Verifier:
         for board, decision in decisions:
             by_board[board].append(decision)
         for board, group in by_board.items():
-            await self._settle_on(self._boards[board], group)
-
-    async def _settle_on(self, board: Board, decisions: Sequence[Decision]) -> None:
-        """Settles what was decided on a board; each by itself where one of them makes us fail."""
-        try:
-            await settle(self._ledger, self._index, board, decisions)
-        except ScoregateError:
-            raise  # the ledger is away
-        except Exception as error:  # noqa: BLE001 - what is left comes again, and in the end is held
-            if len(decisions) == 1:
-                report(Place.WORKER, error, submission=decisions[0].submission_id)
-                return
-            for each in decisions:
-                await self._settle_on(board, [each])
+            # What makes us fail is left: it comes again, and in the end is held.
+            settling = partial(settle, self._ledger, self._index, self._boards[board])
+            await apart_if_need_be(settling, group, attrgetter("submission_id"))
 
     async def _decided(self, lease: Lease, exhibit: Exhibit) -> Decision | None:
         """What is decided; None too where one run makes us fail: it comes again alone, and in the end is held."""
