@@ -6,7 +6,7 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
@@ -29,6 +29,7 @@ GAME_BOARD: Final = "arcade"
 """The board that the game at /arcade/ plays for."""
 SOCKET_PATH_LIMIT: Final = 100
 """A Unix socket's path has room for 107 bytes on Linux and 103 on macOS (sun_path)."""
+_NOTHING_MORE: Final[Mapping[str, str]] = {}
 
 
 class Stack:
@@ -64,8 +65,10 @@ class Stack:
 
 
 @contextmanager
-def running_stack(settings: Settings, *, workers: int) -> Iterator[Stack]:
-    """All parts, ready. Raises PartFailed or SettingsError if one does not start."""
+def running_stack(
+    settings: Settings, *, workers: int, variables: Mapping[str, str] = _NOTHING_MORE
+) -> Iterator[Stack]:
+    """All parts, ready, with `variables` added to their environment. Raises PartFailed or SettingsError."""
     data_dir = settings.data_dir.resolve()
     keep_private(data_dir)
     parts = Parts(data_dir / "logs" if settings.log_to == "files" else None)
@@ -74,18 +77,22 @@ def running_stack(settings: Settings, *, workers: int) -> Iterator[Stack]:
         try:
             redis_url = _redis(settings, data_dir, parts)
             settings = settings.model_copy(update={"data_dir": data_dir, "redis_url": redis_url})
-            _start_ours(settings, parts, workers)
+            _start_ours(settings, parts, workers, variables)
             yield Stack(settings, parts)
         finally:
             parts.stop()
 
 
-def _start_ours(settings: Settings, parts: Parts, workers: int) -> None:
-    environment = os.environ | {
-        "SCOREGATE_DATA_DIR": str(settings.data_dir),
-        "SCOREGATE_REDIS_URL": settings.redis_url,
-        "SCOREGATE_BIND": settings.bind,
-    }
+def _start_ours(settings: Settings, parts: Parts, workers: int, variables: Mapping[str, str]) -> None:
+    environment = (
+        os.environ
+        | {
+            "SCOREGATE_DATA_DIR": str(settings.data_dir),
+            "SCOREGATE_REDIS_URL": settings.redis_url,
+            "SCOREGATE_BIND": settings.bind,
+        }
+        | variables
+    )
     environment.setdefault(
         "SCOREGATE_SHUTDOWN_PAUSE_S", "0"
     )  # no balancer is in front of `up` unless somebody says so

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -47,6 +48,25 @@ def policies_are_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         remember_policies(patch)
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """Fail the test that leaves the process otherwise than it found it, not the next one that this makes fail."""
+    before = _process_wide()
+    yield
+    assert before == _process_wide()
+
+
+def _process_wide() -> dict[str, object]:
+    """What all tests of a process share: its environment, where it stands, and what it does on signals."""
+    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+    own = {"PYTEST_CURRENT_TEST"}
+    return {
+        "environment": {name: value for name, value in os.environ.items() if name not in own},
+        "directory": str(Path.cwd()),
+        "signals": {each.name: signal.getsignal(each) for each in signals},
+    }
 
 
 @pytest.fixture(autouse=True)

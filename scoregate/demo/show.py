@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import signal
 import sys
@@ -38,6 +37,8 @@ PLAYERS: Final = (
     *("Uma", "Viktor", "Wanda", "Ximena", "Yusuf", "Zoe", "Anselm", "Birgit", "Cyrus", "Daria"),
 )
 RUNS_EACH: Final = 2
+BEHIND_US: Final = {"SCOREGATE_TRUSTED_PROXIES": "127.0.0.1,::1"}
+"""Each actor says that it comes from an address of its own."""
 CHEATS_FROM: Final = 1_000
 """Number of the first cheat among the actors, so that no two share an address."""
 
@@ -46,8 +47,7 @@ def show(settings: Settings, *, exit_after: bool) -> int:
     """The exit status: 0 if every honest run reached the board and no cheat did."""
     signal.signal(signal.SIGTERM, _leave)
     console = Console()
-    os.environ["SCOREGATE_TRUSTED_PROXIES"] = "127.0.0.1,::1"  # each actor comes from an address of its own
-    with _place(settings) as place, running_stack(place, workers=1) as stack:
+    with _place(settings) as place, running_stack(place, workers=1, variables=BEHIND_US) as stack:
         tally, took_s = asyncio.run(_play(stack, console))
         _close(console, stack, tally, took_s)
         if not exit_after:
