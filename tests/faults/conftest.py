@@ -12,5 +12,5 @@ from tests.support.postgres import PostgresServer, running_postgres
 @pytest.fixture(scope="session")
 def mortal() -> Iterator[PostgresServer]:
     """A PostgreSQL to be killed, which syncs what it commits. Who does it harm mends it."""
-    with running_postgres(is_durable=True) as server:
+    with running_postgres() as server:
         yield server

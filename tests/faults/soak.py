@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,6 +34,7 @@ from tests.support.deployment import Client, Deployment, client_of, deployed
 from tests.support.harness import Run
 from tests.support.oracle import History, breaches, differences, history_of
 from tests.support.postgres import APP, PostgresServer, running_postgres
+from tests.support.preloaded import Process
 from tests.support.seeds import fault_seed
 from tests.support.valkey import running_valkey
 from tests.support.world import empty
@@ -69,7 +69,7 @@ class Chaos:
         self.killed = 0
         self.acknowledged = 0
         self.books = [folder / f"client-{number}.txt" for number in range(clients)]
-        self._parts: dict[str, subprocess.Popen[bytes]] = {}
+        self._parts: dict[str, Process] = {}
         self._is_over = asyncio.Event()
 
     async def run(self, is_enough: Callable[[int], bool], pause_s: tuple[float, float]) -> Audit:
@@ -216,7 +216,7 @@ def main() -> int:
     )
     given = parser.parse_args()
     seed = fault_seed() if given.seed is None else given.seed
-    own = running_postgres(is_durable=True) if given.postgres else nullcontext()
+    own = running_postgres() if given.postgres else nullcontext()
     with own as postgres:
         balance = asyncio.run(
             soak(given.minutes * 60, seed, given.clients, url=given.ledger_url, postgres=postgres)

@@ -39,7 +39,7 @@ from tests.support.valkey import ValkeyServer
 PATIENCE_S = 30.0
 LEASE_S = 60
 TURN_S = 0.2
-REPLY_S = 0.5
+REPLY_S = 1.0
 
 
 def impatient(patch: pytest.MonkeyPatch) -> None:
