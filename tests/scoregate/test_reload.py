@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from tests.support import boards
 from tests.support.deployment import Client, Deployment, client_of, deployed, eventually
 from tests.support.ledger import rows
+from tests.support.preloaded import Process
 from tests.support.valkey import running_valkey
 
 PARTS = ("serve", "steward", "worker")
@@ -25,7 +25,7 @@ class House:
 
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
-        self._processes: list[subprocess.Popen[bytes]] = [deployment.start(part) for part in PARTS]
+        self._processes: list[Process] = [deployment.start(part) for part in PARTS]
 
     def said(self, event: str) -> list[dict[str, Any]]:
         lines = self.deployment.log.read_text().splitlines()

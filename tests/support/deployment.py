@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -16,19 +14,15 @@ from typing import Any
 import aiohttp
 from redis import Redis
 
-from tests.support import boards
+from tests.support import boards, preloaded
 from tests.support.clock import ShiftedClock
 from tests.support.harness import Answer, Harness, Run, free_port
 from tests.support.ledger import rows
 from tests.support.oracle import due_on_board, pending_in_ledger, shown_on_board
+from tests.support.preloaded import Process
 from tests.support.valkey import ValkeyServer
 
 PATIENCE_S = 60.0
-
-RUN = """
-from scoregate.cli import main
-main()
-"""
 
 
 class Deployment:
@@ -52,11 +46,9 @@ class Deployment:
             "shutdown_pause_s": "0",
             "log_level": "warning",
         } | settings
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._running: list[Process] = []
 
-    def start(
-        self, part: str, failpoint: str | None = None, *, before: str = "", **settings: Any
-    ) -> subprocess.Popen[bytes]:
+    def start(self, part: str, failpoint: str | None = None, *, before: str = "", **settings: Any) -> Process:
         """A new process of this part; with a fail-point, one that dies there unless the point names another action.
 
         `before` is Python that it runs before anything else.
@@ -66,12 +58,7 @@ class Deployment:
         if failpoint:
             environment["SCOREGATE_FAILPOINT"] = failpoint if ":" in failpoint else f"{failpoint}:kill"
         with self.log.open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, *(("-c", before + RUN) if before else ("-m", "scoregate")), *part.split()],
-                env=os.environ | environment,
-                stdout=log,
-                stderr=log,
-            )
+            process = preloaded.start(part.split(), os.environ | environment, log, before=before)
         self._running.append(process)
         return process
 
@@ -186,7 +173,7 @@ def _said(log: Path | None) -> str:
     return log.read_text()[-2000:] if log else ""
 
 
-async def ended(process: subprocess.Popen[bytes]) -> int:
+async def ended(process: Process) -> int:
     """The exit status of a process, once it has ended."""
     return await asyncio.to_thread(process.wait, PATIENCE_S)
 

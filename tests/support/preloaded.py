@@ -1,0 +1,180 @@
+"""Processes of Scoregate that need not import it first: forks of one that has, and otherwise like any other.
+
+To import a part takes more than a second of CPU time, and the suite starts hundreds. A fork has its own environment,
+working directory, output and place among the signals; it ends like any process, and can be killed at any moment.
+
+Run as a program, this is the process that is forked, with the number of its control socket's file descriptor.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, Final
+
+from gateway import failpoints
+
+ROOT: Final = Path(__file__).parents[2]
+MODULES: Final = (
+    "gateway.edge.listener",
+    "gateway.wiring",
+    "replay.worker.process",
+    "rich.console",
+    "scoregate.cli",
+    "scoregate.metrics",
+    "scoregate.parts",
+)
+"""What the parts import once they are told which they are."""
+
+RUN: Final = "from scoregate.cli import main\nmain()"
+
+LONGEST: Final = 1 << 17
+"""Of a request (bytes): an environment and the words of a command."""
+
+
+class Fork:
+    """A process that was forked; what can be done to it is what can be done to a `subprocess.Popen`."""
+
+    def __init__(self, told: socket.socket) -> None:
+        self._told = told
+        self.pid = int(told.recv(64))
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return its exit status, None while it runs."""
+        try:
+            return self._ended(0)
+        except BlockingIOError:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit status once it has ended. Raises TimeoutExpired."""
+        try:
+            return self._ended(timeout)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0) from None
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _ended(self, timeout: float | None) -> int:
+        if self.returncode is None:
+            self._told.settimeout(timeout)
+            self.returncode = int(self._told.recv(64))
+            self._told.close()
+        return self.returncode
+
+
+Process = Fork | subprocess.Popen[bytes]
+
+
+def start(
+    words: Sequence[str], environment: Mapping[str, str], output: IO[bytes], *, before: str = ""
+) -> Process:
+    """Start `scoregate` with these words; `before` is Python that it runs first.
+
+    It is a new process after all where a fork could not have what it is given, or be waited for.
+    """
+    program = f"{before}\n{RUN}"
+    if "LD_PRELOAD" in environment or not hasattr(os, "pidfd_open"):
+        command = [sys.executable, "-c", program, *words]
+        return subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+    ours, told = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    request = {
+        "program": program,
+        "words": list(words),
+        "environment": dict(environment),
+        "directory": str(Path.cwd()),
+    }
+    with told:
+        socket.send_fds(_control(), [json.dumps(request).encode()], [output.fileno(), told.fileno()])
+    return Fork(ours)
+
+
+@cache
+def _control() -> socket.socket:
+    """The socket by which the preloaded process of this one is asked; it ends once this is closed."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-m", "tests.support.preloaded", str(its.fileno())]
+    with its:
+        subprocess.Popen(command, cwd=ROOT, pass_fds=[its.fileno()], start_new_session=True)
+    return ours
+
+
+def serve(control: socket.socket) -> str:
+    """Fork whenever it is asked; returns in each fork, with the program that it is to run."""
+    for name in MODULES:
+        import_module(name)
+    gc.collect()
+    gc.freeze()
+    selector = selectors.DefaultSelector()
+    selector.register(control, selectors.EVENT_READ)
+    while True:
+        for key, _ in selector.select():
+            if key.fileobj is not control:
+                selector.unregister(key.fileobj)
+                _tell_end(key.fd, *key.data)
+                continue
+            message, given, _, _ = socket.recv_fds(control, LONGEST, 2)
+            if not message:
+                os._exit(0)
+            output, told = given
+            end = socket.socket(fileno=told)
+            pid = os.fork()
+            if pid == 0:
+                _let_go(selector, control, end)
+                return _become(json.loads(message), output)
+            os.close(output)
+            end.send(str(pid).encode())
+            selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, end))
+
+
+def _tell_end(descriptor: int, pid: int, told: socket.socket) -> None:
+    os.close(descriptor)
+    _, status = os.waitpid(pid, 0)
+    with told, suppress(ConnectionError):  # nobody may wait for it any more
+        told.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _let_go(selector: selectors.BaseSelector, *ends: socket.socket) -> None:
+    """Close in a fork what is not its own."""
+    others = [entry for entry in selector.get_map().values() if entry.data]
+    selector.close()
+    for entry in others:
+        os.close(entry.fd)
+    for end in (*ends, *(entry.data[1] for entry in others)):
+        end.close()
+
+
+def _become(request: Mapping[str, Any], output: int) -> str:
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    failpoints._armed.update(failpoints._read(os.environ.get(failpoints.VARIABLE, "")))  # as its import would have
+    os.chdir(request["directory"])
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.close(output)
+    sys.argv[:] = ["scoregate", *request["words"]]
+    return str(request["program"])
+
+
+if __name__ == "__main__":
+    exec(serve(socket.socket(fileno=int(sys.argv[1]))))
