@@ -84,15 +84,12 @@ def running_stack(
 
 
 def _start_ours(settings: Settings, parts: Parts, workers: int, variables: Mapping[str, str]) -> None:
-    environment = (
-        os.environ
-        | {
-            "SCOREGATE_DATA_DIR": str(settings.data_dir),
-            "SCOREGATE_REDIS_URL": settings.redis_url,
-            "SCOREGATE_BIND": settings.bind,
-        }
-        | variables
-    )
+    environment = os.environ | {
+        "SCOREGATE_DATA_DIR": str(settings.data_dir),
+        "SCOREGATE_REDIS_URL": settings.redis_url,
+        "SCOREGATE_BIND": settings.bind,
+        **variables,
+    }
     environment.setdefault(
         "SCOREGATE_SHUTDOWN_PAUSE_S", "0"
     )  # no balancer is in front of `up` unless somebody says so

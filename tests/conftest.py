@@ -35,6 +35,8 @@ os.environ.setdefault("SCOREGATE_REDIS_TIMEOUT_MS", "5000")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before workers of xdist begin, which find it done."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells have it for what runs behind them
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         keep_compiled()
 

@@ -18,9 +18,10 @@ import pytest
 
 from tests.support.boards import tiny_claim
 from tests.support.clock import ShiftedClock
-from tests.support.deployment import Client, Deployment, deployed, ended, eventually
+from tests.support.deployment import PATIENCE_S, Client, Deployment, deployed, ended
 from tests.support.harness import Harness, free_port
 from tests.support.ledger import is_intact
+from tests.support.preloaded import Process
 from tests.support.valkey import ValkeyServer
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "run-the-parts-apart.md"
@@ -29,7 +30,10 @@ THINK_S = 0.1
 """Pause of a client between two rounds, so that the load leaves the machine to others."""
 
 BETWEEN_RESTARTS = 50
-"""Requests that are answered between two restarts, so that each edge carries load before and after its own."""
+"""Requests that are answered between two steps of a restart."""
+
+ENOUGH = 5
+"""Submissions after which the proxy has plainly seen for itself that an edge is back."""
 
 NGINX = """
 daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log;
@@ -122,10 +126,20 @@ class Load:
             except (aiohttp.ClientError, AssertionError) as error:
                 self.outcomes[repr(error)] += 1
 
-    async def has_answered(self, more: int) -> None:
-        """Return once so many more requests were answered."""
-        due = self.answered + more
-        await eventually(lambda: self.answered >= due)
+    async def has_reached(self, metrics: str) -> None:
+        """Return once the proxy has sent so much of it to the edge with these metrics, and other things elsewhere."""
+        due = self.answered + BETWEEN_RESTARTS
+        async with asyncio.timeout(PATIENCE_S):
+            while self.answered < due or await self._submissions(metrics) < ENOUGH:  # noqa: ASYNC110 - it is another process
+                await asyncio.sleep(0.05)
+
+    async def _submissions(self, metrics: str) -> float:
+        """How many an edge has had since it was started."""
+        async with self._client.harness.session.get(f"http://{metrics}/metrics") as answer:
+            counts = re.findall(
+                r"^scoregate_submissions_total\{.*\} (\S+)$", await answer.text(), re.MULTILINE
+            )
+        return sum(map(float, counts))
 
     def _count(self, status: int, expected: int) -> None:
         self.outcomes["ok" if status == expected else f"status {status}"] += 1
@@ -173,19 +187,24 @@ async def test_F27_a_rolling_restart_behind_a_proxy_loses_no_request(
         "trusted_proxies": "127.0.0.1",
         "shutdown_pause_s": pause_s,
     }
+    measured = {each: f"127.0.0.1:{free_port()}" for each in edges}
     with deployed(tmp_path, valkey, **settings) as house:
-        parts = [house.start("serve", bind=f"127.0.0.1:{each}") for each in edges]
+
+        def start(edge: int) -> Process:
+            return house.start("serve", bind=f"127.0.0.1:{edge}", metrics_bind=measured[edge])
+
+        parts = [start(each) for each in edges]
         for each in edges:
             await is_up(house, each)
         with running(command(tmp_path, port, edges), tmp_path / "proxy.log"):
             async with loaded(authority) as load:
                 for at, each in (*enumerate(edges), *enumerate(edges)):
-                    await load.has_answered(BETWEEN_RESTARTS)
+                    await load.has_reached(measured[each])
                     parts[at].send_signal(signal.SIGTERM)
                     assert 0 == await ended(parts[at])
-                    parts[at] = house.start("serve", bind=f"127.0.0.1:{each}")
+                    parts[at] = start(each)
                     await is_up(house, each)
-                await load.has_answered(BETWEEN_RESTARTS)
+                    await load.has_reached(measured[each])
         assert {"ok": load.answered} == dict(load.outcomes)
         assert set() == load.acknowledged - house.states().keys()
         assert is_intact(house.ledger)

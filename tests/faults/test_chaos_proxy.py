@@ -14,7 +14,7 @@ from gateway.boards.scripts import script_source
 from gateway.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards
-from tests.support.deployment import Deployment, client_of, deployed
+from tests.support.deployment import WALL, Deployment, client_of, deployed
 from tests.support.harness import free_port
 from tests.support.proxy import ChaosProxy, Fate, chaos_proxy, command_of, end_of_resp
 from tests.support.valkey import ValkeyServer
@@ -169,7 +169,7 @@ async def test_I02_a_reset_of_every_connection_is_seen_by_nobody(world: World, p
 @pytest.fixture
 def house(tmp_path: Path, valkey: ValkeyServer) -> Iterator[Deployment]:
     with deployed(tmp_path, valkey, verify_batch=2) as deployment:
-        boards.write_board(deployment.policies, budget={"wall_ms": 500})
+        boards.write_board(deployment.policies, budget=WALL)
         yield deployment
 
 

@@ -17,7 +17,7 @@ from gateway.failpoints import Point
 from policies.vocabulary import State
 from tests.support import boards
 from tests.support.boards import tiny_claim
-from tests.support.deployment import KILLED, Client, Deployment, client_of, deployed, ended, eventually
+from tests.support.deployment import KILLED, WALL, Client, Deployment, client_of, deployed, ended, eventually
 from tests.support.ledger import is_intact, rows
 from tests.support.oracle import due_on_board, pending_in_ledger, shown_on_board
 from tests.support.valkey import ValkeyServer
@@ -43,7 +43,7 @@ WORKER_STEPS = (
 @pytest.fixture
 def house(tmp_path: Path, valkey: ValkeyServer) -> Iterator[Deployment]:
     with deployed(tmp_path, valkey) as deployment:
-        boards.write_board(deployment.policies, budget={"wall_ms": 500})
+        boards.write_board(deployment.policies, budget=WALL)
         yield deployment
 
 

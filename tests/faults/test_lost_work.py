@@ -16,7 +16,7 @@ from gateway.settings import Settings
 from policies.vocabulary import Reason
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards
-from tests.support.deployment import Deployment, client_of, deployed, ended, eventually
+from tests.support.deployment import WALL, Deployment, client_of, deployed, ended, eventually
 from tests.support.harness import free_port
 from tests.support.ledger import rows
 from tests.support.valkey import ValkeyServer
@@ -43,7 +43,7 @@ async def world(tmp_path: Path, valkey: ValkeyServer, sandbox: Sandbox) -> Async
 @pytest.fixture
 def house(tmp_path: Path, valkey: ValkeyServer) -> Iterator[Deployment]:
     with deployed(tmp_path, valkey, verify_batch=4) as deployment:
-        boards.write_board(deployment.policies, budget={"wall_ms": 500})
+        boards.write_board(deployment.policies, budget=WALL)
         yield deployment
 
 

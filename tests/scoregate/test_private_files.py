@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 from gateway.run_files import running_parts
+from tests.support import preloaded
 from tests.support.deployment import deployed, eventually
 from tests.support.valkey import running_valkey
 
 
 def scoregate(*words: object, **environment: str) -> None:
-    command = [sys.executable, "-m", "scoregate", *map(str, words)]
-    subprocess.run(command, env=os.environ | environment, umask=0o022, check=True, capture_output=True)
+    before = "import os; os.umask(0o022)"
+    preloaded.finished([*map(str, words)], os.environ | environment, before=before).check_returncode()
 
 
 def open_to_others(*folders: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.run_files import FOLDER, hang_up, running_parts
-from tests.support import boards
+from tests.support import boards, preloaded
 from tests.support.deployment import Deployment, deployed, ended, eventually
 from tests.support.valkey import running_valkey
 
@@ -21,10 +21,7 @@ PARTS = ["edge", "steward", "worker"]
 def scoregate(deployment: Deployment, *words: str) -> subprocess.CompletedProcess[str]:
     """A finished call of the command, beside the parts of a deployment."""
     environment = {f"SCOREGATE_{name.upper()}": str(value) for name, value in deployment.settings.items()}
-    command = [sys.executable, "-m", "scoregate", *words]
-    return subprocess.run(
-        command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120
-    )
+    return preloaded.finished(words, os.environ | environment)
 
 
 def objects(told: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -27,6 +27,7 @@ from scoregate_client import ScoregateClient, ScoregateError, ServerClient
 from gateway.settings import Settings
 from scoregate.processes import Parts
 from scoregate.stack import Stack
+from tests.support import preloaded
 from tests.support.game import BUILD, play_run
 from tests.support.harness import free_port
 from tests.support.policies import arcade_policy, write_policies
@@ -35,10 +36,7 @@ from tests.support.valkey import ValkeyServer
 
 def scoregate(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A finished call of the command."""
-    command = [sys.executable, "-m", "scoregate", *arguments]
-    return subprocess.run(
-        command, env=os.environ | environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    return preloaded.finished(arguments, os.environ | environment)
 
 
 @dataclass
@@ -47,41 +45,51 @@ class Up:
 
     url: str
     pid: int
+    folder: Path
+    """Where it has its data directory, as `data`, and its policies."""
+    metrics: str = ""
+    """Where the first of its parts has its metrics."""
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
 
 
 @contextmanager
-def up(data_dir: Path, port: int) -> Iterator[Up]:
+def up(folder: Path, port: int, **environment: str) -> Iterator[Up]:
     """A running `scoregate up`."""
-    command = [
-        sys.executable,
-        "-m",
-        "scoregate",
-        "up",
-        "--data-dir",
-        str(data_dir),
-        "--bind",
-        f"127.0.0.1:{port}",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    words = ("up", "--data-dir", str(folder / "data"), "--bind", f"127.0.0.1:{port}")
+    command = [sys.executable, "-m", "scoregate", *words]
+    process = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         assert "is up" in process.stdout.readline()
-        yield Up(f"http://127.0.0.1:{port}", process.pid)
+        yield Up(f"http://127.0.0.1:{port}", process.pid, folder)
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(30)
 
 
-def test_F12_data_is_for_its_own_user_alone(tmp_path: Path):
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """One that the tests share, in a folder that others could read into before."""
+    folder = tmp_path_factory.mktemp("up")
+    (folder / "data" / "logs").mkdir(parents=True, mode=0o755)
+    (folder / "data" / "ledger.sqlite3-old").write_text("secrets")
+    (folder / "data" / "ledger.sqlite3-old").chmod(0o644)
+    write_policies(folder / "policies", arcade_policy())
+    variables = {
+        "SCOREGATE_POLICIES_DIR": str(folder / "policies"),
+        "SCOREGATE_METRICS_BIND": f"127.0.0.1:{first_of_ports(3)}",
+    }
+    with up(folder, free_port(), **variables) as running:
+        yield replace(running, metrics=variables["SCOREGATE_METRICS_BIND"])
+
+
+def test_F12_data_is_for_its_own_user_alone(stack: Up):
     """Of a real `up` nobody else may read a file or enter a folder; what was wider before is mended at the start."""
-    data = tmp_path / "data"
-    (data / "logs").mkdir(parents=True, mode=0o755)
-    (data / "ledger.sqlite3-old").write_text("secrets")
-    (data / "ledger.sqlite3-old").chmod(0o644)
-    with up(data, free_port()):
-        modes = {
-            str(path.relative_to(tmp_path)): path.stat().st_mode & 0o777 for path in [data, *data.rglob("*")]
-        }
+    paths = [stack.data, *stack.data.rglob("*")]
+    modes = {str(path.relative_to(stack.folder)): path.lstat().st_mode & 0o777 for path in paths}
 
     assert {"data/ledger.sqlite3", "data/ledger.sqlite3-wal", "data/valkey/valkey.sock"} <= modes.keys()
     assert {} == {name: oct(mode) for name, mode in modes.items() if mode & 0o077}
@@ -108,7 +116,7 @@ async def board(url: str) -> dict[str, int]:
         return {entry.player: entry.score for entry in (await client.entries("arcade")).entries}
 
 
-async def test_what_is_on_the_board_survives_a_restart(tmp_path):
+async def test_what_is_on_the_board_survives_a_restart(tmp_path: Path):
     """One command starts everything; stopped and started again, it still has the score."""
     port = free_port()
     with up(tmp_path, port) as stack:
@@ -119,31 +127,30 @@ async def test_what_is_on_the_board_survives_a_restart(tmp_path):
         assert {player: score} == await board(stack.url)
 
 
-async def test_the_other_writers_and_commands_work_beside_it(tmp_path):
+async def test_the_other_writers_and_commands_work_beside_it(stack: Up):
     """A registered server's score is on the board at once; a minted moderator token is taken; health is 0."""
-    port = free_port()
     key = Ed25519PrivateKey.generate()
     public = base64.b64encode(key.public_key().public_bytes_raw()).decode()
-    with up(tmp_path, port) as stack:
-        bind = f"127.0.0.1:{port}"
-        added = scoregate("key", "add", "match-1", "--public-key", public, "--data-dir", str(tmp_path))
-        assert 0 == added.returncode, added.stderr
-        async with ServerClient(stack.url, "match-1", key) as server:
-            assert "promoted" == (await once_known(server))["state"]
-        assert {"bot-1": 1_230} == await board(stack.url)
-        for command in (("check",), ("rebuild", "arcade")):
-            done = scoregate("board", *command, "--data-dir", str(tmp_path))
-            assert 0 == done.returncode, done.stderr
-        assert {"bot-1": 1_230} == await board(stack.url)
+    beside = ("--data-dir", str(stack.data))
+    added = scoregate("key", "add", "match-1", "--public-key", public, *beside)
+    assert 0 == added.returncode, added.stderr
+    async with ServerClient(stack.url, "match-1", key) as server:
+        assert "promoted" == (await once_known(server))["state"]
+    assert {"bot-1": 1_230} == await board(stack.url)
+    for command in (("check",), ("rebuild", "arcade")):
+        done = scoregate("board", *command, *beside)
+        assert 0 == done.returncode, done.stderr
+    assert {"bot-1": 1_230} == await board(stack.url)
 
-        token = scoregate("token", "moderator", "mara", "--data-dir", str(tmp_path)).stdout.strip()
-        assert [] == held(stack.url, token)
-        told = scoregate("health", "--json", "--bind", bind)
-        health = json.loads(told.stdout)
-        assert (0, True, None) == (told.returncode, health["is_ready"], health["problem"])
-        assert (True, True) == (health["said"]["ledger"], health["said"]["policies"])
-        assert 2 == scoregate("up", "--data-dir", str(tmp_path), "--bind", bind).returncode
-    assert 2 == scoregate("health", "--bind", bind).returncode
+    token = scoregate("token", "moderator", "mara", *beside).stdout.strip()
+    assert [] == held(stack.url, token)
+    bind = stack.url.removeprefix("http://")
+    told = scoregate("health", "--json", "--bind", bind)
+    health = json.loads(told.stdout)
+    assert (0, True, None) == (told.returncode, health["is_ready"], health["problem"])
+    assert (True, True) == (health["said"]["ledger"], health["said"]["policies"])
+    assert 2 == scoregate("up", *beside, "--bind", bind).returncode
+    assert 2 == scoregate("health", "--bind", f"127.0.0.1:{free_port()}").returncode
 
 
 async def once_known(server: ServerClient) -> dict[str, Any]:
@@ -171,19 +178,17 @@ def test_the_game_is_named_only_with_its_board(tmp_path: Path):
     ]
 
 
-def test_F09_each_part_has_its_metrics_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_F09_each_part_has_its_metrics_elsewhere(stack: Up):
     """The edge's where it is told, the steward's and the worker's at the next ports, and none where players come."""
-    first = first_of_ports(3)
-    monkeypatch.setenv("SCOREGATE_METRICS_BIND", f"127.0.0.1:{first}")
-    with up(tmp_path, free_port()) as stack:
-        deadline = time.monotonic() + 30
-        for port in range(first, first + 3):
-            while (found := scraped(f"http://127.0.0.1:{port}")) is None:
-                assert time.monotonic() < deadline, port
-                time.sleep(0.05)
-            assert b"scoregate_unexpected_total" in found
-        with pytest.raises(HTTPError, match="404"):
-            urlopen(f"{stack.url}/metrics")
+    host, _, first = stack.metrics.partition(":")
+    deadline = time.monotonic() + 30
+    for port in range(int(first), int(first) + 3):
+        while (found := scraped(f"http://{host}:{port}")) is None:
+            assert time.monotonic() < deadline, port
+            time.sleep(0.05)
+        assert b"scoregate_unexpected_total" in found
+    with pytest.raises(HTTPError, match="404"):
+        urlopen(f"{stack.url}/metrics")
 
 
 def first_of_ports(count: int) -> int:
@@ -204,16 +209,15 @@ def scraped(url: str) -> bytes | None:
     return text
 
 
-def test_a_killed_part_is_started_again(tmp_path):
+def test_a_killed_part_is_started_again(stack: Up):
     """A worker that dies comes back without a hand."""
-    with up(tmp_path, free_port()) as stack:
-        [first] = workers_of(stack.pid)
-        os.kill(first, signal.SIGKILL)
-        deadline = time.monotonic() + 15
-        while (now := workers_of(stack.pid)) in ([], [first]):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        assert 1 == len(now)
+    [first] = workers_of(stack.pid)
+    os.kill(first, signal.SIGKILL)
+    deadline = time.monotonic() + 15
+    while (now := workers_of(stack.pid)) in ([], [first]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert 1 == len(now)
 
 
 def held(url: str, token: str) -> list[object]:
@@ -237,20 +241,17 @@ def workers_of(parent: int) -> list[int]:
     ]
 
 
-def test_a_hangup_has_every_part_read_its_policies_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_hangup_has_every_part_read_its_policies_again(stack: Up):
     """One signal to `up` reaches edge, steward and worker; none of them ends."""
-    folder = write_policies(tmp_path / "policies", arcade_policy())
-    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(folder))
-    logs = [tmp_path / "data" / "logs" / f"{part}.log" for part in ("edge", "steward", "worker-1")]
-    with up(tmp_path / "data", free_port()) as stack:
-        write_policies(folder, arcade_policy(title="Aphelion"))
-        deadline = time.monotonic() + 20
-        while not all(log.exists() and "policy_reloaded" in log.read_text() for log in logs):
-            assert time.monotonic() < deadline
-            os.kill(stack.pid, signal.SIGHUP)  # again, since a part that is still starting does not hear it
-            time.sleep(0.2)
-        with urlopen(f"{stack.url}/v1/boards/arcade") as shown:
-            assert "Aphelion" == json.load(shown)["title"]
+    logs = [stack.data / "logs" / f"{part}.log" for part in ("edge", "steward", "worker-1")]
+    write_policies(stack.folder / "policies", arcade_policy(title="Aphelion"))
+    deadline = time.monotonic() + 20
+    while not all(log.exists() and "policy_reloaded" in log.read_text() for log in logs):
+        assert time.monotonic() < deadline
+        os.kill(stack.pid, signal.SIGHUP)  # again, since a part that is still starting does not hear it
+        time.sleep(0.2)
+    with urlopen(f"{stack.url}/v1/boards/arcade") as shown:
+        assert "Aphelion" == json.load(shown)["title"]
 
 
 def test_a_part_ends_when_its_terminal_is_closed(tmp_path: Path, valkey: ValkeyServer):

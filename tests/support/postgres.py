@@ -35,10 +35,11 @@ START_S = 60
 class PostgresServer:
     """One server; it can be killed and started again on the same port and with the same files."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_durable: bool) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.port = free_port()
+        self._is_durable = is_durable
         self._user = "nobody" if os.geteuid() == 0 else None
         self._programs = _reachable(programs(), folder, self._user)
         self._log = folder / "log"
@@ -68,6 +69,7 @@ class PostgresServer:
         self._call("initdb", "-D", str(self.data), *common, *options)
 
     def start(self) -> None:
+        durability = {"fsync": "on"} if self._is_durable else {"fsync": "off", "full_page_writes": "off"}
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
@@ -76,10 +78,7 @@ class PostgresServer:
             "max_connections": "100",
             "autovacuum": "off",
             "restart_after_crash": "off",
-            # What the kernel was given outlives a killed server, and no test waits for a slow disk.
-            "fsync": "off",
-            "full_page_writes": "off",
-        }
+        } | durability
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -155,8 +154,9 @@ class PostgresServer:
     async def database(self, template: str = TEMPLATE) -> AsyncIterator[str]:
         """The name of a database of one's own, with a ledger in it unless another template is named."""
         name = f"test_{next(self._numbers)}"
-        # Copying files is twice as fast as writing every page to the log, as long as nothing is synced.
-        await self.sql(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy OWNER {OWNER}")
+        # Copying files is twice as fast as writing every page to the log, unless they are synced.
+        strategy = "wal_log" if self._is_durable else "file_copy"
+        await self.sql(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY {strategy} OWNER {OWNER}")
         try:
             yield name
         finally:
@@ -197,10 +197,12 @@ class PostgresServer:
 
 
 @contextmanager
-def running_postgres(*initdb: str, is_prepared: bool = True) -> Iterator[PostgresServer]:
-    """A server with a template of the ledger."""
+def running_postgres(
+    *initdb: str, is_durable: bool = False, is_prepared: bool = True
+) -> Iterator[PostgresServer]:
+    """A server with a template of the ledger; unless it is to be durable, it never waits for the disk."""
     with tempfile.TemporaryDirectory(prefix="sg-pg-") as folder:
-        server = PostgresServer(Path(folder))
+        server = PostgresServer(Path(folder), is_durable=is_durable)
         server.create(*initdb)
         server.start()
         try:

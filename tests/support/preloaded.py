@@ -21,6 +21,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
 from gateway import failpoints
@@ -87,16 +88,22 @@ Process = Fork | subprocess.Popen[bytes]
 
 
 def start(
-    words: Sequence[str], environment: Mapping[str, str], output: IO[bytes], *, before: str = ""
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    output: IO[bytes],
+    errors: IO[bytes] | None = None,
+    *,
+    before: str = "",
 ) -> Process:
     """Start `scoregate` with these words; `before` is Python that it runs first.
 
     It is a new process after all where a fork could not have what it is given, or be waited for.
     """
+    errors = errors or output
     program = f"{before}\n{RUN}"
     if "LD_PRELOAD" in environment or not hasattr(os, "pidfd_open"):
         command = [sys.executable, "-c", program, *words]
-        return subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        return subprocess.Popen(command, env=environment, stdout=output, stderr=errors)
     ours, told = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     request = {
         "program": program,
@@ -105,8 +112,29 @@ def start(
         "directory": str(Path.cwd()),
     }
     with told:
-        socket.send_fds(_control(), [json.dumps(request).encode()], [output.fileno(), told.fileno()])
+        socket.send_fds(
+            _control(), [json.dumps(request).encode()], [output.fileno(), errors.fileno(), told.fileno()]
+        )
     return Fork(ours)
+
+
+def finished(
+    words: Sequence[str], environment: Mapping[str, str], *, before: str = "", timeout_s: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """Call `scoregate` with these words, and return what it printed and how it ended. Raises TimeoutExpired."""
+    with TemporaryFile() as output, TemporaryFile() as errors:
+        process = start(words, environment, output, errors, before=before)
+        try:
+            status = process.wait(timeout_s)
+        finally:
+            process.kill()
+        said = [_all_of(each) for each in (output, errors)]
+    return subprocess.CompletedProcess(list(words), status, *said)
+
+
+def _all_of(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
 
 
 @cache
@@ -133,16 +161,17 @@ def serve(control: socket.socket) -> str:
                 selector.unregister(key.fileobj)
                 _tell_end(key.fd, *key.data)
                 continue
-            message, given, _, _ = socket.recv_fds(control, LONGEST, 2)
+            message, given, _, _ = socket.recv_fds(control, LONGEST, 3)
             if not message:
                 os._exit(0)
-            output, told = given
+            *outputs, told = given
             end = socket.socket(fileno=told)
             pid = os.fork()
             if pid == 0:
                 _let_go(selector, control, end)
-                return _become(json.loads(message), output)
-            os.close(output)
+                return _become(json.loads(message), *outputs)
+            for output in outputs:
+                os.close(output)
             end.send(str(pid).encode())
             selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, end))
 
@@ -164,14 +193,16 @@ def _let_go(selector: selectors.BaseSelector, *ends: socket.socket) -> None:
         end.close()
 
 
-def _become(request: Mapping[str, Any], output: int) -> str:
+def _become(request: Mapping[str, Any], output: int, errors: int) -> str:
     os.environ.clear()
     os.environ.update(request["environment"])
-    failpoints._armed.update(failpoints._read(os.environ.get(failpoints.VARIABLE, "")))  # as its import would have
+    failpoints._armed.update(
+        failpoints._read(os.environ.get(failpoints.VARIABLE, ""))
+    )  # as its import would have
     os.chdir(request["directory"])
-    for stream in (1, 2):
-        os.dup2(output, stream)
-    os.close(output)
+    for stream, given in ((1, output), (2, errors)):
+        os.dup2(given, stream)
+        os.close(given)
     sys.argv[:] = ["scoregate", *request["words"]]
     return str(request["program"])
 

@@ -62,7 +62,7 @@ class World:
         self.sandbox = sandbox
         self.valkey = valkey
         self.edge = harness.edge
-        self.redis = Redis.from_url(valkey.url, socket_timeout=0.2)
+        self.redis = Redis.from_url(valkey.url, socket_timeout=2.0)
         self.steward = harness.steward()
         self.steward._jobs = RqJobs(self.redis)
 

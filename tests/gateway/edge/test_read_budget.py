@@ -32,10 +32,17 @@ def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
     )
 
 
+@pytest.fixture
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is used up does not come back, however long a busy machine takes to use it up."""
+    monkeypatch.setitem(ReadBudget.__init__.__kwdefaults__, "clock", lambda: 1_000.0)
+
+
 async def read_from(harness: Harness, address: str, path: str = "/v1/boards/vault/entries") -> Answer:
     return await harness.send(Request("GET", path, b"", {"X-Forwarded-For": address}))
 
 
+@pytest.mark.usefixtures("no_time")
 async def test_F08_a_caller_whose_reads_cost_too_much_has_to_wait(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
@@ -55,6 +62,7 @@ async def test_F08_a_caller_whose_reads_cost_too_much_has_to_wait(
         assert 200 == (await read_from(harness, "192.0.2.2")).status
 
 
+@pytest.mark.usefixtures("no_time")
 async def test_F06_a_site_has_few_budgets_for_all_its_addresses(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
@@ -85,6 +93,7 @@ def test_F08_a_bucket_fills_by_its_share_and_is_forgotten(monkeypatch: pytest.Mo
     assert (3, 0.0) == (len(budget), budget.wait_s("ada"))
 
 
+@pytest.mark.usefixtures("no_time")
 async def test_F08_networks_and_players_have_budgets_too(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     """A /48 has so many shares though each of its /64s has its own; a player has one from wherever they come."""
     monkeypatch.setattr(read_budget, "SAVED_S", 2)

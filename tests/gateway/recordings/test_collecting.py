@@ -26,7 +26,7 @@ from gateway.steward.collecting import Collector
 from tests.support import boards
 from tests.support.boards import tiny_claim
 from tests.support.bucket import Bucket
-from tests.support.deployment import KILLED, Deployment, client_of, deployed, ended
+from tests.support.deployment import KILLED, WALL, Deployment, client_of, deployed, ended
 from tests.support.ledger import new_submission, opened
 from tests.support.valkey import ValkeyServer
 
@@ -201,7 +201,7 @@ async def test_a_file_that_a_crash_left_unnamed_is_removed(keeping: Keeping, pla
 @pytest.fixture
 def house(tmp_path: Path, valkey: ValkeyServer) -> Iterator[Deployment]:
     with deployed(tmp_path, valkey, recording_inline_bytes=0) as deployment:
-        boards.write_board(deployment.policies, budget={"wall_ms": 500})
+        boards.write_board(deployment.policies, budget=WALL)
         yield deployment
 
 
