@@ -6,8 +6,6 @@ import asyncio
 import hashlib
 import os
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 
 from gateway.ledger.migrate import upgrade_postgres, upgrade_sqlite
 from policies.errors import LedgerUnavailable
+from tests.support import preloaded
 from tests.support.postgres import OWNER
 from tests.support.stores import PostgresStore, SqliteStore, Store, open_in
 
@@ -71,10 +70,7 @@ def test_F24_every_part_says_so_of_a_ledger_of_an_edited_first_version(tmp_path:
         connection.execute("DROP TABLE joins")
     where = {"SCOREGATE_DATA_DIR": str(tmp_path), "SCOREGATE_BIND": "127.0.0.1:0"}
     for command in ("ledger migrate", "key list", "serve", "steward", "worker"):
-        arguments = [sys.executable, "-m", "scoregate", *command.split()]
-        done = subprocess.run(
-            arguments, env={**os.environ, **where}, capture_output=True, text=True, check=False
-        )
+        done = preloaded.finished(command.split(), {**os.environ, **where})
         said = f"{path}: is not the ledger that schema version 0001 was released with, the table joins is missing"
         lines = done.stderr.splitlines()
         assert (command, 1, True, True) == (

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -21,6 +19,7 @@ from gateway.steward import rebuild as rebuilding
 from gateway.steward.check import check
 from policies.errors import IndexNotWhole, IndexUnavailable, RebuildRefused
 from policies.vocabulary import State
+from tests.support import preloaded
 from tests.support.duty import Duty
 from tests.support.stores import on_both_ledgers
 
@@ -239,8 +238,7 @@ def rebuild_and_die(duty: Duty, point: Point) -> int:
         "SCOREGATE_LEDGER_URL": settings.ledger_url.get_secret_value(),
         VARIABLE: f"{point}:kill",
     }
-    command = [sys.executable, "-m", "scoregate", "board", "rebuild", "tiny"]
-    return subprocess.run(command, env=os.environ | environment, timeout=60, check=False).returncode
+    return preloaded.finished(["board", "rebuild", "tiny"], os.environ | environment).returncode
 
 
 @on_both_ledgers
