@@ -26,6 +26,7 @@ import asyncpg
 
 from gateway.ledger.migrate import upgrade_postgres
 from tests.support.ports import free_port
+from tests.support.recycling import is_emptied, shape_of
 
 TEMPLATE = "template_ledger"
 OWNER, APP, PASSWORD = "ledger_owner", "ledger_login", "open-sesame"
@@ -45,6 +46,8 @@ class PostgresServer:
         self._log = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = count()
+        self._spare: list[str] = []
+        self._shape = ""
         if self._user:
             shutil.chown(folder, self._user)
 
@@ -153,15 +156,31 @@ class PostgresServer:
     @asynccontextmanager
     async def database(self, template: str = TEMPLATE) -> AsyncIterator[str]:
         """The name of a database of one's own, with a ledger in it unless another template is named."""
-        name = f"test_{next(self._numbers)}"
-        # Copying files is twice as fast as writing every page to the log, unless they are synced.
-        strategy = "wal_log" if self._is_durable else "file_copy"
-        await self.sql(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY {strategy} OWNER {OWNER}")
+        is_to_be_kept = template == TEMPLATE and not self._is_durable
+        name = self._spare.pop() if is_to_be_kept and self._spare else await self._made(template)
         try:
             yield name
         finally:
             with suppress(OSError):  # a test may have killed the server
-                await self.sql(f"DROP DATABASE {name} WITH (FORCE)")
+                if is_to_be_kept and await self._is_emptied(name):
+                    self._spare.append(name)
+                else:
+                    await self.sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+    async def _made(self, template: str) -> str:
+        name = f"test_{next(self._numbers)}"
+        # Copying files is twice as fast as writing every page to the log, unless they are synced.
+        strategy = "wal_log" if self._is_durable else "file_copy"
+        await self.sql(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY {strategy} OWNER {OWNER}")
+        if template == TEMPLATE and not self._shape:
+            self._shape = await shape_of(self.url(name))
+        return name
+
+    async def _is_emptied(self, name: str) -> bool:
+        try:
+            return await is_emptied(self.url(name), self._shape)
+        except asyncpg.PostgresError:  # a test left it in a state in which nobody gets in
+            return False
 
     @cached_property
     def _as_user(self) -> dict[str, Any]:
