@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from sqlalchemy.dialects import sqlite as dialect
@@ -18,13 +18,15 @@ _VERSION_TABLE: Final = (
 """As alembic makes it."""
 
 
-def schema_statements() -> Iterator[str]:
+@cache
+def schema_statements() -> tuple[str, ...]:
     """The DDL of the whole schema as it is today; what the migrations lead to as well."""
+    statements = []
     for table in metadata.sorted_tables:
-        yield str(CreateTable(table).compile(dialect=dialect.dialect()))
-        for index in sorted(table.indexes, key=lambda each: str(each.name)):
-            yield str(CreateIndex(index).compile(dialect=dialect.dialect()))
-    yield from SQLITE_TRIGGERS
+        statements.append(str(CreateTable(table).compile(dialect=dialect.dialect())))
+        indexes = sorted(table.indexes, key=lambda each: str(each.name))
+        statements += [str(CreateIndex(index).compile(dialect=dialect.dialect())) for index in indexes]
+    return (*statements, *SQLITE_TRIGGERS)
 
 
 def create_schema(connection: sqlite3.Connection) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,7 +13,6 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from gateway.ledger import queries
-from gateway.ledger.definition import schema_statements
 from gateway.ledger.group import SqliteTransaction, drive
 from gateway.ledger.operations import ServerRequest
 from gateway.ledger.records import SERVER_CREDENTIAL, NewSubmission, ServerKey
@@ -27,7 +25,7 @@ from policies.loader import Board
 from policies.model import Operator
 from policies.vocabulary import SCORE_LIMIT, Claim, Reason, State
 from tests.support import boards
-from tests.support.ledger import NOON_MS
+from tests.support.ledger import NOON_MS, ledger_in_memory
 from tests.support.oracle import Promoted
 from validators.judge import Judgement
 from validators.submission import Submission
@@ -51,9 +49,7 @@ class Books:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        for statement in schema_statements():
-            self.connection.execute(statement)
+        self.connection = ledger_in_memory()
         self.tx = SqliteTransaction(self.connection)
         drive(queries.add_server_key(ServerKey(KEY_ID, bytes(32), ("*",), NOON_MS))(self.tx))
 

@@ -56,17 +56,22 @@ class SealedLedger:
             triggers = connection.execute(
                 "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
             ).fetchall()
-            for name, _ in triggers:
-                connection.execute(f"DROP TRIGGER {name}")
+            _at_once(connection, [f"DROP TRIGGER {name}" for name, _ in triggers])
             yield connection
-            for _, trigger in triggers:
-                connection.execute(trigger)
+            _at_once(connection, [trigger for _, trigger in triggers])
 
     def tamper(self, *statements: str) -> None:
         """Runs statements on the file, which its triggers do not see."""
         with self.unguarded() as connection:
             for statement in statements:
                 connection.execute(statement)
+
+
+def _at_once(connection: sqlite3.Connection, statements: list[str]) -> None:
+    connection.execute("BEGIN")
+    for statement in statements:
+        connection.execute(statement)
+    connection.execute("COMMIT")
 
 
 async def decide(ledger: Any, board: Board, submission_id: str, to_state: State, **changes: Any) -> None:

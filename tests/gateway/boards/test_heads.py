@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
@@ -16,7 +15,6 @@ from gateway.boards import keys
 from gateway.boards.connection import connect
 from gateway.boards.heads import Heads
 from gateway.boards.index import BoardIndex
-from gateway.ledger.definition import schema_statements
 from gateway.ledger.folds import held_in, put_standing
 from gateway.ledger.group import SqliteTransaction, drive
 from gateway.ledger.ranks import FIRST
@@ -27,6 +25,7 @@ from policies import model
 from policies.model import RankKind
 from policies.ranking import Place, Ranking
 from tests.gateway.boards.test_order_and_projection import a_change
+from tests.support.ledger import ledger_in_memory
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing
 from tests.support.valkey import ValkeyServer
@@ -65,9 +64,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def in_memory() -> Iterator[SqliteTransaction]:
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        for statement in schema_statements():
-            connection.execute(statement)
+    with closing(ledger_in_memory()) as connection:
         yield SqliteTransaction(connection)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
@@ -17,7 +16,6 @@ from gateway.boards.connection import connect
 from gateway.boards.index import BoardIndex
 from gateway.boards.shards import ShardedIndex
 from gateway.boards.tail import Spreads
-from gateway.ledger.definition import schema_statements
 from gateway.ledger.folds import held_in, put_standing
 from gateway.ledger.group import SqliteTransaction, drive
 from gateway.ledger.spread import spread_of
@@ -26,6 +24,7 @@ from policies.errors import IndexNotWhole
 from policies.fields import Order
 from policies.ranking import Ranking
 from tests.gateway.boards.test_order_and_projection import a_change
+from tests.support.ledger import ledger_in_memory
 from tests.support.policies import EXACT_LIMIT, a_ranking
 from tests.support.standings import a_standing
 from tests.support.valkey import ValkeyServer
@@ -97,9 +96,7 @@ async def in_redis(
 
 def in_sql(ranking: Ranking, standings: Sequence[Standing], asked: Sequence[int]) -> tuple[Spread, list[Any]]:
     """What SQL says by way of places, and each standing's (score, CUME_DIST in percent)."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        for statement in schema_statements():
-            connection.execute(statement)
+    with closing(ledger_in_memory()) as connection:
         tx = SqliteTransaction(connection)
         for each in standings:
             held = drive(held_in(tx, ranking, "alltime", each.player))

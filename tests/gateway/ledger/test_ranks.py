@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from gateway.ledger import anchors
 from gateway.ledger.anchors import drop_anchors, respace, spacing_of, tend_anchors
-from gateway.ledger.definition import schema_statements
 from gateway.ledger.folds import held_in, put_standing
 from gateway.ledger.group import SqliteTransaction, drive
 from gateway.ledger.ranks import Slice, around_of, before_of, behind_of, just_behind, page_of
@@ -24,6 +22,7 @@ from gateway.steward.anchoring import Anchoring
 from policies.fields import Order
 from policies.model import COMPOSITE_BEGIN_MS, RankKind, TieBreak
 from policies.ranking import Place, Ranking
+from tests.support.ledger import ledger_in_memory
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing
 from tests.support.stores import Store, open_in
@@ -47,9 +46,7 @@ def _near(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def in_memory() -> Iterator[SqliteTransaction]:
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        for statement in schema_statements():
-            connection.execute(statement)
+    with closing(ledger_in_memory()) as connection:
         yield SqliteTransaction(connection)
 
 
