@@ -17,7 +17,15 @@ from tests.support.cluster import ValkeyCluster, running_cluster
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.stores import PostgresStore, SqliteStore, Store
-from tests.support.thrift import keep_compiled, look_for_cycles_seldom, remember_policies
+from tests.support.thrift import (
+    copy_ledgers,
+    keep_compiled,
+    keep_rewritten,
+    know_the_driver,
+    look_for_cycles_seldom,
+    print_plainly,
+    remember_policies,
+)
 from tests.support.valkey import ValkeyServer, running_valkey
 
 # A property that is true may not fail by chance: no deadlines, and the same examples in every run of a commit.
@@ -39,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         keep_compiled()
+        if config.getoption("numprocesses", None):
+            keep_rewritten(config)
 
 
 def pytest_collection_finish() -> None:
@@ -46,9 +56,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def policies_are_read_once() -> Iterator[None]:
+def what_is_the_same_for_all_is_done_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        remember_policies(patch)
+        for spare in (remember_policies, copy_ledgers, know_the_driver, print_plainly):
+            spare(patch)
         yield
 
 

@@ -1,21 +1,30 @@
-"""What a suite would do thousands of times and need do once: compiling modules, reading policies, looking for cycles."""
+"""What a suite would do thousands of times and need do once: compiling modules, reading policies, making tables."""
 
 from __future__ import annotations
 
 import gc
+import os
 import py_compile
-from functools import lru_cache
+import sqlite3
+import tempfile
+from contextlib import suppress
+from functools import cache, lru_cache
 from importlib.util import cache_from_source, source_hash
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import pytest
+import redis.utils
+import structlog
+from _pytest.assertion import rewrite
 from ruamel.yaml import YAML
 
+from gateway.ledger.sqlite import SqliteLedger
 from policies import loader
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("gateway", "policies", "replay", "scoregate", "validators")
+PACKAGES: Final = ("gateway", "policies", "replay", "scoregate", "validators", "tests")
 BY_CONTENT: Final = py_compile.PycInvalidationMode.CHECKED_HASH
 HEAD: Final = b"\x03\x00\x00\x00"
 """What a compiled module that is good for one content only has behind its magic number; the content's hash follows."""
@@ -30,8 +39,24 @@ def keep_compiled() -> None:
     """
     for package in PACKAGES:
         for source in (ROOT / package).rglob("*.py"):
-            if not _is_compiled(source):
+            if not _is_rewritten(source) and not _is_compiled(source):
                 py_compile.compile(str(source), doraise=True, invalidation_mode=BY_CONTENT)
+
+
+def keep_rewritten(config: pytest.Config) -> None:
+    """Have the modules of tests, whose asserts pytest rewrites, be rewritten once and not by every worker.
+
+    What is kept is pytest's own, under its own name: a pytest that knows it under another rewrites them as ever.
+    """
+    state = config.stash.get(rewrite.assertstate_key, None)
+    if state is None:  # asserts are left as they are
+        return
+    for source in filter(_is_rewritten, (ROOT / "tests").rglob("*.py")):
+        kept = rewrite.get_cache_dir(source) / (source.stem + rewrite.PYC_TAIL)
+        if rewrite._read_pyc(source, kept) is None:
+            content, code = rewrite._rewrite_test(source, config)
+            kept.parent.mkdir(exist_ok=True)
+            rewrite._write_pyc(state, code, content, kept)
 
 
 def look_for_cycles_seldom() -> None:
@@ -46,6 +71,41 @@ def remember_policies(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(loader, "YAML", _Remembering)
 
 
+def copy_ledgers(patch: pytest.MonkeyPatch) -> None:
+    """Have a new ledger in a file be a copy of one that was made as all are: its tables cost more than most tests."""
+    make = SqliteLedger._create
+
+    @cache
+    def made() -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "ledger"
+            make(SqliteLedger(path)).close()
+            return path.read_bytes()
+
+    def copied(ledger: SqliteLedger) -> sqlite3.Connection:
+        if not ledger._path.exists():
+            ledger._path.parent.mkdir(parents=True, exist_ok=True)
+            whole = ledger._path.with_name(f".{uuid4()}")
+            whole.write_bytes(made())
+            with suppress(FileExistsError):  # another was quicker
+                os.link(whole, ledger._path)
+            whole.unlink()
+        return make(ledger)
+
+    patch.setattr(SqliteLedger, "_create", copied)
+
+
+def know_the_driver(patch: pytest.MonkeyPatch) -> None:
+    """Have the version of Redis' client be looked up once, and not on the disk for each of its connections."""
+    patch.setattr(redis.utils, "get_lib_version", cache(redis.utils.get_lib_version))
+
+
+def print_plainly(patch: pytest.MonkeyPatch) -> None:
+    """Have exceptions be logged as Python prints them: to colour one takes as long as to start an edge."""
+    [*_, renderer] = structlog.get_config()["processors"]
+    patch.setattr(renderer, "_exception_formatter", structlog.dev.plain_traceback)
+
+
 class _Remembering(YAML):
     """YAML whose documents are shared; who loads a policy changes nothing in it."""
 
@@ -56,6 +116,10 @@ class _Remembering(YAML):
 @lru_cache(maxsize=256)
 def _read(text: str) -> Any:
     return YAML(typ="rt").load(text)
+
+
+def _is_rewritten(source: Path) -> bool:
+    return source.name == "conftest.py" or source.match("test_*.py")
 
 
 def _is_compiled(source: Path) -> bool:
