@@ -143,8 +143,8 @@ def _visiting(request: web.Request) -> Iterator[None]:
     if request.method in _SAFE:
         yield
         return
-    entrance, let_in = request.app[EDGE].entrance, getattr(request.protocol, "has_come_in", bool)
-    visit = request[VISIT] = entrance.visit(is_expected=let_in())
+    come_in = getattr(request.protocol, "has_come_in", None)
+    visit = request[VISIT] = request.app[EDGE].entrance.visit(come_in() if come_in else None)
     if not request.can_read_body:
         visit.begin()
     try:

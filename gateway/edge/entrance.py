@@ -26,6 +26,9 @@ ALWAYS: Final = 16
 PART_WAITED: Final = 1 / 6
 """The part of the time to answer that may pass in waiting; the rest is for what the machine does between."""
 
+PART_UNREAD: Final = 1 / 2
+"""The part of it that may have passed before a request is read; what waited for longer is refused for its age."""
+
 PART_OLDEST: Final = 1 / 12
 """Nobody is refused while the oldest under way is younger: a burst that is dealt with at once is no queue."""
 
@@ -45,16 +48,18 @@ _shed = SHED.labels("entrance")
 class Visit:
     """One write under way, which may step aside while it waits for somebody else."""
 
-    __slots__ = ("_entrance", "is_inside", "until_s")
+    __slots__ = ("_entrance", "_waited_s", "is_inside", "until_s")
 
-    def __init__(self, entrance: Entrance, until_s: float) -> None:
+    def __init__(self, entrance: Entrance, waited_s: float) -> None:
+        """`waited_s`: how long it was here before it was read."""
         self._entrance = entrance
+        self._waited_s = waited_s
         self.is_inside = False
-        self.until_s = until_s
+        self.until_s = entrance.until_s() - waited_s
 
     def begin(self) -> None:
         """Has its time begin: the whole request is there."""
-        self.until_s = self._entrance.until_s()
+        self.until_s = self._entrance.until_s() - self._waited_s
         self.enter()
 
     def enter(self) -> None:
@@ -105,15 +110,15 @@ class Entrance:
         self._left = 0
         self._expected = 0
 
-    def visit(self, *, is_expected: bool = False) -> Visit:
+    def visit(self, expected: float | None = None) -> Visit:
         """A write that may come in. Raises `temporary-reduced-capacity` if it could not be answered in time.
 
-        `is_expected`: it was let in at the door before.
+        `expected`: how long it had waited (s) when it was let in at the door, None if it was not.
         """
-        if not is_expected and self.is_full():
+        if expected is None and self.is_full():
             _shed.inc()
             raise overloaded()
-        visit = Visit(self, self.until_s())
+        visit = Visit(self, expected or 0.0)
         WAITING.set(visit)
         return visit
 
@@ -121,13 +126,19 @@ class Entrance:
         """Until when a request that is here now is to be answered."""
         return self.now_s() + self._within_s
 
-    def may_pass_the_door(self) -> bool:
-        """Whether a request that is here but not read yet may come in; it is then expected."""
-        if self.is_full():
+    @property
+    def is_busy(self) -> bool:
+        """True while so many are under way that others may be waiting."""
+        return len(self._under_way) + self._expected >= ALWAYS
+
+    def may_pass_the_door(self, waited_s: Callable[[], float]) -> float | None:
+        """How long a request waited (s) that is here but not parsed yet, if it may come in; it is then expected."""
+        waited = None if self.is_full() else waited_s()
+        if waited is None or waited > self._within_s * PART_UNREAD:
             _shed.inc()
-            return False
+            return None
         self._expected += 1
-        return True
+        return waited
 
     def no_longer_expects(self) -> None:
         """Counts one that was let in at the door as having come, or as gone."""
@@ -135,9 +146,9 @@ class Entrance:
 
     def is_full(self) -> bool:
         """True if who comes in now would wait too long."""
-        count = len(self._under_way) + self._expected
-        if count < ALWAYS or not self._under_way:
+        if not self.is_busy or not self._under_way:
             return False
+        count = len(self._under_way) + self._expected
         now_s = self.now_s()
         self._tell_rate(now_s)
         oldest_s = now_s - next(iter(self._under_way.values()))

@@ -17,6 +17,7 @@ from gateway.edge.door import is_whole_request, is_write, refusal
 from gateway.edge.places import Places
 from gateway.edge.problems import Problem, ProblemType, problem_response
 from gateway.edge.shutdown import drain, stop_listening
+from gateway.edge.unread import unread_s
 from gateway.edge.unsent import Outgoing, Unsent
 from gateway.telemetry import Event, logger
 from gateway.unexpected import Place, report
@@ -94,10 +95,6 @@ class ConnectionGate:
         """The protocol of a connection that is about to open."""
         return Connection(self, self._server, loop=asyncio.get_running_loop(), **self._options)
 
-    def may_pass(self) -> bool:
-        """Whether a write may come in now; it is then expected."""
-        return self.entrance.may_pass_the_door()
-
     def enter(self, peer: str) -> ClientName | None:
         """The names under which the connection is counted, or None if its address or network may have no more."""
         names = self._addresses.names(peer, ())
@@ -113,10 +110,11 @@ class Connection(web.RequestHandler):
 
     __slots__ = (
         "_counted_as",
+        "_expected",
         "_gate",
         "_gone",
         "_head_deadline",
-        "_is_expected",
+        "_is_new",
         "_is_plain",
         "_outgoing",
         "_received_s",
@@ -129,7 +127,8 @@ class Connection(web.RequestHandler):
         self._received_s = self._loop.time()
         self._is_plain = True
         self._outgoing: Outgoing | None = None
-        self._is_expected = False
+        self._is_new = True
+        self._expected: float | None = None
         self._counted_as: ClientName | None = None
         self._gone: asyncio.Future[None] | None = None
 
@@ -180,9 +179,10 @@ class Connection(web.RequestHandler):
         is_ending = self._gate.shutdown.has_begun  # each answer then says that its connection ends
         if not (self._is_plain and is_alone and is_write(data)) or is_ending or self.transport is None:
             return False
-        if self._gate.may_pass():
+        waited_s = self._gate.entrance.may_pass_the_door(self._unread_s)
+        if waited_s is not None:
             self.has_come_in()
-            self._is_expected = True
+            self._expected = waited_s
             return False
         self.transport.write(refusal())
         if self._head_deadline is not None:
@@ -191,12 +191,22 @@ class Connection(web.RequestHandler):
         self._expect_head()
         return True
 
-    def has_come_in(self) -> bool:
-        """Whether the request that comes in now was let in at the door; it is then no longer expected."""
-        was_expected, self._is_expected = self._is_expected, False
-        if was_expected:
+    def _unread_s(self) -> float:
+        """How long the request had waited (s) that was just read, where it may have waited at all."""
+        was_new, self._is_new = self._is_new, False
+        if self.transport is None or not (was_new or self._gate.entrance.is_busy):
+            return 0.0
+        return unread_s(self.transport)
+
+    def has_come_in(self) -> float | None:
+        """How long the request that comes in now had waited (s), None if it was not let in at the door.
+
+        It is then no longer expected.
+        """
+        waited_s, self._expected = self._expected, None
+        if waited_s is not None:
             self._gate.entrance.no_longer_expects()
-        return was_expected
+        return waited_s
 
     def pause_writing(self) -> None:
         """Has the client take what waits for it before the deadline: until then it holds our memory, and its place."""

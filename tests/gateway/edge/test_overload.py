@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
+import time
+from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from gateway.deadline import WAITING
 from gateway.edge import listener
@@ -13,9 +17,10 @@ from gateway.edge.door import is_whole_request, is_write, refusal
 from gateway.edge.entrance import ALWAYS, Entrance, Visit
 from gateway.edge.problems import Problem
 from gateway.ledger import queries
+from gateway.settings import Settings
 from policies.errors import LedgerOverloaded
 from tests.support.attack import honest, issued
-from tests.support.harness import Harness
+from tests.support.harness import Harness, running_harness
 from tests.support.ledger import new_submission
 from tests.support.raw import RawConnection, as_bytes
 from tests.support.stores import Store, open_in
@@ -64,11 +69,24 @@ def test_F21_who_was_let_in_at_the_door_counts_until_it_has_come():
     entrance, under_way = busy(Clock(), a_second=200)
     for visit in under_way[20:]:
         visit.leave()
-    let_in = [entrance.may_pass_the_door() for _ in range(100)]
+    let_in = [entrance.may_pass_the_door(float) is not None for _ in range(100)]
     assert 20 + sum(let_in) == pytest.approx(200 * QUEUED_S, rel=0.2)
-    assert not entrance.may_pass_the_door()
+    assert entrance.may_pass_the_door(float) is None
     entrance.no_longer_expects()
-    assert entrance.may_pass_the_door()
+    assert 0.0 == entrance.may_pass_the_door(float)
+
+
+def test_F21_what_waited_unread_is_older_than_it_seems():
+    """It has less time left for the answer; with none to speak of it is refused, though nothing else is under way."""
+    clock = Clock()
+    entrance = Entrance(WITHIN_S, monotonic_s=clock)
+    assert [0.5, None] == [entrance.may_pass_the_door(lambda age=age: age) for age in (0.5, 0.7)]
+    entrance.no_longer_expects()
+    visit = entrance.visit(0.5)
+    assert clock.s + WITHIN_S - 0.5 == visit.until_s
+    clock.s += 3.0  # its body comes late, which is not for us to answer
+    visit.begin()
+    assert clock.s + WITHIN_S - 0.5 == visit.until_s
 
 
 def test_F21_recovery_is_at_once():
@@ -168,6 +186,28 @@ async def test_F21_a_full_edge_refuses_before_it_reads(harness: Harness, monkeyp
         assert (503, "temporary-reduced-capacity") == (answer.status, answer.problem)
         assert 1 <= int(answer.headers["Retry-After"]) <= 5
     assert (202, None) == (accepted.status, accepted.headers.get("Idempotency-Replayed")), accepted.raw
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other kernel says how long bytes have waited")
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_F21_an_edge_that_reads_late_refuses_what_grew_old_meanwhile(
+    settings: Settings, loop: Callable[[], asyncio.AbstractEventLoop]
+):
+    """Though it has nothing else to do: its client has waited for as long as an answer may take. The next one is taken."""
+    changed = settings.model_copy(update={"answer_within_s": 1.0, "redis_timeout_ms": 1_000})
+
+    async def answers() -> list[int]:
+        async with running_harness(changed) as harness, RawConnection(harness.authority) as connection:
+            raw = as_bytes(honest(harness, issued(harness)), harness.authority)
+            statuses = []
+            for pause_s in (1.2, 0.0):
+                await connection.send(raw)
+                time.sleep(pause_s)  # noqa: ASYNC251 - the loop of the edge is what has to stand still
+                statuses.append((await connection.answer()).status)
+            return statuses
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert [503, 202] == runner.run(answers())
 
 
 async def test_F21_a_connection_that_was_busy_is_refused_at_the_door_again(
