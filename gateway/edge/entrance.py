@@ -26,7 +26,7 @@ ALWAYS: Final = 16
 PART_WAITED: Final = 1 / 6
 """The part of the time to answer that may pass in waiting; the rest is for what the machine does between."""
 
-PART_UNREAD: Final = 1 / 2
+PART_UNREAD: Final = 1 / 4
 """The part of it that may have passed before a request is read; what waited for longer is refused for its age."""
 
 PART_OLDEST: Final = 1 / 12

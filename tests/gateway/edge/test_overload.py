@@ -80,13 +80,13 @@ def test_F21_what_waited_unread_is_older_than_it_seems():
     """It has less time left for the answer; with none to speak of it is refused, though nothing else is under way."""
     clock = Clock()
     entrance = Entrance(WITHIN_S, monotonic_s=clock)
-    assert [0.5, None] == [entrance.may_pass_the_door(lambda age=age: age) for age in (0.5, 0.7)]
+    assert [0.2, None] == [entrance.may_pass_the_door(lambda age=age: age) for age in (0.2, 0.4)]
     entrance.no_longer_expects()
-    visit = entrance.visit(0.5)
-    assert clock.s + WITHIN_S - 0.5 == visit.until_s
+    visit = entrance.visit(0.2)
+    assert clock.s + WITHIN_S - 0.2 == visit.until_s
     clock.s += 3.0  # its body comes late, which is not for us to answer
     visit.begin()
-    assert clock.s + WITHIN_S - 0.5 == visit.until_s
+    assert clock.s + WITHIN_S - 0.2 == visit.until_s
 
 
 def test_F21_recovery_is_at_once():
