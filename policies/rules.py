@@ -13,7 +13,6 @@ from functools import cached_property
 from random import Random
 from typing import Annotated, Any, Final, NamedTuple
 
-import cel
 from pydantic import Field, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
@@ -87,7 +86,7 @@ class Condition:
     """Rules that are asked together: one evaluation for all of them."""
 
     def __init__(self, rules: Sequence[str]) -> None:
-        self._program = cel.compile(" && ".join(f"({each})" for each in rules) or "true")
+        self._program = _compiled(" && ".join(f"({each})" for each in rules) or "true")
 
     def holds(self, claim: dict[str, Any]) -> bool | None:
         """True if every rule is true of the claim, False if one is not, None if that cannot be said."""
@@ -179,9 +178,16 @@ def _refuse_unreadable(text: str) -> None:
         if depth > NESTING:
             raise ValueError(f"brackets may stand {NESTING} deep")
     try:
-        cel.compile(text)
+        _compiled(text)
     except ValueError as error:
         raise ValueError(f"not CEL: {_plainly(error)}") from None
+
+
+def _compiled(text: str) -> Any:
+    """The program of an expression. Raises ValueError."""
+    import cel  # noqa: PLC0415 - it brings a command line, slow to load and of no use to a board without rules
+
+    return cel.compile(text)
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:
