@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -92,6 +93,16 @@ def issued(
 async def as_server(harness: Harness, private: Ed25519PrivateKey, entry: Any, **how: Any) -> Answer:
     """The answer to a trusted server's write to the vault."""
     return await harness.send(harness.server_signed(private, "eu-1", entry, **({"board": "vault"} | how)))
+
+
+@contextmanager
+def about(case: object) -> Iterator[None]:
+    """Have a failure say which of the cases of a test it is in."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"in the case of {case!r:.200}")
+        raise
 
 
 async def until(is_so: Callable[[], Awaitable[object]], *, within_s: float = 30) -> None:
