@@ -40,6 +40,15 @@ CHROMIUM_ARGUMENTS = (
     "--disable-renderer-backgrounding",
     "--disable-backgrounding-occluded-windows",
 )
+SMALL = {"width": 640, "height": 480}
+"""What a window shows unless a test says otherwise: its pixels are painted by the machine's processors."""
+
+SLOW_DISPLAY = """
+  const draw = window.requestAnimationFrame.bind(window);
+  window.requestAnimationFrame = (frame) => setTimeout(() => draw(frame), 80);
+"""
+"""A display that shows ten frames a second: the game ticks as ever, and is drawn more seldom."""
+
 START_S = 30
 GIVE_UP = 32
 PATIENCE_MS = 15_000
@@ -140,11 +149,12 @@ async def visit(browser: Browser, stack: str) -> AsyncIterator[Any]:
     visitors: list[Visitor] = []
     async with AsyncExitStack() as leaving:
 
-        async def visit(path: str = "/arcade/", *, script: str | None = None, **context: Any) -> Visitor:
-            window = await browser.new_context(base_url=stack, **context)
+        async def visit(
+            path: str = "/arcade/", *, script: str = "", display: str = SLOW_DISPLAY, **context: Any
+        ) -> Visitor:
+            window = await browser.new_context(**{"base_url": stack, "viewport": SMALL, **context})
             leaving.push_async_callback(window.close)
-            if script:
-                await window.add_init_script(script)
+            await window.add_init_script(f"{{ {display} }}\n{script}")
             visitor = Visitor(await window.new_page())
             visitor.listen()
             visitors.append(visitor)

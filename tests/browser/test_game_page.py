@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from typing import Any
 
 import aiohttp
 import pytest
+from playwright.async_api import expect
 from scoregate_client import ScoregateClient
 
 from examples.arcade.players import INWARD, LEFT, RIGHT
 from replay.recording import decode
-from tests.browser.conftest import GIVE_UP, Visitor, rivalling
+from tests.browser.conftest import GIVE_UP, PATIENCE_MS, Visitor, rivalling
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="package")]
 
@@ -113,7 +115,7 @@ async def test_a_player_plays_to_a_rank_while_another_watches(stack: str, visit:
 
 async def test_a_phone_plays_by_touch_and_learns_its_rank_without_the_live_feed(browser: Any, visit: Any):
     """On a phone the page fits, the buttons steer, and polling tells the rank when the push does not come."""
-    phone = await visit(**browser.phone, script=NOTE_STATUSES + SILENT_SOURCE)
+    phone = await visit(**browser.phone, script=NOTE_STATUSES + SILENT_SOURCE, display="")
     submitted = Submitted(phone)
 
     await phone.page.fill("#name", "Thumbs")
@@ -135,14 +137,21 @@ async def test_a_phone_plays_by_touch_and_learns_its_rank_without_the_live_feed(
     assert ["Thumbs"] == [row["name"] for row in await phone.board() if row["isOwn"]]
 
 
-async def test_giving_up_ends_the_run_and_the_score_counts(visit: Any):
-    """Escape ends a run at once; what was reached until then is verified like any other."""
+async def test_N13_giving_up_is_heard_and_the_score_counts(visit: Any):
+    """Escape ends a run at once, verified like any other; who does not see the game hears its start, end and score politely."""
     player = await visit(script=NOTE_STATUSES)
     submitted = Submitted(player)
+    region = player.page.locator("#announcer")
+    assert ("status", "polite") == (
+        await region.get_attribute("role"),
+        await region.get_attribute("aria-live"),
+    )
 
     await begin(player, "Quitter")
+    await expect(region).to_contain_text("The run begins", timeout=PATIENCE_MS)
     await player.page.wait_for_selector("#score:text-matches('^[1-9]')")
     await player.page.keyboard.press("Escape")
+    await expect(region).to_contain_text(re.compile(r"^Adrift\. \d+ points\.$"), timeout=PATIENCE_MS)
     inputs = await submitted.inputs()
     await ranked(player)
 
