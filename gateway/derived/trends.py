@@ -103,7 +103,7 @@ class Trends:
     async def _weight(self, tx: Transaction, event: LoggedEvent) -> tuple[TrendKind, int]:
         if event.from_state is State.RECEIVED:
             return TrendKind.PLAYED, 1
-        is_first = event.to_state is State.PROMOTED and event.from_state is not State.REVOKED
+        is_first = event.difference > 0 and event.from_state is not State.REVOKED
         order = self._boards[event.board].policy.order
         earlier = (
             await trends.best_before(tx, event.board, event.player, event.received_seq, order)

@@ -14,7 +14,7 @@ from sqlalchemy import text
 import gateway.edge
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.reads import SHARES, ReadKind, Share
+from gateway.ledger.reads import SHARES, ReadKind, ReadQueue, Share
 from gateway.ledger.transaction import Query, Transaction
 from gateway.telemetry import REGISTRY
 from policies.errors import LedgerOverloaded, LedgerUnavailable
@@ -107,6 +107,21 @@ async def test_F01_a_read_that_fails_gives_its_place_back(store: Store):
         for _ in range(3):
             with pytest.raises(ValueError, match="no such"):
                 await ledger.read(fail, ReadKind.HEAVY)
+
+
+async def test_F01_who_gives_up_as_its_turn_comes_gives_it_to_the_next():
+    """The place that it was just given is not lost: else each such moment would leave one connection less."""
+    queue = ReadQueue(ReadKind.HEAVY, Share(at_once=1, waiting=1, patience_s=LONG_S, limit_s=LONG_S))
+    await queue.enter()
+    waiting = asyncio.create_task(queue.enter())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    queue.leave()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    async with asyncio.timeout(LONG_S):
+        await queue.enter()
+    assert 0 == queue._free
 
 
 def test_F01_every_read_of_the_edge_names_its_kind():

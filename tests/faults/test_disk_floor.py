@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.disk import disk_floor_of
 from gateway.settings import Settings
 from tests.support.attack import CLAIM, honest, issued, rows
 from tests.support.harness import Answer, Harness, running_harness
@@ -99,3 +100,26 @@ def _fill(path: Path) -> None:
     with path.open("wb", buffering=0) as file:
         while True:
             file.write(bytes(65_536))
+
+
+POSTGRES = "postgresql://ledger/scores"
+
+
+@pytest.mark.parametrize(
+    ("ledger", "recordings", "is_watched"),
+    [
+        (None, None, True),
+        (None, "s3://bucket/recordings", True),
+        (POSTGRES, None, True),
+        (POSTGRES, "file:///srv/recordings", True),
+        (POSTGRES, "s3://bucket/recordings", False),
+    ],
+)
+def test_F04_whatever_is_written_to_files_is_watched(
+    tmp_path: Path, ledger: str | None, recordings: str | None, *, is_watched: bool
+):
+    """An SQLite ledger, and recordings in a directory, named or not; a database server and a bucket watch their own."""
+    settings = Settings(
+        data_dir=tmp_path, ledger_url=ledger, recordings_url=recordings, disk_floor_mib=1_073_741_824
+    )
+    assert is_watched == disk_floor_of(settings).is_low

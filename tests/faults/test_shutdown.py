@@ -105,6 +105,29 @@ def test_F23_an_idle_connection_does_not_hold_up_the_end(settings: Settings, loo
 
 
 @pytest.mark.parametrize("loop", LOOPS)
+def test_F23_live_feeds_are_let_go_at_once(settings: Settings, loop: str):
+    """A feed has no end of its own: its listener resumes elsewhere, and the edge ends long before its grace is over."""
+
+    async def scenario() -> None:
+        async def following(harness: Harness) -> RawConnection:
+            connection = await RawConnection(harness.authority).__aenter__()
+            await connection.send(
+                f"GET /v1/boards/sprint/live HTTP/1.1\r\nHost: {harness.authority}\r\n\r\n".encode()
+            )
+            while b"begin" not in await connection.line():
+                pass
+            return connection
+
+        connection, end = await ending(settings.model_copy(update={"shutdown_grace_s": 60.0}), following)
+        async with asyncio.timeout(5):
+            while await connection.line():
+                pass
+            await end
+
+    LOOPS[loop](scenario())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
 def test_F23_a_request_that_never_ends_is_cut_off_when_the_grace_is_over(settings: Settings, loop: str):
     """A body that stops holds up the end for the grace and no longer."""
 

@@ -80,9 +80,35 @@ def test_a_whole_section_can_come_and_go(tmp_path: Path):
     assert {"replay.maximum_ticks", "replay.budget.fuel"} <= names
 
 
-def test_every_setting_that_is_not_at_once_is_one():
-    """The list names no setting that the policy does not have."""
-    assert set() == NOT_AT_ONCE.keys() - Policy.model_fields.keys()
+STORED = {
+    "order",
+    "operator",
+    "tie_break",
+    "tie_fields",
+    "tie_resolution_ms",
+    "windows",
+    "time_zone",
+    "season",
+    "joins",
+}
+"""What decides a standing or where it is: the ledger keeps both."""
+KEPT = {"ranks", "segments", "shards", "ranges", "exact_ranks"}
+"""What decides how the index keeps a board."""
+WIRED = {"board", "decimals", "cold_after_h", "staleness_s"}
+"""What a part is put together by as it starts."""
+READ_ANEW = {
+    "title", "writes", "details", "self_declared", "score", "stats", "velocity", "slow_motion", "delay", "abandonment",
+    "limits", "recordings", "run_lifetime_s", "anomaly", "drift", "progress", "validators", "forensics", "builds",
+    "replay", "rules", "plugins", "verification",
+}  # fmt: skip
+"""What each request and each job looks up."""
+
+
+def test_what_each_setting_takes_is_said_of_every_one():
+    """One that is new, or is taken off the list, has to be thought about: a reload would put it in force by half."""
+    effects = {Effect.REFOLD: STORED, Effect.REBUILD: KEPT, Effect.RESTART: WIRED}
+    assert {name: effect for effect, names in effects.items() for name in names} == NOT_AT_ONCE
+    assert Policy.model_fields.keys() - NOT_AT_ONCE.keys() == READ_ANEW
 
 
 def test_what_needs_a_restart_is_refused_whole_and_by_name(tmp_path: Path):

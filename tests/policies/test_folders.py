@@ -50,8 +50,19 @@ def test_N10_a_folder_has_the_digest_that_shell_tools_make_of_it(packages: Path)
     assert ("packages/", digest(packages)) == digest_of(packages)
 
 
+def replace_keeping_times(path: Path, content: str) -> None:
+    """Writes a file anew, as long as it was, and gives it the times that it had: as `cp -p` and rsync do."""
+    status = path.stat()
+    path.write_text(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (status.st_size, status.st_mtime_ns) == (path.stat().st_size, path.stat().st_mtime_ns)
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "content": lambda folder: (folder / "levels" / "first.py").write_text("POINTS = 4322\n"),
+    "content with the times it had": lambda folder: replace_keeping_times(
+        folder / "levels" / "first.py", "POINTS = 4322\n"
+    ),
     "name": lambda folder: (folder / "play").rename(folder / "pley"),
     "permission to execute": lambda folder: (folder / "play").chmod(0o644),
     "target of a link": lambda folder: [

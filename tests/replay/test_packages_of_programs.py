@@ -19,6 +19,7 @@ from policies.loader import Simulator
 from policies.vocabulary import Reason
 from replay.simulators import Fault, Simulation, process
 from replay.simulators.child_process import SandboxUnavailable
+from replay.simulators.folder_copies import FolderCopies
 from replay.simulators.process import ProcessSimulators
 from tests.support.programs import missing, need_bubblewrap, need_programs, request, serving
 
@@ -68,6 +69,18 @@ def score_of(programs: ProcessSimulators, simulator: Simulator) -> int:
     found = programs.simulate(request(simulator))
     assert isinstance(found, Simulation), found
     return found.score
+
+
+def test_N10_a_copy_stays_for_as_long_as_a_program_reads_it(packages: Path) -> None:
+    """One that began before its folder changed keeps what it began with; then that goes, and the newer one stays."""
+    copies, points = FolderCopies(), Path("levels", "first.py")
+    with copies.copy_of(packages) as before:
+        (packages / points).write_text("POINTS = 7\n")
+        with copies.copy_of(packages) as after:
+            both = before.path, after.path
+            assert ["POINTS = 4321\n", "POINTS = 7\n"] == [(each / points).read_text() for each in both]
+    assert [False, True] == [each.exists() for each in both]
+    copies.close()
 
 
 def test_N10_a_program_imports_a_package_from_an_archive_of_its_files(tmp_path: Path) -> None:

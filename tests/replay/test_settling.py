@@ -15,6 +15,7 @@ from replay.simulators import Outcome, SimulationRequest
 from replay.worker import verifier
 from replay.worker.verifier import Verifier
 from tests.support import boards
+from tests.support.ledger import rows
 from tests.support.valkey import ValkeyServer
 from tests.support.yard import Told, Yard, a_yard, simulation_of
 
@@ -69,3 +70,26 @@ async def test_a_verdict_waits_for_no_replay_that_will_be_slow(
     await yard.append(*names)
     assert ["promoted"] * RUNS == await yard.verify(*names, simulators=simulators)
     assert unsettled == simulators.unsettled
+
+
+class Looking(Told):
+    """Simulators that look at the leases while they play."""
+
+    def __init__(self, yard: Yard) -> None:
+        super().__init__(*(simulation_of(number) for number in range(RUNS)))
+        self._ledger = yard.settings.ledger_path
+        self.until_ms: list[int] = []
+
+    def simulate(self, request: SimulationRequest) -> Outcome:
+        self.until_ms += [at_ms for (at_ms,) in rows(self._ledger, "SELECT lease_until_ms FROM submissions")]
+        return super().simulate(request)
+
+
+async def test_a_job_is_leased_for_as_long_as_all_its_runs_may_take(yard: Yard):
+    """Nobody else plays the last of them while the worker is still at those before it."""
+    simulators, begun_ms = Looking(yard), yard.clock()
+    names = [f"run-{number}" for number in range(RUNS)]
+    await yard.append(*names)
+    await yard.verify(*names, simulators=simulators)
+    whole_s = yard.settings.lease_s + RUNS * verifier.longest_s(yard.boards)
+    assert begun_ms + whole_s * 1000 <= simulators.until_ms[0]

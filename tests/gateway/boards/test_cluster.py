@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from gateway.boards import keys
 from gateway.boards.cluster import readable_together, scan
@@ -115,6 +116,20 @@ async def test_I02_a_call_whose_reply_was_lost_is_not_sent_again(
         await send(client)
     await client.aclose()
     assert b"1" == cluster.master_of("tiny").redis.get("{tiny}")
+
+
+@pytest.mark.parametrize("kind", ["one", "cluster"])
+async def test_I02_a_transaction_that_was_refused_leaves_no_reply_to_the_next(
+    request: pytest.FixtureRequest, kind: str
+):
+    """Where the first command is refused, as by a node that has the slot no more, the answers to the others are unread."""
+    server: ValkeyServer | ValkeyCluster = request.getfixturevalue("valkey" if kind == "one" else "cluster")
+    client = connect(server.url, timeout_ms=5_000)
+    for number in range(3):
+        with pytest.raises(ResponseError, match="NO-SUCH"):
+            await transact(client, "{tiny}", [("NO-SUCH",), ("ECHO", "refused")])
+        assert [str(number)] == await transact(client, "{tiny}", [("ECHO", number)])
+    await client.aclose()
 
 
 async def test_a_cluster_nobody_answers_for_is_an_index_that_is_not_there():

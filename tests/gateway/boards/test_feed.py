@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from gateway.boards import keys
 from gateway.boards.connection import connect_blocking
-from gateway.boards.feed import listener, newest
+from gateway.boards.feed import listener, newest, reader
 from gateway.boards.feed.changes import ChangeStream, StandingChange
 from gateway.boards.feed.events import EventKind, FeedEvent, Interest, Mode
 from gateway.boards.feed.listener import End
@@ -71,6 +71,20 @@ async def test_a_listener_that_falls_behind_is_let_go_without_a_hole(
         assert None is quick.end
     assert dropped + 4 == counted("dropped")
     assert 0 == feed.listeners("b")
+
+
+async def test_a_gap_is_told_to_who_has_fallen_behind_as_well(
+    feed: LiveFeed, monkeypatch: pytest.MonkeyPatch
+):
+    """What waits for a slow listener is older than the board that it then reads, and makes room for being told so."""
+    monkeypatch.setattr(listener, "LISTENER_LIMIT", 2)
+    async with feed.listen("b") as slow, feed.listen("b") as quick:
+        assert [[None], [None]] == [await ids(slow), await ids(quick)]
+        feed._hear("b", [change(1), change(2)])
+        assert ["1-0", "2-0"] == await ids(quick)
+        feed._tell_of_gap("b", "5-0")
+        told = [await anext(each.events) for each in (slow, quick)]
+        assert [[(EventKind.RESET, "5-0")]] * 2 == [[(e.kind, e.stream_id) for e in some] for some in told]
 
 
 async def test_coalescing_keeps_the_newest_of_each_window_and_player(feed: LiveFeed):
@@ -194,6 +208,27 @@ async def heard_of(following: Following, count: int) -> list[tuple[str, str, Any
         while len(found) < count:
             found += [event for event in await anext(following.events) if event.kind in ("rank", "overtaken")]
     return [(str(each.kind), each.player, each.rank, each.was_rank) for each in found]
+
+
+@pytest.fixture
+def always_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the reader look after each read whether a stream began anew."""
+    monkeypatch.setattr(reader, "LOOK_S", 0.0)
+
+
+async def test_who_looks_whether_a_stream_began_anew_tells_nobody_if_it_did_not(
+    always_looking: None,
+    running: LiveFeed,
+    client: Redis,
+):
+    """A stream that ends where it was read to is the same one: every change is told, and no reset."""
+    board, told = Board(client, "alltime"), []
+    async with running.listen("b") as following:
+        assert [EventKind.BEGIN] == [event.kind for event in await anext(following.events)]
+        for number in range(1, 5):
+            await board.put("ada", number, number)
+            told += [event.kind for event in await anext(following.events)]
+    assert [EventKind.STANDING] * 4 == told
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -145,6 +145,18 @@ async def test_the_script_and_the_local_bucket_say_the_same(client: Redis, valke
         assert one.admission is two.admission
 
 
+async def test_what_is_larger_than_a_burst_takes_all_of_it(client: Redis):
+    """A submission that could never fit is taken by whoever has sent nothing, with Redis and without; then they wait."""
+    limits = SubmissionLimits(
+        client, "b", LIMITS.model_copy(update={"player_kib": Rate(per_minute=1, burst=4)})
+    )
+    large = [asking(number)._replace(kib=9) for number in range(2)]
+    told = [await limits.admit(each) for each in large], [limits._admit_locally(each) for each in large]
+    due = [Admission.ADMITTED, Admission.PLAYER_BYTES_LIMITED]
+    assert [due, due] == [[each.admission for each in some] for some in told]
+    assert all(0 < waits.wait_ms <= 4 * 60_000 for _, waits in told)
+
+
 def a_baseline(subject: str, *scores: int) -> StoredBaseline:
     known = learnt_from((Scored(at, at, score) for at, score in enumerate(scores)), 32).baseline
     return StoredBaseline(

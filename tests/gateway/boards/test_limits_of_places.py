@@ -5,7 +5,7 @@ from __future__ import annotations
 from redis.asyncio import Redis
 
 from gateway.boards.admission import AddressLimit
-from policies.limits import NETWORK_SHARE, Rate
+from policies.limits import NETWORK_SHARE, Limits, Rate
 from tests.support.valkey import ValkeyServer
 
 SLOW = Rate(per_minute=1, burst=1)
@@ -21,3 +21,11 @@ async def test_who_is_refused_for_the_network_has_all_of_the_address_left(valkey
             assert 0 < await limit.wait_ms("10.0.0.9", "10.0.0")
         await client.delete("limit:{10.0.0}:")
         assert 0 == await limit.wait_ms("10.0.0.9", "10.0.0")
+
+
+def test_a_network_may_send_what_so_many_of_its_addresses_may_unless_it_has_numbers_of_its_own():
+    """Requests and bytes alike."""
+    usual, own = Limits(), Limits(network=SLOW, network_kib=SLOW.times(2))
+    shares = [each.times(NETWORK_SHARE) for each in (usual.address, usual.address_kib)]
+    assert shares == [usual.of_network, usual.of_network_kib]
+    assert [SLOW, SLOW.times(2)] == [own.of_network, own.of_network_kib]

@@ -100,3 +100,11 @@ async def test_a_run_that_has_expired_leaves_room_while_others_are_open(client: 
         for now_ms in (ends_ms[0] - 1, ends_ms[0])
     ]
     assert [False, True] == [each.may_open for each in later]
+
+
+async def test_what_was_decided_at_once_is_known_for_an_hour(client: Redis):
+    """Where nothing is ever promoted, as in an attack, nothing else would take the oldest out of Redis."""
+    index = BoardIndex(client, a_ranking("b"))
+    for number, at_ms in enumerate((NOON_MS, NOON_MS + 1, NOON_MS + HOUR_MS)):
+        await index.pend_all([Pend(f"r{number}", "ada", at_ms, is_pending=False)])
+    assert ["r1", "r2"] == await client.zrange(keys.settled("b"), 0, -1)

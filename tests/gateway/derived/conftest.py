@@ -54,8 +54,10 @@ class Stage:
         await self.ledger.append(new_submission(submission_id, **facts))
         return submission_id
 
-    async def decide(self, submission_id: str, state: State = State.PROMOTED) -> None:
-        decision = Decision(submission_id, state, "replay", Reason.VERIFIED, self.clock(), frozenset(State))
+    async def decide(
+        self, submission_id: str, state: State = State.PROMOTED, reason: Reason = Reason.VERIFIED
+    ) -> None:
+        decision = Decision(submission_id, state, "replay", reason, self.clock(), frozenset(State))
         await settle(self.ledger, self.index, self.board, [decision])
 
     async def score(self, player: str, score: int) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.derived.sketch import Sketch
 from gateway.derived.trends import Span, TrendKind, trend_of
-from policies.vocabulary import State
+from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
 
 
@@ -42,6 +42,16 @@ async def test_most_improved_is_what_was_gained_on_ones_best(stage, policy, sign
     await stage.decide(last)
     await catch_up(stage.derivations())
     assert [("ada", 30), ("bob", 1)] == await leaders(stage, TrendKind.IMPROVED)
+
+
+async def test_what_counted_unverified_has_improved_once(stage):
+    """That it is verified later changes nothing in what it has been since it first counted."""
+    await stage.score("ada", 10)
+    better = await stage.receive("ada", 40)
+    await stage.decide(better, reason=Reason.SAMPLED)
+    await stage.decide(better)
+    await catch_up(stage.derivations())
+    assert [("ada", 30)] == await leaders(stage, TrendKind.IMPROVED)
 
 
 async def test_what_is_longer_ago_than_the_span_counts_no_more(stage):

@@ -106,3 +106,15 @@ async def test_F05_catching_up_with_friends_is_bounded(harness: Harness, times: 
         await add(harness.edge.index.client, entry("after", 20_000))
         told = await feed.event()
         assert ("w0", "after") == (told.data["player"], told.data["by"]["player"])
+
+
+async def test_F05_catching_up_takes_no_longer_than_its_time(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """However few changes there are: where looking at them takes too long it is a reset, and it goes on from there."""
+    monkeypatch.setattr(catching_up, "MOST_S", 0.0)
+    after = await overtaken_often(harness, 20)
+    async with sse(harness, f"window=alltime&after={after}") as feed:
+        assert ["reset"] == [each.kind for each in await told_until_reset(feed, 2)]
+        await add(harness.edge.index.client, entry("after", 20_000))
+        assert "after" == (await feed.standing())["player"]

@@ -164,6 +164,16 @@ async def test_a_circle_survives_more_changes_than_are_replayed(harness: Harness
     assert [(1, "p5", 104)] == ranks(await among(harness, "p5"))
 
 
+async def test_a_friend_who_comes_with_more_changes_than_are_replayed_is_seen(harness: Harness):
+    """Who stood nowhere before left nothing by which the page could tell that it is old."""
+    key = await registered(harness)
+    await fill(harness, key, "vault", SCORES)
+    await follow(harness, "p5", "p1", "zoe")
+    await among(harness, "p5")
+    await fill(harness, key, "vault", {f"q{n}": n for n in range(100)} | {"zoe": 5000})
+    assert ["zoe", "p5", "p1"] == [player for _, player, _ in ranks(await among(harness, "p5"))]
+
+
 async def test_lost_copies_come_back_from_the_ledger(harness: Harness, valkey: ValkeyServer):
     """Wiped and rebuilt, boards and friends are as before; a late copy of an old list replaces none."""
     key = await registered(harness)

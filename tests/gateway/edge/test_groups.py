@@ -9,6 +9,7 @@ import pytest
 
 from gateway.boards import keys
 from gateway.boards.inspection import Inspection
+from gateway.edge.routes import ROUTES, Caller
 from gateway.settings import Settings
 from gateway.steward.check import check
 from gateway.steward.comparison.difference import Kind, View
@@ -319,3 +320,27 @@ async def test_servers_have_players_join_and_boards_without_joins_refuse(harness
     for method in ("GET", "PUT", "DELETE"):
         assert "state-conflict" == (await join(harness, "ada", method, "vault")).problem
         assert "not-found" == (await join(harness, "ada", method, "nowhere")).problem
+
+
+async def test_whatever_players_change_about_themselves_is_limited(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Friends, groups and boards they join: each change is a commit, and asks the same limit first."""
+    token = token_of(harness, "ada")
+
+    async def used_up(_who: str) -> int:
+        return 1000
+
+    monkeypatch.setattr(harness.edge.profile_limit, "wait_ms", used_up)
+    changes = [
+        (each.method, each.path.format(player="bob", segment="country", board="{board}"))
+        for each in ROUTES
+        if each.caller is Caller.PLAYER
+        and each.method in {"PUT", "DELETE"}
+        and "{submission}" not in each.path
+    ]
+    for method, path in changes:
+        board = "league" if path.endswith("join") else "vault"
+        answer = await call(harness, method, path.format(board=board), token, {"value": "de"})
+        assert (429, "quota-exceeded") == (answer.status, answer.problem), path
+    assert 5 == len(changes)

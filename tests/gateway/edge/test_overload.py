@@ -19,7 +19,7 @@ from gateway.edge.problems import Problem
 from gateway.ledger import queries
 from gateway.settings import Settings
 from policies.errors import LedgerOverloaded
-from tests.support.attack import honest, issued
+from tests.support.attack import honest, issued, until
 from tests.support.harness import Harness, running_harness
 from tests.support.ledger import new_submission
 from tests.support.raw import RawConnection, as_bytes
@@ -98,6 +98,19 @@ def test_F21_recovery_is_at_once():
     assert not entrance.is_full()
     for _ in range(500):
         entrance.visit().begin()
+
+
+def test_F21_a_burst_after_a_quiet_hour_is_no_overload():
+    """That nobody left while nobody was there says nothing: how fast others leave is measured anew."""
+    clock = Clock()
+    entrance, under_way = busy(clock, a_second=200)
+    for visit in under_way:
+        visit.leave()
+    clock.s += 3600
+    for _ in range(2 * ALWAYS):
+        entrance.visit().begin()
+    clock.s += WITHIN_S / 8  # for longer than nobody is refused, and before it is known how many leave
+    assert not entrance.is_full()
 
 
 def test_F21_a_burst_is_no_overload():
@@ -208,6 +221,20 @@ def test_F21_an_edge_that_reads_late_refuses_what_grew_old_meanwhile(
 
     with asyncio.Runner(loop_factory=loop) as runner:
         assert [503, 202] == runner.run(answers())
+
+
+async def test_F21_who_passes_the_door_and_never_comes_in_is_expected_no_more(harness: Harness):
+    """A write that the parser cannot read was let in by its first line: its place ends with its connection."""
+    entrance = harness.edge.entrance
+
+    async def is_nobody_expected() -> bool:
+        return not entrance._expected
+
+    for _ in range(3):
+        async with RawConnection(harness.authority) as connection:
+            await connection.send(b"POST /v1/players HTTP/1.1\r\nHost: a\r\nno field\r\n\r\n")
+            assert "malformed-request" == (await connection.answer()).problem
+    await until(is_nobody_expected)
 
 
 async def test_F21_a_connection_that_was_busy_is_refused_at_the_door_again(

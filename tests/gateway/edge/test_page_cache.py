@@ -261,3 +261,17 @@ async def test_the_least_read_page_is_given_up(harness: Harness, index: BoardInd
     page = cache.remember(requests[2], harness.edge.boards["vault"], "alltime", draw)
     await cache.answer(requests[2], page)
     assert [True, False, True] == [cache.known(each) is not None for each in requests]
+
+
+async def test_a_page_that_was_given_up_as_it_was_drawn_takes_no_room(harness: Harness, index: BoardIndex):
+    """Nobody can find it any more: the room is that of the pages that are known, whoever came in between."""
+    cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
+    board = harness.edge.boards["vault"]
+
+    async def draw() -> Drawn:
+        cache.remember(request, board, "alltime", draw)  # another was as fast
+        return Drawn(b"x" * 10_000)
+
+    for _ in range(3):
+        await cache.answer(request, cache.remember(request, board, "alltime", draw))
+    assert sum(each.size for each in cache._known.values()) == cache._size

@@ -93,6 +93,16 @@ def test_F08_a_bucket_fills_by_its_share_and_is_forgotten(monkeypatch: pytest.Mo
     assert (3, 0.0) == (len(budget), budget.wait_s("ada"))
 
 
+def test_F08_who_was_away_for_long_has_saved_no_more_than_there_is_to_save():
+    """A day without reads is worth half a minute of them, like any pause that is longer than that."""
+    now = [1000.0]
+    budget = ReadBudget(0.5, clock=lambda: now[0])
+    budget.charge("ada", 1)
+    now[0] += 86_400
+    budget.charge("ada", 1e6 * (read_budget.SAVED_S / 2 + 1))
+    assert 2.0 == budget.wait_s("ada")
+
+
 @pytest.mark.usefixtures("no_time")
 async def test_F08_networks_and_players_have_budgets_too(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     """A /48 has so many shares though each of its /64s has its own; a player has one from wherever they come."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gateway.edge.context import Edge
+from gateway.reference_clock import ReferenceClock
 from policies.errors import LedgerOverloaded
 from tests.support.harness import Harness
 
@@ -42,3 +44,13 @@ async def test_F09_a_full_queue_is_no_reason_to_be_sent_nobody(
     monkeypatch.setattr(harness.edge.ledger, "write", full)
     ready = await harness.ready()
     assert (200, True) == (ready.status, ready.body["ledger"])
+
+
+async def test_F07_an_edge_that_never_heard_of_the_shared_clock_does_not_say_that_its_time_is_right(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """By its own clock alone it is never off; how far it may be is what counts."""
+    never = ReferenceClock([])
+    monkeypatch.setattr(Edge, "clock_error_ms", property(lambda _: never.error_ms))
+    ready = (await harness.ready()).body
+    assert ("degraded", False, 0.0) == (ready["status"], ready["clock"], ready["clock_offset_s"])

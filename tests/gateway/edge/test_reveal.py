@@ -16,6 +16,7 @@ import pytest
 from scoregate_client import ScoregateClient, ScoregateError
 
 from gateway import failpoints
+from gateway.disk import DiskFloor
 from gateway.failpoints import Point
 from gateway.ledger import queries, work
 from gateway.ledger.judgement import reveals
@@ -322,6 +323,20 @@ async def test_nothing_is_taken_that_nobody_asked_for(house: House):
     assert 202 == (await house.harness.submit(run, claim, board="tiny")).status
     whole = Committed(run, claim, base64.b64decode(claim["recording"]), early.answer)
     assert UNASKED == told(await house.reveal(whole))
+
+
+async def test_F04_below_the_floor_of_free_disk_only_small_recordings_are_revealed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    """What was asked for takes as much room as what comes with its score; it is still asked for when there is room."""
+    one = await house.commit(recording=bytes(5_000))
+    await house.verify(one)
+    with monkeypatch.context() as full:
+        full.setattr(DiskFloor, "is_low", property(lambda _: True))
+        refused = await house.reveal(one)
+    assert (503, "temporary-reduced-capacity") == (refused.status, refused.problem)
+    assert [] == house.kept()
+    assert 200 == (await house.reveal(one)).status
 
 
 async def test_a_deadline_is_exact_and_settles(house: House):

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 import uvloop
 
+from gateway.edge.unsent import Outgoing, Unsent
 from gateway.settings import Settings
 from tests.support.attack import until
 from tests.support.harness import Harness, running_harness
@@ -81,3 +82,30 @@ def test_F10_what_waits_is_bounded(settings: Settings, loop: str):
                 reader.close()
 
     LOOPS[loop](scenario())
+
+
+class Taking:
+    """A transport whose client has taken everything by now."""
+
+    is_aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+async def test_F10_who_took_everything_is_left_alone():
+    """Once nothing waits any more nothing is counted, and the time that was given is forgotten."""
+    loop, is_later, transport = asyncio.get_running_loop(), asyncio.Event(), Taking()
+    unsent = Unsent(1024)
+    outgoing = Outgoing(unsent, transport, "address", loop)
+    outgoing.begin(0.001)
+    outgoing.end()
+    loop.call_later(0.002, is_later.set)  # later than it would have been cut off
+    await is_later.wait()
+    assert (False, 0, {}) == (transport.is_aborted, unsent.total_bytes, unsent._held)

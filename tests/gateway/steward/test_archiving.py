@@ -183,6 +183,20 @@ def test_a_late_decision_makes_a_new_revision_when_it_has_been_quiet():
     shelf.assert_archived(name)
 
 
+def test_each_late_decision_waits_for_a_quiet_of_its_own():
+    """However long ago the one before was: its waiting ended with its revision."""
+    shelf, name = filled(4)
+    shelf.settle_down()
+    for revision, submission in enumerate(("s3", "s2"), start=2):
+        shelf.decide(submission, State.REVOKED)
+        assert 0 == shelf.step()
+        shelf.clock.shift(archiving.QUIET_MS / 1000)
+        shelf.step()
+        assert revision == shelf.archived(name).revision
+        shelf.clock.shift(archiving.LONGEST_MS / 1000)
+        shelf.settle_down()
+
+
 def test_a_change_while_a_revision_is_built_voids_it(monkeypatch: pytest.MonkeyPatch):
     """An entry that was copied before it changed is never put in place; the build begins again."""
     monkeypatch.setattr(archiving, "SLICE", 1)

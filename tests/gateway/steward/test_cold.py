@@ -180,6 +180,15 @@ async def test_who_needs_the_windows_themselves_comes_again(duty: Duty):
     await reader.indexed(listed.entries("alltime", ["ann"]))
 
 
+async def test_a_board_that_is_read_in_part_alone_stays(duty: Duty):
+    """Who reads friends, groups or lists of players uses it as much as who reads pages."""
+    duty.redis.delete(USED)
+    async with open_duty(duty.settings) as other:
+        listed = ListedPlayers(other.index.boards[BOARD])
+        await reader_of(other).indexed(listed.entries("alltime", ["ada"]))
+    assert [1, 0] == [duty.redis.exists(USED), await duty.steward.see_to_cold()]
+
+
 async def test_a_board_that_may_no_longer_go_cold_comes_back(
     duty: Duty, tmp_path: Path, valkey: ValkeyServer
 ):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +306,29 @@ async def test_a_duty_that_fails_in_a_way_nobody_foresaw_is_done_again(
     running.cancel()
     await asyncio.wait([running])
     assert 1 == await duty.ledger.read(queries.head())
+
+
+async def test_a_running_steward_does_every_duty(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """What each does is tested where it is called by hand; that nobody has to, here."""
+    known = {
+        name
+        for name, each in vars(Steward).items()
+        if inspect.iscoroutinefunction(each) and not name.startswith("_") and name != "run"
+    }
+    done: set[str] = set()
+
+    def noting(name: str) -> Callable[[], Awaitable[int]]:
+        async def noted() -> int:
+            done.add(name)
+            return 0
+
+        noted.__name__ = name
+        return noted
+
+    for name in known:
+        monkeypatch.setattr(duty.steward, name, noting(name))
+    running = asyncio.create_task(duty.steward.run())
+    await eventually(lambda: known == done)
+    running.cancel()
+    await asyncio.wait([running])
+    assert {"dispatch", "expire", "collect", "seal"} <= known

@@ -65,6 +65,14 @@ def test_P02_a_mutated_recording_is_found_and_known_again(name: str):
         assert finding.sample_size >= LIMITS.minimum_shingles
 
 
+def test_P02_a_button_without_effect_hides_nothing_however_often_it_is_pressed():
+    """Only what both pressed is compared: half of all ticks with one button more leave a stolen recording what it is."""
+    for seed in SEEDS:
+        original = players.honest(seed)
+        stolen = players.with_noise(original, seed, times=original.size // 2)
+        assert correlation(of(stolen), of(original)) > 0.99
+
+
 def test_P02_a_tenth_edited_is_found_nearly_always():
     """A search by bands is one by chance: at this resemblance it finds more than nine in ten."""
     pairs = [(players.honest(seed), seed) for seed in range(60)]
