@@ -48,7 +48,7 @@ def test_R12_a_head_that_does_not_arrive_is_given_up(settings: Settings, loop: s
             dripping.cancel()
         assert asyncio.get_running_loop().time() - started < settings.keepalive_timeout_s
 
-    on(loop, settings, scenario, head_timeout_s=0.4)
+    on(loop, settings, scenario, head_timeout_s=0.8)
 
 
 async def drip(connection: RawConnection, drop: bytes) -> None:
@@ -68,7 +68,7 @@ def test_R12_a_second_head_has_the_same_deadline(settings: Settings, loop: str):
             await slow.send(b"GET /livez HTTP/1.1\r\nX-Slow: ")
             assert await slow.is_closed()
 
-    on(loop, settings, scenario, head_timeout_s=0.4)
+    on(loop, settings, scenario, head_timeout_s=0.8)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -84,7 +84,7 @@ def test_R12_a_half_sent_body_is_answered_408(settings: Settings, loop: str):
             assert await slow.is_closed()
         await accept(harness, request)
 
-    on(loop, settings, scenario, body_timeout_s=0.3)
+    on(loop, settings, scenario, body_timeout_s=0.6)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
