@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
+from bench.judgement import measurement
 from bench.judgement.calibration import rarest, rarity, threshold
 from bench.judgement.courses import CHEATING_RUNS, COURSES, PROGRAM, STOLEN
 from bench.judgement.detection import ALL, RATES
@@ -18,18 +20,23 @@ from bench.judgement.population import HONEST, Played, Size, population
 from bench.judgement.report import lines, missed
 from validators.backtest import Share
 
-SIZE = Size(honest=60, cheating=2)
-TINY = Extent(levels=3, each=4, superhuman=1, size=SIZE)
-
-
-@pytest.fixture(scope="module")
-def found() -> Measured:
-    return measured(TINY, seed=1)
+SIZE = Size(honest=40, cheating=2)
+TINY = Extent(levels=2, each=2, superhuman=1, size=SIZE)
 
 
 @pytest.fixture(scope="module")
 def pool() -> Pool:
-    return pool_of(1, levels=2, each=2, superhuman=1)
+    return pool_of(1, levels=TINY.levels, each=TINY.each, superhuman=TINY.superhuman)
+
+
+@pytest.fixture(scope="module")
+def found(pool: Pool) -> Measured:
+    """What is measured of the very runs that the other tests have, which take seconds to play."""
+    asked = {"levels": TINY.levels, "each": TINY.each, "superhuman": TINY.superhuman, "processes": 1}
+    with patch.object(measurement, "pool_of", return_value=pool) as played:
+        found = measured(TINY, seed=1)
+    played.assert_called_once_with(1, **asked)
+    return found
 
 
 def key(run: Played) -> tuple:

@@ -30,6 +30,13 @@ UNTESTED = breakage("U", "min(", "max(", tests=["test_other.py"])
 UNREADABLE = breakage("R", "def least", "def def least")
 
 
+@pytest.fixture(autouse=True)
+def bare_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two files need none of the plugins that are installed here, and each trial would load them all."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_timeout")
+
+
 def tried(folder: Path, *entries: dict[str, Any], words: tuple[str, ...] = (), tests: str = TESTS) -> int:
     """The exit status of the command over a checkout of two files."""
     checkout, rooms = folder / "checkout", folder / "rooms"
