@@ -27,7 +27,7 @@ from replay.simulators.answers import Rule
 from replay.simulators.installed import AllSimulators
 from replay.simulators.line_child import COMPLAINT_BYTES
 from replay.simulators.process import TASKS_INSIDE, ProcessSimulators
-from replay.simulators.workspace import remove_abandoned
+from replay.simulators.workspace import Workspace
 from replay.verify import verify
 from tests.replay.games import STATS, play
 from tests.support.programs import (
@@ -728,7 +728,7 @@ time.sleep(600)
         started.kill()
     assert wait_until(lambda: not is_alive(int(child)) and not running(mark))
     assert Path(folder).is_dir()
-    remove_abandoned()
+    Workspace().close()  # the next worker's
     assert not Path(folder).exists()
 
 

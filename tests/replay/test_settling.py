@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 
 from gateway.settlement import Decision
 from replay.simulators import Outcome, SimulationRequest
-from replay.worker import verifier
+from replay.worker import audit, verifier
 from replay.worker.verifier import Verifier
 from tests.support import boards
 from tests.support.ledger import rows
@@ -75,8 +75,8 @@ async def test_a_verdict_waits_for_no_replay_that_will_be_slow(
 class Looking(Told):
     """Simulators that look at the leases while they play."""
 
-    def __init__(self, yard: Yard) -> None:
-        super().__init__(*(simulation_of(number) for number in range(RUNS)))
+    def __init__(self, yard: Yard, *, times: int = 1) -> None:
+        super().__init__(*(simulation_of(number) for number in range(RUNS) for _ in range(times)))
         self._ledger = yard.settings.ledger_path
         self.until_ms: list[int] = []
 
@@ -92,4 +92,16 @@ async def test_a_job_is_leased_for_as_long_as_all_its_runs_may_take(yard: Yard):
     await yard.append(*names)
     await yard.verify(*names, simulators=simulators)
     whole_s = yard.settings.lease_s + RUNS * verifier.longest_s(yard.boards)
+    assert begun_ms + whole_s * 1000 <= simulators.until_ms[0]
+
+
+async def test_a_job_of_audits_is_leased_for_as_long_as_all_its_runs_may_take(yard: Yard):
+    """Each of them is played more than once."""
+    names = [f"run-{number}" for number in range(RUNS)]
+    await yard.append(*names)
+    await yard.verify(*names, simulators=Told(*(simulation_of(number) for number in range(RUNS))))
+    await yard.draw(*names)
+    simulators, begun_ms = Looking(yard, times=audit.RUNS), yard.clock()
+    assert RUNS == await yard.audit(*names, fresh=lambda: nullcontext(simulators))
+    whole_s = yard.settings.lease_s + audit.RUNS * RUNS * verifier.longest_s(yard.boards)
     assert begun_ms + whole_s * 1000 <= simulators.until_ms[0]

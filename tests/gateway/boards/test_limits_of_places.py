@@ -5,6 +5,8 @@ from __future__ import annotations
 from redis.asyncio import Redis
 
 from gateway.boards.admission import AddressLimit
+from gateway.edge.address import ClientName
+from gateway.edge.places import Places
 from policies.limits import NETWORK_SHARE, Limits, Rate
 from tests.support.valkey import ValkeyServer
 
@@ -29,3 +31,13 @@ def test_a_network_may_send_what_so_many_of_its_addresses_may_unless_it_has_numb
     shares = [each.times(NETWORK_SHARE) for each in (usual.address, usual.address_kib)]
     assert shares == [usual.of_network, usual.of_network_kib]
     assert [SLOW, SLOW.times(2)] == [own.of_network, own.of_network_kib]
+
+
+def test_who_holds_no_place_takes_no_memory():
+    """However many clients come and go: names are counted while they hold something."""
+    places, clients = Places(2, 3), [ClientName(f"a{number}", f"n{number // 2}") for number in range(10)]
+    assert [True] * 10 == [places.enter(each) for each in clients]
+    assert 15 == len(places)
+    for each in clients:
+        places.leave(each)
+    assert 0 == len(places)

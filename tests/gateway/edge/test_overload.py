@@ -18,6 +18,7 @@ from gateway.edge.entrance import ALWAYS, Entrance, Visit
 from gateway.edge.problems import Problem
 from gateway.ledger import queries
 from gateway.settings import Settings
+from gateway.telemetry import REGISTRY
 from policies.errors import LedgerOverloaded
 from tests.support.attack import honest, issued, until
 from tests.support.harness import Harness, running_harness
@@ -87,6 +88,22 @@ def test_F21_what_waited_unread_is_older_than_it_seems():
     clock.s += 3.0  # its body comes late, which is not for us to answer
     visit.begin()
     assert clock.s + WITHIN_S - 0.2 == visit.until_s
+
+
+def test_F21_who_is_refused_is_counted_wherever_that_is():
+    """At the door as after it: operators see that it is the edge that sheds."""
+    entrance, _ = busy(Clock(), a_second=200)
+    while entrance.may_pass_the_door(float) is not None:
+        pass
+    before = shed()
+    assert entrance.may_pass_the_door(float) is None
+    with pytest.raises(Problem):
+        entrance.visit()
+    assert 2 == shed() - before
+
+
+def shed() -> float:
+    return REGISTRY.get_sample_value("scoregate_shed_total", {"place": "entrance"}) or 0
 
 
 def test_F21_recovery_is_at_once():

@@ -17,12 +17,14 @@ from scoregate_client import ScoregateClient, ScoregateError
 
 from gateway import failpoints
 from gateway.disk import DiskFloor
+from gateway.edge.submit import LATE_MS
 from gateway.failpoints import Point
 from gateway.ledger import queries, work
 from gateway.ledger.judgement import reveals
 from gateway.settings import Settings
 from gateway.settlement import Decision, settle
 from gateway.steward.reveals import OUTAGE_MS, Deadlines
+from gateway.telemetry import REVEALS
 from policies.errors import PolicyError
 from policies.vocabulary import Reason, State
 from replay.simulators.sandbox import Sandbox
@@ -325,6 +327,38 @@ async def test_nothing_is_taken_that_nobody_asked_for(house: House):
     assert UNASKED == told(await house.reveal(whole))
 
 
+async def test_who_has_changed_too_much_sends_no_recordings_either(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    """Each is read whole before it can be refused: it is asked of the limit first, and is still asked for afterwards."""
+    one = await house.asked()
+
+    async def used_up(_who: str) -> int:
+        return 1000
+
+    with monkeypatch.context() as limited:
+        limited.setattr(house.edge.profile_limit, "wait_ms", used_up)
+        assert (429, "quota-exceeded") == told(await house.reveal(one))
+    assert 200 == (await house.reveal(one)).status
+
+
+async def test_a_recording_whose_commit_comes_late_is_stored_again(
+    storing: House, monkeypatch: pytest.MonkeyPatch
+):
+    """What no row names is collected, though hours later: it is there once the row is, whatever happened in between."""
+    one, stored = await storing.asked(), []
+    store = storing.edge.recordings.store
+
+    async def slow(digest: bytes, body: bytes) -> None:
+        stored.append(digest)
+        await store(digest, body)
+        storing.clock.shift(LATE_MS / 1000 + 1)
+
+    monkeypatch.setattr(storing.edge.recordings, "store", slow)
+    assert 200 == (await storing.reveal(one)).status
+    assert [hashlib.sha256(one.recording).digest()] * 2 == stored
+
+
 async def test_F04_below_the_floor_of_free_disk_only_small_recordings_are_revealed(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
@@ -339,6 +373,10 @@ async def test_F04_below_the_floor_of_free_disk_only_small_recordings_are_reveal
     assert 200 == (await house.reveal(one)).status
 
 
+def silent() -> float:
+    return REVEALS.labels("tiny", "silent")._value.get()
+
+
 async def test_a_deadline_is_exact_and_settles(house: House):
     """A millisecond before it nothing happens; then the run is rejected, with a class, and its recording comes too late."""
     one = await house.asked()
@@ -347,8 +385,10 @@ async def test_a_deadline_is_exact_and_settles(house: House):
     house.clock.stands_at_ms = by_ms - 1
     assert 0 == await house.end_reveals()
     house.clock.stands_at_ms = by_ms
+    before = silent()
     assert 1 == await house.end_reveals()
     assert 0 == await house.end_reveals()
+    assert 1 == silent() - before
     assert ("rejected", "recording-not-revealed") == await house.stands(one)
     status = await house.status(one)
     assert ("replay", None) == (status["reason"], status["reveal_by"])
