@@ -64,7 +64,9 @@ async def _in_window(
     if reached.submission_id != found.submission_id:
         return _InWindow(counts=False, enters_top=False, gain=_gain(ranking, held, reached.score))
     place = place_with(ranking, window, found, reached)
-    last = await tx.rows(_LAST_OF_TOP, board=found.board, window=window.name, before=top - 1)
+    # What it takes the place of may be ahead of it (`latest`), and goes.
+    is_own_ahead = held.place is not None and held.place < place
+    last = await tx.rows(_LAST_OF_TOP, board=found.board, window=window.name, before=top - 1 + is_own_ahead)
     return _InWindow(
         counts=True,
         enters_top=not last or place < Place(*last[0]),

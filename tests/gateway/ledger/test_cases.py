@@ -1,0 +1,44 @@
+"""What a submission would do to the board if it counted: as moderators are told, and as verifications are ordered by."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.ledger.judgement.cases import background
+from gateway.ledger.judgement.prospects import prospect
+from gateway.ledger.queries import submission
+from policies.vocabulary import State
+from tests.support.archives import Shelf, a_board
+
+
+def rank_of(shelf: Shelf, submission_id: str) -> int | None:
+    found = shelf.do(submission(submission_id))
+    assert found is not None
+    return shelf.do(background(shelf.board.ranking, found)).ranks["alltime"]
+
+
+@pytest.mark.parametrize("top", [1, 2, 3, 4])
+def test_where_the_last_score_counts_the_top_is_that_without_what_it_replaces(top: int):
+    """Whether a run would stand among the first is told by the others alone: its player's old score is gone then."""
+    shelf = Shelf(a_board(operator="latest", windows=["alltime"]))
+    for player, score in (("ada", 9), ("bob", 5), ("cy", 1)):
+        shelf.score(f"{player}-first", player, score)
+    shelf.clock.shift(1)
+    for score, rank in ((10, 1), (7, 1), (3, 2), (0, 3)):
+        shelf.submit(f"ada-{score}", "ada", score)
+        found = shelf.do(submission(f"ada-{score}"))
+        assert found is not None
+        assert (rank <= top) == shelf.do(prospect(shelf.board.ranking, found, top)).enters_top
+
+
+def test_where_the_last_score_counts_nobody_is_behind_themselves():
+    """A worse run takes the place of a better one of the same player, which is then ahead of nobody any more."""
+    shelf = Shelf(a_board(operator="latest", windows=["alltime"]))
+    for player, score in (("ada", 9), ("bob", 5), ("cy", 1)):
+        shelf.score(f"{player}-first", player, score)
+    shelf.clock.shift(1)
+    for score, rank in ((10, 1), (7, 1), (3, 2), (0, 3)):
+        shelf.submit(f"ada-{score}", "ada", score)
+        assert rank == rank_of(shelf, f"ada-{score}")
+    shelf.decide("ada-3", State.PROMOTED)
+    assert 2 == rank_of(shelf, "ada-3")
