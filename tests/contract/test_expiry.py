@@ -22,7 +22,6 @@ from gateway.settlement import Decision, settle
 from gateway.steward import expiring
 from gateway.steward.expiring import DAY_MS, Expirer
 from gateway.steward.sealing import Sealer, seal_key_of
-from gateway.telemetry import RECORDINGS_COLLECTED
 from policies.errors import LedgerTampered
 from policies.fields import Order
 from policies.limits import Keeping
@@ -31,6 +30,7 @@ from policies.vocabulary import Reason, State
 from tests.contract.test_learning import Nowhere
 from tests.support.books import board_of
 from tests.support.ledger import NOON_MS, new_submission
+from tests.support.metrics import counts
 from tests.support.stores import Store, open_in
 from tests.support.torn import tear
 
@@ -101,10 +101,9 @@ async def test_F04_recordings_end_of_what_was_refused_or_revoked_and_of_nothing_
     assert everything == await house.kept()
     await house.expire(day=400, days=None)
     assert everything == await house.kept()
-    before = RECORDINGS_COLLECTED.labels("expired")._value.get()
-    await house.expire(day=10)
+    with counts(4, "scoregate_recordings_collected_total", action="expired"):
+        await house.expire(day=10)
     assert {b"waits", b"held", b"counts", b"back"} == await house.kept()
-    assert 4 == RECORDINGS_COLLECTED.labels("expired")._value.get() - before
     digest = hashlib.sha256(b"rejected").digest()
     assert NOON_MS + 10 * DAY_MS == await house.ledger.read(expired_at(digest))
     assert [(4,)] == await house.store.sql("SELECT count(*) FROM recording_expiries")

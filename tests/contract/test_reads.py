@@ -18,6 +18,7 @@ from gateway.ledger.reads import SHARES, ReadKind, ReadQueue, Share
 from gateway.ledger.transaction import Query, Transaction
 from gateway.telemetry import REGISTRY
 from policies.errors import LedgerOverloaded, LedgerUnavailable
+from tests.support.metrics import metric
 from tests.support.stores import Store, open_in
 
 ENDLESS = Query(
@@ -62,13 +63,14 @@ async def test_F01_a_kind_that_is_full_refuses_at_once_and_holds_no_other_up(sto
 
         with pytest.raises(LedgerOverloaded, match="heavy: too many wait"):
             await ledger.read(queries.head(), ReadKind.HEAVY)
-        assert 1 == refused() - before
+        assert (1, 1) == (refused() - before, metric("scoregate_ledger_reads_waiting", kind="heavy"))
         others = [kind for kind in ReadKind if kind is not ReadKind.HEAVY]
         assert [0] * len(others) == [await ledger.read(queries.head(), kind) for kind in others]
         assert not waiting.done()
 
         under_way.cancel()  # its caller has left, and what it asked for ends with it
         assert 0 == await waiting
+        assert 0 == metric("scoregate_ledger_reads_waiting", kind="heavy")
         with suppress(asyncio.CancelledError):
             await under_way
 

@@ -15,11 +15,11 @@ from gateway.boards.connection import connect
 from gateway.boards.parts import LIFE_MS, MOST_PARTS
 from gateway.presence import Part, PartKind, Presence, digest_of, own_host, present_on_a_thread
 from gateway.settings import Settings
-from gateway.telemetry import POLICIES_DIFFER
 from policies.loader import Board
 from tests.support import boards
 from tests.support.deployment import PATIENCE_S
 from tests.support.harness import Harness
+from tests.support.metrics import metric
 from tests.support.valkey import ValkeyServer
 
 
@@ -64,10 +64,10 @@ async def test_F25_policies_that_differ_are_named(client: Redis, board: Board, t
     await second.beat()
     await edge.beat()
     assert ("policies" in edge.missing(), "policies" in second.missing()) == (True, True)
-    assert 1 == POLICIES_DIFFER._value.get()
+    assert 1 == metric("scoregate_policies_differ")
     await Presence(client, PartKind.EDGE, lambda: {"tiny": board}, part_id=second.part_id).beat()
     await edge.beat()
-    assert ("policies" in edge.missing(), 0) == (False, POLICIES_DIFFER._value.get())
+    assert ("policies" in edge.missing(), 0) == (False, metric("scoregate_policies_differ"))
 
 
 async def test_F25_duties_that_fail_are_named_by_other_parts(client: Redis, board: Board):

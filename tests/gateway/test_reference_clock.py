@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.reference_clock import UNMEASURED_MS, ReferenceClock
+from tests.support.metrics import metric
 
 HOUR_MS = 3_600_000
 START_MS = 1_800_000_000_000
@@ -47,6 +48,8 @@ async def test_F19_a_clock_that_is_wrong_decides_nothing():
     assert (START_MS + 60_000, UNMEASURED_MS, False) == (clock(), clock.error_ms, clock.is_measured)
     await clock.measure()
     assert (START_MS, 60_000, True) == (clock(), clock.offset_ms, clock.is_measured)
+    assert 60.0 == metric("scoregate_clock_offset_seconds", source="redis")
+    assert clock.error_ms / 1000 == metric("scoregate_clock_error_seconds") > 0
     machine.wall_ms -= HOUR_MS
     await clock.measure()
     assert (START_MS, 60_000 - HOUR_MS) == (clock(), clock.offset_ms)

@@ -18,6 +18,7 @@ from policies.loader import Board, load_boards
 from tests.support.attack import CLAIM, a_run, honest, registered
 from tests.support.feeds import sse
 from tests.support.harness import Harness
+from tests.support.metrics import counts
 from tests.support.policies import GENEROUS, a_policy, arcade_policy, write_policies
 
 NARROW = {"minimum": 0, "maximum": 100, "step": 1}
@@ -173,14 +174,16 @@ async def test_files_that_cannot_be_put_in_force_leave_all_as_it_was(
         write_policies(folder, content)
     write_policies(folder, arcade_policy(title="Aphelion"))
 
-    assert read_again(harness.edge.settings, in_force) is None
+    with counts(1, "scoregate_policy_reloads_total", outcome="refused"):
+        assert read_again(harness.edge.settings, in_force) is None
     assert said in capfd.readouterr().out
     assert before == dict(in_force)
     assert (await harness.get("/readyz")).body["policies"] is False
     assert "scoregate_policy_stale 1.0" in await harness.metrics()
 
     write_policies(folder, a_policy("sprint"))
-    boards = read_again(harness.edge.settings, in_force)
+    with counts(1, "scoregate_policy_reloads_total", outcome="in_force"):
+        boards = read_again(harness.edge.settings, in_force)
     assert boards is not None
     put_in_force(harness.edge, boards)
     assert (await harness.get("/readyz")).body["policies"] is True

@@ -13,7 +13,6 @@ import pytest
 from gateway.ledger import queries
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.builds import build_changes_of
-from gateway.telemetry import AUDITS
 from policies.replaying import BuildStatus
 from policies.vocabulary import Reason
 from replay.fingerprint import differences, fingerprint_of
@@ -22,6 +21,7 @@ from replay.simulators.installed import AllSimulators
 from tests.support import boards
 from tests.support.boards import BUILD
 from tests.support.ledger import rows
+from tests.support.metrics import metric
 from tests.support.programs import PLUGIN
 from tests.support.valkey import ValkeyServer
 from tests.support.yard import Fresh, Told, Yard, a_yard, simulation_of
@@ -54,7 +54,7 @@ def write_plugin(folder: Path, source: str) -> None:
 
 
 def counted(outcome: str) -> float:
-    return AUDITS.labels("tiny", outcome)._value.get()
+    return metric("scoregate_audits_total", board="tiny", outcome=outcome)
 
 
 async def test_P13_a_simulator_that_disagrees_with_itself_promotes_nothing_any_more(

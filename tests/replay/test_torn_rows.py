@@ -13,13 +13,13 @@ from gateway.ledger import queries, work
 from gateway.ledger.judgement import audits, past, prospects
 from gateway.ledger.judgement.bands import Banded
 from gateway.settlement import Decision, settle
-from gateway.telemetry import AUDITS
 from policies.errors import StateConflict
 from policies.vocabulary import Reason, State
 from replay.simulators.installed import AllSimulators
 from replay.worker import exhibits, share
 from replay.worker.verifier import Verifier
 from tests.support import boards
+from tests.support.metrics import metric
 from tests.support.stores import Store
 from tests.support.torn import tear
 from tests.support.valkey import ValkeyServer
@@ -175,7 +175,7 @@ async def test_F13_an_audit_of_a_torn_row_ends_and_takes_no_other_with_it(yard: 
 
 
 def counted(outcome: str) -> float:
-    return AUDITS.labels("tiny", outcome)._value.get()
+    return metric("scoregate_audits_total", board="tiny", outcome=outcome)
 
 
 async def test_F13_a_worker_that_does_not_know_a_board_yet_uses_up_no_attempt(yard: Yard):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +16,18 @@ from structlog.testing import capture_logs
 from gateway.edge import gauges
 from gateway.edge.context import Edge
 from gateway.edge.gauges import measuring_from_threads
+from gateway.ledger.webhooks import (
+    Attempt,
+    DeliveryState,
+    Told,
+    Webhook,
+    add_webhook,
+    lease_due,
+    note_attempts,
+    queue,
+)
 from gateway.settings import Settings
-from gateway.telemetry import count_submission
+from gateway.telemetry import REGISTRY, count_submission
 from policies.errors import SettingsError
 from scoregate import metrics
 from scoregate.metrics import Rendering, serving_edge_metrics, serving_metrics
@@ -76,11 +87,23 @@ async def test_F09_an_edge_tells_them_apart_from_its_players(harness: Harness):
     """With what the ledger says, and the product's name for a server at most; the public port knows no such path."""
     run, claim = await harness.played()
     await harness.submit(run, claim)
+    hook = Webhook("wh", "https://example.com/", b"s" * 32, ("*",), ("*",), 0)
+    await harness.edge.ledger.write(add_webhook(hook))
+    told = [Told(f"event-{number}", "vault", "submission.decided", b"{}") for number in range(3)]
+    await harness.edge.ledger.write(lambda tx: queue(tx, told, now_ms=0))
+    [due] = await harness.edge.ledger.write(lease_due("wh", now_ms=0, until_ms=1, count=1))
+    over = Attempt(due, DeliveryState.DEAD, 0, "404", is_success=False, is_gone=False)
+    await harness.edge.ledger.write(note_attempts([over], now_ms=0, disable_after=9))
+    assert 404 == (await harness.get("/v1/boards/nothing")).status
     settings = settings_at(f"127.0.0.1:{free_port()}", harness.edge.settings.data_dir)
     with serving_edge_metrics(settings, measuring_from_threads(harness.edge)):
         text, server = await asyncio.to_thread(scrape, f"http://{settings.metrics_bind}/metrics")
     assert 'scoregate_verify_backlog{lane="urgent"} 0.0' in text
     assert "scoregate_unsealed_events 1.0" in text
+    assert 'scoregate_webhook_undelivered{state="pending"} 2.0' in text
+    assert 'scoregate_webhook_undelivered{state="dead"} 1.0' in text
+    assert 'scoregate_request_seconds_count{route="/v1/boards/{board}/scores",status="2xx"}' in text
+    assert 'scoregate_problems_total{type="not-found"}' in text
     assert server is None
     assert 404 == (await harness.get("/metrics")).status
 
@@ -112,6 +135,15 @@ def test_F09_an_edge_whose_loop_hangs_is_measured_all_the_same(
     assert b"scoregate_unexpected_total" in Rendering(measure).text()
     loop.run_until_complete(asyncio.sleep(0.001))
     loop.close()
+
+
+def test_every_metric_is_looked_at_by_some_test():
+    """One that nothing counts any more looks like a quiet day to whoever watches it."""
+    folder = Path(__file__).parents[1]
+    tests = "\n".join(each.read_text() for each in folder.rglob("test_*.py"))
+    names = {each.name for each in REGISTRY.collect() if each.name.startswith("scoregate_")}
+    assert len(names) > 30
+    assert set() == {name for name in names if not re.search(rf"\b{name}(_total|_count)?\b", tests)}
 
 
 def scrape(url: str) -> tuple[str, str | None]:

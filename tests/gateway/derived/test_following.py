@@ -10,6 +10,7 @@ import pytest
 
 from gateway.boards import keys
 from gateway.boards.change_groups import Mutation
+from gateway.derived import follow
 from gateway.derived.follow import ChangeFollower
 from gateway.ledger.derived import log
 from gateway.settlement import Decision, _decide_all
@@ -17,6 +18,7 @@ from policies.loader import Board
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
 from tests.support.feeds import entry
+from tests.support.metrics import counts, metric
 
 STREAM = keys.changes("tiny")
 
@@ -64,6 +66,24 @@ async def test_a_group_begins_from_the_ledger_and_then_hears_every_change_once(s
     assert 4 == await one.step()
     assert [("ada", 5, 1), ("bob", 7, 1)] == heard.told
     assert (0, 0) == (await one.step(), pending(stage))
+
+
+async def test_how_far_behind_a_consumer_is_can_be_seen(stage, monkeypatch: pytest.MonkeyPatch):
+    """Of the changes what is still on the stream, of the log what was there before the step; nothing once it has all."""
+    monkeypatch.setattr(follow, "STREAM_SLICE", 3)
+    one = follower(stage, Heard())
+    derivations = stage.derivations()
+    await one.step()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    await stage.score("bob", 7)  # each in two windows
+    seen = []
+    for _ in range(3):
+        await one.step()
+        await derivations.follow_log()
+        lags = [metric("scoregate_derived_lag", consumer=each) for each in ("heard", "statistics")]
+        seen.append(lags)
+    assert [[1, 4], [0, 0], [0, 0]] == seen
 
 
 async def test_two_stewards_share_the_changes(stage):
@@ -133,7 +153,8 @@ async def test_a_loss_is_noticed_and_caught_up_from_the_ledger(stage, lose):
     lose(stage.redis)
     heard.recovered.clear()
     heard.told.clear()
-    await one.step()
+    with counts(1, "scoregate_derived_rebuilds_total", consumer="heard"):
+        await one.step()
     assert ([known], []) == (heard.recovered, heard.told)
 
     await stage.score("dee", 9)

@@ -6,6 +6,7 @@ from gateway.boards.distinct import STANDARD_ERROR, DistinctPlayers
 from gateway.ledger.derived.counts import counts_of
 from policies.vocabulary import State
 from tests.support.derived import catch_up
+from tests.support.metrics import counts
 
 
 async def test_counts_are_those_of_the_ledger(stage):
@@ -42,7 +43,8 @@ async def test_players_are_counted_anew_when_redis_was_emptied(stage):
 
     stage.redis.flushall()
     assert None is await players.count()
-    assert 1 == await derivations.repair()
+    with counts(1, "scoregate_derived_rebuilds_total", consumer="statistics"):
+        assert 1 == await derivations.repair()
     assert (5, 0) == (await players.count(), await derivations.repair())
 
     stage.redis.flushall()

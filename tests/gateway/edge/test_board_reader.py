@@ -16,6 +16,7 @@ from gateway.settings import Settings
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.attack import as_server
 from tests.support.harness import Answer, Harness, running_harness
+from tests.support.metrics import counts
 from tests.support.standstill import Standstill, standstill
 from tests.support.valkey import running_valkey
 
@@ -47,6 +48,8 @@ async def test_an_index_that_was_emptied_shows_no_empty_board(harness: Harness):
     before = await read(harness)
     assert {"index"} == sources(before)
     await harness.edge.index.client.flushall()
+    with counts(1, "scoregate_ledger_pages_total", board="vault"):
+        await harness.get(f"{VAULT}/entries")
     emptied = await read(harness)
     assert [json.loads(each.raw) for each in before] == [json.loads(each.raw) for each in emptied]
     assert ({200}, {"ledger"}) == ({each.status for each in emptied}, sources(emptied))

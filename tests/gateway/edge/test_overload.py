@@ -23,6 +23,7 @@ from policies.errors import LedgerOverloaded
 from tests.support.attack import honest, issued, until
 from tests.support.harness import Harness, running_harness
 from tests.support.ledger import new_submission
+from tests.support.metrics import counts
 from tests.support.raw import RawConnection, as_bytes
 from tests.support.stores import Store, open_in
 
@@ -185,10 +186,11 @@ async def test_F21_what_waited_too_long_is_not_stored(store: Store):
     """What is too old when its turn comes is refused and never in the ledger; the same bytes are taken afterwards."""
     async with open_in(store) as ledger:
         WAITING.set(Held(-math.inf))
-        with pytest.raises(LedgerOverloaded):
-            await ledger.append(new_submission("late"))
-        with pytest.raises(LedgerOverloaded):
-            await ledger.write(queries.head())
+        with counts(2, "scoregate_shed_total", place="ledger"):
+            with pytest.raises(LedgerOverloaded):
+                await ledger.append(new_submission("late"))
+            with pytest.raises(LedgerOverloaded):
+                await ledger.write(queries.head())
         assert not ledger.is_refusing
         WAITING.set(None)
         assert await ledger.read(queries.receipt("late")) is None

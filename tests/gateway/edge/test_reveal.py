@@ -24,7 +24,6 @@ from gateway.ledger.judgement import reveals
 from gateway.settings import Settings
 from gateway.settlement import Decision, settle
 from gateway.steward.reveals import OUTAGE_MS, Deadlines
-from gateway.telemetry import REVEALS
 from policies.errors import PolicyError
 from policies.vocabulary import Reason, State
 from replay.simulators.sandbox import Sandbox
@@ -33,6 +32,7 @@ from tests.support.boards import tiny_play
 from tests.support.clock import ShiftedClock
 from tests.support.harness import Answer, Harness, Run, running_harness
 from tests.support.ledger import rows
+from tests.support.metrics import counts
 from validators.budget import UNASSESSED
 
 HOUR_S = 3600
@@ -175,7 +175,8 @@ async def test_a_recording_is_asked_for_sent_and_verified(house: House):
     assert (None, []) == (await house.reveal_by(one), house.kept())
 
     asked_at_ms = house.clock()
-    await house.verify(one)
+    with counts(1, "scoregate_reveals_total", board="tiny", outcome="asked"):
+        await house.verify(one)
     by_ms = await house.reveal_by(one)
     assert by_ms is not None
     assert abs(by_ms - asked_at_ms - HOUR_S * 1000) < 60_000
@@ -185,7 +186,8 @@ async def test_a_recording_is_asked_for_sent_and_verified(house: House):
         for each in listed.body["reveals"]
     ]
 
-    answer = await house.reveal(one)
+    with counts(1, "scoregate_reveals_total", board="tiny", outcome="revealed"):
+        answer = await house.reveal(one)
     assert (200, said_of(one.recording)["recording_digest"]) == (
         answer.status,
         answer.body["recording_digest"],
@@ -373,10 +375,6 @@ async def test_F04_below_the_floor_of_free_disk_only_small_recordings_are_reveal
     assert 200 == (await house.reveal(one)).status
 
 
-def silent() -> float:
-    return REVEALS.labels("tiny", "silent")._value.get()
-
-
 async def test_a_deadline_is_exact_and_settles(house: House):
     """A millisecond before it nothing happens; then the run is rejected, with a class, and its recording comes too late."""
     one = await house.asked()
@@ -385,10 +383,9 @@ async def test_a_deadline_is_exact_and_settles(house: House):
     house.clock.stands_at_ms = by_ms - 1
     assert 0 == await house.end_reveals()
     house.clock.stands_at_ms = by_ms
-    before = silent()
-    assert 1 == await house.end_reveals()
-    assert 0 == await house.end_reveals()
-    assert 1 == silent() - before
+    with counts(1, "scoregate_reveals_total", board="tiny", outcome="silent"):
+        assert 1 == await house.end_reveals()
+        assert 0 == await house.end_reveals()
     assert ("rejected", "recording-not-revealed") == await house.stands(one)
     status = await house.status(one)
     assert ("replay", None) == (status["reason"], status["reveal_by"])

@@ -28,8 +28,10 @@ from tests.support.boards import tiny_claim
 from tests.support.bucket import Bucket
 from tests.support.deployment import KILLED, WALL, Deployment, client_of, deployed, ended
 from tests.support.ledger import new_submission, opened
+from tests.support.metrics import counts
 from tests.support.valkey import ValkeyServer
 
+COLLECTED = "scoregate_recordings_collected_total"
 GRACE_S = 3600
 SEED = 20_261_120
 real_ns = time.time_ns
@@ -98,11 +100,13 @@ async def test_what_no_submission_names_is_set_aside_and_then_removed(keeping: K
     """Not before it is old, and not before it was aside as long again; until then it can be read."""
     left, named = keeping.leave(b"left over"), await keeping.submit("run", b"named")
     assert 0 == await keeping.collect(later_s=GRACE_S - 60)
-    assert 1 == await keeping.collect(later_s=120)
+    with counts(1, COLLECTED, action="condemned"):
+        assert 1 == await keeping.collect(later_s=120)
     assert sorted([condemned_name(left), kept_name(named)]) == keeping.names()
     assert b"left over" == keeping.store.load(left, 100)
     assert 0 == await keeping.collect()
-    assert 1 == await keeping.collect(later_s=GRACE_S + 60)
+    with counts(1, COLLECTED, action="removed"):
+        assert 1 == await keeping.collect(later_s=GRACE_S + 60)
     assert [kept_name(named)] == keeping.names()
     assert 0 == await keeping.collect(later_s=100 * GRACE_S)
     assert b"named" == keeping.store.load(named, 100)
@@ -116,7 +120,8 @@ async def test_what_was_found_in_its_place_just_before_it_was_set_aside_is_put_b
     await keeping.name("run", b"the same bytes")
 
     assert b"the same bytes" == keeping.store.load(digest, 100)
-    assert 1 == await keeping.collect(later_s=2 * GRACE_S)
+    with counts(1, COLLECTED, action="reprieved"):
+        assert 1 == await keeping.collect(later_s=2 * GRACE_S)
     assert [kept_name(digest)] == keeping.names()
     assert b"the same bytes" == keeping.store.load(digest, 100)
 

@@ -18,7 +18,9 @@ from gateway.recordings.store import RecordingStore, condemned_name, kept_digest
 from gateway.settings import Settings
 from policies.errors import RecordingLost, RecordingsUnavailable, SettingsError
 from tests.support.bucket import Bucket
+from tests.support.metrics import counts
 
+FAULTS = "scoregate_recording_faults_total"
 BODY = b"left, right, fire" * 5000
 DIGEST = hashlib.sha256(BODY).digest()
 NAME = kept_name(DIGEST)
@@ -105,15 +107,16 @@ def test_what_is_gone_is_moved_and_removed_without_a_word(blobs: Blobs):
 def test_a_damaged_recording_is_never_given_out(store: RecordingStore, blobs: Blobs, damage: bytes):
     """Cut short, grown, emptied or changed: it is lost; storing the right bytes again puts it right."""
     blobs.put(NAME, damage)
-    with pytest.raises(RecordingLost, match="altered"):
+    with counts(1, FAULTS, fault="altered"), pytest.raises(RecordingLost, match="altered"):
         store.load(DIGEST, len(BODY))
-    store.store(DIGEST, BODY)
+    with counts(1, FAULTS, fault="healed"):
+        store.store(DIGEST, BODY)
     assert BODY == store.load(DIGEST, len(BODY))
 
 
 def test_a_missing_recording_is_lost(store: RecordingStore):
     """It is told apart from one that is altered."""
-    with pytest.raises(RecordingLost, match="missing"):
+    with counts(1, FAULTS, fault="missing"), pytest.raises(RecordingLost, match="missing"):
         store.load(DIGEST, len(BODY))
 
 

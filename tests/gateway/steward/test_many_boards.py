@@ -18,12 +18,12 @@ from gateway.steward.check import check
 from gateway.steward.failures import Failures
 from gateway.steward.rebuild import Rebuilder, Rebuilt
 from gateway.steward.rounds import Round
-from gateway.telemetry import DUTY_FAILURES
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.vocabulary import State
 from tests.support.cluster import ValkeyCluster
 from tests.support.duty import Duty
 from tests.support.many import differences, stewarding
+from tests.support.metrics import metric
 from tests.support.policies import a_policy
 from tests.support.valkey import ValkeyServer
 
@@ -177,7 +177,7 @@ async def test_B03_a_lease_that_never_ends_is_nobodys(tmp_path: Path, valkey: Va
 
 
 def failures_of(duty: str, board: str) -> float:
-    return DUTY_FAILURES.labels(duty, board)._value.get()
+    return metric("scoregate_duty_failures_total", duty=duty, board=board)
 
 
 async def test_B03_a_failure_is_logged_once_until_it_changes(capsys: pytest.CaptureFixture[str]):
