@@ -71,6 +71,39 @@ async def test_V05_a_revoked_score_leaves_no_trace_among_the_newest(ledger: Ledg
     assert dict.fromkeys(without, (0, (), None, None)) == await known(ledger)
 
 
+@pytest.mark.parametrize("operator", Operator)
+async def test_scores_below_zero_are_folded_on_every_ledger(ledger: Ledger, operator: Operator):
+    """By each operator, as the first score and after a revocation, which both fold all that counts."""
+    board = board_of(operator, Order.DESCENDING)
+    runs = [("r0", -5), ("r1", -7), ("r2", -(2**33))]
+    for at, (run, score) in enumerate(runs):
+        await ledger.append(new_submission(run, score=score, at_ms=NOON_MS + at))
+
+    async def stands(to_state: State, *names: str) -> int | None:
+        asked = [
+            Decision(each, to_state, "replay", Reason.VERIFIED, NOON_MS + 9, frozenset(State))
+            for each in names
+        ]
+        [*_, last] = await settle(ledger, Nowhere(), board, asked)
+        assert isinstance(last, Change)
+        [alltime] = [each for each in last.standings if each.window == "alltime"]
+        return alltime.score
+
+    found = [
+        await stands(State.PROMOTED, "r0"),
+        await stands(State.PROMOTED, "r1", "r2"),
+        await stands(State.REVOKED, "r1"),
+    ]
+    expected = {
+        Operator.BEST: [-5, -5, -5],
+        Operator.LATEST: [-5, -(2**33), -(2**33)],
+        Operator.SUM: [-5, -12 - 2**33, -5 - 2**33],
+        Operator.COUNT: [1, 3, 2],
+    }
+    assert expected[operator] == found
+    assert all(type(score) is int for score in found)
+
+
 async def test_what_events_touched_includes_the_builds_they_were_played_with(ledger: Ledger):
     """Whoever catches up with events reads the baseline of every population that they taught."""
     for run, build in (("r0", "b1"), ("r1", "b2")):

@@ -15,11 +15,12 @@ from pydantic import SecretStr
 from sqlalchemy import text
 from typer.testing import CliRunner
 
-from gateway.ledger import queries
+from gateway.ledger import postgres, queries
+from gateway.ledger.group_postgres import ALONE
 from gateway.ledger.migrate import upgrade_postgres
 from gateway.ledger.postgres import PostgresLedger
 from gateway.ledger.schema import SCHEMA_VERSION, metadata
-from gateway.ledger.transaction import Query
+from gateway.ledger.transaction import Query, Transaction
 from gateway.settings import load_settings
 from gateway.wiring import ledger_of
 from policies.errors import LedgerUnavailable, SettingsError
@@ -111,6 +112,32 @@ async def test_months_are_made_ahead_and_what_fits_none_is_kept_all_the_same(sto
         assert this_month not in await partitions(store)
         assert [(2,)] == await store.sql("SELECT count(*) FROM events_default")
         assert 2 == await ledger.read(queries.head())
+
+
+async def test_a_writer_that_vanished_inside_a_transaction_holds_nobody_up_for_long(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+):
+    """It has the writers' turn, and is never heard of again: PostgreSQL ends it, and the next one writes."""
+    monkeypatch.setattr(postgres, "IDLE_TIMEOUT_S", 0.05)
+    async with open_in(store) as vanished, open_in(store, busy_timeout_s=60.0) as other:
+        await vanished._connection.execute(f"BEGIN; {ALONE}")
+        assert (await other.append(new_submission("run-1"))).is_new
+        assert (await vanished.append(new_submission("run-2"))).is_new  # over a connection that is new
+
+
+async def test_no_statement_and_no_lock_is_waited_for_without_end(store: PostgresStore):
+    """The server itself ends both, on the connection that writes and on those that read."""
+    bounds = {
+        "idle_in_transaction_session_timeout": f"{postgres.IDLE_TIMEOUT_S:.0f}s",
+        "lock_timeout": "7s",
+        "statement_timeout": f"{postgres.STATEMENT_TIMEOUT_S:.0f}s",
+    }
+
+    async def held(tx: Transaction) -> dict[str, str]:
+        return {name: str((await tx.rows(Query(text(f"SHOW {name}"))))[0][0]) for name in bounds}
+
+    async with open_in(store, busy_timeout_s=7.0) as ledger:
+        assert [bounds, bounds] == [await ledger.read(held), await ledger.write(held)]
 
 
 INSERT_EVENT = "INSERT INTO events VALUES (1, 'x', 'x', 'x', 'x', 'x', 'x', 'x', 'x', 1, '{}', $1)"

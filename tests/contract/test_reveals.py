@@ -107,6 +107,17 @@ async def test_a_recording_is_revealed_once(ledger: Ledger):
     assert (NOON_MS, NOON_MS + 5, None) == (now.asked_at_ms, now.revealed_at_ms, now.due_at_ms)
 
 
+async def test_what_came_is_handed_out_as_if_it_had_never_been(ledger: Ledger):
+    """A worker had it before it was asked for: that was no job lost, so it is as urgent as its harm says."""
+    await ledger.append(committed("one"))
+    await ledger.write(work.hand_out(await due(ledger, "verify", NOON_MS), until_ms=NOON_MS + 30_000))
+    [returned] = await due(ledger, "verify", NOON_MS + 30_000)
+    [lease] = await asked(ledger, "one")
+    await ledger.write(reveals.reveal(lease.submission.seq, RECORDING, State.PENDING, now_ms=NOON_MS + 5))
+    [came] = await due(ledger, "verify", NOON_MS + 5)
+    assert (True, False) == (returned.is_returned, came.is_returned)
+
+
 async def test_what_was_not_asked_for_is_not_kept(ledger: Ledger, store: Store):
     """Nothing is stored, and no work changes."""
     await ledger.append(committed("one"))

@@ -19,6 +19,7 @@ from gateway.boards.admission import (
     SubmissionLimits,
     interval_us,
 )
+from gateway.boards.refusals import LocalCounts
 from gateway.boards.scripts import script_source
 from gateway.records import StoredBaseline
 from policies.limits import Limits, Rate, Refusals
@@ -72,6 +73,20 @@ def test_the_local_bucket_charges_all_or_nothing_and_forgets_the_longest_unused(
     for each in "cdef":
         assert [0] == limiter.charge((each, rate))
     assert [0] == limiter.charge(("a", rate))
+
+
+def test_who_makes_up_names_makes_the_local_bucket_forget_nobody_who_is_still_asking():
+    """Else a new name for each request would be a way past one's own address' limit, and past its refusals."""
+    limiter = LocalLimiter(size=3, now_ns=lambda: 10**15)
+    counts = LocalCounts(60_000, size=3, now_ns=lambda: 10**15)
+    rate = Rate(per_minute=1, burst=5)
+    for number in range(5):
+        assert [0, 0] == limiter.charge(("address", rate), (f"player-{number}", rate))
+        counts.note("address", 1)
+        counts.note(f"player-{number}", 1)
+    assert limiter.charge(("address", rate)) > [0]
+    assert counts.wait_ms("address") > 0
+    assert 0 == counts.wait_ms("player-0")
 
 
 ASK_MANY = (

@@ -20,6 +20,7 @@ from gateway.settings import Settings
 from policies.vocabulary import State
 from tests.gateway.derived.conftest import SECRET
 from tests.support.derived import catch_up
+from tests.support.metrics import counts
 from tests.support.receiver import Receiver, receiving
 
 
@@ -31,6 +32,9 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 def changed(settings: Settings, **changes: object) -> Settings:
     return Settings(**settings.model_dump() | changes)
+
+
+ATTEMPTS = "scoregate_webhook_deliveries_total"
 
 
 async def deliver(derivations) -> None:
@@ -138,15 +142,21 @@ async def test_what_was_tried_often_enough_is_dead_and_can_be_tried_again(stage,
     await catch_up(derivations)
     await stage.score("ada", 5)
     receiver.status = 404
-    for _ in range(3):
-        await deliver(derivations)
-        stage.clock.shift(30)
+    with counts(1, ATTEMPTS, outcome="failed"), counts(1, ATTEMPTS, outcome="dead"):
+        for _ in range(3):
+            await deliver(derivations)
+            stage.clock.shift(30)
     [dead] = await stage.queued(endpoint, DeliveryState.DEAD)
     assert (2, 2, "404") == (len(receiver.received), dead.tries, dead.outcome)
 
-    receiver.status = 200
     assert 1 == await stage.ledger.write(webhooks.retry_dead(endpoint.webhook_id, now_ms=stage.clock()))
     await deliver(derivations)
+    [again] = await stage.queued(endpoint)  # it has all of its attempts again, not the last one
+    assert (3, 1) == (len(receiver.received), again.tries)
+    receiver.status = 200
+    stage.clock.shift(30)
+    with counts(1, ATTEMPTS, outcome="delivered"):
+        await deliver(derivations)
     assert 1 == len(await stage.queued(endpoint, DeliveryState.DELIVERED))
 
 

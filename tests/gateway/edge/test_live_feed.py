@@ -445,7 +445,15 @@ async def test_the_newest_changes_are_announced_once_on_a_channel_of_redis(setti
                 for number in range(3, 9):
                     pipe.xadd(keys.changes("vault"), entry(("ada", "bob")[number % 2], number))
                 await pipe.execute()
-            assert [7, 8] == sorted([(await announced(channel))["data"]["score"] for _ in range(2)])
+            assert [7, 8] == [(await announced(channel))["data"]["score"] for _ in range(2)]
+            await caught_up(harness)
+            await caught_up(second)
+            async with client.pipeline(transaction=True) as pipe:
+                for player, number in (("ada", 9), ("bob", 10), ("ada", 11)):
+                    pipe.xadd(keys.changes("vault"), entry(player, number))
+                await pipe.execute()
+            # In the order of what is told, though ada was seen first.
+            assert [10, 11] == [(await announced(channel))["data"]["score"] for _ in range(2)]
 
 
 async def announced(channel: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from gateway.recordings.recordings import Recordings
 from gateway.recordings.store import RecordingStore
 from policies.errors import RecordingsUnavailable
 from tests.support.deployment import eventually
+from tests.support.metrics import counts
 from tests.support.standstill import Standstill, standstill
 
 
@@ -31,9 +33,31 @@ def recordings_in(folder: Path, timeout_s: float) -> Recordings:
 async def test_a_call_that_hangs_is_given_up(tmp_path: Path, disk: Standstill):
     """A disk that never answers costs its caller the deadline, and not for ever."""
     recordings = recordings_in(tmp_path, 0.05)
-    with pytest.raises(RecordingsUnavailable, match="in time"):
+    faults = counts(1, "scoregate_recording_faults_total", fault="unavailable")
+    with faults, pytest.raises(RecordingsUnavailable, match="in time"):
         await recordings.off_loop(disk.stand)
     recordings.close()
+
+
+async def test_a_store_that_works_again_speaks_against_readiness_no_more(tmp_path: Path, disk: Standstill):
+    """One call that was given up does, until the next one that is done."""
+    recordings = recordings_in(tmp_path, 0.05)
+    assert not recordings.is_refusing
+    with pytest.raises(RecordingsUnavailable):
+        await recordings.off_loop(disk.stand)
+    assert recordings.is_refusing
+    disk.end()
+    await asyncio.wait_for(_until_stored(recordings), 20)
+    assert not recordings.is_refusing
+    recordings.close()
+
+
+async def _until_stored(recordings: Recordings) -> None:
+    """Store something, however often a busy machine is too slow for the deadline."""
+    while True:
+        with suppress(RecordingsUnavailable):
+            await recordings.store(b"\0" * 32, b"anything")
+            return
 
 
 async def test_what_hangs_is_bounded_and_what_is_beyond_refused_at_once(

@@ -108,6 +108,30 @@ def filled(players: int = 10, **settings: Any) -> tuple[Shelf, str]:
     return shelf, name
 
 
+def test_the_first_and_the_last_instant_of_a_day_are_its_own():
+    """What is still to be judged there is waited for, and what is revoked there makes a new revision of that day alone."""
+    shelf = Shelf(a_board(windows=["alltime", "daily"]), archive_after_s=600)
+    day = shelf.window(at_ms=NOON_MS + DAY_S * 1000)
+    edges = {"before": day.begin_ms - 1, "first": day.begin_ms, "last": day.end_ms - 1, "after": day.end_ms}
+    names = [shelf.window(at_ms=at_ms).name for at_ms in edges.values()]
+    for number, (run, at_ms) in enumerate(edges.items()):
+        shelf.score(run, f"p{number}", number, at_ms=at_ms)
+    shelf.submit("waits", "bob", 7, at_ms=day.begin_ms)
+    shelf.clock.at_ms = day.end_ms + 600_000
+    shelf.step()
+    assert None is shelf.archived(day.name)
+    shelf.decide("waits", State.PROMOTED)
+    shelf.clock.at_ms = day.end_ms + (DAY_S + 600) * 1000
+    for revision, run in enumerate(("first", "last"), start=1):
+        shelf.settle_down()
+        shelf.assert_archived(*names)
+        assert [1, revision, 1] == [shelf.archived(name).revision for name in dict.fromkeys(names)]
+        shelf.decide(run, State.REVOKED)
+    shelf.settle_down()
+    shelf.assert_archived(*names)
+    assert [(1, 1, 1, "bob", 7, "waits")] == shelf.ranks(day.name)
+
+
 @pytest.mark.parametrize("slices", [1, 2, 3])
 def test_a_steward_that_dies_is_gone_on_from_by_the_next(slices: int, monkeypatch: pytest.MonkeyPatch):
     """What was written stays, whoever comes next writes the rest, and readers see nothing of it before it is whole."""
@@ -352,7 +376,9 @@ def test_a_player_is_found_by_index_with_neighbours_and_among_others():
 
     assert ["p0", "p1"] == players(shelf.do(archived_page("tiny", name, first=6, count=5)))
     assert ["p7", "p4", "p5"] == players(shelf.do(archived_around("tiny", name, "p4", 1)))
-    assert ["p6", "p7"] == players(shelf.do(archived_around("tiny", name, "p6", 1)))[:2]
+    assert ["p6", "p7"] == players(shelf.do(archived_around("tiny", name, "p6", 1)))
+    assert ["p6", "p7", "p4", "p5"] == players(shelf.do(archived_around("tiny", name, "p7", 2)))
+    assert ["p3", "p0", "p1"] == players(shelf.do(archived_around("tiny", name, "p1", 2)))
     assert ["p1"] == players(shelf.do(archived_around("tiny", name, "p1", 0)))
     assert [] == players(shelf.do(archived_around("tiny", name, "nobody", 3)))
     assert ["p7", "p2"] == players(shelf.do(archived_players("tiny", name, ["p2", "nobody", "p7"])))

@@ -333,3 +333,23 @@ async def test_the_feed_tells_of_a_cold_board_without_ranks(duty: Duty):
     [*_, change] = stream.page(await duty.index.client.xrange(keys.changes(BOARD))).changes
     assert ("dot", 9, None) == (change.player, change.score, change.rank)
     assert [] == await PlaceWatch(stream, ["dot"]).follow(change)
+
+
+async def test_a_watched_rank_is_right_again_once_the_board_is_back(duty: Duty):
+    """What came while it was cold moved others unseen: where the watched stand is read again."""
+    stream = ChangeStream(duty.index.client, duty.board.ranking)
+    watch = PlaceWatch(stream, ["bob"])
+
+    async def moved_by(player: str, score: int) -> list[tuple[int | None, int | None]]:
+        await duty.append(f"of-{player}", player=player, score=score)
+        await duty.promote(f"of-{player}")
+        entries = await duty.index.client.xrange(keys.changes(BOARD))
+        [*_, change] = [each for each in stream.page(entries).changes if each.window == "alltime"]
+        return [(each.was_rank, each.rank) for each in await watch.follow(change)]
+
+    assert [(3, 4)] == await moved_by("dot", 9)
+    await idle(duty)
+    assert [] == await moved_by("eve", 8)
+    duty.redis.set(USED, "1")
+    assert 1 == await duty.steward.see_to_cold()
+    assert [(5, 6)] == await moved_by("fay", 7)

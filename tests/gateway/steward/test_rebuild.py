@@ -13,10 +13,13 @@ import pytest
 
 from gateway.boards import keys
 from gateway.boards.rebuild import KEPT_MS, LEASE_MS
+from gateway.boards.segments import SegmentBoards
 from gateway.boards.shards import board_index
 from gateway.failpoints import VARIABLE, Point, arm, disarm
+from gateway.ledger.memberships import change_membership
 from gateway.steward import rebuild as rebuilding
 from gateway.steward.check import check
+from gateway.steward.rebuild import Rebuilder
 from policies.errors import IndexNotWhole, IndexUnavailable, RebuildRefused
 from policies.vocabulary import State
 from tests.support import preloaded
@@ -299,6 +302,44 @@ async def test_a_lease_that_ran_out_puts_nothing_in_place(duty: Duty, moment: Po
         await duty.rebuilder(told.append).rebuild()
     assert pages == len(told)
     assert before == {key: value for key, value in duty.snapshot().items() if is_live(key)}
+
+
+async def test_the_lease_is_kept_while_late_events_are_shown_and_groups_are_made(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """Each slice puts off its end, as each page of standings does: there may be very many of both."""
+    await crowd(duty, 3)
+    for number in range(1, 4):
+        await duty.ledger.write(change_membership("tiny", f"p{number}", {"country": "fi"}))
+    monkeypatch.setattr(rebuilding, "REGROUPED", 1)
+    done: list[str] = []
+
+    def takes_long(name: str) -> None:
+        """So long that the lease would not have lasted for two of them."""
+        assert duty.redis.pttl(f"{BOARD}building") > LEASE_MS // 2, done
+        duty.redis.pexpire(f"{BOARD}building", LEASE_MS // 3)
+        done.append(name)
+
+    swap, show, keep = rebuilding.Generation.swap, Rebuilder._show, SegmentBoards.keep
+
+    async def swap_after_more(self: Any, windows: Any) -> None:
+        await duty.append(*(f"late-{number}" for number in range(20)))
+        await swap(self, windows)
+
+    async def show_for_long(self: Any, found: Any) -> None:
+        takes_long("events")
+        await show(self, found)
+
+    async def keep_for_long(self: Any, membership: Any, windows: Any) -> None:
+        takes_long("groups")
+        await keep(self, membership, windows)
+
+    monkeypatch.setattr(rebuilding.Generation, "swap", swap_after_more)
+    monkeypatch.setattr(Rebuilder, "_show", show_for_long)
+    monkeypatch.setattr(SegmentBoards, "keep", keep_for_long)
+    policy = duty.board.policy.model_copy(update={"segments": ("country",)})
+    await Rebuilder(duty.ledger, duty.view().index, policy, clock=duty.clock).rebuild()
+    assert ["events"] * 3 + ["groups"] * 3 == done
 
 
 @on_both_ledgers
