@@ -17,9 +17,10 @@ from gateway.ledger.archive.windows import ArchivedWindow, archived_windows_of
 from gateway.ledger.ledger import Ledger
 from gateway.settings import Settings
 from gateway.steward.archiving import Archiver
-from gateway.wiring import load_policies, open_ledger
+from gateway.wiring import load_policies
 from policies.errors import ArchiveRefused, SettingsError
 from policies.loader import Board
+from scoregate.existing import existing_ledger
 
 PAGE: Final = 2_000
 """Entries read at once."""
@@ -89,7 +90,7 @@ async def _board(settings: Settings, name: str) -> AsyncIterator[tuple[Ledger, B
     boards = load_policies(settings)
     if name not in boards:
         raise SettingsError(f"no policy for {name}; there are {', '.join(sorted(boards))}")
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         yield ledger, boards[name]
 
 

@@ -16,7 +16,7 @@ from gateway.ledger.judgement.past import log_of
 from gateway.settings import Settings
 from policies.errors import SettingsError
 from policies.loader import load_board
-from scoregate.ledger import existing_ledger
+from scoregate.existing import existing_ledger
 from validators.backtest import Backtest, Case, Report, Share
 
 SHOWN_CASES = 20

@@ -20,9 +20,10 @@ from gateway.steward.check import IN_FLIGHT_S, Checked, check
 from gateway.steward.comparison.difference import Difference, View
 from gateway.steward.rebuild import Rebuilder, Tell
 from gateway.steward.refold import refold_board
-from gateway.wiring import load_policies, open_index, open_ledger
+from gateway.wiring import load_policies, open_index
 from policies.errors import SettingsError
 from policies.loader import Board
+from scoregate.existing import existing_ledger
 
 PATIENCE_MS = 10_000
 """How long Redis may take for a call: nobody waits for an answer to a request here."""
@@ -79,7 +80,7 @@ async def check_all(
 async def _deployment(settings: Settings) -> AsyncIterator[Deployment]:
     patient = settings.model_copy(update={"redis_timeout_ms": PATIENCE_MS})
     boards = load_policies(patient)
-    async with open_ledger(patient) as ledger, open_index(patient, boards) as index:
+    async with existing_ledger(patient) as ledger, open_index(patient, boards) as index:
         yield Deployment(boards, ledger, index)
 
 

@@ -9,10 +9,11 @@ from typing import Final
 from gateway.clock import Clock, wall_clock
 from gateway.ledger.judgement.builds import BuildChange, build_changes_of, set_build_status
 from gateway.settings import Settings
-from gateway.wiring import load_policies, open_ledger
+from gateway.wiring import load_policies
 from policies.errors import SettingsError
 from policies.loader import Board
 from policies.replaying import BuildStatus
+from scoregate.existing import existing_ledger
 from scoregate.keys import OPERATOR
 
 REASON_CHARACTERS: Final = 500
@@ -42,7 +43,7 @@ async def all_builds(settings: Settings, board: str | None) -> list[ListedBuild]
     boards = load_policies(settings)
     names = sorted(boards) if board is None else [_named(boards, board).name]
     found = []
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         for name in names:
             changes = {each.build: each for each in await ledger.read(build_changes_of(name))}
             found += _listed(boards[name], changes)
@@ -73,7 +74,7 @@ async def set_status(
     if not reason.strip() or len(reason) > REASON_CHARACTERS:
         raise SettingsError(f"--reason: expected 1 to {REASON_CHARACTERS} characters")
     known = _named(load_policies(settings), board).policy.builds
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         # A board without a registry takes any build; a build that was retired may still have open runs.
         if known and build not in known:
             before = {each.build for each in await ledger.read(build_changes_of(board))}

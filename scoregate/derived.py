@@ -5,8 +5,9 @@ from __future__ import annotations
 from gateway.clock import wall_clock
 from gateway.derived.derivations import REBUILDABLE, Derivations
 from gateway.settings import Settings
-from gateway.wiring import load_policies, open_index, open_ledger
+from gateway.wiring import load_policies, open_index
 from policies.errors import SettingsError
+from scoregate.existing import existing_ledger
 
 
 async def rebuild(settings: Settings, name: str) -> None:
@@ -14,5 +15,5 @@ async def rebuild(settings: Settings, name: str) -> None:
     if name not in REBUILDABLE:
         raise SettingsError(f"expected {', '.join(REBUILDABLE)}, got {name!r}")
     boards = load_policies(settings)
-    async with open_ledger(settings) as ledger, open_index(settings, boards) as index:
+    async with existing_ledger(settings) as ledger, open_index(settings, boards) as index:
         await Derivations(settings, boards, ledger, index.client, clock=wall_clock).rebuild(name)

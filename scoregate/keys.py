@@ -23,6 +23,7 @@ from gateway.wiring import load_policies, open_index, open_ledger
 from policies.errors import SettingsError
 from policies.loader import Board
 from policies.vocabulary import Reason, State
+from scoregate.existing import existing_ledger
 
 OPERATOR: Final = "operator"
 """The actor of what is done from the command line."""
@@ -68,7 +69,7 @@ async def register(settings: Settings, key_id: str, public_key: str, boards: tup
 
 async def all_keys(settings: Settings) -> list[ServerKey]:
     """Every registered key, by its id."""
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         return list((await ledger.read(queries.server_keys_all())).values())
 
 
@@ -79,7 +80,7 @@ async def revoke(
 
     Safe to repeat. Raises SettingsError for a key that was never registered.
     """
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         if key_id not in await ledger.read(queries.server_keys_all()):
             raise SettingsError(f"{key_id} is not registered")
         await ledger.write(queries.revoke_server_key(key_id, now_ms=clock()))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -18,9 +16,10 @@ from gateway.ledger.seals.keys import PublicKeys, read_public_keys
 from gateway.ledger.seals.proofs import Proof, check_proof, prove
 from gateway.settings import Settings
 from gateway.steward.sealing import seal_key_of
-from gateway.wiring import load_policies, open_ledger
+from gateway.wiring import load_policies
 from policies.errors import LedgerTampered, ProofInvalid, SettingsError
 from policies.windows import window_at, window_named
+from scoregate.existing import existing_ledger
 
 PROOF_LIMIT_BYTES = 16 * 1024 * 1024
 
@@ -148,15 +147,6 @@ def instant_ms(text: str) -> int:
     if at_ms is None or at_ms > wall_clock():
         raise SettingsError(f"{text}: expected an instant that has been, as 2026-11-20T12:00:00Z")
     return at_ms
-
-
-@asynccontextmanager
-async def existing_ledger(settings: Settings) -> AsyncIterator[Ledger]:
-    """The ledger. Raises SettingsError if it is a file that is not there: none is made to be looked at."""
-    if not settings.is_on_postgres and not settings.ledger_path.is_file():
-        raise SettingsError(f"{settings.ledger_path}: there is no ledger")
-    async with open_ledger(settings) as ledger:
-        yield ledger
 
 
 def _keys(settings: Settings, key_file: Path | None) -> PublicKeys:

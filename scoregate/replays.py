@@ -26,7 +26,7 @@ from policies.trees import TreeRefused
 from policies.vocabulary import Reason
 from replay.simulators.installed import AllSimulators
 from replay.worker.reverification import Batch, Plan, Reverified, Reverifier, Tell, events_of, new_batch
-from scoregate.ledger import existing_ledger
+from scoregate.existing import existing_ledger
 
 
 @dataclass(frozen=True, slots=True)

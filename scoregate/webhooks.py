@@ -15,6 +15,7 @@ from gateway.ledger.webhooks import EVERY, Delivery, DeliveryState, Webhook
 from gateway.settings import Settings
 from gateway.wiring import load_policies, open_ledger
 from policies.errors import SettingsError
+from scoregate.existing import existing_ledger
 
 
 async def add(
@@ -43,27 +44,27 @@ async def add(
 
 async def all_webhooks(settings: Settings) -> list[Webhook]:
     """Every endpoint, the oldest first."""
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         return await ledger.read(webhooks.all_webhooks)
 
 
 async def remove(settings: Settings, webhook_id: str) -> None:
     """Takes an endpoint and all its deliveries away. Raises SettingsError if there is none."""
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         if not await ledger.write(webhooks.remove_webhook(webhook_id)):
             raise _unknown(webhook_id)
 
 
 async def enable(settings: Settings, webhook_id: str) -> None:
     """Has an endpoint told again. Raises SettingsError if there is none."""
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         if not await ledger.write(webhooks.enable_webhook(webhook_id)):
             raise _unknown(webhook_id)
 
 
 async def test(settings: Settings, webhook_id: str) -> Response:
     """What an endpoint answers to an event that says nothing. Raises SettingsError if there is none."""
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         webhook = _named(await ledger.read(webhooks.all_webhooks), webhook_id)
         told = trial(webhook.boards[0], now_ms=wall_clock())
         return await Sender(settings, ledger, clock=wall_clock).send(webhook, told.event_id, told.body)
@@ -71,14 +72,14 @@ async def test(settings: Settings, webhook_id: str) -> Response:
 
 async def deliveries(settings: Settings, webhook_id: str, state: DeliveryState, count: int) -> list[Delivery]:
     """Deliveries of an endpoint in a state, the last ones first. Raises SettingsError if there is none."""
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         _named(await ledger.read(webhooks.all_webhooks), webhook_id)
         return await ledger.read(webhooks.deliveries_of(webhook_id, state, count=count))
 
 
 async def retry(settings: Settings, webhook_id: str) -> int:
     """How many dead deliveries of an endpoint are tried again. Raises SettingsError if there is none."""
-    async with open_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:
         _named(await ledger.read(webhooks.all_webhooks), webhook_id)
         return await ledger.write(webhooks.retry_dead(webhook_id, now_ms=wall_clock()))
 

@@ -45,9 +45,12 @@ CHEATS_FROM: Final = 1_000
 
 def show(settings: Settings, *, exit_after: bool) -> int:
     """The exit status: 0 if every honest run reached the board and no cheat did."""
-    signal.signal(signal.SIGTERM, _leave)
     console = Console()
-    with _place(settings) as place, running_stack(place, workers=1, variables=BEHIND_US) as stack:
+    with (
+        _leaving_when_told(),
+        _place(settings) as place,
+        running_stack(place, workers=1, variables=BEHIND_US) as stack,
+    ):
         tally, took_s = asyncio.run(_play(stack, console))
         _close(console, stack, tally, took_s)
         if not exit_after:
@@ -57,8 +60,17 @@ def show(settings: Settings, *, exit_after: bool) -> int:
     return 0 if tally.is_good else 1
 
 
+@contextmanager
+def _leaving_when_told() -> Iterator[None]:
+    """End the demonstration on SIGTERM as a shell expects, through everything that cleans up after it."""
+    before = signal.signal(signal.SIGTERM, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _leave(number: int, _frame: object) -> None:
-    """Ends the demonstration on SIGTERM as a shell expects, through everything that cleans up after it."""
     sys.exit(128 + number)
 
 

@@ -198,6 +198,7 @@ def test_a_switch_for_what_is_not_there_is_refused(
     monkeypatch.setenv("SCOREGATE_DATA_DIR", str(settings.data_dir))
     monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(settings.policies_dir))
 
+    CliRunner().invoke(app, ["ledger", "migrate"])
     result = CliRunner().invoke(app, ["build", *words])
 
     assert "SettingsError" == type(result.exception).__name__

@@ -16,6 +16,7 @@ from tests.support.harness import POLICY
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path))
+    assert 0 == CliRunner().invoke(app, ["ledger", "migrate"]).exit_code
     return tmp_path
 
 

@@ -28,6 +28,7 @@ def test_F12_what_one_command_makes_is_private(tmp_path: Path):
     data, backup, restored = (tmp_path / name for name in ("data", "backup", "restored"))
     elsewhere = tmp_path / "elsewhere.sqlite3"
     scoregate("token", "moderator", "mara", "--data-dir", data)
+    scoregate("ledger", "migrate", "--data-dir", data)
     scoregate("key", "list", "--data-dir", data)
     scoregate("ledger", "migrate", "--data-dir", data, SCOREGATE_LEDGER_URL=f"sqlite:///{elsewhere}")
     scoregate("backup", backup, "--data-dir", data)

@@ -211,17 +211,46 @@ def test_N08_what_is_wrong_around_a_command_is_told_in_a_sentence(
     environment: dict[str, str],
     said: str,
     places: dict[str, str],
+    ledger: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """No Redis, no database, no rights on the folder, and settings that cannot be."""
+    (tmp_path / "data").mkdir(mode=0o700)
+    shutil.copy(ledger, tmp_path / "data")
     surroundings = {"DATA_DIR": str(tmp_path / "data")} | environment
     for name, value in surroundings.items():
         monkeypatch.setenv(f"SCOREGATE_{name}", value.format(**places))
     status, out, err = ends(line, monkeypatch, capsys)
     assert (2, "") == (status, out)
     assert_one_sentence(err, said.format(**places))
+
+
+OF_A_LEDGER: tuple[str, ...] = (
+    "key list",
+    "key revoke eu-1",
+    "webhook list",
+    "webhook test wh_1",
+    "build list",
+    "build block arcade arcade-1 --reason leaked",
+    "board check",
+    "board rebuild arcade",
+    "derived rebuild statistics",
+    "ledger as-of arcade 2026-11-20T12:00:00Z",
+)
+
+
+@pytest.mark.parametrize("line", OF_A_LEDGER)
+def test_N08_a_folder_without_a_ledger_is_named_and_left_as_it_was(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mistyped folder would get an empty ledger of its own, in which there are no keys, and no scores."""
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path / "data"))
+    status, out, err = ends(line, monkeypatch, capsys)
+    assert (2, "") == (status, out)
+    assert_one_sentence(err, f"{tmp_path / 'data' / 'ledger.sqlite3'}: there is no ledger")
+    assert not (tmp_path / "data").exists()
 
 
 def test_N08_every_command_is_tried_wrongly() -> None:
