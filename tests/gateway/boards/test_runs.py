@@ -16,8 +16,8 @@ from tests.support.policies import a_ranking
 from tests.support.ports import unserved_port
 from tests.support.valkey import ValkeyServer
 
-NOON_MS = int(time.time() * 1000) // HOUR_MS * HOUR_MS
-"""The begin of this hour: by the clock of Redis itself nothing of it may have expired."""
+NOON_MS = (int(time.time() * 1000) // HOUR_MS + 1) * HOUR_MS
+"""The begin of the next hour: by the clock of Redis itself nothing of it expires while the suite runs."""
 
 LIFE_MS = 2 * HOUR_MS
 
