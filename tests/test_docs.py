@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ def each_page(test: Any) -> Any:
     return pytest.mark.parametrize("page", PAGES, ids=name_of)(test)
 
 
+@cache
 def read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
@@ -124,6 +126,7 @@ def as_written(default: Any) -> str:
     return f"`{default}`"
 
 
+@cache
 def commands() -> dict[str, Any]:
     """Every command of the command line by its words."""
     found: dict[str, Any] = {}
@@ -160,6 +163,7 @@ def redis_keys() -> dict[str, tuple[str, str]]:
     return found
 
 
+@cache
 def metrics() -> dict[str, tuple[str, set[str]]]:
     """Kind and labels of every metric, by the name it is scraped under."""
     found = {}
