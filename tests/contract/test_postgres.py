@@ -114,6 +114,20 @@ async def test_months_are_made_ahead_and_what_fits_none_is_kept_all_the_same(sto
         assert 2 == await ledger.read(queries.head())
 
 
+async def test_a_process_that_runs_for_long_makes_the_months_ahead_too(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Not only as it opens: after a year the events of all months would be in the default partition."""
+    async with open_in(store) as ledger:
+        months = await partitions(store)
+        await store.sql(f"DROP TABLE {sorted(months)[-2]}", role=OWNER)
+        await ledger.append(new_submission("run-1"))
+        assert len(months) - 1 == len(await partitions(store))
+        monkeypatch.setattr(postgres, "PARTITION_EVERY_S", 0.0)
+        await ledger.append(new_submission("run-2"))
+        assert months == await partitions(store)
+
+
 async def test_a_writer_that_vanished_inside_a_transaction_holds_nobody_up_for_long(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from gateway.ledger.group_postgres import commit_group
 from gateway.ledger.transaction import Transaction
-from gateway.ledger.writes import Work
-from policies.errors import LedgerUnavailable
+from gateway.ledger.writes import Refusals, Work
+from policies.errors import LedgerOverloaded, LedgerUnavailable
 
 
 class RollingBack:
@@ -35,3 +37,17 @@ async def test_M04_a_commit_that_was_a_rollback_is_never_acknowledged():
     [(_, result, error)] = await commit_group(connection, [write])
     assert (None, LedgerUnavailable, True) == (result, type(error), connection.is_terminated)
     assert "a commit was answered with ROLLBACK" in str(error)
+
+
+def test_what_a_refused_submission_said_ends_with_the_next_that_is_stored():
+    """Only a failing database speaks against readiness, and one that stores again does no more."""
+    refusals = Refusals()
+    with pytest.raises(LedgerOverloaded), refusals.noted():
+        raise LedgerOverloaded
+    assert not refusals.are_recent
+    with pytest.raises(LedgerUnavailable), refusals.noted():
+        raise LedgerUnavailable("the disk is full")
+    assert refusals.are_recent
+    with refusals.noted():
+        pass
+    assert not refusals.are_recent

@@ -12,7 +12,9 @@ import pytest
 from redis import Redis
 
 from gateway.boards import keys
+from gateway.boards import rebuild as building
 from gateway.boards.heads import Heads
+from gateway.boards.scripts import Script
 from gateway.boards.sketches import Sketches
 from gateway.recordings.opening import recordings_of
 from gateway.settings import Settings
@@ -108,6 +110,27 @@ async def test_a_rebuild_makes_the_same_heads(duty: Duty):
     assert slots.pop(b"*").split()[1] == again.pop(b"*").split()[1] == str(PLAYERS - MOST).encode()
     assert slots == again
     assert [] == await differences(duty)
+
+
+async def test_a_rebuild_keeps_its_lease_while_it_cuts(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """Each slice that goes puts off its end: of a large board very many go."""
+    await crowd(duty)
+    monkeypatch.setattr(building, "CUT", 10)
+    lives: list[bool] = []
+    run = Script.__call__
+
+    async def takes_long(self: Script, asked: Any, arguments: Any) -> Any:
+        answer = await run(self, asked, arguments)
+        if answer and self._plain is trim._plain:  # so long that the lease would not last for two of them
+            lives.append(duty.redis.pttl(keys.lease("tiny")) > building.LEASE_MS // 2)
+            duty.redis.pexpire(keys.lease("tiny"), building.LEASE_MS // 3)
+        return answer
+
+    trim = Script(duty.index.client, "trim")
+    monkeypatch.setattr(Script, "__call__", takes_long)
+    await duty.rebuilder().rebuild()
+    assert [True] * 6 == lives  # three slices of each window
+    assert (PLAYERS, first(MOST)) == await shown(duty)
 
 
 def put_best_below(redis: Redis) -> None:
