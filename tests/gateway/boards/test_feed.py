@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from gateway.boards import keys
 from gateway.boards.connection import connect_blocking
-from gateway.boards.feed import listener, newest, reader
+from gateway.boards.feed import changes, listener, newest, reader, watch
 from gateway.boards.feed.changes import ChangeStream, StandingChange
 from gateway.boards.feed.events import EventKind, FeedEvent, Interest, Mode
 from gateway.boards.feed.listener import End
@@ -259,3 +259,46 @@ async def test_ranks_and_overtakings_are_those_of_the_board(running: LiveFeed, c
             await board.put("bob", 101, 61)
             expected = board.expected(before, watched)
             assert expected == await heard_of(following, len(expected))
+
+
+async def newest_of(stream: ChangeStream, client: Redis) -> StandingChange:
+    [*_, change] = stream.page(await client.xrange(stream.key)).changes
+    return change
+
+
+async def test_a_watch_remembers_so_many_windows_and_reads_the_others_again(
+    client: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    """A feed that is open for months has the places of as many windows as move, and not of each day there was."""
+    monkeypatch.setattr(watch, "WINDOWS_KEPT", 2)
+    stream = ChangeStream(client, a_ranking())
+    watching = watch.PlaceWatch(stream, ["bob"])
+    days = [Board(client, f"daily:2026112{day}") for day in range(3)]
+    for day in days:
+        await day.put("bob", 1, 1)
+        await watching.follow(await newest_of(stream, client))
+    for number, player in enumerate(("ada", "cyd"), start=2):
+        for day in days:
+            await day.put(player, number, number)
+            told = await watching.follow(await newest_of(stream, client))
+            assert [(number, number - 1)] == [(each.rank, each.was_rank) for each in told]
+            assert len(watching._places) <= 2
+
+
+async def test_places_are_not_looked_for_behind_more_changes_than_are_undone(
+    client: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    """Who comes back to a window that moved very often is told to read the board, which costs less."""
+    monkeypatch.setattr(changes, "MOST_UNDONE", 3)
+    stream, board = ChangeStream(client, a_ranking()), Board(client, "alltime")
+    await board.put("bob", 1, 1)
+    await board.put("ada", 2, 2)
+    change = await newest_of(stream, client)
+    for number in range(3, 6):
+        await board.put("cyd", number, number)
+    assert {"bob": 1} == {
+        name: at and at.rank for name, at in (await stream.places_before(change, ["bob"])).items()
+    }
+    await board.put("cyd", 6, 6)
+    with pytest.raises(changes.Hole):
+        await stream.places_before(change, ["bob"])
