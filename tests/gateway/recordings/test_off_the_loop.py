@@ -72,5 +72,5 @@ async def test_what_hangs_is_bounded_and_what_is_beyond_refused_at_once(
         await recordings.off_loop(disk.stand)
     disk.end()
     await eventually(lambda: recordings._room._value == 3)
-    await recordings.store(b"\0" * 32, b"anything")
+    await asyncio.wait_for(_until_stored(recordings), 20)
     recordings.close()
