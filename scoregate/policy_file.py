@@ -28,14 +28,18 @@ _WRITES: Final = {
 def write_policy(file: Path, board: NewBoard) -> Board:
     """Writes the file, and gives what it means. Raises SettingsError, and leaves no file that is not right."""
     try:
-        with file.open("x", encoding="utf-8") as made:
-            made.write("\n".join(_lines(board, file)) + "\n")
+        made = file.open("x", encoding="utf-8", errors="surrogateescape")  # a file's name may be no text
     except FileExistsError:
         raise SettingsError(f"{file} is there already, and is not overwritten") from None
     except OSError as error:
         raise SettingsError(f"{file}: cannot be written: {error.strerror}") from None
     try:
+        with made:
+            made.write("\n".join(_lines(board, file)) + "\n")
         return load_board(file)
+    except OSError as error:
+        file.unlink()
+        raise SettingsError(f"{file}: cannot be written: {error.strerror}") from None
     except PolicyError:
         file.unlink()
         raise

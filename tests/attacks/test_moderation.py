@@ -10,6 +10,7 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.clock import rfc3339
 from gateway.edge.credentials.tokens import Bearer, Role
 from gateway.ledger import queries
 from tests.support.attack import a_run, accept, honest
@@ -300,3 +301,22 @@ async def test_N14_the_recording_is_there_for_moderators_alone(harness: Harness)
     bare = await a_held_run(harness)
     missing = await harness.get(f"/v1/moderation/{bare.id}/recording", harness.moderator())
     assert (404, "not-found") == (missing.status, missing.problem)
+
+
+async def test_F04_a_case_says_that_its_recording_has_ended_and_when(harness: Harness):
+    """Of a rejected run, once its time is over: there is none to be had, and both the case and the refusal say since when."""
+    run = await a_run(harness)
+    claim = {"score": 120, "ticks": 60, "recording": base64.b64encode(b"inputs of a run").decode()}
+    await accept(harness, honest(harness, run, claim))
+    token, path = harness.moderator(), f"/v1/moderation/{run.id}"
+    case = (await harness.get(path, token)).body
+    assert (True, None) == (case["has_recording"], case["recording_expired_at"])
+    assert 200 == (await decide(harness, run, "reject", token)).status
+
+    harness.clock.shift(91 * 86_400)
+    ended_ms = harness.clock()
+    await harness.steward().expire()
+    case = (await harness.get(path, token := harness.moderator())).body
+    assert (False, rfc3339(ended_ms)[:10]) == (case["has_recording"], case["recording_expired_at"][:10])
+    gone = await harness.get(f"{path}/recording", token)
+    assert (404, True) == (gone.status, case["recording_expired_at"] in gone.body["detail"])

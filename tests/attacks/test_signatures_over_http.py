@@ -88,6 +88,17 @@ async def test_S01_a_valid_request_is_accepted(harness: Harness):
     assert 1 == await rows(harness)
 
 
+async def test_S01_a_default_port_is_no_part_of_what_is_signed(settings: Settings):
+    """A client that sends it in `Host` signs without it (RFC 9421, 2.2.3); another port is signed like the name."""
+    hosts = (settings.bind, "scores.example:80", "scores.example:8080")
+    async with running_harness(settings.model_copy(update={"hosts": hosts})) as harness:
+        for host, authority in (("Scores.example:80", "scores.example"), (hosts[2], hosts[2])):
+            request = signed_as(harness, await a_run(harness), authority=authority)
+            await accept(harness, with_header(request, "Host", host))
+        request = signed_as(harness, await a_run(harness), authority="scores.example")
+        await refuse(harness, with_header(request, "Host", hosts[2]), INVALID)
+
+
 SIGNED_OTHERWISE: dict[str, dict[str, Any]] = {
     "method": {"method": "PUT"},
     "authority": {"authority": "scores.example"},

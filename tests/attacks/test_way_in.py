@@ -215,6 +215,23 @@ async def test_F17_rejections_at_once_count_too(settings: Settings):
         assert [(5,)] == stored(harness, "SELECT count(*) FROM submissions")
 
 
+async def test_F17_a_rejected_run_that_is_sent_again_counts_once(settings: Settings):
+    """A client that has no answer sends it until it has one, also while Redis is away and knows nothing of the run."""
+    policy = a_policy(
+        "sprint", velocity=IMPOSSIBLE, limits=GENEROUS | {"refused": {"player": 3, "address": 3}}
+    )
+    folder = write_policies(settings.data_dir / "own", policy)
+    with running_valkey() as own:
+        changed = {"policies_dir": folder, "redis_url": own.url}
+        async with running_harness(settings.model_copy(update=changed)) as harness:
+            own.kill()
+            request = honest(harness, issued(harness), {"score": 500, "ticks": 60})
+            answers = [await harness.send(request) for _ in range(5)]
+            assert [202] * 5 == [each.status for each in answers]
+            assert {"rejected"} == {each.body["state"] for each in answers}
+            assert 202 == (await submit(harness, "p1", 500)).status
+
+
 async def test_an_honest_player_is_refused_as_before(settings: Settings):
     """One impossible claim is refused by itself and limits nobody."""
     async with running_harness(limited(settings)) as harness:

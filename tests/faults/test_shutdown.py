@@ -220,3 +220,12 @@ async def test_N05_an_idle_connection_outlives_the_deadline_of_a_head(settings: 
                 await asyncio.sleep(0.5)  # what is tested is the time
             await patient.send(get[:10])
             assert await patient.is_closed()
+
+
+async def test_N05_an_idle_connection_is_closed_when_the_operator_says(settings: Settings):
+    """After `keepalive_timeout_s`, which is not the library's own."""
+    async with running_harness(settings.model_copy(update={"keepalive_timeout_s": 0.2})) as harness:
+        async with RawConnection(harness.authority) as idle:
+            await idle.send(b"GET /livez HTTP/1.1\r\nHost: " + harness.authority.encode() + b"\r\n\r\n")
+            assert 200 == (await idle.answer()).status
+            assert await idle.is_closed()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
+from structlog.testing import capture_logs
 
 from gateway.boards import keys
 from gateway.boards.connection import connect
@@ -68,6 +69,22 @@ async def test_F25_policies_that_differ_are_named(client: Redis, board: Board, t
     await Presence(client, PartKind.EDGE, lambda: {"tiny": board}, part_id=second.part_id).beat()
     await edge.beat()
     assert ("policies" in edge.missing(), 0) == (False, metric("scoregate_policies_differ"))
+
+
+async def test_F25_policies_that_differ_are_logged_when_they_begin_to(
+    client: Redis, board: Board, tmp_path: Path
+):
+    """Once for as long as they do, however often a part hears of it, and again when they do again."""
+    other = boards.board(tmp_path / "other", operator="latest")
+    edge, second = a_part(client, PartKind.EDGE, board), a_part(client, PartKind.EDGE, other)
+    told = []
+    for theirs in (other, other, board, other):
+        second._boards = lambda theirs=theirs: {"tiny": theirs}  # type: ignore[misc]
+        await second.beat()
+        with capture_logs() as events:
+            await edge.beat()
+        told.append([each["event"] for each in events])
+    assert [["policies_differ"], [], [], ["policies_differ"]] == told
 
 
 async def test_F25_duties_that_fail_are_named_by_other_parts(client: Redis, board: Board):

@@ -89,7 +89,8 @@ async def test_a_request_that_has_begun_is_judged_by_the_policy_it_began_with(
 
 
 async def test_limits_follow_the_policy(harness: Harness):
-    """How fast a player may send, and how many runs may be open."""
+    """How fast a player may send, and how many runs may be open; also where they have been charged before."""
+    await harness.send(honest(harness, await a_run(harness)))
     limits = GENEROUS | {"player": {"per_minute": 60, "burst": 3}, "open_runs": 2}
     changed(harness, limits=limits)
     token = await harness.new_player()
@@ -187,5 +188,6 @@ async def test_files_that_cannot_be_put_in_force_leave_all_as_it_was(
     assert boards is not None
     put_in_force(harness.edge, boards)
     assert (await harness.get("/readyz")).body["policies"] is True
+    assert "scoregate_policy_stale 0.0" in await harness.metrics()
     assert "Aphelion" == (await harness.get("/v1/boards/arcade")).body["title"]
     assert 202 == (await harness.send(honest(harness, await a_run(harness), CLAIM))).status

@@ -8,7 +8,7 @@ import logging
 import sqlite3
 import ssl
 import struct
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import asyncpg
@@ -27,7 +27,7 @@ from gateway.log_sieve import PER_MINUTE, Sieve, SievedEvents, SievedRecords
 from gateway.recordings import directory, objects
 from gateway.steward import dispatch
 from gateway.steward.duties import LONGEST_BACK_OFF_S, back_off_s
-from gateway.telemetry import REGISTRY, REPEATED, Event
+from gateway.telemetry import REGISTRY, REPEATED, Event, _LossyStream
 from gateway.unexpected import Place, report
 from policies.errors import (
     IndexNotWhole,
@@ -260,3 +260,14 @@ async def test_F20_a_duty_that_fails_as_nobody_foresaw_lives_on(
     pauses = [back_off_s(failures) for failures in range(40)]
     assert pauses == sorted(pauses)
     assert (0.0, LONGEST_BACK_OFF_S) == (pauses[0], pauses[-1])
+
+
+@pytest.mark.parametrize("buffering", [-1, 0], ids=["buffered", "unbuffered"])
+def test_F20_whoever_logs_on_a_full_disk_goes_on(buffering: int):
+    """The line is lost, whether the disk refuses it as it is written or as it is flushed."""
+    full = Path("/dev/full").open("wb", buffering=buffering)  # noqa: SIM115 - closing it fails too
+    log = structlog.BytesLogger(_LossyStream(full))  # type: ignore[arg-type]
+    for _ in range(3):
+        log.info(b"x" * 5_000)
+    with suppress(OSError):
+        full.close()

@@ -142,6 +142,15 @@ def test_N02_a_file_that_is_there_is_left_alone(tmp_path: Path):
     assert "is there already" in str(new(other, "--no-ask", "--maximum", 500).exception)
 
 
+def test_N02_what_is_not_right_is_not_left_behind(tmp_path: Path):
+    """A folder with such a file would start no part any more: here the path of the simulator cannot be written down."""
+    file, simulator = tmp_path / "coins.yaml", Path(os.fsdecode(os.fsencode(tmp_path) + b"/g\xff.wasm"))
+    simulator.write_bytes(MODULE.read_bytes())
+    refused = new(file, "--no-ask", "--maximum", 500, "--maximum-ticks", 60, "--simulator", simulator)
+    assert f"{file}: cannot be read" in str(refused.exception)
+    assert not file.exists()
+
+
 def test_N02_it_is_asked_at_a_terminal(tmp_path: Path):
     """On a real pseudo-terminal the questions have their defaults, and standard output is left to the result."""
     file = tmp_path / "coins.yaml"

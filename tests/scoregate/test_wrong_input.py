@@ -124,6 +124,7 @@ SURROUNDINGS: tuple[tuple[str, dict[str, str], str], ...] = (
     ("key list", {"LEDGER_URL": "nope"}, "SCOREGATE_LEDGER_URL: expected sqlite:///"),
     ("key list", {"BIND": "nope"}, "SCOREGATE_BIND: expected a host and a port"),
     ("key list", {"LOG_LEVEL": "loud"}, "SCOREGATE_LOG_LEVEL: "),
+    ("serve", {"METRICS_BIND": "127.0.0.1:99999"}, "SCOREGATE_METRICS_BIND: expected a port up to 65535"),
     ("board check", {"REDIS_URL": "redis://{closed}/0"}, "Redis: "),
     ("board rebuild arcade", {"REDIS_URL": "redis://{closed}/0"}, "Redis: "),
     ("board check", {"REDIS_URL": "nope"}, "SCOREGATE_REDIS_URL: expected redis://"),

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from gateway.boards.change_groups import Mutation
+from gateway.derived import kafka
 from gateway.derived.follow import ChangeFollower
 from gateway.derived.kafka import ExportFailed, KafkaExport
 from gateway.settings import Settings
@@ -73,6 +74,18 @@ async def test_what_the_brokers_do_not_take_is_not_acknowledged(stage):
     with unserved_port() as port:
         consumer = export(stage, f"127.0.0.1:{port}", **{"delivery.timeout.ms": 300, "log_level": 0})
         with pytest.raises(ExportFailed, match="1 of 1 records"):
+            await consumer.take(stage.board, [change])
+
+
+async def test_what_the_library_has_said_nothing_of_is_not_acknowledged(
+    stage, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither delivered nor failed when the time is over: it may still be on its way, and comes again."""
+    monkeypatch.setattr(kafka, "DELIVERY_MS", 50)
+    change = Mutation(1, 1, "alltime", "ada", "Ada", "run-1", 5, 1, None, None)
+    with unserved_port() as port:
+        consumer = export(stage, f"127.0.0.1:{port}", **{"delivery.timeout.ms": 60_000, "log_level": 0})
+        with pytest.raises(ExportFailed, match="1 of 1 records: time-out"):
             await consumer.take(stage.board, [change])
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.settings import Settings
 from gateway.steward.archiving import QUIET_MS
+from policies.model import WindowKind
 from tests.support.attack import as_server, registered
 from tests.support.groups import call, token_of
 from tests.support.harness import Answer, Harness, free_port, running_harness
@@ -270,3 +271,22 @@ async def test_a_page_that_was_kept_gives_way_to_the_archive(harness: Harness):
     for path in paths:
         answer = await harness.get(path)
         assert (1, [(1, "p1")]) == (answer.body["revision"], ranks(answer))
+
+
+async def test_an_entry_was_reached_when_it_was_also_in_the_archive(settings: Settings):
+    """On a board of composite places that is the beginning of the slot, before its window is over and after."""
+    slots = {"tie_break": "composite", "tie_resolution_ms": 60_000, "score": {"minimum": 0, "maximum": 2**40}}
+    write_policies(settings.policies_dir, *policies(windows=["daily"], season=None, **slots))
+    async with running_harness(settings) as harness:
+        private = await registered(harness)
+        entry = {"operation": "op-1", "player": "p1", "score": 7}
+        assert 202 == (await as_server(harness, private, entry)).status
+        day = (await harness.get(f"{VAULT}/entries?window=daily")).body["window"]
+        paths = [f"{VAULT}/entries?window={day}", f"{VAULT}/entries/p1?window={day}"]
+        before = [await harness.get(path) for path in paths]
+        harness.clock.shift(DAY_S + 600)
+        await settle_down(harness)
+        page, one = [await harness.get(path) for path in paths]
+        assert ("1", before[0].body["entries"]) == (page.headers["Scoregate-Revision"], page.body["entries"])
+        assert before[1].body == one.body
+        assert harness.edge.boards["vault"].ranking.resolutions_ms[WindowKind.DAILY] > 1_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,12 @@ from gateway.edge import lag
 from gateway.edge.lag import Lag
 from gateway.ledger.schema import outbox
 from gateway.ledger.transaction import Query, Transaction
-from gateway.settlement import PROJECT_AFTER_MS
-from tests.support.ledger import NOON_MS, opened
+from gateway.records import Change
+from gateway.settlement import PROJECT_AFTER_MS, Decision, settle
+from policies.errors import IndexUnavailable
+from policies.vocabulary import Reason, State
+from tests.support import boards
+from tests.support.ledger import NOON_MS, new_submission, opened
 
 _PUT = Query(insert(outbox))
 
@@ -23,6 +28,13 @@ class OwesNothing:
 
     def behind_s(self, _board: str) -> float:
         return 0.0
+
+
+class Away:
+    """An index that shows nothing."""
+
+    async def project(self, _changes: Sequence[Change]) -> None:
+        raise IndexUnavailable
 
 
 async def put_overdue(tx: Transaction) -> None:
@@ -46,3 +58,21 @@ async def test_with_more_overdue_than_is_looked_at_every_board_is_behind(
         behind = Lag(ledger, owed, dict, clock=lambda: NOON_MS + 2_000)
         await behind.look()
         assert [6.0, 4.0, of_the_other] == [behind.behind_s(each) for each in ("full", "late", "other")]
+
+
+async def test_a_board_that_may_be_stale_is_behind_since_the_change_and_not_before_its_time(tmp_path: Path):
+    """The outbox has its change overdue only after what the policy allows; then it says since when the ledger had it."""
+    owed: Any = OwesNothing()
+    board = boards.board(tmp_path / "policies", writes="trusted", operator="sum", staleness_s=5.0)
+    now = [NOON_MS]
+    async with opened(tmp_path / "ledger.db") as ledger:
+        await ledger.append(new_submission("s1", at_ms=NOON_MS, recording=None))
+        decision = Decision("s1", State.PROMOTED, "replay", Reason.VERIFIED, NOON_MS, frozenset(State))
+        await settle(ledger, Away(), board, [decision])
+        behind = Lag(ledger, owed, lambda: {"tiny": board}, clock=lambda: now[0])
+        told = []
+        for after_s in (6.9, 7.0, 9.0):
+            now[0] = NOON_MS + int(after_s * 1000)
+            await behind.look()
+            told.append(behind.behind_s("tiny"))
+        assert [0.0, 7.0, 9.0] == told

@@ -172,6 +172,20 @@ async def test_a_listener_that_comes_back_misses_nothing(harness: Harness, monke
         assert [9] == await again.scores(1)
 
 
+async def test_a_browser_that_reconnects_goes_on_from_its_last_event(harness: Harness):
+    """It sends its header with the query that its page began with, and is not told again what came before."""
+    private = await registered(harness)
+    async with sse(harness) as feed:
+        await write(harness, private, 1)
+        assert [1] == await feed.scores(1)
+        began = feed.last_id
+        await write(harness, private, 2)
+        assert [2] == await feed.scores(1)
+    await write(harness, private, 3)
+    async with sse(harness, f"window=alltime&after={began}", after=feed.last_id) as again:
+        assert [3] == await again.scores(1)
+
+
 async def test_who_had_no_event_yet_resumes_from_where_it_began(harness: Harness):
     """`begin` bears an id, so that a listener that lost its connection at once misses nothing either."""
     private = await registered(harness)

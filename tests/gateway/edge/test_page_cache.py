@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from gateway.edge.pages_cache import Drawn, PageCache
 from gateway.edge.routes import ROUTES
 from gateway.records import Change
 from policies.vocabulary import State
+from tests.gateway.edge.conftest import KINDS
 from tests.gateway.edge.test_cursors import change, whole  # noqa: F401 - a fixture
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.harness import Answer, Harness, running_harness
+from tests.support.policies import a_policy, write_policies
 from tests.support.standings import a_standing
 
 PAGES = ["/entries", "/entries?window=daily&limit=2", "/entries/p2", "/entries/p2/around?radius=1"]
@@ -76,6 +79,18 @@ async def test_processes_agree_on_validators(harness: Harness):
             f"{other.url}{VAULT}/entries", headers={"Host": harness.authority}
         ) as answer:
             assert "p9" == (await answer.json())["entries"][0]["player"]
+
+
+async def test_a_page_that_another_policy_draws_has_another_validator(harness: Harness, tmp_path: Path):
+    """Over the same index, after a restart: who has the page of before is sent the one of now, which may look otherwise."""
+    await filled(harness, 3)
+    first = await asked(harness, f"{VAULT}/entries")
+    changed = a_policy("vault", writes="trusted", windows=KINDS, title="Another")
+    moved = {"bind": "127.0.0.1:0", "policies_dir": write_policies(tmp_path / "other", changed)}
+    async with running_harness(harness.edge.settings.model_copy(update=moved)) as other:
+        headers = {"Host": harness.authority, "If-None-Match": first.headers["ETag"]}
+        async with harness.session.get(f"{other.url}{VAULT}/entries", headers=headers) as answer:
+            assert (200, False) == (answer.status, first.headers["ETag"] == answer.headers["ETag"])
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,20 @@ async def test_F08_networks_and_players_have_budgets_too(settings: Settings, mon
         assert (429, 200) == (status, (await read_from(harness, f"10.{number}.0.1")).status)
 
 
+@pytest.mark.usefixtures("no_time")
+async def test_F08_a_read_pays_for_what_it_took_however_short(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """Where nothing is declared for a route, and nothing may be saved, the time of the first read is the second one's wait."""
+    monkeypatch.setattr(read_budget, "SAVED_S", 0)
+    monkeypatch.setattr(read_budget, "declared_us", lambda *_: 0)
+    async with running_harness(settings) as harness:
+        answers = [
+            await read_from(harness, address) for address in ("192.0.2.1", "192.0.2.1", "198.51.100.1")
+        ]
+        assert [200, 429, 200] == [each.status for each in answers]
+
+
 async def test_F08_what_runs_is_charged_before_it_ends(monkeypatch: pytest.MonkeyPatch):
     """A feed that goes on for hours pays as it goes; all of it in the end, and once."""
     monkeypatch.setattr(read_budget, "CHARGED_NS", 1_000)

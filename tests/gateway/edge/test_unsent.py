@@ -109,3 +109,24 @@ async def test_F10_who_took_everything_is_left_alone():
     loop.call_later(0.002, is_later.set)  # later than it would have been cut off
     await is_later.wait()
     assert (False, 0, {}) == (transport.is_aborted, unsent.total_bytes, unsent._held)
+
+
+class Full(Taking):
+    """A transport whose client takes nothing."""
+
+    def get_write_buffer_size(self) -> int:
+        return 100
+
+
+async def test_F10_an_address_that_was_slow_is_not_remembered():
+    """Neither one whose clients took everything in the end, nor one whose last client was cut off."""
+    loop = asyncio.get_running_loop()
+    unsent = Unsent(1000)
+    for address, end in (("took", Outgoing.end), ("left", Outgoing.cut_off)):
+        slow = [Outgoing(unsent, Full(), address, loop) for _ in range(2)]
+        for outgoing in slow:
+            outgoing._weigh()
+        assert (200, {address: 200}) == (unsent.total_bytes, dict(unsent._of_address))
+        for outgoing in slow:
+            end(outgoing)
+        assert (0, {}) == (unsent.total_bytes, dict(unsent._of_address))
