@@ -15,6 +15,7 @@ from gateway.edge.credentials.tokens import Bearer, Role
 from gateway.ledger import queries
 from tests.support.attack import a_run, accept, honest
 from tests.support.harness import Answer, Harness, Request, Run
+from tests.support.metrics import counts
 
 WHY = {"reason": "seen"}
 
@@ -315,7 +316,8 @@ async def test_F04_a_case_says_that_its_recording_has_ended_and_when(harness: Ha
 
     harness.clock.shift(91 * 86_400)
     ended_ms = harness.clock()
-    await harness.steward().expire()
+    with counts(1, "scoregate_recordings_collected_total", action="expired"):
+        await harness.steward().expire()
     case = (await harness.get(path, token := harness.moderator())).body
     assert (False, rfc3339(ended_ms)[:10]) == (case["has_recording"], case["recording_expired_at"][:10])
     gone = await harness.get(f"{path}/recording", token)

@@ -268,6 +268,6 @@ def test_F20_whoever_logs_on_a_full_disk_goes_on(buffering: int):
     full = Path("/dev/full").open("wb", buffering=buffering)  # noqa: SIM115 - closing it fails too
     log = structlog.BytesLogger(_LossyStream(full))  # type: ignore[arg-type]
     for _ in range(3):
-        log.info(b"x" * 5_000)
+        log.info(b"a line")
     with suppress(OSError):
         full.close()
