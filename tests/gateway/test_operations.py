@@ -15,6 +15,7 @@ from gateway.operations import OperationsRefused, Refused, ServerOperation
 from policies.errors import KeyRevoked, NonceReused
 from policies.fields import Order
 from policies.model import Operator
+from policies.vocabulary import State
 from tests.support.books import (
     FREE_OPERATIONS,
     KEY_ID,
@@ -189,6 +190,18 @@ def test_a_removal_without_a_version_takes_all_that_counts_now():
     assert ("four",) == done.revoked
     books.perform([a_write("five", 5)], nonce="d")
     assert 5 == shown(books)["alltime", "ada"]
+
+
+@pytest.mark.parametrize("operator", Operator)
+def test_T05_a_removal_takes_what_is_older_though_a_later_write_came_before_it(operator: Operator):
+    """Also where only the latest stands: what it was to remove does not come back when that goes."""
+    books = Books(board_of(operator, Order.DESCENDING))
+    for number, operation in enumerate([a_write("add-1", 5, version=1), a_write("add-3", 7, version=3)]):
+        books.perform([operation], nonce=f"nonce-{number}")
+    [done], _ = books.perform([a_removal("remove-2", version=2)], nonce="removal")
+    assert ("add-1",) == done.revoked
+    books.decide("add-3", State.REVOKED)
+    assert {} == shown(books)
 
 
 def test_T07_what_cannot_be_done_is_named_and_nothing_is_done():
