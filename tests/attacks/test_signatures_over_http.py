@@ -89,8 +89,8 @@ async def test_S01_a_valid_request_is_accepted(harness: Harness):
 
 
 async def test_S01_a_default_port_is_no_part_of_what_is_signed(settings: Settings):
-    """A client that sends it in `Host` signs without it (RFC 9421, 2.2.3); another port is signed like the name."""
-    hosts = (settings.bind, "scores.example:80", "scores.example:8080")
+    """A client that sends it in `Host` signs without it (RFC 9421, 2.2.3), in small letters whatever the settings have."""
+    hosts = (settings.bind, "Scores.Example:80", "scores.example:8080")
     async with running_harness(settings.model_copy(update={"hosts": hosts})) as harness:
         for host, authority in (("Scores.example:80", "scores.example"), (hosts[2], hosts[2])):
             request = signed_as(harness, await a_run(harness), authority=authority)

@@ -18,10 +18,11 @@ from gateway.presence import Part, PartKind, Presence, digest_of, own_host, pres
 from gateway.settings import Settings
 from policies.loader import Board
 from tests.support import boards
+from tests.support.attack import until
 from tests.support.deployment import PATIENCE_S
 from tests.support.harness import Harness
 from tests.support.metrics import metric
-from tests.support.valkey import ValkeyServer
+from tests.support.valkey import ValkeyServer, running_valkey
 
 
 @pytest.fixture
@@ -69,6 +70,25 @@ async def test_F25_policies_that_differ_are_named(client: Redis, board: Board, t
     await Presence(client, PartKind.EDGE, lambda: {"tiny": board}, part_id=second.part_id).beat()
     await edge.beat()
     assert ("policies" in edge.missing(), 0) == (False, metric("scoregate_policies_differ"))
+
+
+async def test_F25_nothing_is_said_to_lack_once_the_index_is_away(board: Board):
+    """What was heard before may be no more: a part says nothing of the others until it hears of them again."""
+    with running_valkey() as own:
+        client = connect(own.url, timeout_ms=500)
+        edge = a_part(client, PartKind.EDGE, board)
+        await edge.beat()
+        assert ["steward", "worker"] == edge.missing()
+        own.kill()
+        keeping = asyncio.create_task(edge.keep())
+
+        async def is_silent() -> bool:
+            return edge.parts is None
+
+        await until(is_silent)
+        assert ([], []) == (edge.missing(), edge.failing())
+        keeping.cancel()
+        await client.aclose()
 
 
 async def test_F25_policies_that_differ_are_logged_when_they_begin_to(

@@ -6,6 +6,9 @@ import asyncio
 import csv
 import io
 import json
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.settings import Settings
 from gateway.settlement import Decision, settle
 from gateway.wiring import load_policies, open_ledger
+from policies.errors import ArchiveRefused
 from policies.model import WindowKind
 from policies.vocabulary import Reason, State
 from policies.windows import window_at
@@ -109,3 +113,19 @@ def test_what_is_not_archived_is_not_exported(data_dir: Path):
     assert "the archive has no window" in said
     code, said = run("export", "tiny", day(data_dir), "--format", "xml", data_dir=data_dir)
     assert (2, True) == (code, "--format: expected csv, ndjson" in said)
+
+
+def test_an_export_is_of_one_revision_or_none(data_dir: Path, monkeypatch: pytest.MonkeyPatch):
+    """A decision that changes the window between two pages ends it, with a word on what to do."""
+    monkeypatch.setattr(archives, "PAGE", 2)
+    assert 0 == run("archive", "tiny", day(data_dir), data_dir=data_dir)[0]
+
+    class Meanwhile(io.StringIO):
+        def writelines(self, lines: Iterable[str]) -> None:
+            super().writelines(lines)
+            with closing(sqlite3.connect(data_dir / "ledger.sqlite3")) as ledger, ledger:
+                ledger.execute("UPDATE archived_windows SET revision = revision + 1")
+
+    settings = Settings(data_dir=data_dir, policies_dir=data_dir.parent / "policies")
+    with pytest.raises(ArchiveRefused, match="got a new revision meanwhile; export it again"):
+        asyncio.run(archives.export(settings, "tiny", day(data_dir), archives.Format.CSV, Meanwhile()))

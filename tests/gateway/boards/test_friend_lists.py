@@ -11,6 +11,8 @@ from gateway.boards import friends, keys
 from gateway.boards.connection import connect
 from gateway.boards.friends import FriendLists
 from gateway.records import FriendList
+from gateway.settings import Settings
+from gateway.wiring import open_edge
 from tests.support.valkey import ValkeyServer
 
 BYTES = 16 * 2**20
@@ -86,3 +88,9 @@ async def test_F08_a_count_that_somebody_else_wrote_keeps_no_copy_out_for_long(c
     await lists.keep(FriendList(bob, 1))
     assert (None, FriendList(bob, 1)) == (await lists.kept(ada), await lists.kept(bob))
     assert {bob, "*"} == (await client.hgetall(keys.friends(7))).keys()
+
+
+async def test_F08_the_operator_says_how_much_room_copies_have(settings: Settings):
+    """An edge bounds each bucket by its part of `friends_mib`."""
+    async with open_edge(settings.model_copy(update={"friends_mib": 17})) as edge:
+        assert 17 * 2**20 // keys.FRIENDS_BUCKETS == edge.friends._most_bytes

@@ -12,6 +12,7 @@ from aiohttp.test_utils import make_mocked_request
 from gateway.boards import keys
 from gateway.boards.index import BoardIndex
 from gateway.boards.inspection import Inspection
+from gateway.edge import pages_cache
 from gateway.edge.context import EDGE
 from gateway.edge.pages_cache import Drawn, PageCache
 from gateway.edge.routes import ROUTES
@@ -81,12 +82,19 @@ async def test_processes_agree_on_validators(harness: Harness):
             assert "p9" == (await answer.json())["entries"][0]["player"]
 
 
-async def test_a_page_that_another_policy_draws_has_another_validator(harness: Harness, tmp_path: Path):
+@pytest.mark.parametrize("what", ["policy", "software"])
+async def test_a_page_that_something_else_draws_has_another_validator(
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+):
     """Over the same index, after a restart: who has the page of before is sent the one of now, which may look otherwise."""
     await filled(harness, 3)
     first = await asked(harness, f"{VAULT}/entries")
-    changed = a_policy("vault", writes="trusted", windows=KINDS, title="Another")
-    moved = {"bind": "127.0.0.1:0", "policies_dir": write_policies(tmp_path / "other", changed)}
+    moved: dict[str, Any] = {"bind": "127.0.0.1:0"}
+    if what == "policy":
+        changed = a_policy("vault", writes="trusted", windows=KINDS, title="Another")
+        moved["policies_dir"] = write_policies(tmp_path / "other", changed)
+    else:
+        monkeypatch.setattr(pages_cache, "_SOFTWARE", "the next version")
     async with running_harness(harness.edge.settings.model_copy(update=moved)) as other:
         headers = {"Host": harness.authority, "If-None-Match": first.headers["ETag"]}
         async with harness.session.get(f"{other.url}{VAULT}/entries", headers=headers) as answer:

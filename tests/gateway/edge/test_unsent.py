@@ -11,8 +11,10 @@ from typing import Any, Final
 import pytest
 import uvloop
 
+from gateway.edge.listener import ConnectionGate
 from gateway.edge.unsent import Outgoing, Unsent
 from gateway.settings import Settings
+from gateway.wiring import open_edge
 from tests.support.attack import until
 from tests.support.harness import Harness, running_harness
 
@@ -130,3 +132,16 @@ async def test_F10_an_address_that_was_slow_is_not_remembered():
         for outgoing in slow:
             end(outgoing)
         assert (0, {}) == (unsent.total_bytes, dict(unsent._of_address))
+
+
+@pytest.mark.parametrize(("proxies", "is_cut_off"), [((), True), (("127.0.0.1",), False)])
+async def test_F10_behind_a_proxy_one_address_may_have_all_that_may_wait(
+    settings: Settings, proxies: tuple[str, ...], is_cut_off: bool
+):
+    """It stands for all its clients; by itself an address has a quarter of it."""
+    changes = {"unsent_mib": 1, "trusted_proxies": proxies}
+    async with open_edge(settings.model_copy(update=changes)) as edge:
+        unsent, transport = ConnectionGate(edge, None).unsent, Taking()
+        outgoing = Outgoing(unsent, transport, "address", asyncio.get_running_loop())
+        unsent.weigh(outgoing, 500_000)
+        assert is_cut_off == transport.is_aborted
