@@ -41,14 +41,24 @@ os.environ.setdefault("SCOREGATE_ANSWER_WITHIN_S", "60")
 os.environ.setdefault("SCOREGATE_REDIS_TIMEOUT_MS", "5000")
 
 
+LONG = ("tests/faults/", "tests/browser/", "tests/oracle/", "tests/test_")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Before workers of xdist begin, which find it done."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells have it for what runs behind them
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False  # it would leave the files of few and long tests to the end
     if not hasattr(config, "workerinput"):
         keep_compiled()
         if config.getoption("numprocesses", None):
             keep_rewritten(config)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what waits for processes and proxies, or one worker has it left when the others are done."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 def pytest_collection_finish() -> None:
