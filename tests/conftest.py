@@ -42,6 +42,7 @@ os.environ.setdefault("SCOREGATE_REDIS_TIMEOUT_MS", "5000")
 
 
 LONG = ("tests/faults/", "tests/browser/", "tests/oracle/", "tests/test_")
+"""What waits for processes, proxies and pages."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what waits for processes and proxies, or one worker has it left when the others are done."""
+    """Begin with what takes longest, or one worker has it left when the others are done."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 

@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from gateway.edge import submit
 from gateway.ledger import queries
 from gateway.settings import Settings
-from gateway.telemetry import REGISTRY
 from replay.simulators.sandbox import Sandbox
 from tests.support.attack import accept, honest, refuse
 from tests.support.game import play_run
 from tests.support.harness import Harness, Run, free_port, running_harness
+from tests.support.metrics import metric
 from tests.support.plugins import install, installed
 from tests.support.policies import EXACT_LIMIT, a_policy, arcade_policy, write_policies
 from tests.support.valkey import ValkeyServer
@@ -218,8 +218,7 @@ def check(submission, policy, history, settings):
 
 
 def failures(validator: str) -> float:
-    labels = {"board": "studio", "validator": f"plugin:{validator}"}
-    return REGISTRY.get_sample_value("scoregate_plugin_failures_total", labels) or 0
+    return metric("scoregate_plugin_failures_total", board="studio", validator=f"plugin:{validator}")
 
 
 async def test_V01_a_studios_own_validator_finds_what_only_it_knows(studio: Harness):

@@ -16,7 +16,6 @@ from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import SHARES, ReadKind, ReadQueue, Share
 from gateway.ledger.transaction import Query, Transaction
-from gateway.telemetry import REGISTRY
 from policies.errors import LedgerOverloaded, LedgerUnavailable
 from tests.support.metrics import metric
 from tests.support.stores import Store, open_in
@@ -47,9 +46,7 @@ async def sharing(store: Store, share: Share) -> AsyncIterator[Ledger]:
 
 
 def refused() -> float:
-    return (
-        REGISTRY.get_sample_value("scoregate_ledger_reads_refused_total", {"kind": ReadKind.HEAVY.value}) or 0
-    )
+    return metric("scoregate_ledger_reads_refused_total", kind=ReadKind.HEAVY.value)
 
 
 async def test_F01_a_kind_that_is_full_refuses_at_once_and_holds_no_other_up(store: Store):

@@ -27,7 +27,7 @@ from gateway.log_sieve import PER_MINUTE, Sieve, SievedEvents, SievedRecords
 from gateway.recordings import directory, objects
 from gateway.steward import dispatch
 from gateway.steward.duties import LONGEST_BACK_OFF_S, back_off_s
-from gateway.telemetry import REGISTRY, REPEATED, Event, _LossyStream
+from gateway.telemetry import REPEATED, Event, _LossyStream
 from gateway.unexpected import Place, report
 from policies.errors import (
     IndexNotWhole,
@@ -39,6 +39,7 @@ from policies.errors import (
 )
 from scoregate.processes import LOG_BYTES, Parts
 from tests.support.harness import Harness
+from tests.support.metrics import metric
 
 BELOW = [
     RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed"),
@@ -161,7 +162,7 @@ async def test_F20_what_nobody_foresaw_has_an_id_for_the_user_and_the_log(
 
 
 def counted(place: str) -> float:
-    return REGISTRY.get_sample_value("scoregate_unexpected_total", {"place": place}) or 0.0
+    return metric("scoregate_unexpected_total", place=place)
 
 
 def test_F02_the_same_failure_is_logged_a_few_times_a_minute():

@@ -18,9 +18,9 @@ from gateway.boards.feed.events import EventKind, FeedEvent, Interest, Mode
 from gateway.boards.feed.listener import End
 from gateway.boards.feed.newest import Newest
 from gateway.boards.live import Following, LiveFeed
-from gateway.telemetry import REGISTRY
 from tests.support.attack import until
 from tests.support.feeds import entry
+from tests.support.metrics import metric
 from tests.support.policies import a_ranking
 from tests.support.valkey import ValkeyServer
 
@@ -44,7 +44,7 @@ async def feed() -> LiveFeed:
 
 
 def counted(fate: str) -> float:
-    return REGISTRY.get_sample_value("scoregate_live_changes_total", {"fate": fate}) or 0
+    return metric("scoregate_live_changes_total", fate=fate)
 
 
 async def ids(following: Following) -> list[str | None]:

@@ -15,11 +15,11 @@ from gateway.boards.feed.events import EventKind, Interest
 from gateway.boards.feed.listener import End
 from gateway.edge.live import pacing
 from gateway.settings import Settings
-from gateway.telemetry import REGISTRY
 from policies.errors import IndexUnavailable
 from tests.support.attack import as_server, registered, until
 from tests.support.feeds import add, caught_up, entry, sse
 from tests.support.harness import Harness, Request, free_port, running_harness
+from tests.support.metrics import metric
 from tests.support.valkey import running_valkey
 
 WINDOWS = 4
@@ -281,7 +281,7 @@ async def test_listeners_are_told_when_redis_was_emptied(harness: Harness):
     """The stream that begins anew is another one: who listens is told so, and so is who resumes by an id of the old one."""
     private = await registered(harness)
     client = harness.edge.index.client
-    resets = REGISTRY.get_sample_value("scoregate_live_resets_total")
+    resets = metric("scoregate_live_resets_total")
     await write(harness, private, 1)
     async with sse(harness) as feed:
         old = feed.last_id
@@ -293,7 +293,7 @@ async def test_listeners_are_told_when_redis_was_emptied(harness: Harness):
             pass
     async with sse(harness, after=old) as late:
         assert "reset" == (await late.event()).kind
-    assert resets + 2 == REGISTRY.get_sample_value("scoregate_live_resets_total")
+    assert resets + 2 == metric("scoregate_live_resets_total")
 
 
 async def test_a_stream_that_begins_anew_in_the_past_is_noticed(

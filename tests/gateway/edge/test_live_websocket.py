@@ -12,11 +12,11 @@ from gateway.boards.feed import listener
 from gateway.edge.live import pacing
 from gateway.edge.live import websocket as live_websocket
 from gateway.settings import Settings
-from gateway.telemetry import REGISTRY
 from tests.gateway.edge.test_live_feed import write
 from tests.support.attack import registered, until
 from tests.support.feeds import add, entry, sse, websocket
 from tests.support.harness import Harness, Request, running_harness
+from tests.support.metrics import metric
 from tests.support.raw import RawConnection
 
 PATH = "/v1/boards/vault/live/websocket"
@@ -164,10 +164,10 @@ async def test_a_websocket_that_takes_nothing_is_cut_off(harness: Harness, monke
 async def test_listeners_are_counted_and_let_go_at_the_end(settings: Settings):
     """The gauge tells them apart; an edge that ends closes with 1001, and does not wait for who does not answer."""
 
-    def open_ones(transport: str) -> float | None:
-        return REGISTRY.get_sample_value("scoregate_live_listeners", {"transport": transport})
+    def open_ones(transport: str) -> float:
+        return metric("scoregate_live_listeners", transport=transport)
 
-    before = open_ones("websocket") or 0, open_ones("sse") or 0
+    before = open_ones("websocket"), open_ones("sse")
     async with running_harness(settings) as harness:
         async with websocket(harness) as socket, sse(harness):
             assert (before[0] + 1, before[1] + 1) == (open_ones("websocket"), open_ones("sse"))

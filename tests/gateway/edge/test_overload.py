@@ -18,12 +18,11 @@ from gateway.edge.entrance import ALWAYS, Entrance, Visit
 from gateway.edge.problems import Problem
 from gateway.ledger import queries
 from gateway.settings import Settings
-from gateway.telemetry import REGISTRY
 from policies.errors import LedgerOverloaded
 from tests.support.attack import honest, issued, until
 from tests.support.harness import Harness, running_harness
 from tests.support.ledger import new_submission
-from tests.support.metrics import counts
+from tests.support.metrics import counts, metric
 from tests.support.raw import RawConnection, as_bytes
 from tests.support.stores import Store, open_in
 
@@ -104,7 +103,7 @@ def test_F21_who_is_refused_is_counted_wherever_that_is():
 
 
 def shed() -> float:
-    return REGISTRY.get_sample_value("scoregate_shed_total", {"place": "entrance"}) or 0
+    return metric("scoregate_shed_total", place="entrance")
 
 
 def test_F21_recovery_is_at_once():

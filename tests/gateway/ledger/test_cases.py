@@ -17,13 +17,19 @@ def rank_of(shelf: Shelf, submission_id: str) -> int | None:
     return shelf.do(background(shelf.board.ranking, found)).ranks["alltime"]
 
 
-@pytest.mark.parametrize("top", [1, 2, 3, 4])
-def test_where_the_last_score_counts_the_top_is_that_without_what_it_replaces(top: int):
-    """Whether a run would stand among the first is told by the others alone: its player's old score is gone then."""
+def where_the_last_score_counts() -> Shelf:
+    """Three players of a board, one after the other, a moment ago."""
     shelf = Shelf(a_board(operator="latest", windows=["alltime"]))
     for player, score in (("ada", 9), ("bob", 5), ("cy", 1)):
         shelf.score(f"{player}-first", player, score)
     shelf.clock.shift(1)
+    return shelf
+
+
+@pytest.mark.parametrize("top", [1, 2, 3, 4])
+def test_where_the_last_score_counts_the_top_is_that_without_what_it_replaces(top: int):
+    """Whether a run would stand among the first is told by the others alone: its player's old score is gone then."""
+    shelf = where_the_last_score_counts()
     for score, rank in ((10, 1), (7, 1), (3, 2), (0, 3)):
         shelf.submit(f"ada-{score}", "ada", score)
         found = shelf.do(submission(f"ada-{score}"))
@@ -33,10 +39,7 @@ def test_where_the_last_score_counts_the_top_is_that_without_what_it_replaces(to
 
 def test_where_the_last_score_counts_nobody_is_behind_themselves():
     """A worse run takes the place of a better one of the same player, which is then ahead of nobody any more."""
-    shelf = Shelf(a_board(operator="latest", windows=["alltime"]))
-    for player, score in (("ada", 9), ("bob", 5), ("cy", 1)):
-        shelf.score(f"{player}-first", player, score)
-    shelf.clock.shift(1)
+    shelf = where_the_last_score_counts()
     for score, rank in ((10, 1), (7, 1), (3, 2), (0, 3)):
         shelf.submit(f"ada-{score}", "ada", score)
         assert rank == rank_of(shelf, f"ada-{score}")
