@@ -354,13 +354,25 @@ function showRank(rank, addition) {
 
 // ---- the leaderboard ----
 
-let boardTimer = 0;
+let boardTimer = 0, boardDue_ms = Infinity, isReadingBoard = false;
 let freshPlayer = null;
 let boardWindow = "alltime";
 
+/** Reads the board after `wait_ms`, or sooner if it is due sooner: changes that come one after another do not put it off. */
 function boardSoon(wait_ms = 150) {
+  boardDue_ms = Math.min(boardDue_ms, performance.now() + wait_ms);
+  if (isReadingBoard) return;
   clearTimeout(boardTimer);
-  boardTimer = setTimeout(showBoard, wait_ms);
+  boardTimer = setTimeout(readBoard, boardDue_ms - performance.now());
+}
+
+/** One read at a time: an old answer cannot replace a newer one, and what became due meanwhile is read after. */
+async function readBoard() {
+  boardDue_ms = Infinity;
+  isReadingBoard = true;
+  await showBoard();
+  isReadingBoard = false;
+  boardSoon(BOARD_POLL_MS);
 }
 
 async function showBoard() {
@@ -378,7 +390,6 @@ async function showBoard() {
   } catch (error) {
     if (!page.board.children.length) setText(page.total, error.message);
   }
-  boardSoon(BOARD_POLL_MS);
 }
 
 function row({ rank, player: id, name, score, isApart }) {

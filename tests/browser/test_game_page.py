@@ -33,6 +33,13 @@ NOTE_STATUSES = """
 """
 SILENT_SOURCE = "window.EventSource = class { addEventListener() {} close() {} };"
 HOSTILE = "<img src onerror=evil()>"
+LISTEN = """() => new Promise((begun) => {
+  const source = new EventSource("/v1/boards/arcade/live");
+  source.onopen = begun;
+  window.heard = new Promise((heard) => source.addEventListener("standing", () => { source.close(); setTimeout(heard, 200); }));
+})"""
+"""Another listener in the page: once it has heard of the next standing, so has the page itself."""
+
 NOTE_EVIL = "window.evils = 0; window.evil = () => { window.evils += 1; };"
 
 
@@ -196,6 +203,30 @@ async def test_M07_a_hostile_name_is_shown_as_text(stack: str, visit: Any):
     for visitor in (watcher, own):
         assert 0 == await visitor.page.locator("img").count()
         assert 0 == await visitor.page.evaluate("window.evils")
+
+
+async def test_a_change_told_while_the_board_is_read_is_shown(stack: str, visit: Any):
+    """An answer that was on its way when a change was pushed does not put the next read off, nor replace it."""
+    watcher = await visit()
+    await watcher.page.wait_for_selector("#live[data-state=on]")
+    held: list[tuple[Any, Any]] = []
+    is_held = asyncio.Event()
+
+    async def hold_back(route: Any) -> None:
+        held.append((route, await route.fetch()))
+        is_held.set()
+
+    await watcher.page.route("**/entries?*", hold_back, times=1)
+    async with rivalling(stack, "Sooner", "Later") as (sooner, later):
+        await sooner.finish()
+        await asyncio.wait_for(is_held.wait(), PATIENCE_MS / 1000)
+        await watcher.page.evaluate(LISTEN)
+        await later.finish()
+        await watcher.page.evaluate("window.heard")
+    for route, answer in held:
+        await route.fulfill(response=answer)
+
+    await watcher.page.wait_for_selector("#board .who:text-is('Later')", timeout=PUSHED_MS)
 
 
 async def test_M07_a_hostile_problem_is_shown_as_text(visit: Any):
