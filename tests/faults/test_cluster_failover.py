@@ -146,6 +146,32 @@ async def test_a_graceful_failover_under_load_loses_nothing(world: World, cluste
     await world.assert_whole()
 
 
+async def test_a_board_whose_slot_is_moved_key_by_key_is_read_from_the_ledger(
+    world: World, cluster: ValkeyCluster
+):
+    """While its keys are on two nodes runs are taken and judged; once they are on one, the index shows all of them."""
+    early = await world.submitted("ada", 3)
+    await world.verify(early.id)
+    assert [3] == await scores(world)
+    with cluster.moving(REPLICATED) as move:
+        move.begin()
+        move.take(keys.window(REPLICATED, "alltime"))
+        async with asyncio.timeout(PATIENCE_S):
+            late = await world.submitted("bob", 5)
+            await world.verify(late.id)
+            answer = await entries(world)
+        assert ("ledger", [5, 3]) == (
+            answer.headers[SOURCE],
+            [each["score"] for each in answer.body["entries"]],
+        )
+
+        move.take()
+        move.end()
+        await scores(world)
+        await world.assert_whole()
+        assert [5, 3] == await scores(world)
+
+
 RANKING = a_ranking(REPLICATED)
 
 
@@ -169,18 +195,14 @@ async def test_a_rebuild_goes_on_with_the_master_that_took_over(cluster: ValkeyC
 async def test_a_transaction_follows_a_slot_that_is_moved(cluster: ValkeyCluster):
     """ASK while the slot is on its way and MOVED once it is there: done once, on the node that has it."""
     client = connect(cluster.url, timeout_ms=5_000)
-    key = keys.lease("moved")  # a slot that no other test has a board in: it stays where it is put
-    slot, source = client.keyslot(key), cluster.master_of("moved")
-    target = next(each for each in cluster.nodes if each.role() == "master" and each is not source)
-    names = {each: each.redis.execute_command("CLUSTER MYID").decode() for each in (source, target)}
-    target.redis.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", names[source])
-    source.redis.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", names[target])
-    assert [1] == await transact(client, key, [("INCR", key)])
-    with pytest.raises(ResponseError):
-        source.redis.get(key)
+    key = keys.lease("moved")
+    with cluster.moving("moved") as move:
+        move.begin()
+        assert [1] == await transact(client, key, [("INCR", key)])
+        with pytest.raises(ResponseError):
+            move.source.redis.get(key)
 
-    for each in (target, source):
-        each.redis.execute_command("CLUSTER SETSLOT", slot, "NODE", names[target])
-    assert [2, "2"] == await transact(client, key, [("INCR", key), ("GET", key)])
-    assert b"2" == target.redis.get(key)
+        move.end()
+        assert [2, "2"] == await transact(client, key, [("INCR", key), ("GET", key)])
+        assert b"2" == move.target.redis.get(key)
     await client.aclose()

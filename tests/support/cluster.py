@@ -100,6 +100,45 @@ class ClusterNode:
         return self.redis.role()[0].decode()
 
 
+class SlotMove:
+    """The slot of a board on its way from its node to another, key by key."""
+
+    def __init__(self, slot: int, source: ClusterNode, target: ClusterNode) -> None:
+        self.slot, self.source, self.target = slot, source, target
+        names = [each.redis.execute_command("CLUSTER MYID").decode() for each in (source, target)]
+        self._source_name, self._target_name = names
+
+    def begin(self) -> None:
+        """From now on the source asks for what it does not have at the target."""
+        self._set(self.target, "IMPORTING", self._source_name)
+        self._set(self.source, "MIGRATING", self._target_name)
+
+    def take(self, *keys: str | bytes) -> None:
+        """Bring keys to the target, all of them unless they are named."""
+        wanted = keys or self._keys(self.source)
+        self.source.redis.migrate("127.0.0.1", self.target.port, wanted, 0, int(PATIENCE_S * 1000))
+
+    def end(self) -> None:
+        """Give the slot to the target."""
+        for each in (self.target, self.source):
+            self._set(each, "NODE", self._target_name)
+
+    def undo(self, masters: Sequence[ClusterNode]) -> None:
+        """Give the slot, empty, back to the source, however far the move had come."""
+        for each in (self.source, self.target):
+            for key in self._keys(each):
+                each.redis.execute_command("ASKING")
+                each.redis.delete(key)
+        for each in masters:
+            self._set(each, "NODE", self._source_name)
+
+    def _keys(self, node: ClusterNode) -> list[bytes]:
+        return node.redis.execute_command("CLUSTER GETKEYSINSLOT", self.slot, 1_000)
+
+    def _set(self, node: ClusterNode, state: str, name: str) -> None:
+        node.redis.execute_command("CLUSTER SETSLOT", self.slot, state, name)
+
+
 class ValkeyCluster:
     """Three masters with a third of the slots each, and one replica."""
 
@@ -181,6 +220,19 @@ class ValkeyCluster:
             if first <= slot <= last:
                 return next(each for each in self.nodes if f"{host.decode()}:{port}" == each.address)
         raise AssertionError(f"no node has slot {slot}")
+
+    @contextmanager
+    def moving(self, board: str) -> Iterator[SlotMove]:
+        """A move of a board's slot to another master, which is undone at the end."""
+        masters = [each for each in self.nodes if each.role() == "master"]
+        source = self.master_of(board)
+        move = SlotMove(
+            key_slot(board.encode()), source, next(each for each in masters if each is not source)
+        )
+        try:
+            yield move
+        finally:
+            move.undo(masters)
 
     @property
     def replica(self) -> ClusterNode:
