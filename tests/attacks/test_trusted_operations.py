@@ -332,8 +332,14 @@ async def test_T10_the_client_signs_again_with_the_time_it_is_told(harness: Harn
         done = await server.write_batch("vault", [write("two", 8, "bea"), remove("three", "ada", version=2)])
         assert [written["submission"]] == done[1]["removed"]
         assert done[0]["submission"] in await server.remove("vault", "four", "bea")
+        operations = [write("five", 9, "cyd"), write("six", version=0)]
+        for is_replay in (False, True):
+            passed, failed = await server.write_each("vault", operations)
+            assert ("done", is_replay, 9) == (passed["status"], passed["is_replay"], passed["result"]["score"])
+            assert ("refused", 422) == (failed["status"], failed["problem"]["status"])
+        await server.remove("vault", "seven", "cyd")
     assert [] == await standing(harness)
-    assert 2 == await rows(harness)
+    assert 3 == await rows(harness)
 
 
 async def test_T02_a_stolen_key_is_taken_back_with_all_that_it_wrote_since(harness: Harness):

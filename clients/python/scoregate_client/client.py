@@ -334,7 +334,17 @@ class ServerClient(_Connection):
         Each has an `action`, `write` or `remove`, and the members that the methods of those names send. What is wrong
         with which stands in `problem["errors"]` of the `ScoregateError` named `batch-refused`.
         """
-        path = f"{_board_path(board)}/entries/batch"
+        return await self._batch(f"{_board_path(board)}/entries/batch", operations)
+
+    async def write_each(self, board: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The outcome of each of up to 1,000 operations, which are done or refused each by itself.
+
+        They are what `write_batch` takes. An outcome has a `status`, `done` or `refused`, and with it a `result` or a
+        `problem`; a refused one raises nothing.
+        """
+        return await self._batch(f"{_board_path(board)}/entries:batch", operations)
+
+    async def _batch(self, path: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         answer = await self._post_signed(path, [dict(each) for each in operations], self._sign)
         return list(answer["results"])
 
