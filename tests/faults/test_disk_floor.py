@@ -8,12 +8,15 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from gateway.disk import disk_floor_of
 from gateway.settings import Settings
+from scoregate.cli import app
 from tests.support.attack import CLAIM, honest, issued, rows
 from tests.support.harness import Answer, Harness, running_harness
 from tests.support.policies import GENEROUS, a_policy, write_policies
@@ -123,3 +126,15 @@ def test_F04_whatever_is_written_to_files_is_watched(
         data_dir=tmp_path, ledger_url=ledger, recordings_url=recordings, disk_floor_mib=1_073_741_824
     )
     assert is_watched == disk_floor_of(settings).is_low
+
+
+def test_N02_a_policy_file_for_which_there_is_no_room_is_not_begun(small_disk: Path):
+    """Half a file would be a board that loads no more: the command says why, and leaves nothing."""
+    with suppress(OSError), (small_disk / "filling").open("wb", buffering=0) as filling:
+        while True:
+            filling.write(bytes(MIB))
+    file = small_disk / "coins.yaml"
+    refused = CliRunner().invoke(app, ["policy", "new", str(file), "--no-ask", "--maximum", "500"])
+
+    assert "No space left on device" in str(refused.exception)
+    assert ["filling"] == [each.name for each in small_disk.iterdir()]
