@@ -335,7 +335,11 @@ async def test_T10_the_client_signs_again_with_the_time_it_is_told(harness: Harn
         operations = [write("five", 9, "cyd"), write("six", version=0)]
         for is_replay in (False, True):
             passed, failed = await server.write_each("vault", operations)
-            assert ("done", is_replay, 9) == (passed["status"], passed["is_replay"], passed["result"]["score"])
+            assert ("done", is_replay, 9) == (
+                passed["status"],
+                passed["is_replay"],
+                passed["result"]["score"],
+            )
             assert ("refused", 422) == (failed["status"], failed["problem"]["status"])
         await server.remove("vault", "seven", "cyd")
     assert [] == await standing(harness)
