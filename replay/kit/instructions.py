@@ -92,6 +92,10 @@ class _Reader:
             if byte < CONTINUES:
                 return value
 
+    def skip(self, count: int) -> None:
+        """Passes over some bytes. `reader.at += reader.number()` would not: it looks where it is before it reads."""
+        self.at += count
+
     def numbers(self, count: int) -> None:
         """Passes over some numbers."""
         for _ in range(count):
@@ -106,7 +110,7 @@ def _pass_immediates(reader: _Reader, opcode: int) -> None:
     elif opcode == _BRANCH_TABLE:
         reader.numbers(reader.number() + 1)
     elif opcode == _TYPED_SELECT:
-        reader.at += reader.number()
+        reader.skip(reader.number())
     elif opcode in {_F32_CONST, _F64_CONST}:
         reader.at += 4 if opcode == _F32_CONST else 8
 

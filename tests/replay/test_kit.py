@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from policies.replaying import Budget
 from policies.vocabulary import Claim, Reason, VerdictKind
 from replay.kit.budget import Cost, proposed
 from replay.kit.check import GENEROUS, Checked, Checker, Prepared, open_simulators
-from replay.kit.instructions import instructions
+from replay.kit.instructions import instructions, is_float
 from replay.kit.look import Weight, look_at, memory_mib
 from replay.kit.runs import PlayedRun
 from replay.kit.settings import BY_NAME
@@ -255,8 +256,49 @@ def test_instructions_are_told_apart_whatever_follows_them():
         (v128.store8_lane 1 (i32.const 0) (v128.const i64x2 0 0))
         (drop (select (result i32) (i32.const 1) (i32.const 2) (i32.const 0)))
         (call_indirect (type $t) (i32.const 1) (i32.const 0))))""")
-    found = [opcode for opcode, _ in instructions(module)]
+    blocks = [0x02, 0x02, 0x02, 0x20, 0x0E, 0x0B, 0x0B, 0x0B]
+    fill, constants = [0x41, 0x41, 0x41, 0xFC], [0x42, 0x1A, 0x44, 0x1A, 0x43, 0x1A]
+    vectors = [0xFD, 0x1A, 0x41, 0xFD, 0xFD, 0x1A, 0x41, 0xFD, 0xFD]
+    choice, call = [0x41, 0x41, 0x41, 0x1C, 0x1A], [0x41, 0x41, 0x11, 0x0B]
+    assert [*blocks, *fill, *constants, *vectors, *choice, *call] == [
+        each for each, _ in instructions(module)
+    ]
 
-    assert 0x11 == found[-2]
-    assert 0x0B == found[-1]
-    assert (1, 1, 5) == (found.count(0x44), found.count(0x43), found.count(0xFD))
+
+def test_every_function_is_looked_at_whatever_its_locals():
+    """Many of one type, of several types, or none; the sections before and after are passed over."""
+    several = "(func (local i32 i32 f32 i64) nop)" + f"(func (local {'i64 ' * 300}) nop nop)" + "(func)"
+    module = wasm(f'(module {several} (memory 1) (data (i32.const 0) "{"x" * 300}"))')
+    assert [0x01, 0x0B, 0x01, 0x01, 0x0B, 0x0B] == [each for each, _ in instructions(module)]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "is_found"),
+    [
+        ("(drop (f32.add $f $f))", True),
+        ("(drop (f64.sqrt $d))", True),
+        ("(drop (f64.lt $d $d))", True),
+        ("(drop (f64.load $i))", True),
+        ("(f32.store $i $f)", True),
+        ("(drop (i32.trunc_f64_s $d))", True),
+        ("(drop (i64.trunc_sat_f32_u $f))", True),
+        ("(drop (f64.convert_i32_s $i))", True),
+        ("(drop (f32.demote_f64 $d))", True),
+        ("(drop (i32.add $i $i))", False),
+        ("(drop (i64.eqz $l))", False),
+        ("(drop (i32.load $i))", False),
+        ("(i64.store $i $l)", False),
+        ("(drop (i32.wrap_i64 $l))", False),
+        ("(drop (i64.extend_i32_s $i))", False),
+        ("(drop (i64.extend8_s $l))", False),
+        ("(memory.fill $i $i $i)", False),
+    ],
+)
+def test_floats_are_told_from_whole_numbers(instruction: str, is_found: bool):
+    """Comparing, computing, keeping, and turning one into the other, also where it is clipped."""
+    body = re.sub(r"\$(\w)", r"(local.get $\1)", instruction)
+    module = wasm(
+        f"(module (memory 1) (func (param $i i32) (param $l i64) (param $f f32) (param $d f64) {body}))"
+    )
+    around = {0x20, 0x1A, 0x0B}  # local.get, drop, end
+    assert [is_found] == [is_float(*each) for each in instructions(module) if each[0] not in around]

@@ -25,7 +25,9 @@ from replay.simulators.confinement import (
     MEMORY_BYTES_LIMIT,
     NOBODY,
     PROGRAM_ADDRESS_BYTES,
+    READ,
 )
+from replay.simulators.launch import DEVICES, SCRATCH, _allowed
 from replay.simulators.plugin import PluginSimulators
 from replay.simulators.plugin_child import INTERPRETER_BYTES
 from replay.simulators.process import PATH, TASKS_ALONE, TASKS_INSIDE, ProcessSimulators
@@ -99,6 +101,14 @@ def test_P17_a_program_finds_the_variables_and_the_room_of_its_page(
     expression = f"[{names}[each] for each in ('PATH', 'LANG', 'HOME')] + [os.listdir(os.environ['HOME'])]"
     assert [PATH, "C.UTF-8", True, []] == told(programs, tmp_path, expression)
     assert "/usr/local/bin:/usr/bin:/bin:/usr/games" == PATH
+    if programs._is_alone:  # in bubblewrap it is the sandbox's own
+        assert 0o700 == told(programs, tmp_path, "os.stat(os.environ['HOME']).st_mode & 0o777")
+
+
+def test_P17_a_program_alone_may_write_to_its_room_and_to_devices(tmp_path: Path):
+    """P17: whatever the modes of files are: a worker that is not root runs programs as its own user."""
+    written = {path for path, rights in _allowed(tmp_path).items() if rights & ~READ}
+    assert {tmp_path / SCRATCH, *map(Path, DEVICES)} == written
 
 
 @pytest.mark.usefixtures("group")
@@ -200,7 +210,8 @@ def test_P17_a_plugin_shares_no_memory_and_no_network_with_the_machine(tmp_path:
 
 def test_P09_a_plugin_has_the_memory_of_its_budget_while_it_is_loaded(tmp_path: Path):
     """P09: what it takes before its first run is no less limited than what it takes in one."""
-    greedy = write(tmp_path, "table = bytearray(600 * 2**20)\n" + PLUGIN, "plugin.py")
+    first = "import string\nif not hasattr(string, 'is_loaded'):\n    string.is_loaded = len(bytearray(600 * 2**20))\n"
+    greedy = write(tmp_path, first + PLUGIN, "plugin.py")
     with PluginSimulators() as plugins:
         found = plugins.simulate(request(greedy, SimulatorKind.PLUGIN, budget=BUDGET))
     assert isinstance(found, Fault)
