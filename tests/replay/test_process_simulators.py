@@ -462,8 +462,13 @@ def test_P18_a_program_of_any_size_is_not_taken(
     programs: ProcessSimulators, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P18: what would fill the worker's memory is not read into it."""
+    program = serving(tmp_path)
+    huge = tmp_path / "huge.pak"
+    huge.touch()
+    os.truncate(huge, 2**40)
+    assert Fault(Reason.SIMULATOR_UNUSABLE) == programs.simulate(request(replace(program, files=(huge,))))
     monkeypatch.setattr(process, "FILES_BYTES_LIMIT", 1000)
-    assert Fault(Reason.SIMULATOR_UNUSABLE) == programs.simulate(request(serving(tmp_path)))
+    assert Fault(Reason.SIMULATOR_UNUSABLE) == programs.simulate(request(program))
 
 
 def test_nothing_is_left_of_a_program_that_ran_alone(tmp_path: Path) -> None:

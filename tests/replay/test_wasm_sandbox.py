@@ -587,6 +587,13 @@ def test_a_silent_child_is_late(tmp_path: Path) -> None:
         assert Fault(Reason.TIMED_OUT, {"wall_ms": 200}) == outcome(sandbox, tmp_path, GAME)
 
 
+def test_P11_a_child_that_does_not_listen_is_late(tmp_path: Path) -> None:
+    """P11: one that reads no further holds up a question larger than its pipe, and is stopped at the limit too."""
+    large = broken(more=f'(data (i32.const 16384) "{"x" * 100_000}")')
+    with Sandbox(command=_with_child("pass"), load_wall_ms=200) as sandbox:
+        assert Fault(Reason.TIMED_OUT, {"wall_ms": 200}) == outcome(sandbox, tmp_path, large)
+
+
 @pytest.mark.parametrize("program", ["pass", "import sys; sys.exit('no wasmtime here')", "print('hello')"])
 def test_a_child_that_cannot_start_is_our_trouble(tmp_path: Path, program: str) -> None:
     """Without a child there is no verdict at all, and the error says what the child said."""

@@ -100,3 +100,12 @@ def test_N01_what_was_said_of_another_run_is_not_told_of_this_one(tmp_path: Path
         assert isinstance(programs.simulate(request(program)), Simulation)
         expected = Fault(Reason.SIMULATOR_TRAPPED, {"exit_status": 4}, "run 2")
         assert expected == programs.simulate(request(program))
+
+
+def test_N01_what_is_said_after_the_answers_end_is_told(tmp_path: Path):
+    """A program that closes its output first, and complains as it ends, is heard to its end."""
+    need_programs()
+    body = "os.close(1); time.sleep(0.2); sys.stderr.write('too late'); sys.stderr.flush(); os._exit(5)"
+    with ProcessSimulators(is_alone=True) as programs:
+        expected = Fault(Reason.SIMULATOR_TRAPPED, {"exit_status": 5}, "too late")
+        assert expected == programs.simulate(request(serving(tmp_path, body)))

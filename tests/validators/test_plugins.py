@@ -240,6 +240,24 @@ def check(*_):
     assert math.isclose(0.5, orjson.loads(orjson.dumps(findings[0].as_dict()))["value"])
 
 
+def test_numbers_beyond_53_bits_stay_as_they_were_given(packages: Path):
+    """As whole numbers they would be none that JSON in the ledger has: the commit they are in would fail."""
+    source = """
+from policies.vocabulary import Expected, Finding, Reason
+def check(*_):
+    yield Finding(Reason.PLUGIN, 1e300, Expected(-2.0**60, 2.0**53), detail={"whole": 2.0**53 - 1, "more": 2**70}, code="a")
+"""
+    [finding] = asked(packages, source)
+    told = orjson.loads(orjson.dumps(finding.as_dict()))
+    assert (1e300, -(2.0**60), 2.0**53) == (
+        told["value"],
+        told["expected"]["at_least"],
+        told["expected"]["at_most"],
+    )
+    assert {"whole": 2**53 - 1, "more": 2.0**70} == told["detail"]
+    assert isinstance(told["detail"]["whole"], int)
+
+
 def test_settings_are_to_be_read_only(packages: Path):
     """Who writes into them fails: the policy is the same for every submission."""
     [finding] = asked(
