@@ -1,0 +1,120 @@
+"""The fields of answers: how long each may be kept and by whom, what a browser may do with it, and where it leads."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.edge.context import Edge
+from gateway.edge.problems import Problem, ProblemType
+from tests.support.attack import honest, issued
+from tests.support.harness import Answer, Harness
+
+PAGE = {
+    "Content-Security-Policy": "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+PAGES = {
+    "/": "text/html; charset=utf-8",
+    "/docs": "text/html; charset=utf-8",
+    "/docs/settings": "text/html; charset=utf-8",
+    "/docs/reference.css": "text/css; charset=utf-8",
+    "/docs/icon.svg": "image/svg+xml",
+    "/openapi.json": "application/json",
+    "/arcade/": "text/html; charset=utf-8",
+    "/arcade/index.html": "text/html; charset=utf-8",
+    "/arcade/scoregate.js": "text/javascript; charset=utf-8",
+}
+
+
+async def test_pages_let_a_browser_do_what_they_need_and_no_more(harness: Harness):
+    """Nothing of others runs in them, frames them or learns where a reader came from; and they are asked for again."""
+    for path, kind in PAGES.items():
+        answer = await harness.get(path)
+        assert (200, kind) == (answer.status, answer.headers["Content-Type"]), path
+        assert PAGE == {name: answer.headers.get(name) for name in PAGE}, path
+    async with harness.session.get(f"{harness.url}/arcade", allow_redirects=False) as moved:
+        assert (302, "/arcade/") == (moved.status, moved.headers["Location"])
+
+
+async def test_what_is_not_said_to_be_public_is_kept_by_nobody(harness: Harness):
+    """Tokens and keys, what is one player's, what is derived, health and refusals; and each is what it says that it is."""
+    token = await harness.new_player()
+    run = await harness.open_run(token, "sprint")
+    submitted = await harness.send(honest(harness, issued(harness)))
+    answers: dict[str, Answer] = {
+        "player": await harness.post("/v1/players", {"name": "Bo"}),
+        "run": await harness.post("/v1/boards/sprint/runs", {"build": "b"}, token),
+        "submitted": submitted,
+        "submission": await harness.get(f"/v1/submissions/{run.id}", token),
+        "reveals": await harness.get("/v1/reveals", token),
+        "friends": await harness.get("/v1/friends", token),
+        "statistics": await harness.get("/v1/boards/sprint/statistics"),
+        "trending": await harness.get("/v1/boards/sprint/trending"),
+        "achievements": await harness.get("/v1/players/ada/achievements"),
+        "livez": await harness.get("/livez"),
+        "readyz": await harness.get("/readyz"),
+        "nothing": await harness.get("/v1/nothing"),
+        "no board": await harness.get("/v1/boards/nothing/entries"),
+        "no token": await harness.get("/v1/friends"),
+    }
+    for name, answer in answers.items():
+        assert "no-store" in answer.headers["Cache-Control"], name
+        assert "nosniff" == answer.headers["X-Content-Type-Options"], name
+        kind = "application/problem+json" if answer.status >= 400 else "application/json; charset=utf-8"
+        assert kind == answer.headers["Content-Type"], name
+    assert "private, no-store" == answers["reveals"].headers["Cache-Control"]
+
+
+async def test_a_feed_is_passed_on_as_it_comes(harness: Harness):
+    """No cache keeps it, and no proxy gathers it: a listener behind one would hear nothing for long."""
+    async with harness.session.get(f"{harness.url}/v1/boards/sprint/live") as feed:
+        assert (200, "text/event-stream", "no-store", "no", "nosniff") == (
+            feed.status,
+            *(
+                feed.headers.get(name)
+                for name in (
+                    "Content-Type",
+                    "Cache-Control",
+                    "X-Accel-Buffering",
+                    "X-Content-Type-Options",
+                )
+            ),
+        )
+        assert b"retry: 2000\n" == await feed.content.readline()
+
+
+async def test_a_host_is_the_same_in_capitals(harness: Harness):
+    """Names of hosts have no case (RFC 9110, section 4.2.3): a proxy may write them as it likes."""
+    port = harness.authority.rpartition(":")[2]
+    for host, status in ((f"LocalHost:{port}", 200), (f"localhost.:{port}", 421)):
+        async with harness.session.get(f"{harness.url}/livez", headers={"Host": host}) as answer:
+            assert status == answer.status, host
+
+
+async def test_an_edge_that_ends_asks_each_client_to_connect_elsewhere(harness: Harness):
+    """Answers and refusals alike close their connection, so that no balancer sends another request down it."""
+    fields = {}
+    for is_ending in (False, True):
+        harness.edge.shutdown.has_begun = is_ending
+        fields[is_ending] = [
+            (await harness.get(path)).headers.get("Connection") for path in ("/livez", "/v1/nothing", "/")
+        ]
+    assert {False: [None] * 3, True: ["close"] * 3} == fields
+
+
+@pytest.mark.parametrize("kind", [ProblemType.PAYLOAD_TOO_LARGE, ProblemType.REQUEST_TIMEOUT])
+async def test_a_body_that_is_not_read_ends_its_connection(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, kind: ProblemType
+):
+    """What is left of it would else be read as the next request."""
+
+    def refuse(_: Edge) -> None:
+        raise Problem(kind)
+
+    monkeypatch.setattr("gateway.edge.health._is_timely", refuse)
+    answer = await harness.get("/readyz")
+    assert (kind.status, "close") == (answer.status, answer.headers.get("Connection"))
