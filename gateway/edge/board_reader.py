@@ -33,6 +33,12 @@ IS_AWAY: Final[ContextVar[bool]] = ContextVar("is_away", default=False)
 _log = logger()
 
 
+def note_away(error: IndexUnavailable) -> None:
+    """Have this request ask the index no more, and say in the log that it did not answer."""
+    IS_AWAY.set(True)
+    _log.warning(Event.INDEX_DOWN, error=str(error))
+
+
 class Found(NamedTuple):
     """A page, and whether it is from the index."""
 
@@ -106,7 +112,6 @@ class BoardReader:
             with suppress(IndexUnavailable):
                 await self.index.residency.note_use(is_missed=True)
         except IndexUnavailable as error:
-            IS_AWAY.set(True)
-            _log.warning(Event.INDEX_DOWN, error=str(error))
+            note_away(error)
         LEDGER_PAGES.labels(self.index.board).inc()
         return await self.ledger.read(otherwise, kind), False

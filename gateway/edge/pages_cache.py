@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 from gateway.boards.versions import Version, Versions
 from gateway.edge.answers import JSON
 from gateway.edge.behind import is_behind
-from gateway.edge.board_reader import IS_AWAY
+from gateway.edge.board_reader import note_away
 from gateway.edge.context import EDGE
 from policies.errors import IndexUnavailable
 from policies.loader import Board
@@ -118,8 +118,8 @@ class PageCache:
             if index.residency.is_limited:  # a board that is read from kept pages alone is in use as well
                 await index.residency.note_use()
             version = await versions.of(asked.window)
-        except IndexUnavailable:  # nothing is known to be current then, but the page may come from elsewhere
-            IS_AWAY.set(True)
+        except IndexUnavailable as error:  # nothing is known to be current; the page may come from elsewhere
+            note_away(error)
             return _unkept(request, await asked.draw())
         if _is_named(request, asked, version):
             return _not_modified(asked.tag(version))

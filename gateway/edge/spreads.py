@@ -15,7 +15,7 @@ from gateway.boards.heads import Heads
 from gateway.boards.index import BoardIndex, Cut, Entry
 from gateway.boards.sketches import RANK_ERROR, Sketches, lacking
 from gateway.boards.tail import Spreads
-from gateway.edge.board_reader import IS_AWAY, SOURCE, BoardReader
+from gateway.edge.board_reader import IS_AWAY, SOURCE, BoardReader, note_away
 from gateway.ledger.index_pages import standings_of
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.spread import spread_of
@@ -102,8 +102,8 @@ class SpreadReader:
                 return None
             if (kept := await self.sketches.of(window)) is None or not (n := kept.sketch.count):
                 return None
-        except IndexUnavailable:
-            IS_AWAY.set(True)
+        except IndexUnavailable as silence:
+            note_away(silence)
             return None
         sketch, total = kept.sketch, head.total
         better = tuple(round(total * (1 - sketch.share(score))) for score in scores)
