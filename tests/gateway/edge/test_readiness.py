@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -56,3 +57,74 @@ async def test_F07_an_edge_that_never_heard_of_the_shared_clock_does_not_say_tha
     monkeypatch.setattr(Edge, "clock_error_ms", property(lambda _: never.error_ms))
     ready = (await harness.ready()).body
     assert ("degraded", False, 0.0) == (ready["status"], ready["clock"], ready["clock_offset_s"])
+
+
+TROUBLE: dict[str, tuple[tuple[str, str, Any], tuple[int, str], dict[str, Any]]] = {
+    "nothing": (("presence", "missing", list), (200, "ready"), {}),
+    "a part": (("presence", "missing", lambda: ["steward"]), (200, "degraded"), {"missing": ["steward"]}),
+    "a duty": (("presence", "failing", lambda: ["seal"]), (200, "degraded"), {"failing": ["seal"]}),
+    "a store": (("recordings", "is_refusing", True), (200, "degraded"), {"missing": ["recordings"]}),
+    "room": (("disk", "is_low", True), (200, "degraded"), {"disk": False}),
+    "the index": (("probes", "answers", (True, False)), (200, "degraded"), {"index": False}),
+    "the ledger": (("probes", "answers", (False, True)), (503, "unready"), {"ledger": False}),
+    "our clock, ahead": (
+        ("", "reference", SimpleNamespace(offset_ms=2_001, error_ms=5)),
+        (200, "degraded"),
+        {"clock": False, "clock_offset_s": 2.001, "clock_error_s": 0.005},
+    ),
+    "our clock, behind": (
+        ("", "reference", SimpleNamespace(offset_ms=-2_001, error_ms=5)),
+        (200, "degraded"),
+        {"clock": False, "clock_offset_s": -2.001, "clock_error_s": 0.005},
+    ),
+    "its error": (
+        ("", "reference", SimpleNamespace(offset_ms=2_000, error_ms=2_001)),
+        (200, "degraded"),
+        {"clock": False, "clock_offset_s": 2.0, "clock_error_s": 2.001},
+    ),
+    "files of policies": (("boards", "is_stale", True), (200, "ready"), {"policies": False}),
+    "its time": (("shutdown", "has_begun", True), (503, "ending"), {}),
+}
+"""What fails: where, what is told of it, and with which status and state."""
+
+WELL = {
+    "ledger": True,
+    "index": True,
+    "policies": True,
+    "disk": True,
+    "clock": True,
+    "clock_offset_s": 0.0,
+    "clock_error_s": 0.0,
+    "missing": [],
+    "failing": [],
+}
+
+
+async def test_each_trouble_of_a_deployment_is_told_by_its_own_member(harness: Harness):
+    """An edge that takes submissions is ready, or degraded and says by what; one that cannot take them is sent nobody."""
+    edge, told = harness.edge, {}
+    for name, ((part, member, found), _, _) in TROUBLE.items():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(edge.presence, "missing", list)
+            stand_in(patch, getattr(edge, part) if part else edge, member, found)
+            ready = await harness.ready()
+            body = ready.body
+            told[name] = ((ready.status, body.pop("status")), body)
+    assert {name: (state, WELL | members) for name, (_, state, members) in TROUBLE.items()} == told
+
+
+def stand_in(patch: pytest.MonkeyPatch, part: Any, member: str, found: Any) -> None:
+    """Have a part of the edge say what it is told to."""
+    if isinstance(found, tuple):
+
+        async def answers() -> tuple[bool, bool]:
+            return found
+
+        patch.setattr(part, member, answers)
+    elif isinstance(part, Edge):
+        kind = type(part)
+        patch.setattr(kind, member, found)
+    elif isinstance(getattr(type(part), member, None), property):
+        patch.setattr(type(part), member, property(lambda _: found))
+    else:
+        patch.setattr(part, member, found)

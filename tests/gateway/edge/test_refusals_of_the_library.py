@@ -72,5 +72,6 @@ async def test_an_expectation_that_is_met_is_met(harness: Harness) -> None:
         assert 201 == (await connection.answer()).status
     async with RawConnection(harness.authority) as connection:
         await connection.send(f"{head}Expect: cake\r\nContent-Length: {len(body)}\r\n\r\n".encode())
-        assert 417 == (await connection.answer()).status
+        refused = await connection.answer()
+        assert (417, "close") == (refused.status, refused.headers.get("Connection"))
         assert await connection.is_closed()
