@@ -1,0 +1,124 @@
+"""No statement sees, or changes, more than it is asked for: another board's, another player's, what is in another state.
+
+What each may see stands in `what_statements_see.yaml`. The statements are the same on either database but for their
+dialect, and are tried on SQLite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.support import strangers
+from tests.support.strangers import DELIVERIES, KINDS, STAGES, STATES, World
+
+KNOWN: Mapping[str, Any] = YAML(typ="safe").load(Path(__file__).with_name("what_statements_see.yaml"))
+
+VALUES = {
+    "submissions.state": STATES,
+    "events.to_state": STATES,
+    "outbox.kind": KINDS,
+    "deliveries.state": DELIVERIES,
+    "archived_windows.stage": STAGES,
+}
+
+OF_EVERY_BOARD = {
+    "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",
+    "derived.counts._FORGET": "all boards are counted anew",
+    "derived.log._AFTER": "the log of all boards, in its order",
+    "derived.log._PLAYERS": "the log of all boards, in its order",
+    "derived.log._UNSHOWN": "how far the log was shown",
+    "derived.trends._PRUNE": "slots of every board grow old",
+    "index_pages._EVENTS_BEFORE": "a rebuild walks the log backwards, and picks its board",
+    "index_pages._NEWEST": "the newest event there is",
+    "judgement.audits._HANDED_OUT": "workers are everybody's",
+    "judgement.builds._STATUSES": "an edge knows every build",
+    "judgement.expiry._LOG": "the log of all boards, in its order",
+    "judgement.expiry._USES": "a recording may have been sent to several",
+    "judgement.reveals._OF_PLAYER": "what a player is asked for, wherever",
+    "judgement.reverification._BATCH_EVENTS": "a batch may be undone without its board being known",
+    "queries._COUNTING_OF": "what a stolen key wrote, wherever",
+    "queries._PROBE": "the newest event there is",
+    "queries._REVOKED_BY": "what an operator revoked, wherever",
+    "seals.audit._STATES": "the whole ledger is sealed, and audited",
+    "seals.chain._FIRST_ROWS": "the whole ledger is sealed, and audited",
+    "seals.chain._NEXT_ROWS": "the whole ledger is sealed, and audited",
+    "seals.chain._SINCE": "the whole ledger is sealed, and audited",
+    "work._BACKLOG": "what waits for workers, which are everybody's",
+    "work._DUE": "what waits for workers, which are everybody's",
+}
+
+OF_EVERY_WINDOW = {
+    "anchors._ANCHORED": "which windows of a board have anchors",
+    "archive.windows._ALL": "which windows of a board are archived",
+    "archive.windows._ENDED_AFTER": "which windows of a board a late change concerns",
+    "archive.windows._READABLE": "which windows of a board can be read",
+    "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",
+}
+
+ALL_THE_SAME = {
+    ("anchors._OTHERS", "standings"): "it is about others than the one",
+    ("archive.freezing._OF_OTHER_RULE", "standings"): "it is about others than the one",
+    ("archive.freezing._COPY", "archived_entries"): "it puts its rows there",
+    ("operations._COUNTING", "server_operations"): "only a version that is too high hides what is counted",
+    ("anchors._FOLD", "rank_anchors"): "a move at its very place is not ahead of an anchor",
+    ("anchors._FOLD", "rank_moves"): "a move at its very place is not ahead of an anchor",
+}
+"""What a statement names, and does not see the one row of."""
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with closing(World()) as made:
+        yield made
+
+
+def named(statements: Mapping[str, list[str]]) -> set[str]:
+    """The statements of some modules."""
+    return {f"{module}.{name}" for module, names in statements.items() for name in names}
+
+
+def test_every_statement_sees_the_row_that_it_is_asked_for(world: World):
+    """In each table that it names, and in one state or another; else what follows would say nothing of it."""
+    assert set(ALL_THE_SAME) == world.blind()
+
+
+def test_what_is_asked_of_a_board_says_nothing_of_others(world: World):
+    """Nor does what is done on a board change another, whatever has the same player, window, or number there."""
+    assert set(OF_EVERY_BOARD) == world.that_see_strangers("board")
+
+
+def test_what_is_asked_of_a_window_says_nothing_of_others(world: World):
+    """Nor does what is done in a window change another of the board."""
+    assert set(OF_EVERY_WINDOW) == world.that_see_strangers("window")
+
+
+@pytest.mark.parametrize("column", KNOWN["of_one"])
+def test_what_is_asked_of_one_says_nothing_of_others(world: World, column: str):
+    """Of one player, one build, one revision, one webhook, one kind of work, and whatever else has a name or number."""
+    wanted = named(KNOWN["of_one"][column])
+    assert set() == wanted - strangers.asked().keys()
+    assert set() == wanted & world.that_see_strangers(column)
+
+
+@pytest.mark.parametrize("column", KNOWN["sees_only"])
+def test_what_is_in_another_state_is_not_seen(world: World, column: str):
+    """What waits, counts, is held or has ended is taken for nothing else, and work of one kind for no other."""
+    table, name = column.split(".")
+    wanted = {each: states for states, found in KNOWN["sees_only"][column].items() for each in named(found)}
+    seen = world.seen(table, name, VALUES[column])
+    assert wanted == {each: states for each, states in seen.items() if states.split() != list(VALUES[column])}
+
+
+@pytest.mark.parametrize("column", KNOWN["ends"])
+def test_what_stands_at_the_end_of_a_span_is_in_one_span(world: World, column: str):
+    """A page begins behind the last of the one before; the last instant of a window is not the first of the next."""
+    table, name = column.split(".")
+    wanted = {each: ends for ends, found in KNOWN["ends"][column].items() for each in named(found)}
+    found = world.ends(table, name, beside="member" if name == "order_value" else "")
+    assert wanted == {each: ends for each, ends in found.items() if ends not in {"", "()"}}

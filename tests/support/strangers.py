@@ -1,0 +1,327 @@
+"""What each statement of ours sees of the rows of a ledger.
+
+A ledger has one row in each table: that of a player on a board, in a window. Every statement is asked with values that
+find it. It is seen if the answer, or what is changed, is not the same without it. Strangers are further rows that differ
+from it in one thing, as the board that they are of, and in their numbers, so that they come before and after it.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import BigInteger, LargeBinary, Table
+
+from gateway.ledger.schema import metadata
+from gateway.ledger.transaction import Query
+from policies.vocabulary import Reason, State
+from tests.support.ledger import ledger_in_memory
+from tests.support.plans import POSTGRES_ALONE, statements
+
+Values = Mapping[str, Any]
+
+NUMBER: Final = 50
+"""What stands in every column of a number that is not named here."""
+
+HOME: Final[Values] = {
+    "board": "tiny",
+    "window": "alltime",
+    "player": "ada",
+    "build": "ada",
+    "from_state": State.PROMOTED.value,
+    "to_state": State.PROMOTED.value,
+    "state": State.PROMOTED.value,
+    "stage": "frozen",
+    "kind": "verify",
+    "reason": Reason.SAMPLED.value,
+    "actor": "replay",
+    "is_joined": 1,
+    "handed_out": 1,
+    "series": 0,
+    "revoked_at_ms": None,
+    "disabled_at_ms": None,
+    "body": None,
+    "recording_digest": b"digest",
+    "operation_id": "submission_id",
+}
+"""Columns of text that are not named here say their own name."""
+
+STATES: Final = tuple(each.value for each in State)
+KINDS: Final = ("verify", "project", "reveal", "recheck", "recall", "audit", "probe")
+STAGES: Final = ("folding", "copying", "sweeping", "frozen", "kept", "forgetting", "forgotten")
+DELIVERIES: Final = ("pending", "delivered", "dead")
+
+WITHOUT: Final = "without"
+"""Names a table that has no row."""
+
+MOODS: Final[tuple[Values, ...]] = (
+    *({"state": each, "from_state": each, "to_state": each} for each in (*STATES, *DELIVERIES)),
+    *({"kind": each} for each in KINDS),
+    *({"stage": each} for each in STAGES),
+    {"kind": "audit", "priority": 0},
+    {"kind": "probe", "seq": 0},
+    {"reason": Reason.VERIFIED.value},
+    {"player": "@ada"},
+    {"series": 1},
+    {"state": "pending", WITHOUT: "outbox"},
+    {WITHOUT: "outbox"},
+    {WITHOUT: "recordings"},
+    {"rule": "another"},
+    {"asked_at_ms": None},
+)
+"""What the row may be: many a statement sees it in one state alone."""
+
+SHIFTED: Final = ("seq", "score", "order_value", "at_ms", "achieved_at_ms", "due_at_ms", "created_at_ms")
+"""Numbers by which rows are ordered."""
+
+COLUMNS: Final[Values] = {
+    "of_board": "board",
+    "at_board": "board",
+    "at_window": "window",
+    "of_window": "window",
+    "of_player": "player",
+    "at_player": "player",
+    "whose": "player",
+    "of_build": "build",
+    "event": "event_id",
+    "row_kind": "kind",
+    "in_state": "state",
+}
+"""The columns of values that are bound under another name."""
+
+LOW: Final = 10
+HIGH: Final = 90
+FIRST: Final = ""
+LAST: Final = "~"
+BOUND: Final[Values] = {
+    "limit": 0,
+    "digits": 1,
+    "slots": 1,
+    "total": NUMBER,
+    "last_order": LOW,
+    "last_ties": "",
+}
+TABLE_OF: Final = {column.name: table for table in metadata.tables.values() for column in table.columns}
+PAGE: Final[Values] = {"LIMIT": 99, "OFFSET": 0}
+
+
+MARKS: Final = {
+    int: (LOW - 1, LOW, NUMBER, HIGH, HIGH + 1),
+    str: (FIRST, FIRST, "m", LAST, LAST + LAST),
+    bytes: (FIRST.encode(), FIRST.encode(), b"m", LAST.encode(), LAST.encode() * 2),
+}
+"""Before a span, at its beginning, in it, at its end, and behind it; nothing is before the least text."""
+
+
+PUT: Final = {int: 77, str: "set", bytes: b"set"}
+"""What is put into a column that is changed."""
+
+
+class Bind(NamedTuple):
+    """A value that a statement takes: the column that it is compared with or put into, and how it is compared."""
+
+    name: str
+    column: str
+    how: str
+
+
+@cache
+def asked() -> dict[str, Query]:
+    """Every statement that is asked of either ledger, by where it stands."""
+    return {name: query for name, query in statements().items() if name not in POSTGRES_ALONE}
+
+
+def tables_of(query: Query) -> set[str]:
+    """The tables that a statement names."""
+    return _tables(query.sqlite)
+
+
+@cache
+def _tables(text: str) -> set[str]:
+    return metadata.tables.keys() & set(re.findall(r"\w+", text))
+
+
+def of_tables(tables: Iterable[str]) -> dict[str, Query]:
+    """The statements that name one of some tables."""
+    wanted = set(tables)
+    return {name: query for name, query in asked().items() if wanted & tables_of(query)}
+
+
+def other_than(column: str) -> Any:
+    """Another value of a column than that of the row that is asked for."""
+    own = _cell(TABLE_OF[column], column, HOME)
+    return own - 1 if isinstance(own, int) else own * 2
+
+
+def _is_put(query: Query) -> bool:
+    """Whether a statement puts in what it is given, and asks nothing."""
+    return query.sqlite.startswith("INSERT") and "SELECT" not in query.sqlite
+
+
+class World:
+    """The tables of a ledger, without what keeps rows in them from being changed."""
+
+    def __init__(self) -> None:
+        with closing(ledger_in_memory()) as empty:
+            made = empty.serialize()
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=1_000)
+        self._connection.deserialize(made)
+        for (trigger,) in self._connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
+        ).fetchall():
+            self._connection.execute(f"DROP TRIGGER {trigger}")
+
+    def close(self) -> None:
+        """Forgets all."""
+        self._connection.close()
+
+    def that_see_strangers(self, column: str) -> set[str]:
+        """The statements that see rows with another value in a column than the one that they are asked for."""
+        found: set[str] = set()
+        known = of_tables(name for name, table in metadata.tables.items() if column in table.columns)
+        for mood in MOODS:
+            with self._undone():
+                self._put({**HOME, **mood})
+                alone = {
+                    name: self._answer(query, mood) for name, query in known.items() if name not in found
+                }
+                for number in (NUMBER, NUMBER - 10, NUMBER + 10):
+                    moved = dict.fromkeys(SHIFTED, number) | {"submission_id": f"run-{number}"}
+                    self._put(
+                        {**HOME, **(moved if number != NUMBER else {}), **mood, column: other_than(column)}
+                    )
+                found |= {name for name in alone if alone[name] != self._answer(known[name], mood)}
+        return found
+
+    def seen(self, table: str, column: str, values: Iterable[str]) -> dict[str, str]:
+        """Under which of these values of a column each statement sees the row of a table, of those that see it at all."""
+        found: dict[str, str] = {}
+        for value in values:
+            for name in self._seeing(table, {column: value}, {column: value}):
+                found[name] = f"{found.get(name, '')} {value}".strip()
+        return found
+
+    def ends(self, table: str, column: str, beside: str = "") -> dict[str, str]:
+        """How the spans end that statements ask for: `[` or `]` where what stands at the end is in it, else `(` or `)`.
+
+        `beside` is a column of text that is compared together with this one.
+        """
+        marks = MARKS[type(_cell(metadata.tables[table], column, HOME))]
+        texts = MARKS[str]
+        sees = [
+            self._seeing(table, {column: mark} | ({beside: text} if beside else {}), {})
+            for mark, text in zip(marks, texts, strict=True)
+        ]
+        below, first, inside, last, beyond = sees
+        begins = {name: "" if name in below else "[" if name in first else "(" for name in inside}
+        return {
+            name: begin + ("" if name in beyond else "]" if name in last else ")")
+            for name, begin in begins.items()
+        }
+
+    def blind(self) -> set[tuple[str, str]]:
+        """Statements with a table that they name, though it is all the same to them what is in it."""
+        return {
+            (name, table)
+            for table in metadata.tables
+            for name in of_tables([table]).keys() - self._seeing(table, {}, {})
+            if not _is_put(asked()[name])
+        }
+
+    def _seeing(self, table: str, row: Values, asked_for: Values) -> set[str]:
+        """The statements that see the row of a table while it has these values, in whatever mood."""
+        left = of_tables([table])
+        for mood in MOODS:
+            with self._undone():
+                self._put({**HOME, **mood, **row})
+                given = {**mood, **asked_for}
+                there = {name: self._answer(query, given) for name, query in left.items()}
+                self._connection.execute(f'DELETE FROM "{table}"')
+                left = {
+                    name: query for name, query in left.items() if there[name] == self._answer(query, given)
+                }
+        return of_tables([table]).keys() - left.keys()
+
+    def _put(self, given: Values) -> None:
+        """Puts a row into each table; one that is there already stays as it is."""
+        for table in metadata.tables.values():
+            if table.name != given.get(WITHOUT):
+                row = [_cell(table, column.name, given) for column in table.columns]
+                marks = ", ".join("?" * len(row))
+                self._connection.execute(f'INSERT OR IGNORE INTO "{table.name}" VALUES ({marks})', row)
+
+    def _answer(self, query: Query, mood: Values) -> list[str]:
+        """What a statement gives, or which rows it changed, took away or copied; nothing of it stays."""
+        text = query.sqlite
+        is_copy = text.startswith("INSERT") and "SELECT" in text
+        values = dict(query.values({each.name: _value(each, mood) for each in _binds(query)}))
+        if text.startswith("SELECT"):
+            return sorted(map(repr, self._connection.execute(text, values).fetchall()))
+        if _is_put(query):
+            return []
+        table = next(word for word in re.findall(r"\w+", text) if word in metadata.tables)
+        with self._undone():
+            before = self._rows(table)
+            self._connection.execute(text, values | ({"revision": NUMBER + 1} if is_copy else {}))
+            after = self._rows(table)
+            return sorted(map(repr, after - before if is_copy else before - after))
+
+    def _rows(self, table: str) -> set[Any]:
+        return set(self._connection.execute(f'SELECT * FROM "{table}"').fetchall())
+
+    @contextmanager
+    def _undone(self) -> Iterator[None]:
+        self._connection.execute("SAVEPOINT world")
+        try:
+            yield
+        finally:
+            self._connection.execute("ROLLBACK TO world")
+            self._connection.execute("RELEASE world")
+
+
+def _cell(table: Table, column: str, given: Values) -> Any:
+    if column in given and (given[column] is not None or table.columns[column].nullable):
+        return given[column]
+    kind = table.columns[column].type
+    if isinstance(kind, BigInteger):
+        return NUMBER
+    return column.encode() if isinstance(kind, LargeBinary) else str(column)
+
+
+def _binds(query: Query) -> tuple[Bind, ...]:
+    return tuple(each for each in _all_binds(query.sqlite) if each.name not in query.values({}))
+
+
+@cache
+def _all_binds(text: str) -> tuple[Bind, ...]:
+    found = {name: Bind(name, name, "=") for name in re.findall(r":(\w+)", text)}
+    for column, names in re.findall(r"(\w+)\"? IN \(([^)]*)\)", text):
+        found |= {name: Bind(name, column, "=") for name in re.findall(r":(\w+)", names)}
+    pairs = [
+        *re.findall(r"(\w+)\"? (=|<=|<|>=|>) :(\w+)", text),
+        *re.findall(r"()(LIMIT|OFFSET) :(\w+)", text),
+    ]
+    pairs += [(column, "set", name) for column, name in re.findall(r"(\w+)\"?=:(\w+)", text)]
+    for columns, how, names in re.findall(r"\(([^()]+)\) (=|<=|<|>=|>) \(([^()]+)\)", text):
+        of_names = zip(re.findall(r"(\w+)\"?(?:,|$)", columns), re.findall(r":(\w+)", names), strict=True)
+        pairs += [(column, how, name) for column, name in of_names]
+    return tuple((found | {name: Bind(name, column, how) for column, how, name in pairs}).values())
+
+
+def _value(bind: Bind, mood: Values) -> Any:
+    """The value under which a statement finds the row: the row's own, or one before or behind it."""
+    if bind.name in BOUND or bind.how in PAGE:
+        return BOUND.get(bind.name, PAGE.get(bind.how))
+    column = COLUMNS.get(bind.column, bind.column)
+    own = _cell(TABLE_OF[column], column, {**HOME, **mood}) if column in TABLE_OF else NUMBER
+    if bind.how == "=":
+        return own
+    kind = int if own is None else type(own)
+    if bind.how == "set":
+        return PUT[kind]
+    _, low, _, high, _ = MARKS[kind]
+    return high if bind.how.startswith("<") else low
