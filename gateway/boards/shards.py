@@ -18,13 +18,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from heapq import merge
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 
 from redis.asyncio import Redis
+from redis.client import NEVER_DECODE
 
 from gateway.boards import keys
+from gateway.boards.feed.changes import FIELDS, is_stream_id, written
 from gateway.boards.index import BoardIndex, Cut, Entry, Page
 from gateway.boards.scripts import Script, answering
 from gateway.boards.versions import Version, Versions
@@ -76,13 +78,14 @@ class Shard(BoardIndex):
         """True for the players of this shard."""
         return shard_of(player, self._shards) == self.number
 
-    async def changes_after(self, last_id: str) -> list[tuple[str, dict[str, str]]]:
-        """The next changes of its stream, with their ids."""
+    async def changes_after(self, last_id: str) -> tuple[list[dict[str, str]], str]:
+        """The next changes of its stream, and the id of the last entry looked at, empty if there is none."""
+        begin = f"({last_id}" if is_stream_id(last_id) else "-"
+        asked = ("XRANGE", keys.changes(self.board), begin, "+", "COUNT", RELAYED)
         with answering():
-            rows: Any = await self.client.xrange(
-                keys.changes(self.board), min=f"({last_id}" if last_id else "-", count=RELAYED
-            )
-        return list(rows)
+            rows: Any = await self.client.execute_command(*asked, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
+        found = (written(self.ranking, stream_id, fields) for stream_id, fields in rows)
+        return [each for each in found if each], rows[-1][0].decode() if rows else ""
 
 
 class ShardedIndex(BoardIndex):
@@ -125,13 +128,13 @@ class ShardedIndex(BoardIndex):
             with answering():
                 found = await self.client.hget(keys.relayed(self.board), str(shard.number))
             last = str(found or "")
-            if not (rows := await shard.changes_after(last)):
+            changes, upto = await shard.changes_after(last)
+            if not upto:
                 return
-            told = await self._told([fields for _, fields in rows])
-            parts = [[part for pair in each.items() for part in pair] for each in told]
+            parts = [part for each in await self._told(changes) for pair in each.items() for part in pair]
             await self._relay(
                 [keys.changes(self.board), keys.relayed(self.board)],
-                [shard.number, last, rows[-1][0], len(parts[0]), *chain(*parts)],
+                [shard.number, last, upto, 2 * len(FIELDS), *parts],
             )
 
     async def _told(self, changes: Sequence[dict[str, str]]) -> list[dict[str, str]]:

@@ -15,6 +15,7 @@ from gateway.boards import keys
 from gateway.boards.ranges import window_key
 from gateway.boards.scripts import Script, answering
 from policies.ranking import Ranking
+from policies.windows import window_named
 
 PAGE: Final = 100
 """Changes read at once. Fewer than a listener may fall behind, so that no burst alone makes one fall behind."""
@@ -27,6 +28,18 @@ UNDONE_TOGETHER: Final = 50
 
 LARGEST: Final = 2**53
 """No order value and no rank is beyond it; a larger number in an entry is forged, and JSON would not take it."""
+
+_PLACED: Final = ("order", "member", "rank")
+FIELDS: Final = (
+    "seq",
+    "window",
+    "player",
+    "name",
+    "submission",
+    *_PLACED,
+    *(f"was_{each}" for each in _PLACED),
+)
+"""What an entry of a stream consists of."""
 
 STREAM_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
@@ -196,6 +209,15 @@ def change_of(ranking: Ranking, stream_id: str, fields: Mapping[str, str]) -> St
         score=None if place is None else ranking.score_at(window, place.order),
         was_score=None if was is None else ranking.score_at(window, was.order),
     )
+
+
+def written(ranking: Ranking, stream_id: bytes, fields: Mapping[bytes, bytes]) -> dict[str, str] | None:
+    """The fields of an entry of a board's stream, None for one that we never wrote."""
+    with suppress(KeyError, ValueError):
+        found = {name: fields[name.encode()].decode() for name in FIELDS}
+        window_named(ranking.policy, change_of(ranking, stream_id.decode(), found).window)
+        return found
+    return None
 
 
 def undo(places: dict[str, RankedPlace | None], change: StandingChange) -> None:

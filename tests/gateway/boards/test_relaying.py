@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
 from gateway.boards import keys
@@ -41,3 +42,46 @@ async def test_a_change_that_two_processes_relay_at_once_is_told_once(client: Re
         assert [str(number) for number in range(1, seq + 1)] == [
             fields["seq"] for _, fields in await client.xrange(keys.changes("b"))
         ]
+
+
+FOREIGN: dict[str, dict[str, str | bytes]] = {
+    "half of an entry": {"player": "eve"},
+    "bytes that are no text": {"player": b"\xff"},
+    "an order that is no number": {"order": "much"},
+    "a window that the board never has": {"window": "names"},
+    "fields of its own": {"more": "of it"},
+}
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+async def test_I26_what_somebody_adds_to_the_stream_of_a_shard_stops_no_change(client: Redis, foreign: str):
+    """It is passed over, and the changes around it are told as they are, each once."""
+    index = ShardedIndex(client, RANKING)
+    shard = index._of("ada")
+
+    async def score(seq: int) -> None:
+        standing = a_standing("ada", seq, at_ms=seq, seq=seq, ranking=RANKING)
+        await index.project(Change(seq, f"s{seq}", "b", "ada", State.PROMOTED, (standing,)))
+
+    await score(1)
+    [(_, ours)] = await client.xrange(keys.changes(shard.board))
+    is_whole = foreign not in {"half of an entry", "bytes that are no text"}
+    added: Any = (ours if is_whole else {}) | FOREIGN[foreign]
+    for _ in range(2):
+        await client.xadd(keys.changes(shard.board), added)
+    for seq in (2, 3):
+        await score(seq)
+    told = [fields for _, fields in await client.xrange(keys.changes("b"))]
+    expected = ["1", "1", "1", "2", "3"] if foreign == "fields of its own" else ["1", "2", "3"]
+    assert (expected, {"ada"}) == ([each["seq"] for each in told], {each["player"] for each in told})
+    assert {tuple(ours)} == {tuple(each) for each in told}
+
+
+async def test_I26_a_position_that_nobody_of_ours_wrote_has_the_shard_told_from_its_beginning(client: Redis):
+    """What was told before is told again, by the same numbers; nothing is left out."""
+    index = ShardedIndex(client, RANKING)
+    for seq in (1, 2):
+        await client.hset(keys.relayed("b"), str(index._of("ada").number), "nowhere")
+        standing = a_standing("ada", seq, at_ms=seq, seq=seq, ranking=RANKING)
+        await index.project(Change(seq, f"s{seq}", "b", "ada", State.PROMOTED, (standing,)))
+    assert ["1", "1", "2"] == [fields["seq"] for _, fields in await client.xrange(keys.changes("b"))]
