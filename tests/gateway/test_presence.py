@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
-from gateway.boards import keys
+from gateway.boards import keys, parts
 from gateway.boards.connection import connect
 from gateway.boards.parts import LIFE_MS, MOST_PARTS
 from gateway.presence import Part, PartKind, Presence, digest_of, own_host, present_on_a_thread
@@ -124,6 +124,20 @@ async def test_F25_what_no_part_said_is_passed_over(client: Redis, board: Board)
     await client.hset(keys.parts_said(), mapping={"junk": b"\xff{", "unknown": "{}"})
     await edge.beat()
     assert () == edge.parts
+
+
+async def test_F25_a_part_that_is_there_is_heard_though_there_are_as_many_as_may_be(
+    client: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    """One that comes too late is not noted until another has gone; those that are there stay, with what they say now."""
+    monkeypatch.setattr(parts, "MOST_PARTS", 2)
+    there = parts.Parts(client)
+    for part, said in (("a", "one"), ("b", "two"), ("late", "none")):
+        await there.attend(part, said)
+    assert {b"three", b"two"} == set(await there.attend("a", "three"))
+    await client.zadd(keys.parts(), {"b": 1})
+    assert {b"three", b"now"} == set(await there.attend("late", "now"))
+    assert {"a", "late"} == set(await client.hkeys(keys.parts_said()))
 
 
 @pytest.mark.parametrize("score", [10**15, 1.7e308, "+inf"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +27,8 @@ class Received:
     type: str
     data: dict[str, Any]
     is_signed: bool
+    timestamp: str
+    headers: Mapping[str, str]
 
 
 class Receiver:
@@ -66,14 +68,17 @@ class Receiver:
 
     def _note(self, request: web.Request, body: bytes) -> None:
         event = json.loads(body)
+        headers = {name.lower(): value for name, value in request.headers.items()}
         try:
-            self._verifier.verify(
-                body.decode(), {name.lower(): value for name, value in request.headers.items()}
-            )
+            self._verifier.verify(body.decode(), headers)
             is_signed = True
         except WebhookVerificationError:
             is_signed = False
-        self.received.append(Received(request.headers["webhook-id"], event["type"], event["data"], is_signed))
+        self.received.append(
+            Received(
+                headers["webhook-id"], event["type"], event["data"], is_signed, event["timestamp"], headers
+            )
+        )
         self._came.set()
 
 

@@ -82,3 +82,13 @@ async def test_M12_a_standing_that_moved_meanwhile_leaves_no_second_member(clien
     club.late.meanwhile = moves
     await club.late.follow("ada", ["alltime"])
     assert [await club.slot()] == await club.members("red")
+
+
+async def test_a_membership_that_comes_late_changes_nothing(client: Redis):
+    """An older one, and the same one twice: who left a group is not put back by a note that was on its way."""
+    club = Club(client)
+    await club.score(5)
+    for version, value in ((2, "blue"), (1, "red"), (2, "red")):
+        await club.other.keep(Membership("ada", version, {"club": value}), ["alltime"])
+    assert ([], [await club.slot()]) == (await club.members("red"), await club.members("blue"))
+    assert "2 club:blue" == await client.hget(keys.memberships("b"), "ada")

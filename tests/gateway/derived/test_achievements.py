@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
+import orjson
 import pytest
 
 from gateway.boards import keys
@@ -126,6 +127,22 @@ async def test_a_rebuild_adds_what_is_missing_and_changes_nothing(stage):
     await derivations.rebuild("achievements")
     assert await catch_up(derivations)
     assert before == recorded(stage) == await by_log(stage)
+
+
+async def test_what_was_reached_before_it_was_followed_is_recorded_and_told_to_nobody(stage):
+    """A deployment that begins to derive sends no news of the past; what a lost stream had is told all the same."""
+    endpoint = await stage.webhook(types=("achievement.reached",))
+    await stage.score("ada", 5)
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    assert ({"ada"}, []) == ({row[1] for row in recorded(stage)}, await stage.queued(endpoint))
+
+    await stage.score("bob", 7)
+    stage.redis.delete(keys.changes("tiny"))
+    await catch_up(derivations)
+    assert {"ada", "bob"} == {row[1] for row in recorded(stage)}
+    told = [orjson.loads(each.body)["data"]["player"] for each in await stage.queued(endpoint)]
+    assert ["bob", "bob"] == told
 
 
 @pytest.mark.parametrize("statement", ["UPDATE achievements SET rank = 1", "DELETE FROM achievements"])

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.boards import keys
 from gateway.boards.change_groups import Mutation
 from gateway.derived import follow
-from gateway.derived.follow import ChangeFollower
+from gateway.derived.follow import ChangeFollower, standings_since
+from gateway.ledger import queries
 from gateway.ledger.derived import log
 from gateway.settlement import Decision, _decide_all
 from policies.loader import Board
@@ -153,14 +155,47 @@ async def test_a_loss_is_noticed_and_caught_up_from_the_ledger(stage, lose):
     lose(stage.redis)
     heard.recovered.clear()
     heard.told.clear()
-    with counts(1, "scoregate_derived_rebuilds_total", consumer="heard"):
+    with counts(1, "scoregate_derived_rebuilds_total", consumer="heard"), capture_logs() as logs:
         await one.step()
     assert ([known], []) == (heard.recovered, heard.told)
+    assert [("changes_missed", "heard", "tiny", known)] == [
+        (each["event"], each["consumer"], each["board"], each["since"]) for each in logs
+    ]
 
     await stage.score("dee", 9)
     await one.step()
     assert ["dee"] == [each[0] for each in heard.told]
     assert [known] == heard.recovered
+
+
+async def test_what_a_lost_stream_would_have_told_are_the_newest_standings_since(
+    stage, monkeypatch: pytest.MonkeyPatch
+):
+    """Of each window and player the last, in the order of the log, by name, as they are now; ranks and what was before are lost."""
+    monkeypatch.setattr(follow, "TOUCHED_SLICE", 1)
+    await stage.ledger.write(queries.add_player("ada", "Ada", now_ms=stage.clock()))
+    for player in ("ada", "bob", "cy"):
+        await stage.score(player, 5)
+    since = await stage.ledger.read(queries.head())
+    await stage.score("bob", 6)
+    revoked = await stage.score("dee", 9)
+    best = await stage.score("ada", 7)
+    await stage.score("bob", 8)
+    await stage.decide(revoked, State.REVOKED)
+    now_ms = stage.clock()
+    told = await standings_since(stage.ledger, "tiny", since, now_ms=now_ms)
+    events = stage.rows(
+        "SELECT e.seq, s.player FROM events e JOIN submissions s USING (submission_id) ORDER BY 1"
+    )
+    newest = {player: seq for seq, player in events if seq > since}
+    last = [each for each in told if each.window == "alltime"]
+    assert [("ada", 7), ("bob", 8), ("dee", None)] == [(each.player, each.score) for each in last]
+    assert [newest[each.player] for each in last] == [each.seq for each in last]
+    assert [each.seq for each in told] == sorted(each.seq for each in told)
+    assert 2 * len(last) == len(told)  # the day's beside them
+    facts = (last[0].at_ms, last[0].name, last[0].submission_id, last[2].submission_id)
+    assert (now_ms, "Ada", best, "") == facts
+    assert {(None, None, None)} == {(each.rank, each.was_score, each.was_rank) for each in told}
 
 
 async def test_entries_that_were_trimmed_before_they_were_acknowledged_are_a_loss(stage):
@@ -283,6 +318,15 @@ FORGED = {
 }
 
 
+UNREADABLE = {"a number that no event has", "an order that no board has", "a rank that is none"}
+UNREADABLE |= {"ids that no database takes", "bytes that are no text", "half of an entry"}
+IS_LOGGED = {
+    forged: [] if forged in UNREADABLE else [("webhooks", "tiny", 1), ("achievements", "tiny", 1)]
+    for forged in FORGED
+}
+"""What the log says of it: an entry that is none says nothing of anybody."""
+
+
 @pytest.mark.parametrize("forged", FORGED)
 async def test_I26_a_forged_entry_has_no_effect_and_stops_nothing(stage, forged: str):
     """What somebody adds to the stream is passed over: nothing for ever comes of it, and the changes after it are heard."""
@@ -295,7 +339,11 @@ async def test_I26_a_forged_entry_has_no_effect_and_stops_nothing(stage, forged:
     before = len(await stage.queued(endpoint))
     stage.redis.xadd(STREAM, FORGED[forged])
     await stage.score("bob", 7)
-    await catch_up(derivations)
+    with capture_logs() as logs:
+        await catch_up(derivations)
+    assert IS_LOGGED[forged] == [
+        (each["consumer"], each["board"], each["count"]) for each in logs if each["event"] == "changes_forged"
+    ]
     assert {"ada", "bob"} == {player for (player,) in stage.rows("SELECT player FROM achievements")}
     told = {orjson.loads(each.body)["data"]["player"] for each in await stage.queued(endpoint)}
     assert (before > 0, {"ada", "bob"}) == (True, told)

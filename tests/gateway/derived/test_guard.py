@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp.abc import AbstractResolver
 
-from gateway.derived.webhooks.guard import check_url
+from gateway.derived.webhooks.guard import GuardedResolver, check_url
 from gateway.ledger.webhooks import DeliveryState
 from gateway.settings import Settings
 from policies.errors import SettingsError
@@ -22,9 +22,15 @@ FORBIDDEN = [
     "https:///hook",
     "example.com/hook",
     "https://user:secret@example.com/",
+    "https://user@example.com/",
+    "https://:secret@example.com/",
     "https://example.com/#part",
     "https://example.com:99999/",
     "https://exa mple.com/",
+    "https://example.com/a b",
+    "https://example.com/\x7f",
+    "https://ex\u00e4mple.com/",
+    "https://example.com/" + "a" * 1981,
     "https://127.0.0.1/",
     "https://127.1/",
     "https://2130706433/",
@@ -62,6 +68,8 @@ def test_what_is_not_public_is_refused(url: str):
         "https://example.com:8443/",
         "https://93.184.216.34/",
         "https://[2606:4700::1]/",
+        "https://[64:ff9b::5db8:d822]/",  # 93.184.216.34 behind NAT64
+        "https://example.com/" + "a" * 1980,
     ],
 )
 def test_what_is_public_is_allowed(url: str):
@@ -122,6 +130,30 @@ async def test_a_name_that_leads_inside_is_not_connected_to(stage, answers, outc
         waiting = await stage.queued(endpoint, DeliveryState.PENDING)
         assert ({outcome}, []) == ({each.outcome for each in waiting}, inside.received)
         assert resolver.asked
+
+
+async def test_of_a_name_that_leads_inside_too_the_public_addresses_are_left():
+    """Whatever embeds an address inside is inside; a host that is named is given as it is, on its port alone."""
+    inside = [
+        "10.0.0.1",
+        "::1",
+        "::ffff:10.0.0.1",
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::",
+        "fe80::1%eth0",
+        "none",
+    ]
+    public = ["93.184.216.34", "2606:4700::1"]
+    resolver = GuardedResolver(("hooks.internal:8080",), Rebinding([*inside, *public]))
+    given = {
+        (host, port): [each["host"] for each in await resolver.resolve(host, port)]
+        for host, port in (("example.com", 443), ("hooks.internal", 443), ("hooks.internal", 8080))
+    }
+    assert {
+        ("example.com", 443): public,
+        ("hooks.internal", 443): public,
+        ("hooks.internal", 8080): [*inside, *public],
+    } == given
 
 
 async def test_an_endpoint_whose_host_is_no_longer_named_is_not_told(stage):

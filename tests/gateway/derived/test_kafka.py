@@ -14,6 +14,7 @@ from gateway.derived.follow import ChangeFollower
 from gateway.derived.kafka import ExportFailed, KafkaExport
 from gateway.settings import Settings
 from policies.errors import SettingsError
+from tests.support.derived import catch_up
 from tests.support.ports import unserved_port
 
 PATIENCE_S = 30.0
@@ -66,6 +67,44 @@ async def test_changes_arrive_with_what_tells_them_apart(stage, brokers):
     assert [1, 2, 3] == [score for _, _, score in sorted({each for each in scores if each[0] == "alltime"})]
     alltime = [each["score"] for _, each in found if each["window"] == "alltime"]
     assert [1, 2, 3, 1, 2, 3] == alltime
+
+
+async def test_a_steward_exports_what_changes_and_after_a_loss_what_stands(stage, brokers):
+    """Where brokers are set: each record says all of the change, and what the lost stream had comes from the ledger, without ranks."""
+    settings = Settings(**stage.settings.model_dump() | {"kafka_servers": brokers})
+    derivations = stage.derivations(settings)
+    assert "kafka" not in stage.derivations().of_changes
+    await catch_up(derivations)
+    await stage.score("ada", 1)
+    best = await stage.score("ada", 3)
+    await catch_up(derivations)
+    lost = await stage.score("bob", 2)
+    stage.redis.flushall()
+    await catch_up(derivations)
+
+    found = [(key, value) for key, value in arrived(brokers, 8) if value["window"] == "alltime"]
+    [(seq,), (of_bob,)] = stage.rows(
+        f"SELECT seq FROM events WHERE submission_id IN ('{best}', '{lost}') AND to_state = 'promoted'"
+    )
+    assert ["tiny/ada"] * 3 + ["tiny/bob"] == sorted(key for key, _ in found)
+    last, told_again = (value for key, value in found if key == "tiny/ada" and value["score"] == 3)
+    [after_loss] = [value for key, value in found if key == "tiny/bob"]
+    assert last | {"at_ms": 0} == {
+        "at_ms": 0,
+        "board": "tiny",
+        "seq": seq,
+        "window": "alltime",
+        "player": "ada",
+        "name": "",
+        "submission_id": best,
+        "score": 3,
+        "rank": 1,
+        "was_score": 1,
+        "was_rank": 1,
+    }
+    assert last | {"rank": None, "was_score": None, "was_rank": None, "at_ms": 0} == told_again | {"at_ms": 0}
+    told = ("seq", "score", "submission_id", "rank", "was_score", "was_rank")
+    assert (of_bob, 2, lost, None, None, None) == tuple(after_loss[each] for each in told)
 
 
 async def test_what_the_brokers_do_not_take_is_not_acknowledged(stage):

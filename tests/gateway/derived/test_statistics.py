@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.boards.distinct import STANDARD_ERROR, DistinctPlayers
+from gateway.derived import statistics
+from gateway.derived.trends import Span, TrendKind, trend_of
 from gateway.ledger.derived.counts import counts_of
 from policies.vocabulary import State
 from tests.support.derived import catch_up
+from tests.support.ledger import new_submission
 from tests.support.metrics import counts
 
 
@@ -51,6 +56,33 @@ async def test_players_are_counted_anew_when_redis_was_emptied(stage):
     await stage.receive("new", 1)
     await catch_up(derivations)
     assert 6 == await players.count()
+
+
+async def test_what_happened_on_a_board_that_is_gone_stops_nothing_and_counts_for_no_other(stage):
+    """The log has events of boards whose policy was taken away: they are counted there, and nobody trends or is a player here."""
+    derivations = stage.derivations()
+    for number, (board, player) in enumerate([("gone", "eve"), ("tiny", "ada"), ("gone", "ada")]):
+        facts = {"board": board, "player": player, "at_ms": stage.clock()}
+        await stage.ledger.append(new_submission(f"gone-{number}", **facts))
+    stage.redis.flushall()
+    await catch_up(derivations)
+    players = DistinctPlayers(stage.index.client, "tiny")
+    trend = await trend_of(stage.ledger, "tiny", TrendKind.PLAYED, Span.HOUR, now_ms=stage.clock(), count=9)
+    assert (1, ["ada"]) == (await players.count(), [each.item for each in trend.leaders])
+    counted = [await stage.ledger.read(counts_of(board)) for board in ("tiny", "gone")]
+    assert [(1, 0), (2, 0)] == counted
+    assert [(1,)] == stage.rows("SELECT count(DISTINCT board) FROM trend_slots")
+
+
+async def test_a_recount_reads_every_page_of_the_ledger(stage, monkeypatch: pytest.MonkeyPatch):
+    """However many there are, and nothing of it is left beside the estimate."""
+    monkeypatch.setattr(statistics, "PAGE", 2)
+    derivations = stage.derivations()
+    for number in range(5):
+        await stage.receive(f"p{number}")
+    await derivations.statistics.recount("tiny")
+    assert 5 == await DistinctPlayers(stage.index.client, "tiny").count()
+    assert [-1] == [stage.redis.ttl(each) for each in stage.redis.keys("derived:{tiny}:players*")]
 
 
 async def test_the_estimate_is_within_its_error(stage):

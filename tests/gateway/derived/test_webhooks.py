@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from email.utils import formatdate
 
 import pytest
 
+from gateway.boards import keys
+from gateway.clock import rfc3339
 from gateway.derived.webhooks.sender import (
     DEAD_KEPT_MS,
     DELIVERED_KEPT_MS,
@@ -14,11 +18,12 @@ from gateway.derived.webhooks.sender import (
     PRUNE_MS,
     pause_ms,
 )
-from gateway.ledger import webhooks
+from gateway.ledger import queries, webhooks
 from gateway.ledger.webhooks import DeliveryState
 from gateway.settings import Settings
-from policies.vocabulary import State
+from policies.vocabulary import Reason, State
 from tests.gateway.derived.conftest import SECRET
+from tests.gateway.derived.test_guard import Rebinding
 from tests.support.derived import catch_up
 from tests.support.metrics import counts
 from tests.support.receiver import Receiver, receiving
@@ -98,6 +103,70 @@ async def test_an_endpoint_is_told_what_it_asked_for(stage):
     assert ["submission.decided"] * 3 == [each.type for each in await stage.queued(decided)]
     assert [] == await stage.queued(elsewhere)
     assert ["rank.changed"] * 2 == [each.type for each in await stage.queued(ranks)]  # of two windows, once
+
+
+async def test_every_event_says_what_happened_to_whom_and_when(stage, receiver):
+    """All of it, by the name that the player has, with what was before, and of a reason its class alone."""
+    await stage.webhook(receiver.url)
+    await stage.ledger.write(queries.add_player("ada", "Ada L.", now_ms=stage.clock()))
+    derivations = stage.derivations()
+    await deliver(derivations)
+    first = await stage.score("ada", 5)
+    ahead = await stage.score("bob", 7)
+    best = await stage.score("ada", 9)
+    await stage.decide(best, State.REVOKED, Reason.REVOKED_BY_MODERATOR)
+    await deliver(derivations)
+
+    alltime = [each for each in receiver.received if each.data.get("window", "alltime") == "alltime"]
+    told = sorted((each.type, *map(str, (each.data["seq"], each.timestamp)), each.data) for each in alltime)
+    assert sorted(expected(stage, first, ahead, best)) == told
+
+
+def expected(stage, first: str, ahead: str, best: str):
+    """What there is to be told of the four decisions, from the events and from when the stream has their changes."""
+    decided = stage.rows("SELECT seq, at_ms FROM events WHERE to_state != 'pending' ORDER BY seq")
+    shown = {
+        int(fields["seq"]): int(stream_id.split("-")[0])
+        for stream_id, fields in stage.redis.xrange(keys.changes("tiny"))
+        if fields["window"] == "alltime"
+    }
+    ada, bob = {"player": "ada", "name": "Ada L."}, {"player": "bob", "name": "bob"}
+    facts = [
+        # who, submission, score, rank, score before, rank before, state, state before, reason, submission that stands
+        (ada, first, 5, 1, None, None, "promoted", "pending", "none", first),
+        (bob, ahead, 7, 1, None, None, "promoted", "pending", "none", ahead),
+        (ada, best, 9, 1, 5, 2, "promoted", "pending", "none", best),
+        (ada, best, 5, 2, 9, 1, "revoked", "promoted", "moderation", first),
+    ]
+    for (seq, at_ms), fact in zip(decided, facts, strict=True):
+        who, of, score, rank, was_score, was_rank, state, was_state, reason, standing = fact
+        at = {"board": "tiny", "seq": seq}
+        ranks = at | who | {"window": "alltime", "rank": rank, "was_rank": was_rank, "submission": standing}
+        scores = ranks | {"score": score, "was_score": was_score}
+        decision = at | {"submission": of, "player": who["player"], "score": 9 if of == best else score}
+        decision |= {"state": state, "was_state": was_state, "reason": reason}
+        moments = str(seq), rfc3339(shown[seq])
+        yield "standing.changed", *moments, scores
+        yield "rank.changed", *moments, ranks
+        yield "submission.decided", str(seq), rfc3339(at_ms), decision
+        if was_rank is None:
+            reached = at | {"player": who["player"], "window": "alltime", "rank": rank, "submission": of}
+            yield "achievement.reached", str(seq), rfc3339(at_ms), reached
+
+
+async def test_a_player_who_stands_no_more_has_neither_score_nor_rank(stage):
+    """What was there is told, and nothing is told in its place."""
+    endpoint = await stage.webhook(types=("standing.changed", "rank.changed"))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.decide(await stage.score("ada", 5), State.REVOKED, Reason.REVOKED_BY_MODERATOR)
+    await catch_up(derivations)
+    last = [json.loads(each.body) for each in await stage.queued(endpoint)]
+    gone = [each["data"] for each in last if each["data"]["was_rank"] == 1]
+    assert 4 == len(gone)  # of two windows, standing and rank
+    assert {(None, None, 5)} == {
+        (each["score"], each["rank"], each["was_score"]) for each in gone if "score" in each
+    }
 
 
 async def test_a_player_is_told_no_more_of_a_reason_than_the_player_is(stage):
@@ -199,6 +268,66 @@ async def test_an_endpoint_that_asks_to_be_left_alone_is(stage, receiver, status
     await deliver(derivations)
     [waiting] = await stage.queued(endpoint)
     assert least_s * 1000 <= waiting.due_at_ms - before_ms <= most_s * 1000 + (stage.clock() - before_ms)
+
+
+async def test_an_endpoint_may_name_the_moment_until_which_it_is_left_alone(stage, receiver):
+    """Retry-After as a date; one that is over, or that no calendar has, asks for nothing."""
+    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    stage.clock.stop()
+    stage.clock.shift(-(stage.clock() % 1000) / 1000)  # dates have whole seconds
+    receiver.status = 503
+    pauses_s = []
+    for away_s in (900, -900, 10**7, None):
+        asked = "Fri, 99 Nov 2026 25:00:00 GMT"
+        if away_s is not None:
+            asked = formatdate(stage.clock() / 1000 + away_s, usegmt=True)
+        receiver.headers = {"Retry-After": asked}
+        await deliver(derivations)
+        [waiting] = await stage.queued(endpoint)
+        pauses_s.append((waiting.due_at_ms - stage.clock()) / 1000)
+        stage.clock.shift(int(pauses_s[-1]) + 1)
+    assert (900, 86_400) == (pauses_s[0], pauses_s[2])
+    assert 10 <= pauses_s[1] <= 20
+    assert 160 <= pauses_s[3] <= 320
+
+
+async def test_an_endpoint_is_sent_what_it_is_to_know_and_no_cookie_of_its_own(stage, receiver):
+    """Who sends it and as what; nothing that an answer says comes back with the next delivery. Each connection asks for the address."""
+    port = receiver.url.rpartition(":")[2].partition("/")[0]
+    resolver = Rebinding(["127.0.0.1"])
+    await stage.webhook(f"http://hooks.internal:{port}/hook", types=("submission.decided",))
+    settings = changed(stage.settings, webhook_hosts=("hooks.internal",), webhook_concurrency=1)
+    derivations = stage.derivations(settings, resolver=resolver)
+    await catch_up(derivations)
+    receiver.headers = {"Set-Cookie": "a=b", "Connection": "close"}
+    for player in ("ada", "bob"):
+        await stage.score(player, 5)
+    await deliver(derivations)
+    sent = [each.headers for each in receiver.received]
+    told = [(each["content-type"], each["user-agent"].split("/")[0], each.get("cookie")) for each in sent]
+    assert [("application/json", "Scoregate", None)] * 2 == told
+    assert 2 == resolver.asked
+
+
+async def test_deliveries_to_an_endpoint_that_is_being_told_begin_once(stage, receiver):
+    """A step while an endpoint is slow leaves it to those that are on their way, and counts for how many one began."""
+    await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations(changed(stage.settings, webhook_concurrency=1))
+    await catch_up(derivations)
+    assert 0 == await derivations.sender.step()
+    for player in ("ada", "bob"):
+        await stage.score(player, 5)
+    await catch_up(derivations)
+    receiver.held.clear()
+    assert 1 == await derivations.sender.step()
+    await receiver.arrived(1)
+    assert 0 == await derivations.sender.step()
+    receiver.held.set()
+    await derivations.sender.idle()
+    assert (2, 1) == (len(receiver.received), receiver.most_at_once)
 
 
 async def test_no_redirect_is_followed(stage, receiver):

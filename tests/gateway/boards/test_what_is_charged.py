@@ -1,0 +1,132 @@
+"""What each answer to a submission charges, to whom, and for how long it is remembered: by the real scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from gateway.boards import keys
+from gateway.boards.admission import Admission, Asking, SubmissionLimits
+from gateway.boards.refusals import MEMORY_MS, RefusalCounts
+from policies.limits import Limits, Rate, Refusals
+
+MINUTE_US = 60_000_000
+OF_THREE = Rate(per_minute=1, burst=3)
+LIMITS = Limits(
+    player=OF_THREE,
+    player_kib=OF_THREE,
+    address=OF_THREE,
+    address_kib=OF_THREE,
+    network=OF_THREE,
+    network_kib=OF_THREE,
+    refused=Refusals(player=2, address=100, window_s=600),
+)
+ASKING = Asking("run-1", "ada", "home", network="street", kib=2)
+KEYS = {"player": "ada", "address": "home", "network": "street"}
+FULL, FULL_OF_KIB = (3, 0), (0, 3)
+ALL, PLACES, NOBODY = ["player", "address", "network"], ["address", "network"], list[str]()
+
+CASES: dict[str, tuple[dict[str, Any], Admission, list[str]]] = {
+    "who sent nothing": ({}, Admission.ADMITTED, ALL),
+    "a resend of what is pending": ({"pending": 1}, Admission.KNOWN, PLACES),
+    "a resend of what is settled": ({"settled": 1}, Admission.KNOWN, PLACES),
+    "a resend of a player without more": ({"pending": 1, "player": (3, 3)}, Admission.KNOWN, PLACES),
+    "a resend of a player with refusals": ({"pending": 1, "refused": 1}, Admission.KNOWN, PLACES),
+    "a resend from a full address": ({"pending": 1, "address": FULL}, Admission.ADDRESS_LIMITED, NOBODY),
+    "a resend from a full network": ({"pending": 1, "network": FULL}, Admission.NETWORK_LIMITED, NOBODY),
+    "all is full": (dict.fromkeys(ALL, (3, 3)) | {"refused": 1}, Admission.NETWORK_LIMITED, NOBODY),
+    "the address is full": (
+        {"address": (3, 3), "player": (3, 3), "network": FULL_OF_KIB},
+        Admission.ADDRESS_LIMITED,
+        NOBODY,
+    ),
+    "the bytes of the network": (
+        {"network": FULL_OF_KIB, "address": FULL_OF_KIB, "player": (3, 3)},
+        Admission.NETWORK_BYTES_LIMITED,
+        NOBODY,
+    ),
+    "the bytes of the address": (
+        {"address": FULL_OF_KIB, "player": (3, 3), "refused": 1},
+        Admission.ADDRESS_BYTES_LIMITED,
+        NOBODY,
+    ),
+    "refused too often": ({"refused": 1, "player": (3, 3)}, Admission.ABNORMAL, NOBODY),
+    "the player is full": ({"player": (3, 3)}, Admission.PLAYER_LIMITED, NOBODY),
+    "the bytes of the player": ({"player": FULL_OF_KIB}, Admission.PLAYER_BYTES_LIMITED, NOBODY),
+}
+"""What there was before, the answer, and who is charged one request and its two KiB."""
+
+
+async def arrivals(client: Redis, now_us: int) -> dict[str, tuple[int, int]]:
+    """Requests and KiB that each key is ahead of a moment, in whole ones."""
+    found = {}
+    for kind, who in KEYS.items():
+        requests, kib = map(
+            int, (await client.get(keys.limit("b", kind, who)) or f"{now_us} {now_us}").split()
+        )
+        found[kind] = (round((requests - now_us) / MINUTE_US), round((kib - now_us) / MINUTE_US))
+    return found
+
+
+async def set_up(client: Redis, before: dict[str, Any]) -> int:
+    """Redis as it was before, and its time (µs)."""
+    seconds, micros = await client.time()
+    now_us = seconds * 1_000_000 + micros
+    for kind, who in KEYS.items():
+        if ahead := before.get(kind):
+            times = " ".join(str(now_us + each * MINUTE_US) for each in ahead)
+            await client.set(keys.limit("b", kind, who), times)
+    for kind, key in (("pending", keys.pending("b")), ("settled", keys.settled("b"))):
+        if kind in before:
+            await client.zadd(key, {ASKING.submission_id: 1})
+    if "refused" in before:
+        await client.set(keys.refusals("b", "player", "ada"), f"0 {seconds * 1000 + 300_000} 4")
+    return now_us
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_every_answer_charges_those_whom_it_names_and_nobody_who_is_refused(client: Redis, case: str):
+    """Player, address and network of who is let past; the places alone of a resend, whatever the player has left."""
+    before, admission, charged = CASES[case]
+    now_us = await set_up(client, before)
+    due = await arrivals(client, now_us)
+    told = await SubmissionLimits(client, "b", LIMITS).admit(ASKING)
+    for each in charged:
+        requests, kib = due[each]
+        due[each] = requests + 1, kib + 2
+    assert (admission, due) == (told.admission, await arrivals(client, now_us))
+    is_let_past = admission in {Admission.ADMITTED, Admission.KNOWN}
+    assert is_let_past == (told.wait_ms == 0)
+    assert (2 if admission is Admission.ADMITTED else 0) == told.left
+
+
+async def test_who_had_too_many_refusals_is_remembered_for_a_month(client: Redis):
+    """Others for a window; a refusal after the limit counts anew, and shortens no memory."""
+    counts, player = RefusalCounts(client, "b", LIMITS.refused), keys.refusals("b", "player", "ada")
+    told = []
+    for _ in range(4):
+        is_limited = await counts.note("ada", "home")
+        count, _, before = (await client.get(player)).split()
+        days = await client.pttl(player) / 86_400_000
+        told.append((is_limited, int(count), int(before), round(days)))
+    month = MEMORY_MS / 86_400_000
+    assert [(False, 1, 0, 0), (True, 0, 2, month), (False, 1, 2, month), (True, 0, 4, month)] == told
+    assert 0 < await client.pttl(keys.refusals("b", "address", "home")) <= 600_000
+
+
+async def test_what_was_refused_before_is_told_once_the_limit_is_over(client: Redis):
+    """Who may go on goes on with what is remembered; while the limit lasts, the answer says for how long."""
+    limits = SubmissionLimits(client, "b", LIMITS)
+    await set_up(client, {"refused": 1})
+    limited = await limits.admit(ASKING)
+    await client.set(keys.refusals("b", "player", "ada"), "1 5 4")
+    over = await limits.admit(ASKING)
+    assert (Admission.ABNORMAL, 4, Admission.ADMITTED, 4) == (
+        limited.admission,
+        limited.refusals,
+        over.admission,
+        over.refusals,
+    )
+    assert 200_000 < limited.wait_ms <= 300_000
