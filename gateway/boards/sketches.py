@@ -31,7 +31,6 @@ class ScoreSketch:
 
     def __init__(self, order: Order) -> None:
         self._sign = -1 if order is Order.ASCENDING else 1
-        self._order = order
         self._kll = kll_doubles_sketch(K)
 
     @classmethod

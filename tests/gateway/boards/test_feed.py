@@ -17,11 +17,16 @@ from gateway.boards.feed.changes import ChangeStream, StandingChange
 from gateway.boards.feed.events import EventKind, FeedEvent, Interest, Mode
 from gateway.boards.feed.listener import End
 from gateway.boards.feed.newest import Newest
+from gateway.boards.feed.sharded import change_stream
 from gateway.boards.live import Following, LiveFeed
+from gateway.boards.shards import ShardedIndex
+from gateway.records import Change
+from policies.vocabulary import State
 from tests.support.attack import until
 from tests.support.feeds import entry
 from tests.support.metrics import metric
 from tests.support.policies import a_ranking
+from tests.support.standings import a_standing
 from tests.support.valkey import ValkeyServer
 
 PLAYERS = ("ada", "bob", "cyd", "dee")
@@ -132,12 +137,15 @@ async def test_what_waits_for_a_slow_listener_is_bounded(monkeypatch: pytest.Mon
 
 
 async def test_kinds_and_windows_are_coalesced_apart():
-    """A rank does not hide a standing, nor one window another; a reset hides all before it."""
+    """A rank does not hide a standing, nor one window or watched player another; a reset hides all before it."""
     waiting = Newest()
     daily = FeedEvent(EventKind.STANDING, "3-0", change(3, window="daily:20261120"))
     for event in (told(1), told(2, kind=EventKind.RANK), daily, told(4)):
         waiting.put(event)
     assert ["2-0", "3-0", "4-0"] == [each.stream_id for each in await waiting.take()]
+    for number, player in ((5, "bob"), (6, "cyd"), (7, "bob")):
+        waiting.put(FeedEvent(EventKind.RANK, f"{number}-0", change(number), player))
+    assert ["6-0", "7-0"] == [each.stream_id for each in await waiting.take()]
     waiting.put(told(5))
     waiting.put(FeedEvent(EventKind.RESET, "6-0"))
     assert ["6-0"] == [each.stream_id for each in await waiting.take()]
@@ -264,6 +272,69 @@ async def test_ranks_and_overtakings_are_those_of_the_board(running: LiveFeed, c
 async def newest_of(stream: ChangeStream, client: Redis) -> StandingChange:
     [*_, change] = stream.page(await client.xrange(stream.key)).changes
     return change
+
+
+async def test_what_was_missed_moves_no_rank_that_is_told_after_it(client: Redis):
+    """Who is told to read the board again hears of ranks as they are then, and not as they were before the gap."""
+    feed, board = LiveFeed(client, {"b": a_ranking()}), Board(client, "alltime")
+    for each in feed._readers:
+        each._has_positions.set()
+    stream = feed._streams["b"]
+    interest = Interest(players=frozenset(), watched=frozenset({"bob"}))
+
+    async def hear(player: str, score: int, number: int) -> None:
+        await board.put(player, score, number)
+        feed._hear("b", [await newest_of(stream, client)])
+
+    async with feed.listen("b", interest) as following:
+        await anext(following.events)
+        await hear("bob", 1, 1)
+        assert [("rank", "bob", 1, None)] == await heard_of(following, 1)
+        for number, player in enumerate(("ada", "cyd"), start=2):
+            await board.put(player, 9, number)
+        feed._tell_of_gap("b", board.last_id)
+        assert [(EventKind.RESET, board.last_id)] == [
+            (each.kind, each.stream_id) for each in await anext(following.events)
+        ]
+        await hear("dee", 5, 4)
+        assert [("overtaken", "bob", 4, 3)] == await heard_of(following, 1)
+
+
+async def test_who_watches_a_board_in_shards_hears_of_places_before_the_change(client: Redis):
+    """What came after it is undone, and who stands nowhere stands nowhere."""
+    ranking = a_ranking("b", shards=2)
+    index = ShardedIndex(client, ranking)
+    for seq, player in enumerate(PLAYERS, start=1):
+        standing = a_standing(player, 10 * seq, seq, seq, ranking)
+        await index.project(Change(seq, f"s{seq}", "b", player, State.PROMOTED, (standing,)))
+    stream = change_stream(client, ranking)
+    _, of_bob, *_ = stream.page(await client.xrange(stream.key)).changes
+    places = await stream.places_before(of_bob, [*PLAYERS, "nobody"])
+    assert {"ada": 1} | dict.fromkeys(["bob", "cyd", "dee", "nobody"]) == {
+        player: place and place.rank for player, place in places.items()
+    }
+
+
+def test_a_rank_that_is_not_told_is_none():
+    """Of a board that is not whole the stream has zeros: nobody has rank 0."""
+    told = change(1, rank=0, was_order=-5, was_member="f:ada", was_rank=0)
+    assert (5, None, None) == (told.was_score, told.rank, told.was_rank)
+
+
+async def test_a_feed_that_was_stopped_reads_nothing_and_lets_everybody_go(valkey: ValkeyServer):
+    """None of its tasks is left, and who comes after it is let go at once."""
+    blocking = connect_blocking(valkey.url)
+    feed = LiveFeed(blocking, {"b": a_ranking()})
+    feed.start()
+    async with feed.listen("b") as early:
+        await anext(early.events)
+        await feed.stop()
+        assert [] == [each for each in asyncio.all_tasks() if each.get_name().startswith("live-feed")]
+        assert [] == [events async for events in early.events]
+    async with feed.listen("b") as late:
+        assert [EventKind.BEGIN] == [event.kind for some in [e async for e in late.events] for event in some]
+    assert (End.RELEASED, End.RELEASED) == (early.end, late.end)
+    await blocking.aclose()
 
 
 async def test_a_watch_remembers_so_many_windows_and_reads_the_others_again(

@@ -78,6 +78,7 @@ async def test_a_change_takes_so_many_out_of_a_head_and_no_more(client: Redis):
 async def test_a_steward_takes_out_what_it_was_asked_to_and_never_part_of_the_head(client: Redis):
     """Slice by slice, with their groups; pages that were read before are let go of, and only then."""
     await project(BoardIndex(client, ranking_of(100)), range(1, 21))
+    assert 0 == await Heads(BoardIndex(client, ranking_of(100))).trim("alltime", 4)
     fewer = BoardIndex(client, ranking_of(10))
     told = []
     for count in (4, 100, 100):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,7 +15,7 @@ from redis.asyncio import Redis
 
 from gateway.boards import keys
 from gateway.boards.connection import connect
-from gateway.boards.index import BoardIndex, Pend
+from gateway.boards.index import BoardIndex, Cut, Pend
 from gateway.records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable
 from policies.fields import Order
@@ -272,6 +273,35 @@ async def test_windows_expire_and_alltime_does_not(client: Redis):
     assert 1_921_449_600_000 == await client.pexpiretime(keys.window("b", "daily:20301120"))
     assert 1_921_449_600_000 == await client.pexpiretime(keys.members("b", "daily:20301120"))
     assert -1 == await client.pexpiretime(keys.window("b", "alltime"))
+
+
+async def test_ranks_that_a_board_does_not_keep_are_asked_for_in_vain(client: Redis):
+    """They would be wrong for everybody: the dense ones are of groups, which it has none of."""
+    index = BoardIndex(client, RANKING)
+    await index.project(a_change(1, a_standing("ada", 7)))
+    [entry] = (await index.page("alltime", 0, 1)).entries
+    for asked in (
+        lambda: index.page("alltime", 0, 1, RankKind.DENSE),
+        lambda: index.around("alltime", "ada", 1, RankKind.DENSE),
+        lambda: index.seek("alltime", Cut(entry.place), 1, RankKind.DENSE),
+    ):
+        with pytest.raises(ValueError, match="keeps no dense ranks"):
+            await asked()
+
+
+async def test_what_was_settled_is_known_for_an_hour_and_names_are_those_of_the_last_change(client: Redis):
+    """A note of a submission that comes late finds it settled; who has no name of their own takes away nobody's."""
+    index = BoardIndex(client, RANKING)
+    seconds, _ = await client.time()
+    hours = {"s8": seconds * 1000 - 3_700_000, "s9": seconds * 1000 - 3_000_000}
+    await client.zadd(keys.settled("b"), hours)
+    shown = []
+    for seq, name in enumerate(("Ada", "Ada L.", ""), start=1):
+        standing = replace(a_standing("ada", seq, seq, seq), name=name)
+        await index.project(a_change(seq, standing))
+        shown += [entry.name for entry in (await index.page("alltime", 0, 1)).entries]
+    assert ["Ada", "Ada L.", "Ada L."] == shown
+    assert {"s9", "s1", "s2", "s3"} == set(await client.zrange(keys.settled("b"), 0, -1))
 
 
 async def test_around_is_cut_off_at_both_ends(client: Redis):

@@ -130,3 +130,13 @@ async def test_what_was_refused_before_is_told_once_the_limit_is_over(client: Re
         over.refusals,
     )
     assert 200_000 < limited.wait_ms <= 300_000
+
+
+async def test_a_key_is_kept_until_all_that_was_sent_has_flowed_back(client: Redis):
+    """The bytes too, where those take longer than the requests: else who waits a little has all of them again."""
+    slow = Rate(per_minute=1, burst=4)
+    quick = dict.fromkeys(ALL, Rate(per_minute=60, burst=4))
+    limits = SubmissionLimits(client, "b", Limits(**quick, **{f"{each}_kib": slow for each in ALL}))
+    assert Admission.ADMITTED is (await limits.admit(ASKING)).admission
+    lives_ms = [await client.pttl(keys.limit("b", kind, who)) for kind, who in KEYS.items()]
+    assert all(60_000 < each <= 120_001 for each in lives_ms)
