@@ -315,6 +315,21 @@ async def test_who_watches_a_board_in_shards_hears_of_places_before_the_change(c
     }
 
 
+@pytest.mark.parametrize(
+    ("field", "most", "beyond"),
+    [("order", "-9007199254740992", "-9007199254740993"), ("order", str(2**53), str(2**53 + 1))]
+    + [("rank", "0", "-1"), ("rank", str(2**53), str(2**53 + 1))]
+    + [("seq", "0", "-1"), ("seq", str(2**53), str(2**53 + 1))]
+    + [("player", "~", "\x7f"), ("submission", " ", "\n"), ("window", "alltime", "allt\u00efme")],
+)
+def test_what_no_board_has_is_no_change(field: str, most: str, beyond: str):
+    """Numbers that no double tells apart, ranks that nobody has, ids with what no id has: nobody is told of them."""
+    stream = ChangeStream(None, a_ranking())  # type: ignore[arg-type] - nothing is read here
+    ours = {name: str(value) for name, value in entry("ada", 1).items()}
+    told = [len(stream.page([("1-0", ours | {field: value})]).changes) for value in (most, beyond)]
+    assert [1, 0] == told
+
+
 def test_a_rank_that_is_not_told_is_none():
     """Of a board that is not whole the stream has zeros: nobody has rank 0."""
     told = change(1, rank=0, was_order=-5, was_member="f:ada", was_rank=0)

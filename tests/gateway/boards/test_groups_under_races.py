@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 from redis.asyncio import Redis
 
-from gateway.boards import keys
+from gateway.boards import keys, segments
 from gateway.boards.index import BoardIndex
 from gateway.boards.segments import SegmentBoards
 from gateway.records import Membership
+from policies.errors import IndexUnavailable
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing
 
@@ -18,13 +19,14 @@ RANKING = a_ranking("b", segments=["club"])
 
 
 class Interrupted(SegmentBoards):
-    """One follower, between whose look and write something else happens, once."""
+    """One follower, between whose look and write something else happens, once or always."""
 
     meanwhile: Callable[[], Awaitable[None]] | None = None
+    always: Callable[[], Awaitable[None]] | None = None
 
     async def _read(self, player: str, windows: Sequence[str]) -> list[str]:
         found = await super()._read(player, windows)
-        meanwhile, self.meanwhile = self.meanwhile, None
+        meanwhile, self.meanwhile = self.meanwhile or self.always, None
         if meanwhile:
             await meanwhile()
         return found
@@ -82,6 +84,23 @@ async def test_M12_a_standing_that_moved_meanwhile_leaves_no_second_member(clien
     club.late.meanwhile = moves
     await club.late.follow("ada", ["alltime"])
     assert [await club.slot()] == await club.members("red")
+
+
+async def test_who_moves_again_and_again_is_not_followed_for_ever(client: Redis):
+    """So many looks, and then it is left to the steward; the group shows nothing that is half done."""
+    club = Club(client)
+    await club.score(1)
+    looks = 0
+
+    async def moves() -> None:
+        nonlocal looks
+        looks += 1
+        await club.other.keep(Membership("ada", looks + 1, {"club": f"c{looks}"}), [])
+
+    club.late.always = moves
+    with pytest.raises(IndexUnavailable, match="changed again and again"):
+        await club.late.keep(Membership("ada", 1, {"club": "red"}), ["alltime"])
+    assert (segments.ATTEMPTS, []) == (looks, await club.members("red"))
 
 
 async def test_a_membership_that_comes_late_changes_nothing(client: Redis):

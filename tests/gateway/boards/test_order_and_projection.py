@@ -275,6 +275,19 @@ async def test_windows_expire_and_alltime_does_not(client: Redis):
     assert -1 == await client.pexpiretime(keys.window("b", "alltime"))
 
 
+async def test_a_standing_that_no_event_caused_is_shown_by_the_number_it_has(client: Redis):
+    """A repair replaces what stands there by the same number, tells of it once, and gives way to any newer change."""
+    index = BoardIndex(client, RANKING)
+    wrong, right = a_standing("ada", 7, 1, 5), a_standing("ada", 9, 2, 5)
+    await index.project(a_change(5, wrong))
+    shown = []
+    for standing in (right, right, a_standing("ada", 8, 1, 4), a_standing("ada", None, 0, 5)):
+        is_shown = await index.show_again("ada", [standing])
+        scores = [entry.score for entry in (await index.page("alltime", 0, 9)).entries]
+        shown.append((is_shown, scores, await client.xlen(keys.changes("b"))))
+    assert [(True, [9], 2), (True, [9], 2), (False, [9], 2), (True, [], 3)] == shown
+
+
 async def test_ranks_that_a_board_does_not_keep_are_asked_for_in_vain(client: Redis):
     """They would be wrong for everybody: the dense ones are of groups, which it has none of."""
     index = BoardIndex(client, RANKING)

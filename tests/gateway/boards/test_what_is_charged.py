@@ -8,9 +8,11 @@ import pytest
 from redis.asyncio import Redis
 
 from gateway.boards import keys
-from gateway.boards.admission import Admission, Asking, SubmissionLimits
+from gateway.boards.admission import AddressLimit, Admission, Asking, KeyedLimit, SubmissionLimits
+from gateway.boards.connection import connect
 from gateway.boards.refusals import MEMORY_MS, RefusalCounts
-from policies.limits import Limits, Rate, Refusals
+from policies.limits import NETWORK_SHARE, Limits, Rate, Refusals
+from tests.support.ports import unserved_port
 
 MINUTE_US = 60_000_000
 OF_THREE = Rate(per_minute=1, burst=3)
@@ -140,3 +142,48 @@ async def test_a_key_is_kept_until_all_that_was_sent_has_flowed_back(client: Red
     assert Admission.ADMITTED is (await limits.admit(ASKING)).admission
     lives_ms = [await client.pttl(keys.limit("b", kind, who)) for kind, who in KEYS.items()]
     assert all(60_000 < each <= 120_001 for each in lives_ms)
+
+
+ONE_FULL = {
+    "player": Admission.PLAYER_LIMITED,
+    "player_kib": Admission.PLAYER_BYTES_LIMITED,
+    "address": Admission.ADDRESS_LIMITED,
+    "address_kib": Admission.ADDRESS_BYTES_LIMITED,
+    "network": Admission.NETWORK_LIMITED,
+    "network_kib": Admission.NETWORK_BYTES_LIMITED,
+}
+
+
+@pytest.mark.parametrize("full", ONE_FULL)
+async def test_each_limit_is_one_of_its_own_with_redis_and_without(client: Redis, full: str):
+    """The player, the address and the network, by requests and by KiB: the one that is used up is named, with how long to wait."""
+    wide = Rate(per_minute=1, burst=9)
+    rates = dict.fromkeys(ONE_FULL, wide) | {full: Rate(per_minute=2, burst=2 if "kib" in full else 1)}
+    limits = SubmissionLimits(client, "b", Limits(**rates))
+    asked = [ASKING._replace(submission_id=f"run-{number}") for number in range(2)]
+    answers = [[await limits.admit(each) for each in asked], [limits._admit_locally(each) for each in asked]]
+    for first, second in answers:
+        assert (Admission.ADMITTED, ONE_FULL[full]) == (first.admission, second.admission)
+        units = 2 if "kib" in full else 1
+        assert (units - 1) * 30_000 < second.wait_ms <= units * 30_000
+
+
+async def test_without_redis_this_process_limits_and_counts_refusals():
+    """An address and its network, a key, and who was refused too often: by the same numbers, as long as it lasts."""
+    with unserved_port() as port:
+        nowhere = connect(f"redis://127.0.0.1:{port}/0", timeout_ms=100)
+        one = Rate(per_minute=1, burst=1)
+        of_address = AddressLimit(nowhere, one, lambda network, address: f"limit:{{{network}}}:{address}")
+        waits = [await of_address.wait_ms(f"a{number}", "street") for number in range(NETWORK_SHARE + 1)]
+        assert [0] * NETWORK_SHARE == waits[:-1]
+        assert 0 < waits[-1] <= 60_000 // NETWORK_SHARE + 1
+        assert 0 < await of_address.wait_ms("a0", "elsewhere") <= 60_000
+        keyed = KeyedLimit(nowhere, one, lambda who: f"limit:{who}")
+        assert [True, False, True] == [await keyed.wait_ms(who) == 0 for who in ("ada", "ada", "bob")]
+
+        limits = SubmissionLimits(nowhere, "b", LIMITS)
+        assert [False, True] == [await limits.note_refusal("ada", "home") for _ in range(2)]
+        refused, other = await limits.admit(ASKING), await limits.admit(ASKING._replace(player="bob"))
+        assert (Admission.ABNORMAL, Admission.ADMITTED) == (refused.admission, other.admission)
+        assert 500_000 < refused.wait_ms <= 600_000
+        await nowhere.aclose()

@@ -128,6 +128,12 @@ async def test_what_the_library_has_said_nothing_of_is_not_acknowledged(
             await consumer.take(stage.board, [change])
 
 
+def test_the_producer_s_own_retries_add_and_reorder_nothing(stage):
+    """It is idempotent: what does not go with that is refused."""
+    with pytest.raises(SettingsError, match="idempotence"):
+        export(stage, "127.0.0.1:1", acks="1")
+
+
 def test_what_cannot_be_meant_is_said_at_the_start(stage):
     """An option that the library refuses is an error of the settings."""
     with pytest.raises(SettingsError, match="SCOREGATE_KAFKA_SERVERS"):

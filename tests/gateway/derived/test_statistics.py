@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.boards.distinct import STANDARD_ERROR, DistinctPlayers
+from gateway.boards.distinct import BUILT_KEPT_MS, STANDARD_ERROR, DistinctPlayers
 from gateway.derived import statistics
 from gateway.derived.trends import Span, TrendKind, trend_of
 from gateway.ledger.derived.counts import counts_of
@@ -101,6 +101,8 @@ async def test_two_recounts_at_once_lose_nobody(stage):
     players = DistinctPlayers(stage.index.client, "tiny")
     slow, fast = players.anew(), players.anew()
     await slow.add(["ada"])
+    [built] = stage.redis.keys("*built*")
+    assert 0 < stage.redis.pttl(built) <= BUILT_KEPT_MS  # of who dies over it nothing stays
     await fast.add(["ada", "bob"])
     await fast.put()
     await players.add(["cy"])
