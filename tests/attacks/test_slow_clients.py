@@ -13,6 +13,7 @@ import uvloop
 from gateway.edge.listener import ConnectionGate
 from gateway.edge.live import pacing, sse
 from gateway.settings import Settings
+from gateway.wiring import open_edge
 from tests.support.attack import a_run, accept, honest, until
 from tests.support.harness import Harness, running_harness
 from tests.support.raw import RawConnection, as_bytes, exchange
@@ -171,3 +172,22 @@ async def test_R12_the_connections_of_a_subscriber_are_counted_together(settings
         assert [True, True, False, True] == [name is not None for name in names]
         gate.leave(names[0])
         assert names[0] == gate.enter("2001:db8::4")
+
+
+async def test_R12_the_connections_of_a_network_are_counted_together(settings: Settings):
+    """A site with many addresses has a cap of its own; who is refused takes no place, and who left is not remembered."""
+    few = {"connections_per_address": 2, "connections_per_network": 3}
+    async with open_edge(settings.model_copy(update=few)) as edge:
+        gate = ConnectionGate(edge, None)
+        names = [
+            gate.enter(f"192.0.{peer}")
+            for peer in ("2.1", "2.1", "2.1", "2.2", "2.3", "2.4", "3.1", "3.1", "3.1")
+        ]
+        is_in = [name is not None for name in names]
+        assert [True, True, False, True, False, False, True, True, False] == is_in
+        gate.leave(names[0])
+        names[4] = gate.enter("192.0.2.3")
+        assert (True, None) == (names[4] is not None, gate.enter("192.0.2.4"))
+        for name in filter(None, names[1:]):
+            gate.leave(name)
+        assert 0 == len(gate._places)
