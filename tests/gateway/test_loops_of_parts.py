@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
+import pytest
+
+from gateway import builds, owed, presence, reference_clock
+from gateway.builds import BuildRegistry
+from gateway.edge import lag
+from gateway.edge.lag import Lag
+from gateway.owed import Owed
+from gateway.presence import PartKind, Presence
+from gateway.records import Change
+from gateway.reference_clock import ReferenceClock
 from gateway.settings import Settings
 from gateway.wiring import open_edge, open_steward
+from policies.errors import IndexUnavailable, LedgerUnavailable
+from policies.vocabulary import State
 
 OF_EDGE: Final = {"builds", "presence", "lag", "clock", "owed", "live-feed"}
 """Builds that are blocked elsewhere, parts that come and go, what others could not show, the shared time, what it owes
@@ -29,3 +42,63 @@ async def test_an_open_steward_keeps_to_the_shared_clock(settings: Settings):
     async with open_steward(settings):
         assert "clock" in going_on()
     assert "clock" not in going_on()
+
+
+class Asked:
+    """A ledger, an index, a store of parts and a clock in one, which cannot be asked, and count how often they were."""
+
+    name = "redis"
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.boards = {"vault": self}
+
+    async def read(self, *_: Any) -> None:
+        self.times += 1
+        raise LedgerUnavailable
+
+    async def attend(self, *_: Any) -> None:
+        self.times += 1
+        raise IndexUnavailable
+
+    project = attend
+
+    async def now_us(self) -> None:
+        self.times += 1
+
+
+def paying(asked: Any) -> Coroutine[Any, Any, None]:
+    """What is owed, with a change that cannot be shown."""
+    debts = Owed(asked, asked)
+    debts.add([Change(1, "s1", "vault", "ada", State.PROMOTED, (), ())])
+    return debts.run()
+
+
+def present(asked: Any) -> Coroutine[Any, Any, None]:
+    there = Presence(asked, PartKind.EDGE, dict)
+    there._store = asked
+    return there.keep()
+
+
+LOOPS: Final[dict[str, tuple[Any, str, Any, int]]] = {
+    "builds": (builds, "REFRESH_S", lambda asked: BuildRegistry(asked).keep_fresh(), 0),
+    "lag": (lag, "LOOK_S", lambda asked: Lag(asked, asked, dict, clock=lambda: 0).keep_fresh(), 0),
+    "clock": (reference_clock, "RETRY_S", lambda asked: ReferenceClock([asked]).keep_fresh(), 0),
+    "presence": (presence, "BEAT_S", present, 1),
+    "owed": (owed, "RETRY_S", paying, 1),
+}
+"""Where each loop is, the name of its pause, how it is begun, and how often it asks before it rests."""
+
+
+@pytest.mark.parametrize("name", LOOPS)
+async def test_a_loop_rests_between_two_looks(monkeypatch: pytest.MonkeyPatch, name: str):
+    """What is away is asked again after a pause: else an outage would take all of the processor, and of the network."""
+    module, pause, begin, times = LOOPS[name]
+    monkeypatch.setattr(module, pause, 3600.0)
+    asked = Asked()
+    going_round = asyncio.create_task(begin(asked))
+    for _ in range(200):
+        await asyncio.sleep(0)
+    going_round.cancel()
+    await asyncio.wait([going_round])
+    assert times == asked.times

@@ -165,3 +165,10 @@ def test_M18_a_number_that_overflows_is_refused_on_either_side(text: bytes):
     assert [1.7976931348623157e308, -1.7976931348623157e308] == [
         strict_json.parse(each) for each in (b"1.7976931348623157e308", b"-1.7976931348623157e308")
     ]
+
+
+@pytest.mark.parametrize("text", [b"NaN", b"Infinity", b"-Infinity", b'{"object":{"deep":[1,NaN]}}'])
+def test_J02_what_is_no_number_of_json_is_no_null_either(text: bytes):
+    """It is refused where it stands, also where a field would take anything."""
+    with pytest.raises(Problem, match="NaN and infinities are not JSON"):
+        strict_json.parse(text)

@@ -1,0 +1,95 @@
+"""What reads are taken to cost, and what they do not cost: a page that did not change, or a score that is only submitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from gateway.edge.pages_cache import PageCache
+from gateway.edge.read_budget import DECLARED_US, FREE, declared_us
+from gateway.edge.routes import ROUTES
+from gateway.ledger.reads import ReadKind
+from tests.gateway.edge.test_readers import VAULT, filled
+from tests.support.attack import accept, honest, issued
+from tests.support.harness import Harness
+
+ENTRIES = "/v1/boards/{board}/entries"
+LIVE = "/v1/boards/{board}/live"
+
+
+def cost_us(path: str, query: str = "") -> int:
+    """What a read of a route costs with a query."""
+    target = path.format(board="vault", player="ada", submission="s", segment="country")
+    return declared_us(path, make_mocked_request("GET", f"{target}?{query}"))
+
+
+def test_F08_what_makes_a_read_dear_makes_it_cost_more():
+    """Friends, listed players and the past by far; what a parameter means on another route is not charged there."""
+    plain = cost_us(ENTRIES)
+    dear = {
+        query: cost_us(ENTRIES, query) - plain
+        for query in ("friends=true", "players=a,b", "segment=country:de", "as_of=2026-01-01T00:00:00Z")
+    }
+    assert all(more >= plain for more in dear.values()), dear
+    assert dear["friends=true"] >= 10 * plain
+    assert dear["players=a,b"] >= 10 * plain
+    assert dear["as_of=2026-01-01T00:00:00Z"] >= 1000 * plain
+    both = cost_us(ENTRIES, "friends=true&segment=country:de") - plain
+    assert dear["friends=true"] + dear["segment=country:de"] == both
+    assert plain == cost_us(ENTRIES, "limit=5&offset=3&window=daily")
+    windows = "/v1/boards/{board}/windows"
+    assert cost_us(windows) == cost_us(windows, "after=1.daily:20261120")
+    for feed in (LIVE, f"{LIVE}/websocket"):
+        assert cost_us(feed, "after=1-0") >= 2 * cost_us(feed) >= 20 * plain
+    heavy = {
+        path: cost_us(path) for path in DECLARED_US if path.endswith(("trending", "details", "distribution"))
+    }
+    assert 3 == len([path for path, cost in heavy.items() if cost >= 5 * plain])
+
+
+def test_F08_every_read_costs_something():
+    """What is declared is declared of routes that there are; every other read costs something too, health alone nothing."""
+    reads = {route.path for route in ROUTES if route.method == "GET"}
+    assert set() == DECLARED_US.keys() - reads
+    assert {"/livez", "/readyz"} == FREE
+    assert all(cost_us(path) >= 100 for path in reads - FREE)
+
+
+async def test_a_page_that_did_not_change_is_drawn_once(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """Whatever page of a board it is: the next reader costs one look at its version."""
+    await filled(harness, 3)
+    drawn: list[str] = []
+    draw = PageCache._drawn
+
+    async def noted(cache: PageCache, asked: Any, *how: Any) -> Any:
+        drawn.append(asked.window)
+        return await draw(cache, asked, *how)
+
+    monkeypatch.setattr(PageCache, "_drawn", noted)
+    paths = ("/entries", "/entries/p2", "/entries/p2/around", "/percentiles", "/distribution?bins=2")
+    for path in paths:
+        pages = [await harness.get(VAULT + path) for _ in range(3)]
+        assert 1 == len({page.raw for page in pages})
+    assert ["alltime"] * len(paths) == drawn
+
+
+async def test_a_submission_reads_nothing_of_the_ledger(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """The index tells what it needs, its run's counts are in the ticket; only a resend is looked up."""
+    ledger, kinds = harness.edge.ledger, []
+    read = ledger.read
+
+    async def noted(work: Any, kind: ReadKind = ReadKind.REQUESTS) -> Any:
+        kinds.append(kind)
+        return await read(work, kind)
+
+    await accept(harness, honest(harness, issued(harness, "ada")))
+    await harness.edge.index.drained()
+    request = honest(harness, issued(harness, "ada"))
+    monkeypatch.setattr(ledger, "read", noted)
+    assert 202 == (await harness.send(request)).status
+    assert [] == [kind for kind in kinds if kind is ReadKind.REQUESTS]
+    await harness.edge.index.drained()
+    assert 202 == (await harness.send(request)).status
+    assert [ReadKind.REQUESTS] == [kind for kind in kinds if kind is ReadKind.REQUESTS]
