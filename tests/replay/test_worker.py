@@ -275,6 +275,16 @@ async def test_I16_a_job_id_that_is_none_ends_no_worker(
     assert {honest.id: "promoted"} == await house.settled(honest.id)
 
 
+async def test_I16_no_worker_listens_to_commands_out_of_redis(
+    house: Deployment, client: Client, queue: Queue
+):
+    """RQ's own would end it, or the job at hand, for anybody who can publish."""
+    run = await client.submitted()
+    await house.settled(run.id)  # by now it works
+    names = [key.decode().removeprefix("rq:worker:") for key in queue.connection.smembers("rq:workers")]
+    assert [0] == [queue.connection.publish(f"rq:pubsub:{name}", '{"command": "shutdown"}') for name in names]
+
+
 async def test_unknown_and_settled_ids_are_harmless(house: Deployment, client: Client, queue: Queue):
     """A job on the allow-list can name any ids: a settled submission stays as it is, an unknown one is nothing."""
     run = await client.submitted()
