@@ -167,6 +167,8 @@ async def test_a_batch_is_applied_and_undone(field: Field):
     assert {"ada": 3, "bob": 5} == await field.shown()
     await field.world.assert_whole()
 
+    elsewhere = await field.reverifier("latest").undo(batch.batch)
+    assert ([], [], []) == (elsewhere.settled, elsewhere.left, elsewhere.undone_before)
     undone = await field.reverifier().undo(batch.batch)
     assert ([better, only], []) == (undone.settled, undone.left)
     assert before == await field.shown() == {"ada": 6, "bob": 5, "eve": 2}

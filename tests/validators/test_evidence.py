@@ -147,7 +147,20 @@ def test_the_evidence_of_a_newcomers_record_says_which_it_beats(
 def test_each_validator_is_asked_under_its_own_name():
     """In their order, the studio's own after them; the mode of each is its own, and no other's."""
     run, history = suspicious()
-    names = [each.name for each in VALIDATORS]
+    names = [
+        "bounds",
+        "stats",
+        "velocity",
+        "clock",
+        "slow_motion",
+        "delay",
+        "abandonment",
+        "anomaly",
+        "drift",
+        "progress",
+        "probing",
+    ]
+    assert names == [each.name for each in VALIDATORS]
     rules = (Rule(name="few", rule="score < 5000"),)
     of_time = {"slow_motion": SlowMotion(ratio=1.0001, least_s=1), "delay": Delay(most_s=0)}
     ruled = policy(rules=rules, **of_time)
