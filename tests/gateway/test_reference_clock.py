@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
+import pytest
+
+from gateway import reference_clock
 from gateway.reference_clock import UNMEASURED_MS, ReferenceClock
+from tests.support.attack import until
+from tests.support.logs import lines_of, logged
 from tests.support.metrics import metric
 
 HOUR_MS = 3_600_000
@@ -121,3 +127,60 @@ async def test_F19_a_database_that_leaps_against_all_others_is_not_followed():
     machine.asked["redis"] = START_MS + HOUR_MS
     await clock.measure()
     assert START_MS + HOUR_MS == clock()
+
+
+async def test_F19_each_leap_is_logged_with_its_length_and_whether_it_is_followed():
+    """From what was expected, forward or back; a clock that goes as it should is none."""
+    machine = Machine(wall_ms=START_MS - 60_000)
+    clock = machine.clock()
+    with logged(reference_clock) as lines:
+        await clock.measure()
+        machine.wait(100)
+        await clock.measure()
+        machine.asked["redis"] = START_MS + 100_000 + 2 * HOUR_MS
+        await clock.measure()
+        machine.asked["redis"] = START_MS + 40_000
+        await clock.measure()
+    leaps = [(60_000, True), (2 * HOUR_MS, False), (-60_000, True)]
+    assert [
+        {"leap_ms": leap_ms, "is_followed": is_followed, "log_level": "warning"}
+        for leap_ms, is_followed in leaps
+    ] == lines_of(lines, "clock_leapt")
+
+
+async def test_F19_a_clock_is_asked_again_whatever_came_of_it(monkeypatch: pytest.MonkeyPatch):
+    """What nobody foresaw is logged as a failed duty; then the clock is measured as if nothing had been."""
+    monkeypatch.setattr(reference_clock, "RETRY_S", 0.0)
+    machine = Machine(wall_ms=START_MS + 60_000)
+    clock, measure, times = machine.clock(), ReferenceClock.measure, 0
+
+    async def fail_once(self: ReferenceClock) -> None:
+        nonlocal times
+        times += 1
+        if times == 1:
+            raise ZeroDivisionError("one of ours")
+        await measure(self)
+
+    monkeypatch.setattr(ReferenceClock, "measure", fail_once)
+
+    async def is_right() -> bool:
+        return clock() == START_MS
+
+    with logged(reference_clock) as lines:
+        keeping = asyncio.create_task(clock.keep_fresh())
+        await until(is_right)
+        keeping.cancel()
+        await asyncio.wait([keeping])
+    failed = {"duty": "clock", "error": "ZeroDivisionError: one of ours", "log_level": "warning"}
+    assert [failed] == lines_of(lines, "duty_failed")
+
+
+async def test_F19_a_process_without_a_loop_measures_when_it_is_due():
+    """A command that runs for long asks again after a few seconds, and not for each thing that it does."""
+    machine = Machine()
+    clock = machine.clock()
+    for seconds, expected_ms in ((0, START_MS), (4, START_MS), (2, START_MS + 60_000)):
+        machine.wait(seconds)
+        await clock.refresh()
+        assert expected_ms == clock() - (machine.wall_ms - START_MS)
+        machine.asked["redis"] = machine.wall_ms + 60_000

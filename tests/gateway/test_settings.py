@@ -57,9 +57,7 @@ def test_what_is_written_right_is_taken(monkeypatch: pytest.MonkeyPatch, name: s
 
 
 @pytest.mark.parametrize(("name", "value"), cases(REFUSED))
-def test_what_is_written_wrong_is_refused_by_its_name(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
-):
+def test_what_is_written_wrong_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str):
     """At start, in a line that names the variable and does not begin with the library's words."""
     monkeypatch.setenv(f"SCOREGATE_{name.upper()}", value)
     with pytest.raises(SettingsError) as refused:
@@ -107,5 +105,7 @@ def test_a_ledger_is_where_its_url_says(tmp_path: Path):
     assert (tmp_path / "other.db", False) == (other.ledger_path, other.is_on_postgres)
     database = Settings(data_dir=tmp_path, ledger_url="postgresql://db/scores")
     assert database.is_on_postgres
-    with pytest.raises(SettingsError, match="SCOREGATE_LEDGER_URL: this needs the ledger to be an SQLite file"):
+    with pytest.raises(
+        SettingsError, match="SCOREGATE_LEDGER_URL: this needs the ledger to be an SQLite file"
+    ):
         _ = database.ledger_path

@@ -102,6 +102,11 @@ async def test_a_redis_that_does_not_answer_is_logged_wherever_it_is_missed(sett
                 assert 404 == (await harness.get("/v1/boards/sprint/entries/ada")).status
             with logged(app) as of_refusals:
                 refused = await harness.get("/v1/boards/sprint/entries?friends=true", token)
+            statistics = await harness.get("/v1/boards/sprint/statistics")
+    assert (200, 0, None) == (
+        statistics.status,
+        *(statistics.body[name] for name in ("attempts", "players_ever")),
+    )
     assert (503, "dependency-unavailable", "1") == (
         refused.status,
         refused.problem,
