@@ -10,6 +10,9 @@ from gateway.coalescing import Coalescer, newest
 from gateway.records import Change, StoredBaseline
 from policies.errors import IndexUnavailable
 from policies.vocabulary import State
+from tests.support.metrics import counts
+from tests.support.policies import a_ranking
+from tests.support.standings import a_standing
 
 
 def change(seq: int, player: str = "ada") -> Change:
@@ -79,3 +82,49 @@ async def test_without_an_index_they_stay_in_the_outbox():
     await coalescer.show([change(2)])
     await coalescer.drained()
     assert ([2], 1) == (recorder.shown, recorder.struck_off)
+
+
+async def test_after_too_much_the_next_wait_as_before(monkeypatch):
+    """That there was too much once has nothing else shown before its time."""
+    monkeypatch.setattr(coalescing, "GATHERED_LIMIT", 2)
+    recorder = Recorder()
+    coalescer = Coalescer(recorder, recorder, staleness_s=3600)
+    await coalescer.show([change(1), change(2)])
+    await asyncio.wait_for(recorder.has_shown.wait(), 10)
+    await coalescer.show([change(3)])
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert [2] == recorder.shown
+    await coalescer.drained()
+    assert ([2, 3], 2) == (recorder.shown, recorder.struck_off)
+
+
+async def test_what_nobody_foresaw_ends_no_showing(monkeypatch):
+    """It is reported, nothing of it is struck off, and what comes next is shown."""
+    recorder = Recorder()
+
+    async def fail(_changes):
+        raise ZeroDivisionError
+
+    coalescer = Coalescer(recorder, recorder, staleness_s=3600)
+    with monkeypatch.context() as patch, counts(1, "scoregate_unexpected_total", place="coalescer"):
+        patch.setattr(recorder, "project", fail)
+        await coalescer.show([change(1)])
+        await coalescer.drained()
+    await coalescer.show([change(2)])
+    await coalescer.drained()
+    assert ([2], 1) == (recorder.shown, recorder.struck_off)
+
+
+def test_the_newest_standing_of_each_window_is_left():
+    """A change that touched one window takes nothing from another one that an older change touched."""
+
+    def stood(seq: int, *windows: str) -> Change:
+        ranking = a_ranking(windows=["alltime", "daily"])
+        standings = [a_standing("ada", seq, seq=seq, ranking=ranking, window=window) for window in windows]
+        return replace(change(seq), standings=tuple(standings))
+
+    [found] = newest([stood(3, "daily:20261121"), stood(1, "alltime", "daily:20261120"), stood(2, "alltime")])
+    assert {"alltime": 2, "daily:20261120": 1, "daily:20261121": 3} == {
+        each.window: each.score for each in found.standings
+    }

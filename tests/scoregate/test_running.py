@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,24 @@ fcntl.lockf(file, fcntl.LOCK_EX)
 print("held", flush=True)
 time.sleep(600)
 """
+
+
+def test_N07_a_number_that_another_process_has_by_now_is_not_signalled(tmp_path: Path):
+    """The part that was found has ended, and its number went to somebody else: only who holds the file is hung up on."""
+    (tmp_path / FOLDER).mkdir()
+    file = tmp_path / FOLDER / "edge-1-0"
+    file.write_text('{"part": "edge", "since_ms": 0}')
+    with (
+        subprocess.Popen([sys.executable, "-c", HOLDING, str(file)], stdout=subprocess.PIPE) as holder,
+        subprocess.Popen(
+            [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+        ) as other,
+    ):
+        assert holder.stdout is not None
+        assert b"held\n" == holder.stdout.readline()
+        [part] = running_parts(tmp_path)
+        assert not hang_up(replace(part, pid=other.pid))
+        assert not hang_up(replace(part, pid=0))
+        assert hang_up(part)
+        ends = (holder.wait(), other.communicate() and other.wait())
+    assert (-signal.SIGHUP, 0) == ends

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.boards import keys
+from gateway.ledger import queries
 from gateway.settings import Settings
 from policies import model
 from tests.support.attack import as_server, registered
+from tests.support.groups import by_server
 from tests.support.harness import Harness, free_port
 from tests.support.policies import a_policy, write_policies
 from tests.support.valkey import ValkeyServer
@@ -30,8 +33,8 @@ def settings(tmp_path: Path, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPat
     return Settings(data_dir=tmp_path / "data", policies_dir=folder, redis_url=valkey.url, bind=bind)
 
 
-async def fill(harness: Harness, board: str = "vault", *, is_sketched: bool = True) -> None:
-    """Players p0 to p29, with ten times as many points."""
+async def fill(harness: Harness, board: str = "vault", *, is_sketched: bool = True) -> Ed25519PrivateKey:
+    """Players p0 to p29, with ten times as many points; gives the key of the server that wrote them."""
     steward, key = harness.steward(), await registered(harness)
     await steward.reconcile()
     for at in range(PLAYERS):
@@ -39,6 +42,7 @@ async def fill(harness: Harness, board: str = "vault", *, is_sketched: bool = Tr
         assert 202 == (await as_server(harness, key, entry, board=board)).status
     while is_sketched and await steward.keep_tails():
         pass
+    return key
 
 
 async def read(harness: Harness, path: str, source: str | None) -> Any:
@@ -72,6 +76,20 @@ async def test_below_the_top_there_is_a_percentile_with_its_error(harness: Harne
     absent = await harness.get(f"/v1/boards/{board}/entries/nobody")
     assert (404, False, PLAYERS) == (absent.status, absent.body["ranked"], absent.body["total"])
     assert 404 == (await harness.get(f"/v1/boards/{board}/entries/p14/around")).status
+
+
+async def test_below_the_top_players_have_their_names_and_whoever_is_gone_has_no_entry(harness: Harness):
+    """As at the top: the ledger's standing is told by name, and one whose only score was taken back is none."""
+    key = await fill(harness)
+    await harness.edge.ledger.write(queries.add_player("p14", "Ada", now_ms=harness.clock()))
+    shown = await harness.get("/v1/boards/vault/entries/p14")
+    assert ("p14", "Ada", 140) == tuple(shown.body[name] for name in ("player", "name", "score"))
+    removal = {"operation": "gone", "player": "p14"}
+    path = "/v1/boards/vault/removals"
+    removed = await harness.send(by_server(harness, key, "POST", path, removal))
+    assert 200 == removed.status, removed.raw
+    absent = await harness.get("/v1/boards/vault/entries/p14")
+    assert (404, False, PLAYERS - 1) == (absent.status, absent.body["ranked"], absent.body["total"])
 
 
 async def test_percentiles_and_histogram_are_of_all(harness: Harness):
