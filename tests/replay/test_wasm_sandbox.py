@@ -435,6 +435,7 @@ def test_P18_a_child_takes_a_bounded_number_of_modules(sandbox: Sandbox, tmp_pat
         )
         children.add(child_of(sandbox))
     assert 2 == len(children)
+    assert [child_of(sandbox)] == [each for each in children if is_alive(each)]
 
 
 def compile_bomb(locals_: int, blocks: int) -> str:
@@ -579,6 +580,7 @@ def test_an_answer_nobody_asked_for_is_never_taken_for_the_next(tmp_path: Path) 
         assert select.select([child._stdout], [], [], 20)[0]
         outcome(sandbox, tmp_path, GAME)
         assert first != child_of(sandbox)
+        assert wait_until_gone(first)
 
 
 def test_a_silent_child_is_late(tmp_path: Path) -> None:

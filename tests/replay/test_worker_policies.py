@@ -52,6 +52,19 @@ def test_inside_a_job_it_waits_for_its_end(policies: WorkerPolicies, tmp_path: P
     assert ["Second"] == put
 
 
+def test_a_job_in_which_nobody_asks_changes_nothing(policies: WorkerPolicies, tmp_path: Path, put: list[str]):
+    """Most jobs: the files may have changed, but until somebody says so, what was read holds. What is asked is done once."""
+    boards.write_board(tmp_path, title="First")
+    for _ in range(2):
+        with policies.held():
+            pass
+    assert [] == put
+    policies.hang_up(signal.SIGHUP, None)
+    with policies.held():
+        pass
+    assert ["First"] == put
+
+
 def test_a_wrong_file_changes_nothing(policies: WorkerPolicies, tmp_path: Path, put: list[str]):
     """Nor does one that needs a restart; what comes after it does."""
     (tmp_path / "tiny.yaml").write_text("board: [")
