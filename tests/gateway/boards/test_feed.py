@@ -336,6 +336,28 @@ def test_a_rank_that_is_not_told_is_none():
     assert (5, None, None) == (told.was_score, told.rank, told.was_rank)
 
 
+async def test_a_board_that_is_followed_too_is_read_beside_the_others_and_once(
+    running: LiveFeed, client: Redis
+):
+    """The read that waits is broken off and begun again with one stream more: every change of either is told once."""
+    first, second = Board(client, "alltime"), ChangeStream(client, a_ranking("c"))
+    async with running.listen("b") as known:
+        await anext(known.events)
+        for _ in range(2):
+            running.follow_new({"b": a_ranking(), "c": a_ranking("c")})
+        async with running.listen("c") as new:
+            await anext(new.events)
+            for number in (1, 2):
+                await first.put("ada", number, number)
+                await client.xadd(second.key, entry("bob", number))
+            told: list[list[int]] = [[], []]
+            for following, seqs in zip((known, new), told, strict=True):
+                while len(seqs) < 2:
+                    seqs += [event.change.seq for event in await anext(following.events) if event.change]
+    assert [[1, 2], [1, 2]] == told
+    assert 1 == len([each for each in asyncio.all_tasks() if each.get_name() == "live-feed"])
+
+
 async def test_a_feed_that_was_stopped_reads_nothing_and_lets_everybody_go(valkey: ValkeyServer):
     """None of its tasks is left, and who comes after it is let go at once."""
     blocking = connect_blocking(valkey.url)
