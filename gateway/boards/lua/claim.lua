@@ -5,7 +5,8 @@
 -- Clock: none. Idempotent: no. What its caller does not announce is announced by nobody.
 
 local last = redis.call('GET', KEYS[2])
-local found = last and redis.call('XRANGE', KEYS[1], last, '+', 'COUNT', tonumber(ARGV[1]) + 1) or {}
+-- An id that is none, as nobody of ours writes it, is an error, which has no entries.
+local found = last and redis.pcall('XRANGE', KEYS[1], last, '+', 'COUNT', tonumber(ARGV[1]) + 1) or {}
 if found[1] and found[1][1] == last then
   table.remove(found, 1)
 else

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from email.utils import formatdate
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.boards import keys
 from gateway.clock import rfc3339
@@ -21,6 +22,7 @@ from gateway.derived.webhooks.sender import (
 from gateway.ledger import queries, webhooks
 from gateway.ledger.webhooks import DeliveryState
 from gateway.settings import Settings
+from policies.errors import LedgerUnavailable
 from policies.vocabulary import Reason, State
 from tests.gateway.derived.conftest import SECRET
 from tests.gateway.derived.test_guard import Rebinding
@@ -239,8 +241,12 @@ async def test_an_endpoint_that_is_gone_or_fails_on_and_on_is_disabled(stage, re
     await catch_up(derivations)
     await stage.score("ada", 5)
     receiver.status = status
-    await deliver(derivations)
+    with capture_logs() as logs:
+        await deliver(derivations)
     assert (await hook(stage, endpoint.webhook_id)).disabled_at_ms is not None
+    assert [("webhook_disabled", "error", endpoint.webhook_id, str(status))] == [
+        (each["event"], each["log_level"], each["webhook"], each["outcome"]) for each in logs
+    ]
 
     await stage.score("bob", 6)
     stage.clock.shift(3600)
@@ -328,6 +334,40 @@ async def test_deliveries_to_an_endpoint_that_is_being_told_begin_once(stage, re
     receiver.held.set()
     await derivations.sender.idle()
     assert (2, 1) == (len(receiver.received), receiver.most_at_once)
+
+
+@pytest.mark.parametrize(
+    ("failure", "event"),
+    [(LedgerUnavailable("the disk is full"), "ledger_unavailable"), (ZeroDivisionError(), "unexpected")],
+    ids=["ledger", "unexpected"],
+)
+async def test_a_delivery_that_cannot_be_written_down_is_one_that_comes_again(
+    stage, receiver, monkeypatch: pytest.MonkeyPatch, failure: Exception, event: str
+):
+    """The log says so, the endpoints go on by themselves, and once the lease is over it is told again, by the same id."""
+    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    with monkeypatch.context() as patched, capture_logs() as logs:
+        patched.setattr(webhooks, "note_attempts", Failing(failure))
+        await deliver(derivations)
+        assert 0 == await derivations.sender.step()  # nothing is due while it is leased
+    [told] = [each for each in logs if each["event"] == event]
+    assert {"part": "webhooks", "webhook": endpoint.webhook_id}.items() & told.items()
+    stage.clock.shift(46)
+    await deliver(derivations)
+    assert (2, 1) == (len(receiver.received), len({each.id for each in receiver.received}))
+
+
+class Failing:
+    """Whatever is asked of it fails so."""
+
+    def __init__(self, failure: Exception) -> None:
+        self._failure = failure
+
+    def __call__(self, *_: object, **__: object) -> None:
+        raise self._failure
 
 
 async def test_no_redirect_is_followed(stage, receiver):
