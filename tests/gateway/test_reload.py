@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
+from gateway import reload
 from gateway.edge import submit
 from gateway.ledger import queries
 from gateway.reload import read_again
 from gateway.settings import Settings
 from gateway.wiring import put_in_force
 from policies.loader import Board, load_boards
-from tests.support.attack import CLAIM, a_run, honest, registered
+from tests.support.attack import CLAIM, a_run, honest, registered, until
 from tests.support.feeds import sse
 from tests.support.harness import Harness
+from tests.support.logs import lines_of, logged
 from tests.support.metrics import counts
 from tests.support.policies import GENEROUS, a_policy, arcade_policy, write_policies
 
@@ -103,6 +105,61 @@ async def test_limits_follow_the_policy(harness: Harness):
         third.body["detail"],
     )
     assert '"player";q=3;w=3' == answer.headers["RateLimit-Policy"]
+
+
+async def test_how_often_runs_are_opened_follows_the_policy(harness: Harness):
+    """By the new rate from the next one on, for players who had opened some before."""
+    token = await harness.new_player()
+    await harness.open_run(token, "sprint")
+    changed(harness, limits=GENEROUS | {"player": {"per_minute": 60, "burst": 1}})
+    answers = [await harness.post("/v1/boards/sprint/runs", {"build": "b"}, token) for _ in range(3)]
+    assert "quota-exceeded" == answers[-1].problem
+    assert '"player";q=1;w=1' == answers[-1].headers["RateLimit-Policy"]
+
+
+async def test_a_reload_is_logged_with_what_it_changed(harness: Harness):
+    """The boards that differ by their new digests, and a new one; no other."""
+    folder = harness.edge.settings.policies_dir
+    write_policies(folder, a_policy("alpine"))
+    with logged(reload) as lines:
+        boards = changed(harness, title="Another")
+    digests = {name: boards[name].digest for name in ("alpine", "sprint")}
+    assert [{"changed": digests, "log_level": "info"}] == lines_of(lines, "policy_reloaded")
+
+
+async def test_a_part_reloads_as_often_as_it_is_asked_whatever_came_of_the_last(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """A bug in reading is reported, wrong files are refused, and the next files are put in force."""
+    folder, settings = harness.edge.settings.policies_dir, harness.edge.settings
+    asked, put, read = asyncio.Event(), asyncio.Queue[str](), reload.read_again
+    fates: list[Any] = [ZeroDivisionError("one of ours")]
+
+    def reading(*given: Any) -> Any:
+        if fates:
+            raise fates.pop()
+        return read(*given)
+
+    async def has_failed() -> bool:
+        return not fates and not asked.is_set()
+
+    monkeypatch.setattr(reload, "read_again", reading)
+    write_policies(folder, a_policy("sprint", title="Another"))
+    in_force = harness.edge.boards
+    reloading = asyncio.create_task(
+        reload.reload_when_asked(
+            asked, settings, in_force, lambda boards: put.put_nowait(boards["sprint"].policy.title)
+        )
+    )
+    with counts(1, "scoregate_unexpected_total", place="policies"):
+        asked.set()
+        await until(has_failed)
+        asked.set()
+        async with asyncio.timeout(30):
+            assert "Another" == await put.get()
+    reloading.cancel()
+    await asyncio.wait([reloading])
+    assert reloading.cancelled()
 
 
 async def test_N03_a_new_board_is_served_without_a_restart(harness: Harness):

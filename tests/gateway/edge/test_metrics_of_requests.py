@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from tests.support.harness import Harness
-from tests.support.metrics import counts
+from tests.support.metrics import counts, metric
 
 TIMED = "scoregate_request_seconds_count"
 
@@ -27,3 +27,12 @@ async def test_answers_and_refusals_are_counted_by_route_and_problem(harness: Ha
             "/v1/nothing",
         ):
             await harness.get(path)
+
+
+async def test_an_answer_is_timed_by_what_it_took(harness: Harness):
+    """In seconds: what a dashboard shows as latency."""
+    labels = {"route": "/livez", "status": "2xx"}
+    before = metric("scoregate_request_seconds_sum", **labels)
+    for _ in range(3):
+        await harness.get("/livez")
+    assert 0 < metric("scoregate_request_seconds_sum", **labels) - before < 30

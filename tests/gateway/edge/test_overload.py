@@ -14,8 +14,8 @@ import uvloop
 from gateway.deadline import WAITING
 from gateway.edge import listener
 from gateway.edge.door import is_whole_request, is_write, refusal
-from gateway.edge.entrance import ALWAYS, Entrance, Visit
-from gateway.edge.problems import Problem
+from gateway.edge.entrance import ALWAYS, Entrance, Visit, overloaded
+from gateway.edge.problems import Problem, problem_response
 from gateway.ledger import queries
 from gateway.settings import Settings
 from policies.errors import LedgerOverloaded
@@ -320,3 +320,17 @@ def test_F21_only_a_whole_plain_request_is_refused_at_the_door():
     assert not is_write(b"GET /v1/x HTTP/1.1\r\n\r\n")
     head, _, body = refusal().partition(b"\r\n\r\n")
     assert f"Content-Length: {len(body)}".encode() in head
+
+
+def test_F21_a_refusal_at_the_door_is_the_problem_that_any_other_is():
+    """With the same type, fields and count; and each asks for another time, so that not all come again at once."""
+    with counts(200, "scoregate_problems_total", type="temporary-reduced-capacity"):
+        refusals = [refusal().partition(b"\r\n\r\n") for _ in range(200)]
+    ours = problem_response(overloaded())
+    assert {ours.body} == {body for *_, body in refusals}
+    heads = [head.decode().split("\r\n") for head, *_ in refusals]
+    assert {"HTTP/1.1 503 Service Unavailable"} == {line for line, *_ in heads}
+    fields = [dict(field.split(": ") for field in found) for _, *found in heads]
+    assert {"1", "2", "3", "4", "5"} == {each.pop("Retry-After") for each in fields}
+    expected = {name: value for name, value in ours.headers.items() if name != "Retry-After"}
+    assert all(expected | {"Content-Length": str(len(ours.body or b""))} == each for each in fields)
