@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
 
 from policies.changing import shown
 from policies.fields import Order
@@ -180,8 +179,8 @@ def _silent(policy: Policy, name: str) -> str:
 def _others(section: BaseModel, prefix: str) -> Iterator[tuple[str, Any]]:
     """Settings that no sentence tells and that are not at their default, with their dotted names."""
     for name, field in type(section).model_fields.items():
-        value, default = getattr(section, name), field.default
-        if prefix + name in _TOLD or (default is not PydanticUndefined and value == default) or not value:
+        value, default = getattr(section, name), field.get_default(call_default_factory=True)
+        if prefix + name in _TOLD or value == default:
             continue
         if isinstance(value, BaseModel):
             yield from _others(value, f"{prefix}{name}.")

@@ -1,0 +1,195 @@
+"""What `policy check` says of a board: what somebody answers for who has not read the policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policies.explaining import explanation
+from policies.judging import Modes
+from policies.loader import Board, load_board
+from policies.protection import gaps_of
+from tests.support.game import BUILD
+from tests.support.policies import a_policy, arcade_policy, write_policies
+
+PLAYERS = (
+    "a player has up to 5 open and sends 20 a minute (10 at once), an address 600 a minute (120 at once)"
+)
+SUMMED = {
+    "operator": "sum",
+    "order": "ascending",
+    "decimals": 2,
+    "windows": ["daily", "weekly"],
+    "time_zone": "Europe/Berlin",
+    "score": {"minimum": 5, "maximum": 105, "step": 10},
+    "velocity": {},
+    "limits": {},
+    "anomaly": {},
+    "segments": ["eu", "us"],
+    "builds": {"b1": {"status": "blocked"}, "b2": {}},
+}
+
+
+def board(folder: Path, policy: dict[str, Any]) -> Board:
+    return load_board(write_policies(folder, policy) / f"{policy['board']}.yaml")
+
+
+def lines(folder: Path, policy: dict[str, Any]) -> list[tuple[str, str]]:
+    """All lines but those of validators."""
+    names = Modes.model_fields.keys()
+    return [line for line in explanation(board(folder, policy), {}) if line[0] not in names]
+
+
+def test_a_board_that_moderators_decide_on(tmp_path: Path):
+    """Who writes, what counts, when, how often, by which clock; and each setting that no sentence tells."""
+    assert [
+        (
+            "who writes",
+            "players, without a replay: every run waits for a moderator; registered game servers",
+        ),
+        (
+            "a score",
+            "5 to 105 in steps of 10, read with 2 decimals; the lowest is first; a player's scores are added up",
+        ),
+        ("windows", "daily, weekly, in Europe/Berlin"),
+        ("ties", "who was first"),
+        ("a run", f"is open for 3600 s; {PLAYERS}"),
+        (
+            "time",
+            "is not looked at: neither `replay` nor `velocity.points_per_second` says that ticks are time",
+        ),
+        ("builds", "b1 (blocked), b2 (allow)"),
+        ("replay", "none"),
+        ("held", "every run that is not rejected"),
+        ("also", "segments: [eu, us]"),
+    ] == lines(tmp_path, a_policy(**SUMMED))
+
+
+def test_a_board_that_servers_write_to(tmp_path: Path):
+    """Nothing of runs, since there are none."""
+    policy = {"board": "b", "title": "B", "writes": "trusted", "operator": "count", "joins": "required"}
+    assert [
+        ("who writes", "registered game servers alone"),
+        (
+            "a score",
+            "-9007199254740991 to 9007199254740991 in steps of 1; the highest is first; a player's runs are counted",
+        ),
+        ("windows", "alltime, in UTC"),
+        ("ties", "who was first"),
+        ("also", "joins: required"),
+    ] == lines(tmp_path, policy)
+
+
+def test_a_board_that_verifies_a_share(tmp_path: Path):
+    """What a replay costs at most, which simulator plays it, and what escapes it."""
+    policy = arcade_policy(
+        verification={"share": 0.25, "top": 50, "beats_best_by": 7},
+        tie_break="fields",
+        tie_fields=[{"stat": "motes"}],
+    )
+    found = dict(lines(tmp_path, policy))
+    digest = board(tmp_path, policy).simulators[BUILD].digest
+    assert {
+        "who writes": "players, and a run counts once its replay gives what it claims; registered game servers",
+        "ties": "the tie fields, then who was first",
+        "time": (
+            "60 ticks are a second of play; the longest run has 7200 (120 s); play may seem 2 s longer than our clock "
+            "says since the ticket; a second gives up to 1000 points"
+        ),
+        "builds": f"{BUILD} (allow, {digest})",
+        "replay": (
+            "wasm, within 2000 ms, 4 MiB and 50000000 fuel; recordings of up to 65536 bytes with a checkpoint every 60 ticks"
+        ),
+        "verified": (
+            "always what would enter the first 50 of a window, newcomers, and gains of more than 7 points; of the rest a "
+            "share of 0.25: who sends so many false runs is caught with the probability 1 - (1 - 0.25)^n: 1 with 25.0%, "
+            "10 with 94.4%, 100 with 100.0%"
+        ),
+        "held": "what a validator flags, what could not be replayed, and runs of builds that are provisional or blocked",
+    }.items() <= found.items()
+
+
+def test_a_board_that_packs_the_time(tmp_path: Path):
+    """How well it tells times apart, in each window; and that no pace is too high where none is stated."""
+    policy = a_policy(
+        tie_break="composite",
+        tie_resolution_ms=60_000,
+        score={"minimum": 0, "maximum": 2**26},
+        windows=["daily", "alltime"],
+        velocity={"points_per_second": 50, "slack_s": 3},
+    )
+    found = dict(lines(tmp_path, policy))
+    assert "who was first, told apart by 1 ms in daily, 18810 ms in alltime" == found["ties"]
+    paced = "60 ticks are a second of play; play may seem 3 s longer than our clock says since the ticket"
+    assert f"{paced}; a second gives up to 50 points" == found["time"]
+    assert "any, since none is named" == found["builds"]
+    replayed = dict(lines(tmp_path, arcade_policy(velocity={})))
+    assert replayed["time"].endswith("; any number of points a second")
+    ascending = dict(lines(tmp_path, arcade_policy(order="ascending")))
+    assert ascending["time"].endswith("since the ticket")
+
+
+def test_what_each_validator_does_is_told_in_its_mode(tmp_path: Path):
+    """What it looks for, what becomes of it, and why it has nothing to go by on this board."""
+    told = dict(explanation(board(tmp_path, a_policy(**SUMMED)), {"bounds": "A score.", "drift": "Bests."}))
+    untimed = " Not asked here: the policy does not say how long a tick is."
+    assert {
+        "bounds": "reject: what it finds is rejected. A score.",
+        "velocity": "reject: what it finds is rejected. Finds nothing here: `velocity.points_per_second` is not stated.",
+        "clock": f"reject: what it finds is rejected.{untimed}",
+        "slow_motion": f"shadow: what it finds is recorded, without effect.{untimed}",
+        "delay": f"off: it is not asked.{untimed}",
+        "anomaly": "flag: what it finds waits for a moderator. Scores count as spread by 1 points at least.",
+        "drift": "flag: what it finds waits for a moderator. Bests.",
+        "probing": "shadow: what it finds is recorded, without effect.",
+    }.items() <= told.items()
+    assert Modes.model_fields.keys() <= told.keys()
+
+
+def test_settings_that_are_off_or_zero_are_told(tmp_path: Path):
+    """Where that is not the default: recordings are kept for ever, and nobody is audited, because somebody said so."""
+    policy = arcade_policy(
+        recordings={"refused_days": None},
+        verification={"audit": {"share": 0, "least": 0}},
+        drift={"slack": 0},
+        anomaly={"prior": {"mean": 0, "spread": 5}},
+    )
+    also = [what for about, what in lines(tmp_path, policy) if about == "also"]
+    assert {
+        "recordings.refused_days: not set",
+        "verification.audit.share: 0.0",
+        "verification.audit.least: 0",
+        "drift.slack: 0.0",
+        "anomaly.prior.mean: 0.0",
+    } <= set(also)
+    assert not any(each.startswith(("stats", "plugins", "rules", "details")) for each in also)
+
+
+INVENTED, SERVER, HUMAN = "an invented score", "a server that lies", "who played"
+NEWCOMER, FAST, LONG = (
+    "an unusual newcomer, until 50 runs",
+    "a score that came too fast",
+    "how long a run lasted",
+)
+PRIOR = {"anomaly": {"prior": {"mean": 5, "spread": 2}}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "gaps"),
+    [
+        (a_policy(velocity={}, anomaly={}), [INVENTED, FAST, LONG, NEWCOMER]),
+        (a_policy(velocity={}, order="ascending", **PRIOR), [INVENTED, LONG]),
+        (a_policy(velocity={"points_per_second": 5}, **PRIOR), [INVENTED]),
+        (a_policy(velocity={"points_per_second": 5}, anomaly={}, validators={"anomaly": "off"}), [INVENTED]),
+        (a_policy(writes="trusted"), [SERVER]),
+        (arcade_policy(), [HUMAN]),
+        (arcade_policy(anomaly={}), [HUMAN, NEWCOMER]),
+    ],
+)
+def test_what_a_board_cannot_notice_is_told(tmp_path: Path, policy: dict[str, Any], gaps: list[str]):
+    """Each gap by the setting that would close it, and none that is closed."""
+    found = list(gaps_of(board(tmp_path, policy).policy))
+    assert gaps == [gap for gap in gaps if any(each.startswith(gap) for each in found)]
+    assert len(gaps) == len(found)
