@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -23,10 +24,11 @@ from replay.fingerprint import fingerprint_of
 from replay.simulators import Outcome, SimulationRequest
 from replay.simulators.installed import AllSimulators
 from replay.worker.verifier import Verifier, longest_s
+from tests.replay.games import END, Play, play
 from tests.replay.test_audit import as_fresh, promoted
 from tests.replay.test_share import GENEROUS, judged
 from tests.support import boards
-from tests.support.boards import BUILD, tiny_play
+from tests.support.boards import BUILD
 from tests.support.ledger import new_submission, opened, rows
 from tests.support.metrics import counts
 from tests.support.valkey import ValkeyServer
@@ -194,28 +196,46 @@ async def test_P13_an_audit_has_as_many_attempts_again_as_the_verdict(yard: Yard
         assert 1 == await yard.audit("run-1", fresh=as_fresh(Told(*[simulation_of(0)] * 2)))
 
 
-@pytest.mark.parametrize(("mode", "reason"), [("flag", "held recording-reused"), ("off", "promoted sampled")])
+def long_play(seed: int) -> Play:
+    """Nine points in a run in which enough happens to be known again by."""
+    rng = random.Random(seed)
+    words = [word for _ in range(100) for word in [rng.choice((2, 4, 6, 8))] * rng.randint(2, 6)]
+    words[10:90:10] = [1] * 8
+    return play([*words, END], seed, boards.CHECKPOINT_TICKS)
+
+
+async def append(yard: Yard, submission_id: str, player: str, played: Play, seed: int) -> None:
+    new = new_submission(
+        submission_id,
+        player=player,
+        at_ms=yard.clock(),
+        recording=played.recording,
+        simulator=yard.boards["tiny"].simulators[BUILD].digest,
+        seed=seed,
+    )
+    claim = Claim(played.score, played.ticks, played.stats)
+    await yard.ledger.append(new._replace(submission=new.submission._replace(claim=claim)))
+
+
+@pytest.mark.parametrize(
+    ("validators", "reason"),
+    [
+        ({}, "held recording-reused"),
+        ({"recording_reuse": "off"}, "promoted sampled"),
+        ({"recording_reuse": "off", "similarity": "off"}, "promoted sampled"),
+    ],
+)
 async def test_M02_a_stolen_recording_is_looked_for_unless_the_board_says_not_to(
-    tmp_path: Path, valkey: ValkeyServer, mode: str, reason: str
+    tmp_path: Path, valkey: ValkeyServer, validators: dict[str, str], reason: str
 ):
     """With a share of 0 what has another's very recording is verified; a board that is not to look leaves it to chance."""
-    folder = tmp_path / "policies"
-    boards.write_board(folder, verification=GENEROUS | {"top": 1}, validators={"recording_reuse": mode})
+    boards.write_board(tmp_path / "policies", verification=GENEROUS | {"top": 1}, validators=validators)
     async with AsyncExitStack() as stack:
         yard = await a_yard(stack, tmp_path, valkey)
         with AllSimulators() as simulators:
-            for number, (player, points) in enumerate([("ada", 20), ("bob", 9), ("cy", 6)]):
-                await yard.append(player, first=number, player=player, points=points)
-                assert ["promoted"] == await yard.verify(player, simulators=simulators)
-            stolen = tiny_play(1, points=9)
-            new = new_submission(
-                "stolen",
-                player="cy",
-                at_ms=yard.clock(),
-                recording=stolen.recording,
-                simulator=yard.boards["tiny"].simulators[BUILD].digest,
-                seed=1,
-            )
-            claim = Claim(stolen.score, stolen.ticks, stolen.stats)
-            await yard.ledger.append(new._replace(submission=new.submission._replace(claim=claim)))
+            await yard.append("ada", first=0, player="ada", points=20)
+            await append(yard, "bob", "bob", long_play(1), 1)
+            await yard.append("cy", first=2, player="cy", points=6)
+            assert ["promoted"] * 3 == await yard.verify("ada", "bob", "cy", simulators=simulators)
+            await append(yard, "stolen", "cy", long_play(1), 1)
             assert [reason] == await judged(yard, "stolen", simulators=simulators)
