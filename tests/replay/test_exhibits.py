@@ -1,0 +1,107 @@
+"""What a recording is held against: how many at most, whose, and that one which is gone hides no other."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.ledger.judgement.bands import Neighbour
+from gateway.ledger.records import StoredRecording
+from policies.errors import RecordingLost, RecordingsUnavailable
+from policies.model import Policy
+from replay.worker.exhibits import MOST_COMPARED, Exhibit, Exhibits, _among, _play_of
+from tests.replay.games import END, play
+from tests.support import boards
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    return boards.board(tmp_path).policy
+
+
+def recorded(seed: int) -> bytes:
+    """A recording in which enough happens to be compared."""
+    rng = random.Random(seed)
+    words = [word for _ in range(100) for word in [rng.choice((2, 4, 6, 8))] * rng.randint(2, 6)]
+    return play([*words, END], seed, boards.CHECKPOINT_TICKS).recording
+
+
+def neighbour(number: int, **changed: Any) -> Neighbour:
+    kept = StoredRecording(bytes(32), 5, str(number).encode())
+    facts = {
+        "submission_id": f"run-{number}",
+        "seq": number,
+        "player": f"player-{number}",
+        "digest": bytes([number]) * 32,
+        "recording": kept,
+        "shared": 3,
+    }
+    return Neighbour(**(facts | changed))
+
+
+def leased(**facts: Any) -> Any:
+    found = {"player": "ada", "seq": 5, "recording_digest": bytes([5]) * 32} | facts
+    return SimpleNamespace(submission=SimpleNamespace(**found))
+
+
+def exhibit_of(policy: Policy, number: int = 5) -> Exhibit:
+    recording = recorded(number)
+    return Exhibit(recording, _play_of(recording, policy))
+
+
+def test_a_recording_is_held_against_a_few(policy: Policy):
+    """The first of those that the ledger gives, which share most; each costs a load and some milliseconds."""
+    found = _among(leased(), policy, exhibit_of(policy), [neighbour(number) for number in range(1, 20)])
+    assert [f"run-{number}" for number in range(1, MOST_COMPARED + 1)] == [
+        each.submission_id for each in found.near
+    ]
+    assert 4 == MOST_COMPARED
+
+
+def test_what_is_the_very_same_and_what_came_before_are_told_apart(policy: Policy):
+    """By the digest, and by the ledger's order; one's own runs and what is not kept are compared with nothing."""
+    near = [
+        neighbour(1, player="ada"),
+        neighbour(2, recording=None),
+        neighbour(3, digest=bytes([5]) * 32),
+        neighbour(9),
+    ]
+    found = _among(leased(), policy, exhibit_of(policy), near)
+    assert (("run-3",), ["run-3", "run-9"], {"run-1", "run-2", "run-3"}) == (
+        found.same,
+        [each.submission_id for each in found.near],
+        found.earlier,
+    )
+
+
+class Shelf:
+    """Recordings by their bodies, of which some are not to be had."""
+
+    def __init__(self, **failing: Exception) -> None:
+        self.failing = failing
+
+    async def load(self, kept: StoredRecording) -> bytes:
+        name = (kept.body or b"").decode()
+        if error := self.failing.get(f"n{name}"):
+            raise error
+        return b"no recording" if name == "4" else recorded(int(name))
+
+
+async def test_P02_a_recording_that_is_lost_hides_no_other(policy: Policy):
+    """P02: what is lost, or cannot be read as the board takes it, is left out; the others are compared."""
+    exhibits: Any = Exhibits(SimpleNamespace(), Shelf(n2=RecordingLost()))  # type: ignore[arg-type]
+    asked = Exhibit(near=tuple(neighbour(number) for number in (1, 2, 3, 4, 6)))
+    found = await exhibits.beside(policy, asked)
+    assert ["run-1", "run-3", "run-6"] == [name for name, _ in found.alike]
+    assert [recorded(1), recorded(3), recorded(6)] == [each.recording for _, each in found.alike]
+
+
+async def test_P02_an_outage_of_the_store_hides_no_original(policy: Policy):
+    """P02: nothing is judged until it can be compared."""
+    exhibits: Any = Exhibits(SimpleNamespace(), Shelf(n2=RecordingsUnavailable()))  # type: ignore[arg-type]
+    with pytest.raises(RecordingsUnavailable):
+        await exhibits.beside(policy, Exhibit(near=(neighbour(1), neighbour(2))))
