@@ -251,7 +251,7 @@ async def window_of(edge: Edge, board: Board, request: web.Request, as_of_ms: in
     kinds = {kind.value: kind for kind in board.policy.windows}
     if asked in kinds:
         return window_at(board.policy, kinds[asked], edge.clock() if as_of_ms is None else as_of_ms).name
-    if asked not in kinds and await is_kept(edge, board, asked):
+    if await is_kept(edge, board, asked):
         return asked
     kind = kinds.get(asked.partition(":")[0])
     if kind is not None:

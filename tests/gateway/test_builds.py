@@ -69,3 +69,16 @@ async def test_the_ledger_is_above_the_policy(tmp_path: Path):
 
     statuses = [registry.status_of(board, each) for each in ("a", "b", "c")]
     assert [BuildStatus.ALLOW, BuildStatus.PROVISIONAL, BuildStatus.ALLOW] == statuses
+
+
+async def test_what_is_old_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A build that is blocked elsewhere is blocked here with the next reading, and one that is let go is let go."""
+    ledger, board = Ledger(), boards.board(tmp_path)
+    registry = BuildRegistry(ledger)  # type: ignore[arg-type]
+    told = []
+    for status in (BuildStatus.BLOCKED, BuildStatus.ALLOW):
+        ledger.statuses = {("tiny", BUILD): status}
+        await registry.refresh_if_old()
+        told.append(registry.status_of(board, BUILD))
+        monkeypatch.setattr("gateway.builds.REFRESH_S", 0.0)
+    assert ([BuildStatus.BLOCKED, BuildStatus.ALLOW], 2) == (told, ledger.reads)

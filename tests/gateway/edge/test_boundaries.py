@@ -11,21 +11,23 @@ import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from gateway.clock import parse_rfc3339
 from gateway.edge import strict_json
 from gateway.edge.credentials.keyring import Keyring
 from gateway.edge.credentials.signatures import Tag
 from gateway.edge.credentials.tickets import Ticket, Tickets, new_run_id
 from gateway.edge.problems import Problem
-from gateway.edge.submit import OPEN_RECORDING_BYTES, _history
+from gateway.edge.submit import OPEN_RECORDING_BYTES, _history, _submission
 from gateway.settlement import Decision, settle
 from policies.fields import Order
 from policies.model import Operator
-from policies.vocabulary import Reason, State
+from policies.vocabulary import Claim, Reason, State
 from tests.contract.test_learning import Nowhere
 from tests.support.attack import CLAIM, INVALID, accept, honest, issued, refuse
 from tests.support.books import board_of
 from tests.support.harness import Harness
 from tests.support.ledger import NOON_MS, new_submission, opened
+from validators.submission import Submission
 
 BOARD = board_of(Operator.BEST, Order.DESCENDING)
 
@@ -172,3 +174,50 @@ def test_J02_what_is_no_number_of_json_is_no_null_either(text: bytes):
     """It is refused where it stands, also where a field would take anything."""
     with pytest.raises(Problem, match="NaN and infinities are not JSON"):
         strict_json.parse(text)
+
+
+async def test_F19_a_ticket_says_what_was_so_when_its_run_was_opened(harness: Harness):
+    """And how far the clock may have been off; what is submitted bears that doubt, and ours of now beside it."""
+    token, edge = await harness.new_player(), harness.edge
+    now_ms = edge.clock()
+    object.__setattr__(edge, "clock", lambda: now_ms)
+    object.__setattr__(edge, "reference", SimpleNamespace(error_ms=7_000))
+    first, second = [(await harness.open_run(token)).info for _ in range(2)]
+    board, ticket = edge.boards["arcade"], edge.tickets.read(second["ticket"])
+    assert (
+        Ticket(
+            run=second["run"],
+            board="arcade",
+            player=second["player"],
+            build=second["build"],
+            simulator=bytes.fromhex(board.simulators[second["build"]].digest.removeprefix("sha256:")),
+            seed=int(second["seed"]),
+            issued_at_ms=now_ms,
+            expires_at_ms=now_ms + board.policy.run_lifetime_s * 1000,
+            runs_opened=ticket.runs_opened,
+            runs_submitted=0,
+            clock_error_ms=7_000,
+        )
+        == ticket
+    )
+    assert 1 == ticket.runs_opened - edge.tickets.read(first["ticket"]).runs_opened
+    assert (first["seed"] != second["seed"], now_ms) == (True, parse_rfc3339(second["issued_at"]))
+    assert ticket.expires_at_ms == parse_rfc3339(second["expires_at"])
+
+    object.__setattr__(edge, "reference", SimpleNamespace(error_ms=500))
+    object.__setattr__(edge, "clock", lambda: now_ms + 60_000)
+    claim = Claim(12, 34, {"coins": 5})
+    assert Submission(
+        ticket.run,
+        "arcade",
+        ticket.player,
+        ticket.build,
+        ticket.seed,
+        now_ms,
+        now_ms + 60_000,
+        claim,
+        has_recording=True,
+        runs_opened=ticket.runs_opened,
+        runs_submitted=0,
+        clock_error_ms=7_500,
+    ) == _submission(edge, ticket, claim, has_recording=True)

@@ -75,21 +75,38 @@ async def test_a_page_that_did_not_change_is_drawn_once(harness: Harness, monkey
     assert ["alltime"] * len(paths) == drawn
 
 
-async def test_a_submission_reads_nothing_of_the_ledger(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def read(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is read of the ledger from now on, by the names of the queries."""
+    ledger, names = harness.edge.ledger, []
+    asked = ledger.read
+
+    async def noted(work: Any, *kind: ReadKind) -> Any:
+        names.append(work.__qualname__.partition(".")[0])
+        return await asked(work, *kind)
+
+    monkeypatch.setattr(ledger, "read", noted)
+    return names
+
+
+async def test_a_submission_reads_nothing_of_the_ledger(harness: Harness, read: list[str]):
     """The index tells what it needs, its run's counts are in the ticket; only a resend is looked up."""
-    ledger, kinds = harness.edge.ledger, []
-    read = ledger.read
-
-    async def noted(work: Any, kind: ReadKind = ReadKind.REQUESTS) -> Any:
-        kinds.append(kind)
-        return await read(work, kind)
-
     await accept(harness, honest(harness, issued(harness, "ada")))
     await harness.edge.index.drained()
     request = honest(harness, issued(harness, "ada"))
-    monkeypatch.setattr(ledger, "read", noted)
+    read.clear()
     assert 202 == (await harness.send(request)).status
-    assert [] == [kind for kind in kinds if kind is ReadKind.REQUESTS]
+    assert set() == {"receipt", "baselines_of"} & set(read)
     await harness.edge.index.drained()
     assert 202 == (await harness.send(request)).status
-    assert [ReadKind.REQUESTS] == [kind for kind in kinds if kind is ReadKind.REQUESTS]
+    assert {"receipt"} == {"receipt", "baselines_of"} & set(read)
+
+
+async def test_a_window_that_cannot_be_is_not_looked_for(harness: Harness, read: list[str]):
+    """Only what could be the name of an archived window costs a question to the ledger."""
+    for window in ("nonsense", "%00", "daily:", "season:" + "9" * 15, "x" * 300):
+        for path in ("/entries", "/entries/p1", "/percentiles"):
+            assert 404 == (await harness.get(f"{VAULT}{path}?window={window}")).status, window
+    assert 0 == read.count("archived_window")
+    assert 404 == (await harness.get(f"{VAULT}/entries?window=season:2026")).status
+    assert 1 == read.count("archived_window")

@@ -168,3 +168,40 @@ async def test_answers_match_their_schemas(harness: Harness):
             "$ref"
         ]
         assert set(target(reference)["properties"]) == set((await harness.get(path)).body)
+
+
+def test_an_operation_says_what_it_takes_and_gives():
+    """Bodies by their media types, preconditions, numbers as numbers; and its answer in the words of what it does."""
+    for route in ROUTES:
+        operation = OPERATIONS[(route.method, route.path)]
+        content = operation.get("requestBody", {"required": True, "content": {}})
+        kinds = {"application/octet-stream"} if route.takes_octets else set()
+        kinds |= {"application/json"} if route.body else set()
+        kinds |= {"application/x-ndjson"} if route.path.endswith("batch") else set()
+        assert (True, kinds) == (content["required"], set(content["content"])), route.path
+        success = operation["responses"][str(route.status)]
+        assert (route.handler.__doc__ or "").splitlines()[0] == success["description"]
+        given = {"application/octet-stream"} if route.gives_octets else set()
+        given |= {"application/json"} if route.answer else set()
+        assert given == set(success.get("content", {}))
+        needed = {each["name"] for each in operation["parameters"] if each["required"]}
+        expected = {*re.findall(r"{(\w+)}", route.path), *(["If-Match"] if route.is_conditional else [])}
+        assert expected == needed
+        numbers = {each["name"] for each in operation["parameters"] if each["schema"]["type"] == "integer"}
+        assert {"offset", "limit", "radius", "bins"} & set(route.query) == numbers
+        common = {"422", "429"} if route.method == "GET" else set()
+        assert {"400", "417", "421", "431", "500"} | common <= operation["responses"].keys()
+
+
+def test_who_may_call_is_said_by_the_scheme_of_their_credential():
+    """A player's and a moderator's token are two, and so are the signatures of runs and of servers."""
+    schemes = {
+        Caller.ANYONE: [],
+        Caller.PLAYER: [{"playerToken": []}],
+        Caller.MODERATOR: [{"moderatorToken": []}],
+        Caller.RUN: [{"runSignature": []}],
+        Caller.SERVER: [{"serverSignature": []}],
+    }
+    assert [schemes[route.caller] for route in ROUTES] == [
+        OPERATIONS[(route.method, route.path)].get("security", []) for route in ROUTES
+    ]
