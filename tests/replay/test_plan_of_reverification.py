@@ -1,0 +1,52 @@
+"""Where a plan puts a run that was judged again: the machine takes back what the machine decided, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.errors import SettingsError
+from policies.vocabulary import Reason, Verdict, VerdictKind
+from replay.worker.reverification import Plan, Reverified, begin_of
+
+
+def judged(kind: VerdictKind | None, reason: Reason) -> Reverified:
+    verdict = kind and Verdict(kind, Reason.SCORE_MISMATCH, "sha256:0", "engine")
+    return Reverified("run", "ada", 5, 1_000, reason, 7, verdict)
+
+
+def placed(found: Reverified) -> tuple[int, int, int, int]:
+    plan = Plan()
+    plan.note(found)
+    return (plan.looked_at, len(plan.to_revoke), len(plan.inconclusive), len(plan.decided_by_people))
+
+
+BY_PEOPLE = [
+    each for each in Reason if each not in {Reason.VERIFIED, Reason.SAMPLED, Reason.REVERIFICATION_UNDONE}
+]
+
+
+@pytest.mark.parametrize("reason", [Reason.VERIFIED, Reason.SAMPLED, Reason.REVERIFICATION_UNDONE])
+def test_what_the_machine_let_count_it_takes_back(reason: Reason):
+    """Whether it was verified, spared, or reinstated by the undoing of a batch."""
+    assert (1, 1, 0, 0) == placed(judged(VerdictKind.MISMATCH, reason))
+
+
+@pytest.mark.parametrize("reason", BY_PEOPLE)
+def test_what_a_person_decided_is_a_persons(reason: Reason):
+    """It is shown, and stays as it is."""
+    assert (1, 0, 0, 1) == placed(judged(VerdictKind.MISMATCH, reason))
+
+
+@pytest.mark.parametrize("kind", [None, VerdictKind.INCONCLUSIVE, VerdictKind.VERIFIED])
+def test_what_is_not_known_to_be_false_stays(kind: VerdictKind | None):
+    """A recording that is lost, and a simulator that fails, convict nobody; a run that is still true is nothing to show."""
+    expected = (1, 0, 0, 0) if kind is VerdictKind.VERIFIED else (1, 0, 1, 0)
+    assert expected == placed(judged(kind, Reason.VERIFIED))
+
+
+@pytest.mark.parametrize("batch", ["", "4711", "-9f3c", "x-9f3c", "٣-9f3c", "-1-9f3c", "4711:9f3c"])
+def test_what_is_no_batch_is_told(batch: str):
+    """By the form that an id has; nothing is read for it."""
+    assert 4711 == begin_of("4711-9f3c01ab")
+    with pytest.raises(SettingsError, match="is no batch"):
+        begin_of(batch)
