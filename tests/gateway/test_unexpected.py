@@ -21,6 +21,7 @@ from redis.exceptions import MaxConnectionsError, ResponseError
 from structlog.testing import capture_logs
 
 from gateway.boards.scripts import answering
+from gateway.boundary import boundary
 from gateway.ledger import group, group_postgres
 from gateway.ledger.group_postgres import asking
 from gateway.log_sieve import PER_MINUTE, Sieve, SievedEvents, SievedRecords
@@ -39,7 +40,7 @@ from policies.errors import (
 )
 from scoregate.processes import LOG_BYTES, Parts
 from tests.support.harness import Harness
-from tests.support.metrics import metric
+from tests.support.metrics import counts, metric
 
 BELOW = [
     RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed"),
@@ -97,6 +98,27 @@ def is_mapped(boundary, unavailable, error: BaseException) -> bool:
     if boundary is asking:  # the database's own answers are told apart later
         return group_postgres.is_fault(caught.value)
     return isinstance(caught.value, unavailable)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (TimeoutError(), "TimeoutError"),
+        (OSError("no route to host\nand more"), "no route to host"),
+        (ValueError("one of ours"), r"ValueError \(event [0-9a-f]{8}-[0-9a-f]{8}\)"),
+    ],
+    ids=str,
+)
+def test_F20_what_a_driver_raised_is_said_in_a_line(error: Exception, said: str):
+    """Its first line, or what it is called; what nobody foresaw by its event, which tells the rest, and is counted."""
+    unforeseen = isinstance(error, ValueError)
+    with (
+        counts(unforeseen, "scoregate_unexpected_total", place="recordings"),
+        pytest.raises(RecordingsUnavailable, match=f"^{said}$") as told,
+        boundary(Place.RECORDINGS, RecordingsUnavailable),
+    ):
+        raise error
+    assert error is told.value.__cause__
 
 
 async def test_F20_who_is_cancelled_is_cancelled():
