@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+import uvloop
 from hypothesis import settings as properties
 
 from gateway.deadline import WAITING
@@ -55,6 +57,11 @@ def pytest_configure(config: pytest.Config) -> None:
         keep_compiled()
         if config.getoption("numprocesses", None):
             keep_rewritten(config)
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Asynchronous tests have the loop that the parts have; what must hold on asyncio's too is called on both."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
