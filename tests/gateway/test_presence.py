@@ -14,7 +14,18 @@ from structlog.testing import capture_logs
 from gateway.boards import keys, parts
 from gateway.boards.connection import connect
 from gateway.boards.parts import LIFE_MS, MOST_PARTS
-from gateway.presence import Part, PartKind, Presence, digest_of, own_host, present_on_a_thread
+from gateway.presence import (
+    MOST_TOLD,
+    VERSION,
+    Part,
+    PartKind,
+    Presence,
+    digest_of,
+    own_host,
+    parts_there,
+    present_on_a_thread,
+)
+from gateway.run_files import BEGAN_MS
 from gateway.settings import Settings
 from policies.loader import Board
 from tests.support import boards
@@ -103,8 +114,10 @@ async def test_F25_policies_that_differ_are_logged_when_they_begin_to(
         await second.beat()
         with capture_logs() as events:
             await edge.beat()
-        told.append([each["event"] for each in events])
-    assert [["policies_differ"], [], [], ["policies_differ"]] == told
+        told.append(events)
+    parts = sorted(f"edge:{digest_of({'tiny': each})}" for each in (board, other))
+    differ = {"event": "policies_differ", "log_level": "warning", "parts": parts}
+    assert [[differ], [], [], [differ]] == told
 
 
 async def test_F25_duties_that_fail_are_named_by_other_parts(client: Redis, board: Board):
@@ -113,6 +126,32 @@ async def test_F25_duties_that_fail_are_named_by_other_parts(client: Redis, boar
     edge = a_part(client, PartKind.EDGE, board)
     await edge.beat()
     assert ["reconcile:tiny"] == edge.failing()
+
+
+async def test_F25_a_part_says_who_it_is_and_a_few_of_its_failures(
+    client: Redis, board: Board, valkey: ValkeyServer
+):
+    """Its kind, machine, process, beginning and version; each failure is named once by whoever asks, and not without end."""
+    failures = [f"archive:b{number:02}" for number in range(3 * MOST_TOLD)]
+    for failing in (failures, failures[:1]):
+        await a_part(client, PartKind.STEWARD, board, failing=lambda failing=failing: failing).beat()
+    edge = a_part(client, PartKind.EDGE, board)
+    await edge.beat()
+    assert failures[:MOST_TOLD] == edge.failing()
+    there = await parts_there(Settings(redis_url=valkey.url))
+    steward = Part(
+        kind=PartKind.STEWARD,
+        policies=digest_of({"tiny": board}),
+        host=own_host(),
+        pid=os.getpid(),
+        since_ms=BEGAN_MS,
+        failing=tuple(failures[:MOST_TOLD]),
+        version=VERSION,
+    )
+    alone = steward.model_copy(update={"failing": (failures[0],)})
+    own = steward.model_copy(update={"kind": PartKind.EDGE, "failing": ()})
+    by_failures = sorted(there, key=lambda part: len(part.failing))
+    assert [own, alone, steward] == by_failures
 
 
 async def test_F25_what_no_part_said_is_passed_over(client: Redis, board: Board):

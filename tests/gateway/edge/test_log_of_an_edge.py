@@ -9,12 +9,13 @@ import pytest
 
 from gateway import builds
 from gateway.boards.admission import LocalLimiter
+from gateway.boards.index import BoardIndex
 from gateway.builds import BuildRegistry
 from gateway.edge import answers, app, board_reader, lag, listener, moderation, reading, submit
 from gateway.edge.lag import Lag
 from gateway.settings import Settings
 from gateway.unexpected import Place
-from policies.errors import LedgerOverloaded, LedgerUnavailable, ScoregateError
+from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable, ScoregateError
 from tests.support.attack import accept, honest, issued, until
 from tests.support.harness import Harness, running_harness
 from tests.support.logs import lines_of, logged
@@ -91,18 +92,29 @@ async def test_who_is_limited_for_refused_claims_is_logged_once(settings: Settin
     assert [limited] == lines_of(lines, "abnormal_usage")
 
 
-async def test_a_redis_that_does_not_answer_is_logged_wherever_it_is_missed(settings: Settings):
-    """Once by each read that the ledger answers, and by those that nothing else can, which are told when to come again."""
+async def test_a_redis_that_does_not_answer_is_logged_wherever_it_is_missed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """By each read that the ledger answers, which asks once, and by those that nothing else can, who are to come again."""
+    asked: list[str] = []
+
+    async def note(index: BoardIndex, *_: Any) -> Any:
+        asked.append(index.board)
+        raise IndexUnavailable
+
     with running_valkey() as own:
         async with running_harness(settings.model_copy(update={"redis_url": own.url})) as harness:
             token = await harness.new_player()
             own.kill()
+            for way in ("page", "around"):
+                monkeypatch.setattr(BoardIndex, way, note)
             with logged(board_reader) as of_reads:
                 assert 200 == (await harness.get("/v1/boards/sprint/entries?limit=3")).status
                 assert 404 == (await harness.get("/v1/boards/sprint/entries/ada")).status
             with logged(app) as of_refusals:
                 refused = await harness.get("/v1/boards/sprint/entries?friends=true", token)
             statistics = await harness.get("/v1/boards/sprint/statistics")
+    assert [] == asked
     assert (200, 0, None) == (
         statistics.status,
         *(statistics.body[name] for name in ("attempts", "players_ever")),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.edge import probes
 from gateway.edge.context import Edge
 from gateway.reference_clock import ReferenceClock
 from policies.errors import LedgerOverloaded
@@ -128,3 +129,26 @@ def stand_in(patch: pytest.MonkeyPatch, part: Any, member: str, found: Any) -> N
         patch.setattr(type(part), member, property(lambda _: found))
     else:
         patch.setattr(part, member, found)
+
+
+async def test_what_hangs_is_not_there(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """Whoever asks is answered in time, though ledger or index do not; so is a ledger that takes probes and nothing else."""
+    edge = harness.edge
+
+    async def hang(*_: Any, **__: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async def members() -> tuple[int, bool, bool]:
+        ready = await harness.ready()
+        return ready.status, ready.body["ledger"], ready.body["index"]
+
+    monkeypatch.setattr(probes, "PROBE_TIMEOUT_S", 0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr(probes, "probe", hang)
+        assert (200, True, False) == await members()
+    with monkeypatch.context() as patch:
+        patch.setattr(type(edge.ledger), "is_refusing", property(lambda _: True))
+        patch.setattr(probes, "PROBE_TIMEOUT_S", 30.0)
+        assert (503, False, True) == await members()
+    monkeypatch.setattr(edge.ledger, "write", hang)
+    assert (503, False) == (await members())[:2]
