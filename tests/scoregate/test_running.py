@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gateway.run_files import FOLDER, hang_up, running_parts
+from gateway import run_files
+from gateway.run_files import FOLDER, hang_up, noted, running_parts
 from tests.support import boards, preloaded
 from tests.support.deployment import Deployment, deployed, ended, eventually
+from tests.support.logs import lines_of, logged
 from tests.support.valkey import running_valkey
 
 PARTS = ["edge", "steward", "worker"]
@@ -120,3 +122,23 @@ def test_N07_a_number_that_another_process_has_by_now_is_not_signalled(tmp_path:
         assert hang_up(part)
         ends = (holder.wait(), other.communicate() and other.wait())
     assert (-signal.SIGHUP, 0) == ends
+
+
+def test_N07_a_part_that_cannot_be_noted_runs_all_the_same(tmp_path: Path):
+    """It is only not found by `status` and `reload`, which its log says; one that can be leaves nothing behind."""
+    (tmp_path / FOLDER).write_text("in the way")
+    with logged(run_files) as lines, noted(tmp_path, "edge"):
+        [told] = lines_of(lines, "part_not_noted")
+    assert ("edge", "warning") == (told["part"], told["log_level"])
+    assert "File exists" in told["error"]
+    other = tmp_path / "other"
+    (other / FOLDER).mkdir(parents=True)
+    (other / FOLDER / "edge-1-0").write_text('{"part": "edge", "since_ms": 0}')  # of a process that is gone
+    with noted(other, "steward"):
+        [file] = (other / FOLDER).iterdir()
+        assert file.name.startswith(f"steward-{os.getpid()}-")
+        assert {"part": "steward", "since_ms": run_files.BEGAN_MS} == json.loads(file.read_text())
+        assert 0o600 == file.stat().st_mode & 0o777
+    assert [] == list((other / FOLDER).iterdir())
+    with noted(tmp_path / "third", "edge"):
+        assert 0o700 == (tmp_path / "third" / FOLDER).stat().st_mode & 0o777
