@@ -78,8 +78,6 @@ class Calendar:
     def _named(self, kind: WindowKind, begin: str) -> Window:
         if kind is WindowKind.ALLTIME:
             return _ALLTIME
-        if kind is WindowKind.SEASON and self._season is None:
-            raise ValueError("the board has no seasons")
         suffix = "1" if kind is WindowKind.WEEKLY else ""
         try:
             local = datetime.strptime(begin + suffix, _FORMS[kind])  # noqa: DTZ007 - local time

@@ -12,9 +12,12 @@ import pytest
 
 from policies.loader import Simulator
 from policies.replaying import Budget
+from policies.trees import TreeRefused
 from policies.vocabulary import Reason, SimulatorKind
 from replay.simulators import Fault, Simulation
 from replay.simulators.child_process import SandboxUnavailable
+from replay.simulators.folder_copies import FolderCopies
+from replay.simulators.installed import AllSimulators
 from replay.simulators.plugin import PluginSimulators
 from replay.simulators.process import ProcessSimulators
 from replay.simulators.sandbox import MODULE_BYTES_LIMIT, Sandbox
@@ -110,6 +113,7 @@ def _plugin(folder: Path, body: str) -> tuple[PluginSimulators, Simulator, Simul
     return PluginSimulators(start_wall_ms=3_600_000), write(folder, text, "plugin.py"), SimulatorKind.PLUGIN
 
 
+ONCE_SAID = "seen = globals().get('seen', 0) + 1\nif seen == 1: say(honest(asked)); continue\n"
 ONCE = """\
 import decimal; decimal.seen = getattr(decimal, "seen", 0) + 1
 while decimal.seen > 1: pass
@@ -129,6 +133,45 @@ def test_P11_only_the_first_run_has_time_to_start(tmp_path: Path, opened: Callab
     with simulators:
         assert isinstance(simulators.simulate(asked), Simulation)
         assert Fault(Reason.TIMED_OUT, {"wall_ms": 600}) == simulators.simulate(asked)
+
+
+@pytest.mark.usefixtures("none_is_left")
+def test_P11_a_process_that_goes_on_complaining_is_late_all_the_same(tmp_path: Path):
+    """P11: whatever it says beside its answer, it has its budget and no more."""
+    body = "while True: sys.stderr.write('x'); sys.stderr.flush(); time.sleep(0.01)"
+    simulators, simulator, kind = _program(tmp_path, f"{ONCE_SAID}{body}")
+    asked = request(simulator, kind, budget=Budget(memory_mib=64, wall_ms=600))
+    with simulators:
+        assert isinstance(simulators.simulate(asked), Simulation)
+        found = simulators.simulate(asked)
+    assert isinstance(found, Fault)
+    assert (Reason.TIMED_OUT, {"wall_ms": 600}) == (found.reason, found.detail)
+
+
+@pytest.mark.usefixtures("none_is_left")
+def test_P11_the_simulators_of_a_worker_end_with_it(tmp_path: Path):
+    """P11: those of every kind, warm as they are."""
+    module, programs = store(tmp_path, GAME), serving(tmp_path)
+    with AllSimulators() as simulators:
+        plugin = write(tmp_path, PLUGIN, "plugin.py")
+        asked = [module_request(module), request(plugin, SimulatorKind.PLUGIN), request(programs)]
+        assert all(isinstance(simulators.simulate(each), Simulation) for each in asked)
+        assert len(children()) >= len(asked)
+
+
+@pytest.mark.usefixtures("none_is_left")
+def test_P18_what_could_not_be_copied_for_a_program_is_not_kept(tmp_path: Path):
+    """P18: a folder that is refused half-way leaves nothing of its copy; the next start tries again."""
+    folder = tmp_path / "levels"
+    folder.mkdir()
+    (folder / "first").write_text("1")
+    (folder / "leads out").symlink_to("/etc/passwd")
+    copies = FolderCopies()
+    for _ in range(2):
+        with pytest.raises(TreeRefused), copies.copy_of(folder):
+            pass
+        assert ["lock"] == [each.name for each in copies.workspace.path.iterdir()]
+    copies.close()
 
 
 # Modules at the very limits

@@ -250,3 +250,15 @@ def test_only_what_a_claim_cannot_be_is_refused_to_the_clients_face(reason: Reas
     for name in ("velocity", "clock", "abandonment", "anomaly", "drift", "progress", "probing"):
         quiet = judge(run, policy(validators=ALL.model_copy(update={name: Mode.REJECT})), history, digest="")
         assert (State.REJECTED, None) == (quiet.state, quiet.refusal)
+
+
+def test_a_board_that_names_no_statistics_takes_any():
+    """Nobody is refused for what a board does not speak of; where it names some, what it does not name is found."""
+    run, _ = suspicious()
+    open_board = {"replay": None, "builds": {}, "writes": Writes.OPEN}
+    assert [] == found(run, History(), policy(**open_board, stats={}), "stats")
+    named = found(run, History(), policy(**open_board, stats={"coins": StatRange(required=False)}), "stats")
+    unit = "statistics of this name"
+    assert [Finding(Reason.STATS_NAMES, 1, Expected(0, 0, unit), code="kills")] == named
+    missing = found(run, History(), policy(**open_board, stats={"coins": StatRange()}), "stats")
+    assert Finding(Reason.STATS_NAMES, 0, Expected(1, 1, unit), code="coins") == missing[0]

@@ -208,3 +208,12 @@ def test_P02_recordings_in_a_format_of_the_games_own_are_compared_by_their_bytes
     share = resemblance(ours.shingles, half.shingles)
     assert 0.5 < share < 0.7
     assert [] == likened(ours, ("half", half), resemblance=0.9)
+
+
+def test_P02_recordings_of_two_formats_are_compared_by_their_bytes():
+    """A board may have changed its format: what came before is no fault, and is like nothing that came after."""
+    words = players.honest(3)
+    ours = Play(words.tobytes(), of(words))
+    raw = Play(words.tobytes(), None)
+    assert [] == likened(ours, ("raw", raw))
+    assert [] == likened(raw, ("ours", ours))
