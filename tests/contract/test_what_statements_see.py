@@ -122,3 +122,15 @@ def test_what_stands_at_the_end_of_a_span_is_in_one_span(world: World, column: s
     wanted = {each: ends for ends, found in KNOWN["ends"][column].items() for each in named(found)}
     found = world.ends(table, name, beside="member" if name == "order_value" else "")
     assert wanted == {each: ends for each, ends in found.items() if ends not in {"", "()"}}
+
+
+def test_what_is_written_changes_what_it_is_meant_to(world: World):
+    """A lease counts an attempt, a standing that is put again is all new, and what is there once stays as it is."""
+    wanted = {
+        f"{module}.{name}": columns
+        for module, found in KNOWN["changes"].items()
+        for name, columns in found.items()
+    }
+    changes = world.changes()
+    del changes["anchors._FOLD"]  # it adds what is ahead of an anchor, and here nothing is
+    assert wanted == changes

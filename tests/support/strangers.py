@@ -72,6 +72,8 @@ MOODS: Final[tuple[Values, ...]] = (
     {WITHOUT: "recordings"},
     {"rule": "another"},
     {"asked_at_ms": None},
+    {"handed_out": 0},
+    {"disabled_at_ms": NUMBER},
 )
 """What the row may be: many a statement sees it in one state alone."""
 
@@ -97,11 +99,13 @@ LOW: Final = 10
 HIGH: Final = 90
 FIRST: Final = ""
 LAST: Final = "~"
+PUT: Final = {int: 77, str: "set", bytes: b"set"}
+"""What is put into a column that is changed."""
 BOUND: Final[Values] = {
     "limit": 0,
     "digits": 1,
     "slots": 1,
-    "total": NUMBER,
+    "total": PUT[int],
     "last_order": LOW,
     "last_ties": "",
 }
@@ -115,10 +119,6 @@ MARKS: Final = {
     bytes: (FIRST.encode(), FIRST.encode(), b"m", LAST.encode(), LAST.encode() * 2),
 }
 """Before a span, at its beginning, in it, at its end, and behind it; nothing is before the least text."""
-
-
-PUT: Final = {int: 77, str: "set", bytes: b"set"}
-"""What is put into a column that is changed."""
 
 
 class Bind(NamedTuple):
@@ -160,6 +160,11 @@ def other_than(column: str) -> Any:
 def _is_put(query: Query) -> bool:
     """Whether a statement puts in what it is given, and asks nothing."""
     return query.sqlite.startswith("INSERT") and "SELECT" not in query.sqlite
+
+
+def _first_table(query: Query) -> str:
+    """The table that a statement writes to."""
+    return next(word for word in re.findall(r"\w+", query.sqlite) if word in metadata.tables)
 
 
 class World:
@@ -232,6 +237,35 @@ class World:
             if not _is_put(asked()[name])
         }
 
+    def changes(self) -> dict[str, list[str]]:
+        """The columns that each statement changes of a row, in whatever mood; of one that is put in, where it is already."""
+        writing = {
+            name: query
+            for name, query in asked().items()
+            if re.match("UPDATE|INSERT.*CONFLICT", query.sqlite, re.DOTALL)
+        }
+        found: dict[str, set[str]] = {name: set() for name in writing}
+        for mood in MOODS:
+            with self._undone():
+                self._put({**HOME, **mood})
+                for name, query in writing.items():
+                    found[name] |= self._changed(query, mood)
+        return {name: sorted(columns) for name, columns in found.items()}
+
+    def _changed(self, query: Query, mood: Values) -> set[str]:
+        table = metadata.tables[_first_table(query)]
+        values = dict(query.values({each.name: _value(each, mood) for each in _binds(query)}))
+        if query.sqlite.startswith("INSERT"):
+            others = [each for each in table.columns if each.name in values and not each.primary_key]
+            values |= {each.name: PUT[type(_cell(table, each.name, {}))] for each in others}
+        with self._undone():
+            before = self._rows(table.name)
+            self._connection.execute(query.sqlite, values)
+            after = self._rows(table.name)
+        changed = zip(before - after, after - before, strict=False)
+        pairs = [zip(table.columns.keys(), was, now, strict=True) for was, now in changed]
+        return {name for pair in pairs for name, was, now in pair if was != now}
+
     def _seeing(self, table: str, row: Values, asked_for: Values) -> set[str]:
         """The statements that see the row of a table while it has these values, in whatever mood."""
         left = of_tables([table])
@@ -263,7 +297,7 @@ class World:
             return sorted(map(repr, self._connection.execute(text, values).fetchall()))
         if _is_put(query):
             return []
-        table = next(word for word in re.findall(r"\w+", text) if word in metadata.tables)
+        table = _first_table(query)
         with self._undone():
             before = self._rows(table)
             self._connection.execute(text, values | ({"revision": NUMBER + 1} if is_copy else {}))
