@@ -24,9 +24,9 @@ from gateway.steward.comparison.standings import Slot, standings_at
 
 
 class GroupMember(NamedTuple):
-    """A member of a group's board, by the bytes that stand in Redis."""
+    """A member of a group's board, by the bytes that stand in Redis, and the key of that board."""
 
-    key: bytes
+    key: str
     member: bytes
 
 
@@ -178,14 +178,16 @@ class GroupMembers:
         self._stem = keys.stem(view.board) + "segment:"
 
     def walks(self) -> Sequence[Walk]:
-        """Through the groups' boards of the index."""
+        """Through the groups' boards of the index; a key that is no text is no group's, and the keyspace's matter."""
         return (self._from_index,)
 
     async def _from_index(self, count: int) -> Subjects:
         async with aclosing(self._view.inspection.scan(count)) as scanned:
             async for found in scanned:
-                for key in (each for each in found if each.startswith(self._stem.encode())):
-                    async with aclosing(self._view.inspection.members(key.decode(), count)) as slices:
+                for key in (
+                    text for each in found if (text := text_of(each)) and text.startswith(self._stem)
+                ):
+                    async with aclosing(self._view.inspection.members(key, count)) as slices:
                         async for members in slices:
                             yield [GroupMember(key, member) for member in members]
 
@@ -201,7 +203,7 @@ class GroupMembers:
                 Kind.FORGED_GROUP,
                 window=slot.window,
                 player=shown(slot.player),
-                key=shown(each.key),
+                key=shown(each.key.encode()),
                 index=shown(each.member),
                 subject=each,
             )
@@ -212,19 +214,19 @@ class GroupMembers:
     async def repair(self, found: Sequence[Difference]) -> None:
         """Takes them off."""
         for each in found:
-            await self._view.inspection.remove(each.subject.key.decode(), [each.subject.member])
+            await self._view.inspection.remove(each.subject.key, [each.subject.member])
 
     async def _is_there(self, subject: GroupMember) -> bool:
-        return await self._view.inspection.scores(subject.key.decode(), [subject.member]) != [None]
+        return await self._view.inspection.scores(subject.key, [subject.member]) != [None]
 
     def _slot(self, subject: GroupMember) -> Slot:
         """Where the member should stand; in no window for a key that no group has."""
-        parts = (text_of(subject.key) or "").removeprefix(self._stem).split(":", 2)
+        parts = subject.key.removeprefix(self._stem).split(":", 2)
         window = parts[2] if len(parts) > 2 else ""  # noqa: PLR2004 - segment, value, window
         return Slot(window, subject.member.rpartition(b":")[2])
 
     def _is_in(self, subject: GroupMember, membership: Membership | None) -> bool:
-        segment, _, rest = (text_of(subject.key) or "").removeprefix(self._stem).partition(":")
+        segment, _, rest = subject.key.removeprefix(self._stem).partition(":")
         value = rest.partition(":")[0]
         is_declared = segment in self._view.policy.segments
         return is_declared and membership is not None and membership.segments.get(segment) == value
