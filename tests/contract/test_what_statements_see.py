@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.support import strangers
+from tests.support import ordering, strangers
 from tests.support.strangers import DELIVERIES, KINDS, STAGES, STATES, World
 
 KNOWN: Mapping[str, Any] = YAML(typ="safe").load(Path(__file__).with_name("what_statements_see.yaml"))
@@ -134,3 +134,14 @@ def test_what_is_written_changes_what_it_is_meant_to(world: World):
     changes = world.changes()
     del changes["anchors._FOLD"]  # it adds what is ahead of an anchor, and here nothing is
     assert wanted == changes
+
+
+@pytest.mark.parametrize("module", KNOWN["order"])
+def test_the_order_of_an_answer_does_not_hang_on_where_rows_lie(module: str):
+    """A page goes on where the one before ended, the longest waiting is first, and of equals the same one each time."""
+    given = {
+        name: ordering.order_of(f"{module}.{name}", keys) for name, keys in KNOWN["order"][module].items()
+    }
+    assert {name: due for name, (_, due) in given.items()} == {
+        name: found for name, (found, _) in given.items()
+    }

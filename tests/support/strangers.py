@@ -153,7 +153,7 @@ def of_tables(tables: Iterable[str]) -> dict[str, Query]:
 
 def other_than(column: str) -> Any:
     """Another value of a column than that of the row that is asked for."""
-    own = _cell(TABLE_OF[column], column, HOME)
+    own = cell(TABLE_OF[column], column, HOME)
     return own - 1 if isinstance(own, int) else own * 2
 
 
@@ -215,7 +215,7 @@ class World:
 
         `beside` is a column of text that is compared together with this one.
         """
-        marks = MARKS[type(_cell(metadata.tables[table], column, HOME))]
+        marks = MARKS[type(cell(metadata.tables[table], column, HOME))]
         texts = MARKS[str]
         sees = [
             self._seeing(table, {column: mark} | ({beside: text} if beside else {}), {})
@@ -254,10 +254,10 @@ class World:
 
     def _changed(self, query: Query, mood: Values) -> set[str]:
         table = metadata.tables[_first_table(query)]
-        values = dict(query.values({each.name: _value(each, mood) for each in _binds(query)}))
+        values = dict(query.values({each.name: value_of(each, mood) for each in binds(query)}))
         if query.sqlite.startswith("INSERT"):
             others = [each for each in table.columns if each.name in values and not each.primary_key]
-            values |= {each.name: PUT[type(_cell(table, each.name, {}))] for each in others}
+            values |= {each.name: PUT[type(cell(table, each.name, {}))] for each in others}
         with self._undone():
             before = self._rows(table.name)
             self._connection.execute(query.sqlite, values)
@@ -284,7 +284,7 @@ class World:
         """Puts a row into each table; one that is there already stays as it is."""
         for table in metadata.tables.values():
             if table.name != given.get(WITHOUT):
-                row = [_cell(table, column.name, given) for column in table.columns]
+                row = [cell(table, column.name, given) for column in table.columns]
                 marks = ", ".join("?" * len(row))
                 self._connection.execute(f'INSERT OR IGNORE INTO "{table.name}" VALUES ({marks})', row)
 
@@ -292,7 +292,7 @@ class World:
         """What a statement gives, or which rows it changed, took away or copied; nothing of it stays."""
         text = query.sqlite
         is_copy = text.startswith("INSERT") and "SELECT" in text
-        values = dict(query.values({each.name: _value(each, mood) for each in _binds(query)}))
+        values = dict(query.values({each.name: value_of(each, mood) for each in binds(query)}))
         if text.startswith("SELECT"):
             return sorted(map(repr, self._connection.execute(text, values).fetchall()))
         if _is_put(query):
@@ -317,7 +317,8 @@ class World:
             self._connection.execute("RELEASE world")
 
 
-def _cell(table: Table, column: str, given: Values) -> Any:
+def cell(table: Table, column: str, given: Values) -> Any:
+    """The value of a column."""
     if column in given and (given[column] is not None or table.columns[column].nullable):
         return given[column]
     kind = table.columns[column].type
@@ -326,7 +327,8 @@ def _cell(table: Table, column: str, given: Values) -> Any:
     return column.encode() if isinstance(kind, LargeBinary) else str(column)
 
 
-def _binds(query: Query) -> tuple[Bind, ...]:
+def binds(query: Query) -> tuple[Bind, ...]:
+    """The values that a statement takes."""
     return tuple(each for each in _all_binds(query.sqlite) if each.name not in query.values({}))
 
 
@@ -346,12 +348,12 @@ def _all_binds(text: str) -> tuple[Bind, ...]:
     return tuple((found | {name: Bind(name, column, how) for column, how, name in pairs}).values())
 
 
-def _value(bind: Bind, mood: Values) -> Any:
+def value_of(bind: Bind, mood: Values) -> Any:
     """The value under which a statement finds the row: the row's own, or one before or behind it."""
     if bind.name in BOUND or bind.how in PAGE:
         return BOUND.get(bind.name, PAGE.get(bind.how))
     column = COLUMNS.get(bind.column, bind.column)
-    own = _cell(TABLE_OF[column], column, {**HOME, **mood}) if column in TABLE_OF else NUMBER
+    own = cell(TABLE_OF[column], column, {**HOME, **mood}) if column in TABLE_OF else NUMBER
     if bind.how == "=":
         return own
     kind = int if own is None else type(own)
