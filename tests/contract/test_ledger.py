@@ -359,7 +359,7 @@ async def test_texts_are_ordered_by_their_bytes(ledger: Ledger):
 
 
 async def test_closing_commits_what_is_queued(store: Store):
-    """Nothing that was taken is dropped; nothing is taken any more."""
+    """Nothing that was taken is dropped; nothing is taken any more, and nothing is read."""
     ledger = store.ledger()
     await ledger.open()
     waiting = [asyncio.ensure_future(ledger.append(new_submission(f"run-{n}"))) for n in range(700)]
@@ -371,6 +371,8 @@ async def test_closing_commits_what_is_queued(store: Store):
     assert [(700,)] == await store.sql("SELECT count(*) FROM submissions")
     with pytest.raises(LedgerOverloaded):
         await ledger.append(new_submission("late"))
+    with pytest.raises(LedgerUnavailable):
+        await ledger.read(queries.head())
 
 
 async def test_a_caller_that_went_away_takes_nothing_with_it(ledger: Ledger, store: Store):

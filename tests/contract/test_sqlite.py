@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from gateway.ledger import queries
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.transaction import Query, Transaction
 from policies.errors import LedgerUnavailable
@@ -29,6 +30,21 @@ def path(tmp_path: Path) -> Path:
 async def ledger(path: Path) -> AsyncIterator[SqliteLedger]:
     async with opened(path) as running:
         yield running
+
+
+async def test_closing_gives_every_file_back(path: Path):
+    """Also those of the connections that read: whoever opens and closes ledgers all day runs out of none."""
+    async with opened(path) as ledger:
+        for kind in ReadKind:
+            await ledger.read(queries.head(), kind)
+        assert len(ReadKind) < len(open_files(path))
+    assert [] == open_files(path)
+
+
+def open_files(path: Path) -> list[str]:
+    """What this process has open of a file and of those beside it."""
+    links = [str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    return [each for each in links if each.startswith(str(path))]
 
 
 async def append_all(ledger, news):

@@ -48,25 +48,27 @@ async def reasons(yard: Yard, *names: str) -> dict[str, str]:
 
 
 async def test_F13_a_row_that_cannot_be_read_is_held_at_once(yard: Yard, store: Store):
-    """Statistics that are no JSON, findings of another shape: those two are held as such, and the others are judged."""
-    names = ["first", "torn", "odd", "last"]
+    """Statistics that are no JSON or no numbers, findings of another shape: those are held, and the others are judged."""
+    names = ["first", "torn", "odd", "worded", "last"]
     await yard.append(*names)
     await tear(store, "submissions", "stats = '{' WHERE submission_id = 'torn'")
     await tear(store, "submissions", "findings = '[7]' WHERE submission_id = 'odd'")
+    await tear(store, "submissions", """stats = '{"moves": "three"}' WHERE submission_id = 'worded'""")
     due = await yard.ledger.read(work.due_to_assess(now_ms=yard.clock(), count=9))
     rankings = {"tiny": yard.boards["tiny"].ranking}
-    assert 4 == len(await yard.ledger.read(prospects.harms_of(due, rankings, {"tiny": 10})))
+    assert 5 == len(await yard.ledger.read(prospects.harms_of(due, rankings, {"tiny": 10})))
     assert {
         "first": "promoted verified",
         "torn": "held record-unreadable",
         "odd": "held record-unreadable",
+        "worded": "held record-unreadable",
         "last": "promoted verified",
     } == await verified(yard, *names)
     held = await yard.ledger.read(queries.held("tiny", after=0, count=9))
-    assert [("torn", ("stats",), 1), ("odd", ("findings",), 1)] == [
+    assert [("torn", ("stats",), 1), ("odd", ("findings",), 1), ("worded", ("stats",), 1)] == [
         (each.submission_id, each.unreadable, each.attempt) for each in held
     ]
-    assert 4 == len(
+    assert 5 == len(
         [each async for each in past.log_of(yard.ledger, "tiny") if each.to_state is State.PENDING]
     )
 

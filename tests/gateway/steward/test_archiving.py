@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from gateway.failpoints import Point, Unforeseen, arm
 from gateway.ledger.archive import freezing, reading, windows
-from gateway.ledger.archive.reading import archived_around, archived_page, archived_players
+from gateway.ledger.archive.reading import archived_around, archived_beside, archived_page, archived_players
 from gateway.ledger.archive.windows import Stage
 from gateway.ledger.transaction import Query
 from gateway.steward import archiving
 from policies.errors import ArchiveRefused
 from policies.model import WindowKind
+from policies.ranking import Place
 from policies.vocabulary import State
 from policies.windows import window_at
 from tests.support.archives import DAY_S, VARIANTS, Shelf, a_board, board_with
@@ -309,6 +310,19 @@ def test_standings_of_an_older_policy_are_folded_before_they_are_frozen():
     assert ["p0", "p1", "p2", "p3"] == [each[3] for each in shelf.ranks(name)]
 
 
+def entries_of(shelf: Shelf, name: str) -> dict[str, list[str]]:
+    """The players that each way to ask finds in a window that the archive knows."""
+    beside = {"place": Place(-100, ""), "is_behind": True, "is_included": True, "count": 9}
+    asked: dict[str, Any] = {
+        "page": archived_page("tiny", name, first=0, count=9),
+        "around": archived_around("tiny", name, "p1", 9),
+        "players": archived_players("tiny", name, ["p1"]),
+        "beside": archived_beside("tiny", name, **beside),
+    }
+    found = {how: shelf.do(each) for how, each in asked.items()}
+    return {how: [each.player for each in page.entries] for how, page in found.items() if page}
+
+
 def test_archives_are_kept_for_as_long_as_the_settings_say():
     """For ever by default; else entries go, slice by slice, and so does what a later decision folds."""
     shelf, name = filled(4)
@@ -323,6 +337,7 @@ def test_archives_are_kept_for_as_long_as_the_settings_say():
     shelf.clock.shift(2 * DAY_S)
     shelf.settle_down()
     assert (Stage.FORGOTTEN, False) == (shelf.archived(name).stage, shelf.archived(name).is_readable)
+    assert {"page": [], "around": [], "players": [], "beside": []} == entries_of(shelf, name)
     shelf.decide("s1", State.REVOKED)
     shelf.settle_down()
     left = f"SELECT (SELECT count(*) FROM archived_entries), (SELECT count(*) FROM standings WHERE window = '{name}')"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from gateway.boards import keys
 from gateway.boards.index import BoardIndex
 from gateway.recordings.opening import recordings_of
 from gateway.settings import Settings
@@ -115,6 +116,18 @@ async def test_I26_what_is_forged_in_a_range_is_found_and_taken_out(duty: Duty):
     assert 1 + before[2] == kinds.count(Kind.MISSING_STANDING)
     await duty.settle_down()
     assert (due(), before) == (await shown(duty), sizes(duty))
+    assert [] == await differences(duty)
+
+
+async def test_I26_groups_of_dense_ranks_follow_from_the_entries(duty: Duty):
+    """A group that went, and one that no entry is of, are found and put right: dense ranks are counted by them."""
+    held = keys.groups("tiny", "alltime")
+    before = duty.redis.zrange(held, 0, -1, withscores=True)
+    duty.redis.zrem(held, before[2][0])
+    duty.redis.zadd(held, {"-6 ffff": -6})
+    found = await check(duty.view(), is_repaired=True, in_flight_s=0)
+    assert ([Kind.WRONG_GROUP] * 2, 0) == ([each.kind for each in found.differences], found.left)
+    assert before == duty.redis.zrange(held, 0, -1, withscores=True)
     assert [] == await differences(duty)
 
 

@@ -290,19 +290,22 @@ async def test_a_steward_that_is_told_to_end_while_it_connects_ends(duty: Duty, 
 async def test_a_duty_that_fails_in_a_way_nobody_foresaw_is_done_again(
     duty: Duty, monkeypatch: pytest.MonkeyPatch
 ):
-    """A bug in one duty neither ends it nor the others."""
-    calls = 0
+    """A bug in one duty neither ends it nor the others, and it is said to fail for as long as it does."""
+    calls, is_mended, failing = 0, False, duty.steward.failures.now
 
     async def broken() -> int:
         nonlocal calls
         calls += 1
-        raise ZeroDivisionError
+        return 0 if is_mended else 1 // 0
 
     monkeypatch.setattr(duty.steward, "reconcile", broken)
     monkeypatch.setattr(duty.steward, "_settings", duty.settings.model_copy(update={"reconcile_s": 0.01}))
     running = asyncio.create_task(duty.steward.run())
     await duty.append("run-1")
     await eventually(lambda: calls > 2 and bool(duty.queued()))
+    assert ("broken",) == failing()
+    is_mended = True
+    await eventually(lambda: failing() == ())
     running.cancel()
     await asyncio.wait([running])
     assert 1 == await duty.ledger.read(queries.head())
