@@ -46,8 +46,6 @@ class Sieve:
             elif count >= self._per_minute:
                 self._seen[name] = (began_s, count + 1)
                 return None
-            else:
-                missed = 0
             self._seen[name] = (began_s, count + 1)
             if len(self._seen) > NAMES_KEPT:  # the one that was met longest ago
                 del self._seen[next(iter(self._seen))]
