@@ -6,8 +6,9 @@ import pytest
 
 from gateway.edge.context import Edge
 from gateway.edge.problems import Problem, ProblemType
+from tests.gateway.edge.test_readers import filled
 from tests.support.attack import honest, issued
-from tests.support.harness import Answer, Harness
+from tests.support.harness import Answer, Harness, Request
 
 PAGE = {
     "Content-Security-Policy": "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; "
@@ -67,6 +68,33 @@ async def test_what_is_not_said_to_be_public_is_kept_by_nobody(harness: Harness)
         kind = "application/problem+json" if answer.status >= 400 else "application/json; charset=utf-8"
         assert kind == answer.headers["Content-Type"], name
     assert "private, no-store" == answers["reveals"].headers["Cache-Control"]
+
+
+async def test_what_is_public_may_be_kept_and_asked_about(harness: Harness):
+    """By anybody, as long as they ask each time whether it still holds: who has it is told so, and sent nothing."""
+    await filled(harness, 2)
+    for path in (
+        "",
+        "/vault",
+        "/vault/windows",
+        "/vault/details?submissions=x",
+        "/vault/entries",
+        "/vault/entries?players=p1,p2",
+        "/vault/entries/p1",
+        "/vault/entries/p1/around",
+        "/vault/percentiles",
+        "/vault/distribution",
+    ):
+        url = f"/v1/boards{path}"
+        first = await harness.get(url)
+        assert (200, "public, max-age=0, must-revalidate") == (
+            first.status,
+            first.headers["Cache-Control"],
+        ), path
+        again = await harness.send(Request("GET", url, b"", {"If-None-Match": first.headers["ETag"]}))
+        assert (304, b"", first.headers["ETag"]) == (again.status, again.raw, again.headers["ETag"]), path
+        other = await harness.send(Request("GET", url, b"", {"If-None-Match": '"other"'}))
+        assert (200, first.raw) == (other.status, other.raw), path
 
 
 async def test_a_feed_is_passed_on_as_it_comes(harness: Harness):
