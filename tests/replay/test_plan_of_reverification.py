@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from policies.errors import SettingsError
+from policies.errors import RecordingLost, RecordingsUnavailable, SettingsError
 from policies.vocabulary import Reason, Verdict, VerdictKind
-from replay.worker.reverification import Plan, Reverified, begin_of
+from replay.worker.reverification import Plan, Reverified, Reverifier, begin_of
+from tests.support import boards
 
 
 def judged(kind: VerdictKind | None, reason: Reason) -> Reverified:
@@ -42,6 +47,33 @@ def test_what_is_not_known_to_be_false_stays(kind: VerdictKind | None):
     """A recording that is lost, and a simulator that fails, convict nobody; a run that is still true is nothing to show."""
     expected = (1, 0, 0, 0) if kind is VerdictKind.VERIFIED else (1, 0, 1, 0)
     assert expected == placed(judged(kind, Reason.VERIFIED))
+
+
+class Gone:
+    """A store in which a recording is lost, or which is away."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    async def load(self, kept: object) -> bytes:
+        raise self.error
+
+
+def a_run(*unreadable: str, recording: object = "kept") -> Any:
+    return SimpleNamespace(recording=recording, submission=SimpleNamespace(unreadable=unreadable))
+
+
+async def test_what_cannot_be_played_again_is_not_known(tmp_path: Path):
+    """Without a recording, with one that is lost, or with a row that cannot be read; a store that is away ends the plan."""
+    parts: Any = (boards.board(tmp_path), None, None)
+    clock: Any = {"clock": lambda: 0, "tell": lambda count: None}
+    nobody: Any = SimpleNamespace()
+    lost = Reverifier(*parts, Gone(RecordingLost()), **clock)  # type: ignore[arg-type]
+    away = Reverifier(*parts, Gone(RecordingsUnavailable()), **clock)  # type: ignore[arg-type]
+    for reverifier, run in ((away, a_run(recording=None)), (away, a_run("claim")), (lost, a_run())):
+        assert None is await reverifier._verdict(run, nobody, nobody)
+    with pytest.raises(RecordingsUnavailable):
+        await away._verdict(a_run(), nobody, nobody)
 
 
 @pytest.mark.parametrize("batch", ["", "4711", "-9f3c", "x-9f3c", "٣-9f3c", "-1-9f3c", "4711:9f3c"])

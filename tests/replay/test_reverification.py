@@ -56,6 +56,7 @@ class Field:
     def __init__(self, world: World, simulator: Simulator) -> None:
         self.world = world
         self.simulator = simulator
+        self.told: list[int] = []
 
     async def played(self, player: str, words: Sequence[int], board: str = "best") -> str:
         """The id of a promoted run with these words."""
@@ -71,7 +72,7 @@ class Field:
     def reverifier(self, board: str = "best") -> Reverifier:
         edge = self.world.edge
         parts = (edge.boards[board], edge.ledger, edge.index, edge.recordings)
-        return Reverifier(*parts, clock=self.world.harness.clock, tell=lambda count: None)
+        return Reverifier(*parts, clock=self.world.harness.clock, tell=self.told.append)
 
     async def plan(self, board: str = "best") -> Plan:
         return await self.reverifier(board).plan(BUILD, self.simulator, self.world.sandbox)
@@ -139,6 +140,7 @@ async def test_a_plan_changes_nothing_and_says_what_would_change(field: Field):
 
     plan = await field.plan()
 
+    assert [1] * 5 == field.told
     assert (5, [better], [crashing], [approved]) == (
         plan.looked_at,
         ids(plan.to_revoke),
@@ -163,6 +165,7 @@ async def test_a_batch_is_applied_and_undone(field: Field):
     before = await field.shown()
 
     batch = await field.applied(await field.plan())
+    assert [*[1] * 4, 2] == field.told
     assert [better, only] == batch.settled
     assert {"ada": 3, "bob": 5} == await field.shown()
     await field.world.assert_whole()
