@@ -73,9 +73,7 @@ async def filtered_page(
 async def filtered_around(
     request: web.Request, board: Board, window: str, which: Filter, radius: int
 ) -> web.Response:
-    """A player with neighbours of those that the filter leaves. Raises `schema-violation` for listed players."""
-    if which is Filter.LISTED:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "players: they are read all at once, as entries")
+    """A player with neighbours of those that the filter leaves: friends, or a group. The route takes no list."""
     around = _around_among_friends if which is Filter.FRIENDS else _around_in_group
     return await around(request, board, window, radius)
 

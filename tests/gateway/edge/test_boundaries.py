@@ -221,3 +221,16 @@ async def test_F19_a_ticket_says_what_was_so_when_its_run_was_opened(harness: Ha
         runs_submitted=0,
         clock_error_ms=7_500,
     ) == _submission(edge, ticket, claim, has_recording=True)
+
+
+async def test_a_run_is_sent_by_its_own_player_or_by_nobody_in_particular(harness: Harness):
+    """A token need not come with the run's signature; one that does is of the ticket's player, and good."""
+    own, other = await harness.new_player(), await harness.new_player()
+    run = await harness.open_run(own, "sprint")
+    for token, expected in ((other, (403, "scope-forbidden")), ("nonsense", (401, "token-invalid"))):
+        request = honest(harness, run)
+        request.headers["Authorization"] = f"Bearer {token}"
+        await refuse(harness, request, expected)
+    request = honest(harness, run)
+    request.headers["Authorization"] = f"Bearer {own}"
+    await accept(harness, request)

@@ -178,3 +178,20 @@ async def test_a_submissions_rank_is_told_once_it_counts(harness: Harness):
     await harness.post(f"/v1/moderation/{run.id}/approve", {"reason": "seen"}, harness.moderator())
     shown = (await harness.get(f"/v1/submissions/{run.id}", run.token)).body
     assert ("promoted", None, 1) == (shown["state"], shown["reason"], shown["rank"])
+
+
+async def test_only_what_counts_has_a_rank_whatever_else_its_player_has(harness: Harness):
+    """A run that waits or was refused is told without the rank that an older one has."""
+    token = await harness.new_player()
+    runs = [await harness.open_run(token, "sprint") for _ in range(3)]
+    for run, score in zip(runs, (120, 130, 140), strict=True):
+        assert 202 == (await harness.submit(run, {"score": score, "ticks": 60}, board="sprint")).status
+    for run, verb in ((runs[0], "approve"), (runs[2], "reject")):
+        decided = await harness.post(
+            f"/v1/moderation/{run.id}/{verb}", {"reason": "seen"}, harness.moderator()
+        )
+        assert 200 == decided.status
+    shown = [(await harness.get(f"/v1/submissions/{run.id}", token)).body for run in runs]
+    assert [("promoted", 1), ("held", None), ("rejected", None)] == [
+        (each["state"], each["rank"]) for each in shown
+    ]
