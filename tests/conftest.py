@@ -59,11 +59,6 @@ def pytest_configure(config: pytest.Config) -> None:
             keep_rewritten(config)
 
 
-def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Asynchronous tests have the loop that the parts have; what must hold on asyncio's too is called on both."""
-    return {"uvloop": uvloop.new_event_loop}
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, or one worker has it left when the others are done."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
@@ -98,6 +93,15 @@ def _process_wide() -> dict[str, object]:
         "directory": str(Path.cwd()),
         "signals": {each.name: signal.getsignal(each) for each in signals},
     }
+
+
+@pytest.fixture(scope="session", name="_asyncio_loop_factory")
+def loop_of_the_parts() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Have pytest-asyncio run tests on the loop that the parts run on; what must hold on asyncio's too is called on both.
+
+    Its hook for that would set up twice what asynchronous tests share with others.
+    """
+    return uvloop.new_event_loop
 
 
 @pytest.fixture(autouse=True)
