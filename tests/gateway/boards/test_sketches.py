@@ -106,3 +106,14 @@ async def test_what_is_kept_is_read_again(client: Redis, valkey: object):
     await client.hset(keys.sketch("b", "alltime"), "sketch", "forged")
     with pytest.raises(IndexUnavailable):
         await sketches.of("alltime")
+
+
+async def test_a_sketch_lives_as_long_as_its_window(client: Redis):
+    """Whatever lives there was before: one of all time stays, one of a day goes with it."""
+    sketches, key = Sketches(client, "b", Order.ASCENDING), keys.sketch("b", "alltime")
+    kept = KeptSketch(sketch_of(Order.ASCENDING, [3, 1]), 9, 5, 7)
+    lives = []
+    for expires_at_ms in (None, 1_921_449_600_000, None):
+        await sketches.keep("alltime", kept, expires_at_ms)
+        lives.append(await client.pexpiretime(key))
+    assert [-1, 1_921_449_600_000, -1] == lives

@@ -11,9 +11,12 @@ import orjson
 import pytest
 
 from gateway.boards import keys
+from gateway.derived import achievements as folding
+from gateway.derived import joined
 from gateway.derived.achievements import FIRST, reached_by_log
 from gateway.joins import set_joined, show_joined
 from gateway.ledger.derived.achievements import achievements_of
+from gateway.ledger.joins import JoinChange
 from policies.vocabulary import State
 from tests.support.derived import catch_up
 
@@ -83,8 +86,11 @@ async def test_who_falls_makes_room_for_the_eleventh_and_no_other(stage):
     ids=["best", "ascending", "latest", "sum", "count", "composite"],
 )
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_what_the_stream_gives_is_what_the_log_gives(stage, policy, seed):
+async def test_what_the_stream_gives_is_what_the_log_gives(
+    stage, policy, seed, monkeypatch: pytest.MonkeyPatch
+):
     """Scores, bans and pardons in any order, ties, stewards that die with entries, a stream that is lost in between."""
+    monkeypatch.setattr(folding, "LOG_SLICE", 7)
     rng = random.Random(seed)
     derivations = stage.derivations()
     await catch_up(derivations)
@@ -189,8 +195,11 @@ async def test_achievements_are_of_those_who_are_on_a_board_to_be_joined(stage):
 
 @pytest.mark.parametrize("policy", [{"windows": ["alltime", "daily"], "joins": "required"}])
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_the_log_gives_what_the_stream_gives_where_players_join_and_leave(stage, seed):
+async def test_the_log_gives_what_the_stream_gives_where_players_join_and_leave(
+    stage, seed, monkeypatch: pytest.MonkeyPatch
+):
     """Scores, bans, joins and leaves in any order, and a stream that is lost in between."""
+    monkeypatch.setattr(joined, "PAGE", 3)
     rng = random.Random(seed)
     derivations = stage.derivations()
     await catch_up(derivations)
@@ -210,3 +219,19 @@ async def test_the_log_gives_what_the_stream_gives_where_players_join_and_leave(
             stage.redis.delete(keys.changes("tiny"))
     await catch_up(derivations)
     assert await by_log(stage) == recorded(stage) != set()
+
+
+def test_who_was_on_a_board_is_told_for_every_moment():
+    """From each change on, and before the oldest that is kept as that one found them; nobody else ever was."""
+    changes = [JoinChange("ada", 1, 1, 10), JoinChange("bob", 1, 0, 20), JoinChange("ada", 2, 0, 30)]
+    known = joined.Joined(sorted(changes, key=lambda each: each.player))
+    moments = (9, 10, 19, 20, 29, 30)
+    told = {player: [known.was(player, at_ms) for at_ms in moments] for player in ("ada", "bob", "cy")}
+    assert {
+        "ada": [False, True, True, True, True, False],
+        "bob": [True, True, True, False, False, False],
+        "cy": [False] * 6,
+    } == told
+    spans = [(0, 9), (9, 10), (10, 19), (10, 20), (20, 30), (30, 99)]
+    assert [False, True, False, False, True, False] == [known.has_turned({"ada"}, *each) for each in spans]
+    assert known.has_turned({"ada", "bob"}, 10, 20)

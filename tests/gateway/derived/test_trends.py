@@ -72,6 +72,22 @@ async def test_what_is_longer_ago_than_the_span_counts_no_more(stage):
     assert [(2,)] == stage.rows("SELECT count(*) FROM trend_slots")
 
 
+@pytest.mark.parametrize(("span", "slot_s", "length_s"), [(Span.HOUR, 300, 3_600), (Span.DAY, 3_600, 86_400)])
+async def test_a_span_begins_with_a_whole_slot_and_says_so(stage, span, slot_s, length_s):
+    """What was in the first slot counts as long as any of it is within the span, and not a moment longer."""
+    stage.clock.stop()
+    begin_ms = stage.clock() - stage.clock() % (slot_s * 1000)
+    stage.clock.shift((begin_ms - stage.clock()) / 1000)
+    await stage.receive("ada")
+    await catch_up(stage.derivations())
+    ends_ms = begin_ms + (slot_s + length_s) * 1000
+    told = []
+    for now_ms in (begin_ms + length_s * 1000, ends_ms - 1, ends_ms):
+        found = await trend_of(stage.ledger, "tiny", TrendKind.PLAYED, span, now_ms=now_ms, count=9)
+        told.append((found.since_ms - begin_ms, found.total, [each.item for each in found.leaders]))
+    assert [(0, 1, ["ada"]), (0, 1, ["ada"]), (slot_s * 1000, 0, [])] == told
+
+
 async def test_a_rebuild_gives_the_same(stage):
     """Folded again from the log, with the slices cut otherwise."""
     rng = random.Random(7)
