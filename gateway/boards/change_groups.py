@@ -106,7 +106,7 @@ def _mutation_of(change: StandingChange) -> Mutation:
         change.name,
         change.submission_id,
         change.score,
-        change.rank or None,
+        change.rank,
         change.was_score,
-        change.was_rank or None,
+        change.was_rank,
     )
