@@ -20,13 +20,12 @@ from hashlib import sha256
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from redis.asyncio import Redis
-from redis.client import NEVER_DECODE
 
 from gateway.boards import keys
-from gateway.boards.feed.changes import FIELDS, is_stream_id, written
+from gateway.boards.feed.changes import FIELDS, written_after
 from gateway.boards.index import BoardIndex, Cut, Entry, Page
 from gateway.boards.scripts import Script, answering
 from gateway.boards.versions import Version, Versions
@@ -78,15 +77,6 @@ class Shard(BoardIndex):
         """True for the players of this shard."""
         return shard_of(player, self._shards) == self.number
 
-    async def changes_after(self, last_id: str) -> tuple[list[dict[str, str]], str]:
-        """The next changes of its stream, and the id of the last entry looked at, empty if there is none."""
-        begin = f"({last_id}" if is_stream_id(last_id) else "-"
-        asked = ("XRANGE", keys.changes(self.board), begin, "+", "COUNT", RELAYED)
-        with answering():
-            rows: Any = await self.client.execute_command(*asked, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
-        found = (written(self.ranking, stream_id, fields) for stream_id, fields in rows)
-        return [each for each in found if each], rows[-1][0].decode() if rows else ""
-
 
 class ShardedIndex(BoardIndex):
     """The index of one board whose windows are in shards; all else is under the board's own tag, as on any board."""
@@ -128,7 +118,7 @@ class ShardedIndex(BoardIndex):
             with answering():
                 found = await self.client.hget(keys.relayed(self.board), str(shard.number))
             last = str(found or "")
-            changes, upto = await shard.changes_after(last)
+            changes, upto = await written_after(self.client, shard.ranking, last, RELAYED)
             if not upto:
                 return
             parts = [part for each in await self._told(changes) for pair in each.items() for part in pair]

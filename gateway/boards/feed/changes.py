@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
+from redis.client import NEVER_DECODE
 
 from gateway.boards import keys
 from gateway.boards.ranges import window_key
@@ -211,7 +212,29 @@ def change_of(ranking: Ranking, stream_id: str, fields: Mapping[str, str]) -> St
     )
 
 
-def written(ranking: Ranking, stream_id: bytes, fields: Mapping[bytes, bytes]) -> dict[str, str] | None:
+async def written_after(
+    client: Redis, ranking: Ranking, last_id: str, count: int
+) -> tuple[list[dict[str, str]], str]:
+    """The fields of the changes among the next entries of a board's stream, and the id of the last entry looked at, empty for none.
+
+    A place that the stream has not come to is of a stream before it, or nobody of ours wrote it: then it begins anew.
+    """
+
+    async def entries(command: str, begin: str, end: str, most: int) -> Any:
+        asked = (command, keys.changes(ranking.policy.board), begin, end, "COUNT", most)
+        with answering():
+            return await client.execute_command(*asked, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
+
+    rows = await entries("XRANGE", f"({last_id}" if is_stream_id(last_id) else "-", "+", count)
+    if not rows and last_id:
+        newest = await entries("XREVRANGE", "+", "-", 1)
+        if newest and position_of(newest[0][0].decode()) < position_of(last_id):
+            rows = await entries("XRANGE", "-", "+", count)
+    found = (_written(ranking, stream_id, fields) for stream_id, fields in rows)
+    return [each for each in found if each], rows[-1][0].decode() if rows else ""
+
+
+def _written(ranking: Ranking, stream_id: bytes, fields: Mapping[bytes, bytes]) -> dict[str, str] | None:
     """The fields of an entry of a board's stream, None for one that we never wrote."""
     with suppress(KeyError, ValueError):
         found = {name: fields[name.encode()].decode() for name in FIELDS}

@@ -77,11 +77,14 @@ async def test_I26_what_somebody_adds_to_the_stream_of_a_shard_stops_no_change(c
     assert {tuple(ours)} == {tuple(each) for each in told}
 
 
-async def test_I26_a_position_that_nobody_of_ours_wrote_has_the_shard_told_from_its_beginning(client: Redis):
-    """What was told before is told again, by the same numbers; nothing is left out."""
+@pytest.mark.parametrize("place", ["nowhere", "99999999999999-0"])
+async def test_I26_a_place_that_a_shard_never_came_to_has_it_told_from_its_beginning(
+    client: Redis, place: str
+):
+    """By whoever it was written, or of a shard that was lost with a clock that was ahead: nothing is left out for that."""
     index = ShardedIndex(client, RANKING)
     for seq in (1, 2):
-        await client.hset(keys.relayed("b"), str(index._of("ada").number), "nowhere")
+        await client.hset(keys.relayed("b"), str(index._of("ada").number), place)
         standing = a_standing("ada", seq, at_ms=seq, seq=seq, ranking=RANKING)
         await index.project(Change(seq, f"s{seq}", "b", "ada", State.PROMOTED, (standing,)))
     assert ["1", "1", "2"] == [fields["seq"] for _, fields in await client.xrange(keys.changes("b"))]
