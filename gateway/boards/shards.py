@@ -23,6 +23,7 @@ from operator import attrgetter
 from typing import Final
 
 from redis.asyncio import Redis
+from redis.client import NEVER_DECODE
 
 from gateway.boards import keys
 from gateway.boards.feed.changes import FIELDS, written_after
@@ -116,9 +117,10 @@ class ShardedIndex(BoardIndex):
     async def _relay_from(self, shard: Shard) -> None:
         async with self._turns[shard.number]:
             with answering():
-                found = await self.client.hget(keys.relayed(self.board), str(shard.number))
-            last = str(found or "")
-            changes, upto = await written_after(self.client, shard.ranking, last, RELAYED)
+                asked = ("HGET", keys.relayed(self.board), shard.number)
+                last = await self.client.execute_command(*asked, **{NEVER_DECODE: True}) or b""  # type: ignore[no-untyped-call]
+            told_to = last.decode(errors="replace")
+            changes, upto = await written_after(self.client, shard.ranking, told_to, RELAYED)
             if not upto:
                 return
             parts = [part for each in await self._told(changes) for pair in each.items() for part in pair]

@@ -77,9 +77,9 @@ async def test_I26_what_somebody_adds_to_the_stream_of_a_shard_stops_no_change(c
     assert {tuple(ours)} == {tuple(each) for each in told}
 
 
-@pytest.mark.parametrize("place", ["nowhere", "99999999999999-0"])
+@pytest.mark.parametrize("place", ["nowhere", b"\xff", "99999999999999-0"])
 async def test_I26_a_place_that_a_shard_never_came_to_has_it_told_from_its_beginning(
-    client: Redis, place: str
+    client: Redis, place: str | bytes
 ):
     """By whoever it was written, or of a shard that was lost with a clock that was ahead: nothing is left out for that."""
     index = ShardedIndex(client, RANKING)
