@@ -88,3 +88,22 @@ async def test_I26_a_place_that_a_shard_never_came_to_has_it_told_from_its_begin
         standing = a_standing("ada", seq, at_ms=seq, seq=seq, ranking=RANKING)
         await index.project(Change(seq, f"s{seq}", "b", "ada", State.PROMOTED, (standing,)))
     assert ["1", "1", "2"] == [fields["seq"] for _, fields in await client.xrange(keys.changes("b"))]
+
+
+async def test_ranks_before_and_after_a_change_are_those_of_the_whole_board(client: Redis):
+    """Of who goes up and of who goes down: nobody is behind or ahead of themself."""
+    index = ShardedIndex(client, RANKING)
+    for seq, (player, score) in enumerate(
+        [("ada", 5), ("bob", 7), ("cy", 3), ("ada", 9), ("ada", 1)], start=1
+    ):
+        await index.restore(player, [a_standing(player, score, seq, seq, RANKING)], [])
+    told = [
+        (each["player"], each["was_rank"], each["rank"]) for _, each in await client.xrange(keys.changes("b"))
+    ]
+    assert [
+        ("ada", "0", "1"),
+        ("bob", "0", "1"),
+        ("cy", "0", "3"),
+        ("ada", "2", "1"),
+        ("ada", "1", "3"),
+    ] == told
