@@ -8,7 +8,9 @@ import pytest
 from redis.asyncio import Redis
 
 from gateway.boards import keys, residency
+from gateway.boards.connection import refuse_evicting
 from gateway.boards.residency import Residency, State
+from policies.errors import SettingsError
 from tests.support.policies import a_ranking
 
 LIFE_MS = 2 * 3_600_000
@@ -59,3 +61,14 @@ async def test_a_board_is_taken_away_while_it_is_whole_and_nobody_has_it(client:
         State(is_whole=True, is_cold=False, is_used=False),
         State(is_whole=False, is_cold=True, is_used=False),
     ] == states
+
+
+async def test_a_redis_that_may_evict_keys_is_refused(client: Redis):
+    """A board with holes is worse than an error at the start."""
+    await refuse_evicting(client)
+    await client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        with pytest.raises(SettingsError, match="evicts keys .maxmemory-policy allkeys-lru"):
+            await refuse_evicting(client)
+    finally:
+        await client.config_set("maxmemory-policy", "noeviction")
