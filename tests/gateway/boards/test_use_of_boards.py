@@ -68,7 +68,7 @@ async def test_a_redis_that_may_evict_keys_is_refused(client: Redis):
     await refuse_evicting(client)
     await client.config_set("maxmemory-policy", "allkeys-lru")
     try:
-        with pytest.raises(SettingsError, match="evicts keys .maxmemory-policy allkeys-lru"):
+        with pytest.raises(SettingsError, match="maxmemory-policy allkeys-lru"):
             await refuse_evicting(client)
     finally:
         await client.config_set("maxmemory-policy", "noeviction")
