@@ -26,6 +26,7 @@ from gateway.steward import without
 from policies.errors import SettingsError
 from policies.loader import Simulator
 from replay.simulators.sandbox import Sandbox
+from replay.worker import reverification as judging_again
 from replay.worker.reverification import Batch, Plan, Reverifier, begin_of
 from scoregate.cli import app
 from scoregate.replays import reverify
@@ -178,6 +179,22 @@ async def test_a_batch_is_applied_and_undone(field: Field):
     await field.world.assert_whole()
     again = await field.reverifier().undo(batch.batch)
     assert ([], [], [better, only]) == (again.settled, again.left, again.undone_before)
+
+
+async def test_undoing_a_batch_leaves_those_that_came_after_it(field: Field, monkeypatch: pytest.MonkeyPatch):
+    """Each has its own events, however many reads it takes to come by them all."""
+    monkeypatch.setattr(judging_again, "SPAN", 1)
+    first = await field.played("ada", [3] * 5)
+    earlier = await field.applied(await field.plan())
+    second = await field.played("bob", [3] * 4)
+    later = await field.applied(await field.plan())
+    assert ([first], [second], {}) == (earlier.settled, later.settled, await field.shown())
+    undone = await field.reverifier().undo(earlier.batch)
+    assert ([first], [], []) == (undone.settled, undone.left, undone.undone_before)
+    assert {"ada": 6} == await field.shown()
+    undone = await field.reverifier().undo(later.batch)
+    assert ([second], [], []) == (undone.settled, undone.left, undone.undone_before)
+    assert {"ada": 6, "bob": 5} == await field.shown()
 
 
 @on_both_ledgers
