@@ -101,6 +101,20 @@ async def test_an_append_is_durable_with_its_event_its_recording_and_its_outbox_
     assert [(b"a recording",)] == await store.sql("SELECT body FROM recordings")
 
 
+async def test_of_what_is_refused_at_once_nothing_waits_and_no_recording_is_kept(
+    ledger: Ledger, store: Store
+):
+    """Its facts and its event stay, with the digest of what it sent: a flood of it fills no disk and no queue."""
+    refused = new_submission("run-1", state=State.REJECTED, recording=b"a recording")
+    await ledger.append(refused)
+    await ledger.append(new_submission("run-2", state=State.REJECTED)._replace(reveal_ms=1_000))
+    digests = await store.sql("SELECT recording_digest FROM submissions ORDER BY seq")
+    assert [(refused.recording_digest,)] * 2 == [(bytes(each),) for (each,) in digests]
+    assert [("rejected",)] * 2 == await store.sql("SELECT to_state FROM events ORDER BY seq")
+    for table in ("recordings", "commitments", "outbox"):
+        assert [(0,)] == await store.sql(f"SELECT count(*) FROM {table}")
+
+
 async def test_many_appends_share_few_commits(ledger: Ledger, store: Store):
     """What comes while a group is being committed goes into the next one, together."""
     sizes = commits(ledger)

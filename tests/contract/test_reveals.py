@@ -57,8 +57,9 @@ async def test_a_commitment_is_stored_with_its_submission_and_no_recording(ledge
         "SELECT seq, size_bytes, reveal_ms FROM commitments"
     )
     assert [(2,)] == await store.sql("SELECT first_seq FROM recordings")
-    leases = await leased(ledger, "one", "other")
-    assert [True, False] == [each.is_unrevealed for each in leases]
+    await ledger.append(new_submission("none", recording=None))
+    leases = await leased(ledger, "one", "other", "none")
+    assert [True, False, False] == [each.is_unrevealed for each in leases]
     assert None is await ledger.read(reveals.commitment(leases[1].submission.seq))
 
 

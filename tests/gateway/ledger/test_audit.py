@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import audit as auditing
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import Audit, audit, check_heads
@@ -17,7 +19,7 @@ from gateway.ledger.seals.keys import PublicKeys, SealKey
 from gateway.ledger.seals.leaves import CHANGING, EVENT_COLUMNS, FACT_COLUMNS
 from gateway.ledger.seals.merkle import root_of
 from gateway.steward.sealing import seal_key_of
-from policies.errors import LedgerTampered, SettingsError
+from policies.errors import LedgerTampered, LedgerUnavailable, SettingsError
 from tests.support.ledger import opened, rows
 from tests.support.sealed import SealedLedger
 
@@ -309,3 +311,18 @@ async def test_M06_the_audit_looks_at_every_submission_where_pages_meet(
         sealed.tamper(f"UPDATE submissions SET state = '{state}' WHERE seq = {seq}")
     assert [each[1] for each in states] == named
     assert len(states) == (await audited(sealed)).submissions
+
+
+async def test_a_ledger_that_cannot_be_read_is_not_said_to_be_tampered_with(sealed: SealedLedger):
+    """A disk that fails, or a lock that stays, is the database's failure, and no evidence of anything."""
+
+    class Away:
+        async def read(self, _work: Any) -> Any:
+            with closing(sqlite3.connect(":memory:")) as connection:
+                try:
+                    connection.execute("SELECT nothing")
+                except sqlite3.OperationalError as error:
+                    raise LedgerUnavailable("disk I/O error") from error
+
+    with pytest.raises(LedgerUnavailable, match="disk I/O error"):
+        await audit(cast("Ledger", Away()), sealed.keys)

@@ -186,6 +186,11 @@ FORGERIES = {
     "a settled run on pending": lambda r: r.zadd("lb:{tiny}:pending", {"ada-1": 1}),
     "pending deleted": lambda r: r.delete("lb:{tiny}:pending"),
     "a baseline from the future": lambda r: r.hset("lb:{tiny}:baselines", "ada", "99999 50 1.0 1.0"),
+    "what passes, as something else": lambda r: [
+        r.zadd("lb:{tiny}:runs:eve", {"x": 1}),
+        r.hset("lb:{tiny}:limit:eve", "x", "1"),
+        *(r.expire(f"lb:{{tiny}}:{each}:eve", 86_400) for each in ("runs", "limit")),
+    ],
     "baselines deleted": lambda r: r.delete("lb:{tiny}:baselines"),
 }
 
