@@ -102,7 +102,7 @@ async def two_edges(tmp_path: Path, store: Store, redis_clock: SetClock) -> Asyn
             house.settings |= settings
             clocks = {
                 "ahead": SetClock(tmp_path / "ahead.time", 60),
-                "behind": SetClock(tmp_path / "behind.time", -60, stays=True),
+                "behind": SetClock(tmp_path / "behind.time", -60),
             }
             edges = Edges(house, clocks, {})
             async with edges.running():
@@ -162,7 +162,7 @@ async def test_F19_no_honest_run_is_rejected_by_a_difference_of_our_clocks(store
 
         with edges.clocks["behind"].imposed():
             edges.house.start("steward")
-        with SetClock(tmp_path / "worker.time", 60, stays=True).imposed():
+        with SetClock(tmp_path / "worker.time", 60).imposed():
             edges.house.start("worker")
         run, _ = await edges.carried("ahead", "ahead")
         assert "promoted" == await _settled(edges, run)

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import socket
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,6 +16,7 @@ import pytest
 
 from gateway.ledger.migrate import upgrade_sqlite
 from scoregate.cli import main
+from tests.support import preloaded
 from tests.support.harness import POLICY
 from tests.support.ports import unserved_port
 from tests.test_docs import commands
@@ -270,14 +270,7 @@ def test_N08_a_part_that_cannot_start_says_why_and_ends(
     no_database = {"SCOREGATE_LEDGER_URL": f"postgresql://{places['closed']}/none"}
     environment = {"SCOREGATE_DATA_DIR": str(tmp_path / "data"), **({} if "serve" in part else no_database)}
     words = part.format(**places).split()
-    told = subprocess.run(
-        [sys.executable, "-m", "scoregate", *words],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    told = preloaded.finished(words, os.environ | environment, timeout_s=120)
     reason = f"SCOREGATE_BIND: cannot listen on {words[-1]}: " if "serve" in part else "PostgreSQL: "
     assert 2 == told.returncode
     assert told.stderr.strip().splitlines()[-1].startswith(reason), told.stderr

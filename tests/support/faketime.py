@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,17 +33,21 @@ def _library() -> str:
     pytest.skip(what)
 
 
+@cache
+def _python() -> str:
+    """A folder with what Python runs before anything else."""
+    folder = Path(tempfile.mkdtemp(prefix="sg-python-"))
+    atexit.register(shutil.rmtree, folder)
+    (folder / "sitecustomize.py").write_text(_SLEEP)
+    return str(folder)
+
+
 class SetClock:
     """The wall clock of the processes that are started under it; the steady one stays, as on a machine whose date is set."""
 
-    def __init__(self, file: Path, ahead_s: int = 0, *, stays: bool = False) -> None:
+    def __init__(self, file: Path, ahead_s: int = 0) -> None:
         self._file = file
-        # Looking at each call is slow.
-        self._looks = {"FAKETIME_CACHE_DURATION": "1000"} if stays else {"FAKETIME_NO_CACHE": "1"}
         self._library = _library()
-        self._python = file.with_suffix(".python")
-        self._python.mkdir()
-        (self._python / "sitecustomize.py").write_text(_SLEEP)
         self.set(ahead_s)
 
     def set(self, ahead_s: int) -> None:
@@ -54,9 +62,9 @@ class SetClock:
         told = {
             "LD_PRELOAD": self._library,
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
-            **self._looks,
+            "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "PYTHONPATH": str(self._python),
+            "PYTHONPATH": _python(),
         }
         with pytest.MonkeyPatch.context() as patch:
             for name, value in told.items():

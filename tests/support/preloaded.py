@@ -40,6 +40,9 @@ MODULES: Final = (
 
 RUN: Final = "from scoregate.cli import main\nmain()"
 
+READ_EARLY: Final = ("LD_PRELOAD", "FAKETIME_NO_CACHE", "FAKETIME_DONT_FAKE_MONOTONIC", "PYTHONPATH")
+"""Variables that count only as they are when a process begins; libfaketime asks anew where the time stands."""
+
 LONGEST: Final = 1 << 17
 """Of a request (bytes): an environment and the words of a command."""
 
@@ -98,11 +101,11 @@ def start(
 ) -> Process:
     """Start `scoregate` with these words; `before` is Python that it runs first.
 
-    It is a new process after all where a fork could not have what it is given, or be waited for.
+    It is a new process after all where a fork could not be waited for.
     """
     errors = errors or output
     program = f"{before}\n{RUN}"
-    if "LD_PRELOAD" in environment or not hasattr(os, "pidfd_open"):
+    if not hasattr(os, "pidfd_open"):
         command = [sys.executable, "-c", program, *words]
         return subprocess.Popen(command, env=environment, stdout=output, stderr=errors)
     ours, told = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -113,9 +116,8 @@ def start(
         "directory": str(Path.cwd()),
     }
     with told:
-        socket.send_fds(
-            _control(), [json.dumps(request).encode()], [output.fileno(), errors.fileno(), told.fileno()]
-        )
+        ends = [output.fileno(), errors.fileno(), told.fileno()]
+        socket.send_fds(_control(*_early(environment)), [json.dumps(request).encode()], ends)
     return Fork(ours)
 
 
@@ -138,13 +140,22 @@ def _all_of(file: IO[bytes]) -> str:
     return file.read().decode()
 
 
+def _early(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What a fork must have of who is forked."""
+    return [(name, environment[name]) for name in READ_EARLY if name in environment]
+
+
 @cache
-def _control() -> socket.socket:
-    """The socket by which the preloaded process of this one is asked; it ends once this is closed."""
+def _control(*early: tuple[str, str]) -> socket.socket:
+    """The socket by which a preloaded process of this one is asked, which began with these variables.
+
+    It ends once this is closed.
+    """
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "tests.support.preloaded", str(its.fileno())]
+    environment = os.environ | dict(early)
     with its:
-        subprocess.Popen(command, cwd=ROOT, pass_fds=[its.fileno()], start_new_session=True)
+        subprocess.Popen(command, cwd=ROOT, env=environment, pass_fds=[its.fileno()], start_new_session=True)
     return ours
 
 
