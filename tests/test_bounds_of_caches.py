@@ -26,8 +26,9 @@ def caches() -> Iterator[tuple[str, ast.expr, ast.FunctionDef | ast.AsyncFunctio
         called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
         for node in ast.walk(tree):
             made = node.func if isinstance(node, ast.Call) else node
-            is_name = isinstance(made, ast.Name | ast.Attribute) and id(node) not in called
-            if is_name and ast.unparse(made).rpartition(".")[2] in {"cache", "lru_cache"}:
+            is_made_here = isinstance(node, ast.Call) or id(node) not in called
+            is_name = isinstance(made, ast.Name | ast.Attribute)
+            if is_name and is_made_here and ast.unparse(made).rpartition(".")[2] in {"cache", "lru_cache"}:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node, decorated.get(id(node))
 
 
