@@ -48,8 +48,9 @@ async def test_changes_are_announced_once_and_in_order(client: Redis, monkeypatc
     assert [] == await announced("")
     assert [3] == await announced("abc")
     assert [4, 5] == await announced("ba")
+    assert [7, 8] == await announced("aba")  # the newest of each, as they came
     # Four are claimed at once, by one edge or the other.
-    assert [7, 8, 9, 11, 12, 13, 14] == sorted(await announced("abcabcabc"))
+    assert [10, 11, 12, 14, 15, 16, 17] == sorted(await announced("abcabcabc"))
     assert [] == await announced("")
     for lost in ("nowhere", "1-1"):
         await client.set(keys.announced("b"), lost)
