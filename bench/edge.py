@@ -32,11 +32,11 @@ from scoregate_client import encode_recording
 
 from bench.load import Round, loaded, server
 from examples.arcade.players import Arcade, Played, play
-from gateway.boards import keys
-from gateway.edge.credentials.keyring import keyring_of
-from gateway.edge.credentials.signatures import Draft, sign_hmac_sha256
-from gateway.edge.credentials.tickets import Ticket, Tickets, new_run_id
-from gateway.settings import Settings, bundled_policies
+from gateway.edge.auth.keyring import keyring_of
+from gateway.edge.auth.signatures import Draft, sign_hmac_sha256
+from gateway.edge.auth.tickets import Ticket, Tickets, new_run_id
+from gateway.index import keys
+from gateway.runtime.settings import Settings, bundled_policies
 from gateway.wiring import load_policies
 from policies.loader import Simulator
 from tests.support.ports import free_port

@@ -34,10 +34,10 @@ from redis import Redis
 
 from bench.edge import _request, _write_policy
 from bench.load import server
-from gateway.boards import keys
-from gateway.edge.credentials.keyring import keyring_of
-from gateway.edge.credentials.tickets import Tickets
-from gateway.settings import Settings
+from gateway.edge.auth.keyring import keyring_of
+from gateway.edge.auth.tickets import Tickets
+from gateway.index import keys
+from gateway.runtime.settings import Settings
 from gateway.wiring import load_policies
 from tests.support.ports import free_port
 from tests.support.valkey import running_valkey

@@ -26,10 +26,10 @@ from pathlib import Path
 from redis import Redis
 from sqlalchemy import text
 
-from gateway.clock import wall_clock
 from gateway.ledger.transaction import Operation, Query, Transaction
-from gateway.settings import Settings
-from gateway.steward.rebuild import PAGE, Rebuilder
+from gateway.runtime.clock import wall_clock
+from gateway.runtime.settings import Settings
+from gateway.steward.index.rebuild import PAGE, Rebuilder
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.windows import FOREVER_MS
 from tests.support.boards import write_board

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from gateway.ledger.judgement.bands import Banded, Neighbour, put_and_find
 from gateway.ledger.records import NewSubmission
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.sqlite.store import SqliteLedger
 from policies.judging import Forensics
 from policies.vocabulary import Claim, Reason, State
 from replay.forensics.inputs import inputs_of

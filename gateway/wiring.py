@@ -9,56 +9,56 @@ from typing import TypedDict
 
 from redis import Redis as BlockingRedis
 
-from gateway.background import in_background
-from gateway.boards import keys
-from gateway.boards.admission import AddressLimit, KeyedLimit, SubmissionLimits
-from gateway.boards.circle_memory import CircleMemory
-from gateway.boards.connection import connect, connect_blocking, refuse_evicting
-from gateway.boards.friends import CIRCLE_MS, Circles, FriendLists
-from gateway.boards.heads import Heads
-from gateway.boards.index import Index
-from gateway.boards.live import LiveFeed
-from gateway.boards.runs import OpenRuns
-from gateway.boards.segments import SegmentBoards
-from gateway.boards.shards import board_index
-from gateway.boards.sketches import Sketches
-from gateway.boards.subsets import ListedPlayers
-from gateway.boards.tail import Spreads
-from gateway.builds import BuildRegistry
-from gateway.clock import Clock
-from gateway.coalescing import Coalescer
-from gateway.disk import disk_floor_of
-from gateway.edge.address import ClientAddresses
-from gateway.edge.board_reader import BoardReader
+from gateway.deployment.presence import PartKind, Presence
+from gateway.deployment.reference_clock import ReferenceClock
+from gateway.deployment.time_sources import shared_clock
+from gateway.edge.admission.address import ClientAddresses
+from gateway.edge.admission.shedding import Entrance
+from gateway.edge.admission.turnstile import Turnstile
+from gateway.edge.auth.keyring import Keyring, keyring_of
+from gateway.edge.auth.server_keys import ServerKeys
+from gateway.edge.auth.tickets import Tickets
+from gateway.edge.auth.tokens import Tokens
 from gateway.edge.context import Edge
-from gateway.edge.credentials.keyring import Keyring, keyring_of
-from gateway.edge.credentials.server_keys import ServerKeys
-from gateway.edge.credentials.tickets import Tickets
-from gateway.edge.credentials.tokens import Tokens
-from gateway.edge.cursors import Cursors
-from gateway.edge.entrance import Entrance
-from gateway.edge.friends import ADDRESS_RATE, PROFILE_RATE
-from gateway.edge.lag import Lag
+from gateway.edge.health.lag import Lag
+from gateway.edge.health.probes import Probes
+from gateway.edge.http.per_board import OfBoards
 from gateway.edge.live.messages import as_message
-from gateway.edge.of_board import OfBoards
-from gateway.edge.probes import Probes
-from gateway.edge.runs import PLAYER_RATE
+from gateway.edge.players.friends import ADDRESS_RATE, PROFILE_RATE
+from gateway.edge.reads.board_reader import BoardReader
+from gateway.edge.reads.cursors import Cursors
+from gateway.edge.reads.score_distribution import SpreadReader
 from gateway.edge.shutdown import Shutdown
-from gateway.edge.spreads import SpreadReader
-from gateway.edge.turnstile import Turnstile
+from gateway.edge.submissions.runs import PLAYER_RATE
+from gateway.index import keys
+from gateway.index.board_index import Index
+from gateway.index.connection import connect, connect_blocking, refuse_evicting
+from gateway.index.feed.live import LiveFeed
+from gateway.index.groups.circle_memory import CircleMemory
+from gateway.index.groups.friends import CIRCLE_MS, Circles, FriendLists
+from gateway.index.groups.segments import SegmentBoards
+from gateway.index.limits.admission import AddressLimit, KeyedLimit, SubmissionLimits
+from gateway.index.limits.open_runs import OpenRuns
+from gateway.index.shards import board_index
+from gateway.index.windows.exact_distribution import Spreads
+from gateway.index.windows.heads import Heads
+from gateway.index.windows.sketches import Sketches
+from gateway.index.windows.subsets import ListedPlayers
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import shares_with
-from gateway.ledger.sqlite import SqliteLedger
-from gateway.owed import Owed, owing
-from gateway.presence import PartKind, Presence
+from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
-from gateway.reference_clock import ReferenceClock
-from gateway.reload import BoardsInForce
-from gateway.settings import Settings
+from gateway.runtime.background import in_background
+from gateway.runtime.clock import Clock
+from gateway.runtime.disk import disk_floor_of
+from gateway.runtime.reload import BoardsInForce
+from gateway.runtime.settings import Settings
+from gateway.settlement.builds import BuildRegistry
+from gateway.settlement.coalescing import Coalescer
+from gateway.settlement.unprojected import Owed, owing
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
-from gateway.time_sources import shared_clock
 from policies.loader import Board, load_boards
 from policies.ranking import Ranking
 
@@ -74,7 +74,7 @@ def ledger_of(settings: Settings) -> Ledger:
     """The ledger that the settings name, not opened yet."""
     shares = shares_with(settings.ledger_pages)
     if settings.is_on_postgres and settings.ledger_url:
-        from gateway.ledger.postgres import PostgresLedger  # noqa: PLC0415 - its driver is loaded where it is used
+        from gateway.ledger.postgres.store import PostgresLedger  # noqa: PLC0415 - its driver is loaded where it is used
 
         return PostgresLedger(settings.ledger_url, queue_limit=settings.ledger_queue, shares=shares)
     return SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue, shares=shares)

@@ -11,12 +11,12 @@ from typing import Final, TextIO
 
 import orjson
 
-from gateway.clock import rfc3339, wall_clock
 from gateway.ledger.archive.reading import ArchivedEntry, archived_page
 from gateway.ledger.archive.windows import ArchivedWindow, archived_windows_of
 from gateway.ledger.ledger import Ledger
-from gateway.settings import Settings
-from gateway.steward.archiving import Archiver
+from gateway.runtime.clock import rfc3339, wall_clock
+from gateway.runtime.settings import Settings
+from gateway.steward.archive.archiving import Archiver
 from gateway.wiring import load_policies
 from policies.errors import ArchiveRefused, SettingsError
 from policies.loader import Board

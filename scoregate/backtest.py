@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
-from gateway.clock import parse_rfc3339
 from gateway.ledger.judgement.past import log_of
-from gateway.settings import Settings
+from gateway.runtime.clock import parse_rfc3339
+from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from policies.loader import load_board
 from scoregate.existing import existing_ledger

@@ -18,11 +18,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from gateway.clock import rfc3339, wall_clock
 from gateway.recordings.directory import INCOMING, DirectoryBlobs
 from gateway.recordings.opening import store_of
 from gateway.recordings.store import RecordingStore
-from gateway.settings import Settings
+from gateway.runtime.clock import rfc3339, wall_clock
+from gateway.runtime.settings import Settings
 from gateway.wiring import load_policies
 from policies.errors import RecordingLost, ScoregateError, SettingsError
 

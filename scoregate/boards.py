@@ -11,15 +11,15 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gateway.boards.index import Index
-from gateway.boards.inspection import Inspection
-from gateway.clock import wall_clock
+from gateway.index.board_index import Index
+from gateway.index.inspection import Inspection
 from gateway.ledger.ledger import Ledger
-from gateway.settings import Settings
-from gateway.steward.check import IN_FLIGHT_S, Checked, check
-from gateway.steward.comparison.difference import Difference, View
-from gateway.steward.rebuild import Rebuilder, Tell
-from gateway.steward.refold import refold_board
+from gateway.runtime.clock import wall_clock
+from gateway.runtime.settings import Settings
+from gateway.steward.archive.refold import refold_board
+from gateway.steward.index.check import IN_FLIGHT_S, Checked, check
+from gateway.steward.index.comparison.difference import Difference, View
+from gateway.steward.index.rebuild import Rebuilder, Tell
 from gateway.wiring import load_policies, open_index
 from policies.errors import SettingsError
 from policies.loader import Board

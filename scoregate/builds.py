@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.clock import Clock, wall_clock
 from gateway.ledger.judgement.builds import BuildChange, build_changes_of, set_build_status
-from gateway.settings import Settings
+from gateway.runtime.clock import Clock, wall_clock
+from gateway.runtime.settings import Settings
 from gateway.wiring import load_policies
 from policies.errors import SettingsError
 from policies.loader import Board

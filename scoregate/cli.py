@@ -57,7 +57,7 @@ def up(
     """Start everything on this machine, with nothing configured."""
     from rich.console import Console
 
-    from gateway.reload import is_terminal_gone
+    from gateway.runtime.reload import is_terminal_gone
     from scoregate.stack import running_stack
 
     with running_stack(settings_of(data_dir, bind), workers=workers) as stack:
@@ -90,9 +90,9 @@ def serve(bind: Bind = None) -> None:
     """Run the edge."""
     import asyncio
 
-    from gateway.edge.gauges import measuring_from_threads
+    from gateway.edge.health.gauges import measuring_from_threads
     from gateway.edge.listener import listening
-    from gateway.reload import reload_when_asked
+    from gateway.runtime.reload import reload_when_asked
     from gateway.wiring import open_edge, put_in_force
     from scoregate.metrics import serving_edge_metrics
     from scoregate.parts import run_part
@@ -136,8 +136,8 @@ def worker(
     lane: Annotated[Literal["main", "urgent"], typer.Option(help="Where its work comes from.")] = "main",
 ) -> None:
     """Run a worker, which replays and settles."""
+    from gateway.runtime.telemetry import configure_logging
     from gateway.steward.dispatch import Lane
-    from gateway.telemetry import configure_logging
     from replay.worker.process import run_worker
     from scoregate.metrics import serving_metrics
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.clock import wall_clock
 from gateway.derived.derivations import REBUILDABLE, Derivations
-from gateway.settings import Settings
+from gateway.runtime.clock import wall_clock
+from gateway.runtime.settings import Settings
 from gateway.wiring import load_policies, open_index
 from policies.errors import SettingsError
 from scoregate.existing import existing_ledger

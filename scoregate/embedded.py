@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 
 _ADDRESS: Final = "address"
 

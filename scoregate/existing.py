@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.ledger.ledger import Ledger
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from gateway.wiring import open_ledger
 from policies.errors import SettingsError
 

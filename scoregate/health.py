@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 
 TIMEOUT_S: Final = 3.0
 READY: Final = 200

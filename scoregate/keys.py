@@ -10,15 +10,15 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from gateway.boards.index import Index
-from gateway.clock import Clock, wall_clock
-from gateway.edge.credentials.signatures import load_server_public_key
+from gateway.edge.auth.signatures import load_server_public_key
+from gateway.index.board_index import Index
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import SERVER_CREDENTIAL, ServerKey, StoredSubmission
 from gateway.records import Change
-from gateway.settings import Settings
-from gateway.settlement import Decision, settle
+from gateway.runtime.clock import Clock, wall_clock
+from gateway.runtime.settings import Settings
+from gateway.settlement.settle import Decision, settle
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.errors import SettingsError
 from policies.loader import Board

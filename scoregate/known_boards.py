@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from policies.loader import load_boards
 

@@ -6,16 +6,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from gateway.clock import parse_rfc3339, rfc3339, wall_clock
-from gateway.ledger.history import board_as_of, ranks_of
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import Audit, audit, check_heads
-from gateway.ledger.seals.heads import export_heads
+from gateway.ledger.seals.checkpoints import export_heads
 from gateway.ledger.seals.keys import PublicKeys, read_public_keys
 from gateway.ledger.seals.proofs import Proof, check_proof, prove
-from gateway.settings import Settings
-from gateway.steward.sealing import seal_key_of
+from gateway.ledger.standings.history import board_as_of, ranks_of
+from gateway.runtime.clock import parse_rfc3339, rfc3339, wall_clock
+from gateway.runtime.settings import Settings
+from gateway.steward.seals.sealing import seal_key_of
 from gateway.wiring import load_policies
 from policies.errors import LedgerTampered, ProofInvalid, SettingsError
 from policies.windows import window_at, window_named

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from gateway.settings import EDGE_METRICS_BIND, Settings, host_and_port
-from gateway.telemetry import REGISTRY, Event, logger
-from gateway.unexpected import Place, report
+from gateway.runtime.settings import EDGE_METRICS_BIND, Settings, host_and_port
+from gateway.runtime.telemetry import REGISTRY, Event, logger
+from gateway.runtime.unexpected import Place, report
 from policies.errors import SettingsError
 
 KEPT_S: Final = 1.0

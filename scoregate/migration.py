@@ -6,7 +6,7 @@ import asyncio
 
 from gateway.ledger.migrate import upgrade_postgres
 from gateway.ledger.schema import SCHEMA_VERSION
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from gateway.wiring import ledger_of
 
 

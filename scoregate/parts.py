@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from gateway.ending import end_within
-from gateway.reload import BoardsInForce, is_terminal_gone, reload_when_asked
-from gateway.run_files import noted
-from gateway.settings import Settings
+from gateway.deployment.run_files import noted
+from gateway.runtime.forced_exit import end_within
+from gateway.runtime.reload import BoardsInForce, is_terminal_gone, reload_when_asked
+from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import configure_logging
 from gateway.steward.duties import Steward
-from gateway.telemetry import configure_logging
 from gateway.wiring import index_new_boards
 from policies.loader import Board
 

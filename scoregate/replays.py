@@ -12,12 +12,12 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from gateway.boards.index import Index
-from gateway.clock import wall_clock
+from gateway.index.board_index import Index
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings
-from gateway.settings import Settings
-from gateway.steward.without import TOP
+from gateway.runtime.clock import wall_clock
+from gateway.runtime.settings import Settings
+from gateway.steward.audits.revocation_impact import TOP
 from gateway.wiring import load_policies, open_index, open_recordings
 from policies.digests import digest_of, sha256_of, simulator_digest
 from policies.errors import SettingsError

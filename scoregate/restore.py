@@ -13,7 +13,7 @@ from typing import Final
 
 from gateway.recordings.opening import store_of
 from gateway.recordings.store import kept_digest
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from gateway.wiring import load_policies
 from policies.errors import RecordingsUnavailable, ScoregateError
 from scoregate.backup import (

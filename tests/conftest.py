@@ -12,8 +12,8 @@ import pytest
 import uvloop
 from hypothesis import settings as properties
 
-from gateway.deadline import WAITING
-from gateway.settings import Settings
+from gateway.runtime.deadline import WAITING
+from gateway.runtime.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.support.cluster import ValkeyCluster, running_cluster
 from tests.support.harness import Harness, free_port, running_harness

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.errors import ScoregateError
 from scoregate.backup import FACTS, LEDGER, SUMS, BackupFailed, back_up
 from scoregate.restore import RestoreFailed, restore

@@ -19,11 +19,11 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from ruamel.yaml import YAML
 
-from gateway import failpoints, telemetry
-from gateway.boards import keys
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
 from gateway.edge.routes import ROUTES
-from gateway.settings import Settings
+from gateway.index import keys
+from gateway.runtime import failpoints, telemetry
+from gateway.runtime.settings import Settings
 from policies.model import Policy
 from policies.vocabulary import TRANSITIONS, Reason, Severity, VerdictKind
 from replay.simulators.process import FILES_VARIABLE
@@ -277,7 +277,7 @@ def test_every_redis_key_is_documented():
 
 def test_every_lua_script_is_documented():
     """keys.md has each script, and no other."""
-    scripts = {path.name for path in (ROOT / "gateway" / "boards" / "lua").glob("*.lua")}
+    scripts = {path.name for path in (ROOT / "gateway" / "index" / "lua").glob("*.lua")}
 
     assert scripts == set(first_codes("keys.md", heading="Scripts"))
 

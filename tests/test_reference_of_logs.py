@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from gateway.telemetry import Event
+from gateway.runtime.telemetry import Event
 from tests.test_docs import rows
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 from scoregate_client import encode_recording
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.support.harness import Harness
 from tests.support.stores import Store

@@ -24,7 +24,7 @@ from redis.asyncio import Redis
 from bench.board import memory, promotions
 from bench.board.http import Load, Rounds, median_ratio
 from bench.board.latency import Boards, growth
-from gateway.boards.connection import connect
+from gateway.index.connection import connect
 from tests.support.valkey import ValkeyServer, running_valkey
 
 PARTS: Final = ("latency", "memory", "promotions", "http")

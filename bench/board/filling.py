@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
-from gateway.boards.rebuild import Generation
+from gateway.index.generation import Generation
 from gateway.records import Standing
 from policies.ranking import Ranking, Reached
 from policies.windows import FOREVER_MS, window_named

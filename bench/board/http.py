@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 
 from bench.board.filling import BOARD, WINDOWS, fill, player_of, ranking_of, standing_of
 from bench.load import Round, loaded, server
-from gateway.boards.index import BoardIndex
+from gateway.index.board_index import BoardIndex
 from gateway.records import Change
 from policies.ranking import Ranking
 from policies.vocabulary import State

@@ -14,7 +14,7 @@ from typing import Any, Final
 from redis.asyncio import Redis
 
 from bench.board.filling import fill, pages, player_of, ranking_of
-from gateway.boards.index import BoardIndex
+from gateway.index.board_index import BoardIndex
 
 WINDOW: Final = "alltime"
 RADIUS: Final = 5

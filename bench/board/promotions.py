@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from bench.board.filling import WINDOWS, fill, ranking_of
 from bench.board.http import promotion
-from gateway.boards.index import BoardIndex
+from gateway.index.board_index import BoardIndex
 
 TOGETHER: Final = 64
 """Promotions under way at once."""

@@ -15,18 +15,17 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from gateway.boards.change_groups import Mutation
-from gateway.clock import Clock
 from gateway.derived.joined import Joined, joined_of
 from gateway.derived.webhooks.events import achievement_reached
-from gateway.ledger import webhooks
-from gateway.ledger.derived import achievements, log
+from gateway.index.feed.change_groups import Mutation
+from gateway.ledger.derived import achievements, log, webhooks
 from gateway.ledger.derived.achievements import Achievement
 from gateway.ledger.derived.log import LoggedEvent
-from gateway.ledger.history import Counting, by_place, ranked
-from gateway.ledger.joins import was_joined
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.players.joins import was_joined
+from gateway.ledger.standings.history import Counting, by_place, ranked
 from gateway.ledger.transaction import Operation, Transaction
+from gateway.runtime.clock import Clock
 from policies.loader import Board
 from policies.model import Joins, Policy
 from policies.ranking import Ranking

@@ -11,16 +11,16 @@ from typing import Final
 from aiohttp.abc import AbstractResolver
 from redis.asyncio import Redis
 
-from gateway.boards.change_groups import LEFT_MS
-from gateway.clock import Clock
 from gateway.derived.achievements import Achievements
 from gateway.derived.follow import ChangeConsumer, ChangeFollower, LogFollower
 from gateway.derived.statistics import Statistics
 from gateway.derived.trends import Trends
 from gateway.derived.webhooks.sender import Sender
 from gateway.derived.webhooks.sources import DecisionEvents, StandingEvents
+from gateway.index.feed.change_groups import LEFT_MS
 from gateway.ledger.ledger import Ledger
-from gateway.settings import Settings
+from gateway.runtime.clock import Clock
+from gateway.runtime.settings import Settings
 from policies.loader import Board
 
 REBUILDABLE: Final = (Statistics.name, Trends.name, Achievements.name)

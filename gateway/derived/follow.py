@@ -12,16 +12,16 @@ from typing import Final, Protocol
 
 from redis.asyncio import Redis
 
-from gateway.boards.change_groups import LEFT_MS, ChangeGroup, Mutation
-from gateway.clock import Clock
+from gateway.index.feed.change_groups import LEFT_MS, ChangeGroup, Mutation
 from gateway.ledger import index_pages, queries
 from gateway.ledger.derived import log
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.index_pages import Known
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Operation, Transaction
-from gateway.telemetry import DERIVED_LAG, DERIVED_REBUILDS, Event, logger
-from gateway.turns import in_turns
+from gateway.runtime.clock import Clock
+from gateway.runtime.concurrency import in_turns
+from gateway.runtime.telemetry import DERIVED_LAG, DERIVED_REBUILDS, Event, logger
 from policies.loader import Board
 from policies.vocabulary import State
 

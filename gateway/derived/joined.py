@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Container, Sequence
 
-from gateway.ledger.joins import JoinChange, changes_of
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.players.joins import JoinChange, changes_of
 
 PAGE = 1_000
 

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.boards.change_groups import Mutation
-from gateway.boundary import boundary
-from gateway.clock import Clock
 from gateway.derived.follow import standings_since
+from gateway.index.feed.change_groups import Mutation
 from gateway.ledger.ledger import Ledger
-from gateway.settings import Settings
-from gateway.unexpected import Place
+from gateway.runtime.boundary import boundary
+from gateway.runtime.clock import Clock
+from gateway.runtime.settings import Settings
+from gateway.runtime.unexpected import Place
 from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
 

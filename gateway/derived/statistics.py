@@ -8,13 +8,13 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from gateway.boards.distinct import DistinctPlayers
+from gateway.index.windows.distinct_players import DistinctPlayers
 from gateway.ledger.derived import log
 from gateway.ledger.derived.counts import BoardCounts, add_counts, forget_counts
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
-from gateway.telemetry import DERIVED_REBUILDS
+from gateway.runtime.telemetry import DERIVED_REBUILDS
 from policies.vocabulary import State
 
 PAGE: Final = 2_000

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from gateway.clock import Clock
 from gateway.derived.sketch import Frequent, Sketch
 from gateway.ledger.derived import trends
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.derived.trends import Slot
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
+from gateway.runtime.clock import Clock
 from policies.fields import Order
 from policies.loader import Board
 from policies.vocabulary import State

@@ -11,20 +11,20 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from gateway.edge import pages
-from gateway.edge.behind import telling
+from gateway.edge.admission.seats import Places
+from gateway.edge.admission.shedding import VISIT, overloaded
+from gateway.edge.auth.signed import CHALLENGE
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.credentials.signed import CHALLENGE
-from gateway.edge.entrance import VISIT, overloaded
+from gateway.edge.docs import pages
+from gateway.edge.http.request import strict_query
 from gateway.edge.live.asking import SEATS
-from gateway.edge.pages_cache import PAGES, PageCache
-from gateway.edge.places import Places
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, without_server
-from gateway.edge.read_budget import BUDGET, ReadBudgets, budgeted
-from gateway.edge.reading import strict_query
+from gateway.edge.reads.page_cache import PAGES, PageCache
+from gateway.edge.reads.read_budget import BUDGET, ReadBudgets, budgeted
+from gateway.edge.reads.staleness import telling
 from gateway.edge.routes import ROUTES
-from gateway.telemetry import Event, count_submission, logger, request_seconds
-from gateway.unexpected import Place, report
+from gateway.runtime.telemetry import Event, count_submission, logger, request_seconds
+from gateway.runtime.unexpected import Place, report
 from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable
 
 _SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~:-]*+"

@@ -10,17 +10,17 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
-from gateway.edge.address import ClientName
+from gateway.edge.admission.address import ClientName
+from gateway.edge.admission.early_refusals import is_whole_request, is_write, refusal
+from gateway.edge.admission.seats import Places
+from gateway.edge.admission.unread import unread_s
+from gateway.edge.admission.unsent import Outgoing, Unsent
 from gateway.edge.app import answering_expectations, build_app
 from gateway.edge.context import Edge
-from gateway.edge.door import is_whole_request, is_write, refusal
-from gateway.edge.places import Places
 from gateway.edge.problems import Problem, ProblemType, problem_response
 from gateway.edge.shutdown import drain, stop_listening
-from gateway.edge.unread import unread_s
-from gateway.edge.unsent import Outgoing, Unsent
-from gateway.telemetry import Event, logger
-from gateway.unexpected import Place, report
+from gateway.runtime.telemetry import Event, logger
+from gateway.runtime.unexpected import Place, report
 from policies.errors import SettingsError
 
 BACKLOG: Final = 1024

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
-from gateway.telemetry import PROBLEMS
+from gateway.runtime.telemetry import PROBLEMS
 
 PROBLEM_BASE = "https://scoregate.dev/problems/"
 """Prefix of every `type` URI; it identifies, and need not resolve (RFC 9457, §3.1.1)."""

@@ -13,7 +13,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from gateway.telemetry import READS_REFUSED, READS_WAITING
+from gateway.runtime.telemetry import READS_REFUSED, READS_WAITING
 from policies.errors import LedgerOverloaded
 
 

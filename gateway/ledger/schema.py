@@ -6,11 +6,11 @@
 `handed_out` of work in the outbox is 1 once a worker may have it.
 A recording goes once its time is over: then its row is in `recording_expiries` instead, without its bytes, and one that is
 brought again has both (`gateway.ledger.judgement.expiry`). `taken_names` are display names by what they look like
-(`gateway.edge.names`), where a deployment wants them to be unique.
+(`gateway.edge.players.names`), where a deployment wants them to be unique.
 `commitments` are of the submissions, by their `seq`, that came with the digest of a recording in its place
 (`gateway.ledger.judgement.reveals`).
 `rank_anchors` are counts of the standings ahead of some places, `rank_moves` what came and went since
-(`gateway.ledger.anchors`).
+(`gateway.ledger.standings.anchors`).
 `joins` says who is on a board now, `join_changes` when each of its players joined or left, the newest of many.
 `progress`, `board_counts`, `trend_slots` and `achievements` are derived from them later, by the steward. `webhooks` are
 the endpoints that are told, `deliveries` what each still has to be told; `due_at_ms` of one that has ended is when it did.

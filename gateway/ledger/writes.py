@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
-from gateway.deadline import deadline_s
-from gateway.failpoints import Point, reach
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.transaction import Operation
-from gateway.telemetry import SHED
+from gateway.runtime.deadline import deadline_s
+from gateway.runtime.failpoints import Point, reach
+from gateway.runtime.telemetry import SHED
 from policies.errors import LedgerOverloaded, LedgerUnavailable
 
 T = TypeVar("T")

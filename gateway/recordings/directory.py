@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from gateway.boundary import boundary
 from gateway.recordings.blobs import CLOCK, Blob
-from gateway.unexpected import Place
+from gateway.runtime.boundary import boundary
+from gateway.runtime.unexpected import Place
 from policies.errors import RecordingsUnavailable
 
 INCOMING: Final = "incoming"

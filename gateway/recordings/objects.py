@@ -10,9 +10,9 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from gateway.boundary import FAULTS, boundary
 from gateway.recordings.blobs import CLOCK, Blob
-from gateway.unexpected import Place
+from gateway.runtime.boundary import FAULTS, boundary
+from gateway.runtime.unexpected import Place
 from policies.errors import RecordingsUnavailable, SettingsError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from gateway.recordings.blobs import Blobs
 from gateway.recordings.directory import DirectoryBlobs
 from gateway.recordings.recordings import Recordings
 from gateway.recordings.store import RecordingStore
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from gateway.ledger.records import StoredRecording
 from gateway.recordings.store import RecordingStore, checked
-from gateway.telemetry import RECORDING_FAULTS
+from gateway.runtime.telemetry import RECORDING_FAULTS
 from policies.errors import RecordingsUnavailable
 
 P = ParamSpec("P")

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from gateway.recordings.blobs import Blob, Blobs
-from gateway.telemetry import RECORDING_FAULTS, Event, logger
+from gateway.runtime.telemetry import RECORDING_FAULTS, Event, logger
 from policies.errors import RecordingLost
 
 _KEPT: Final = re.compile(r"([0-9a-f]{2})/([0-9a-f]{2})/(\1\2[0-9a-f]{60})")

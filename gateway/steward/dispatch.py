@@ -14,9 +14,9 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 from rq.worker_registration import get_keys
 
-from gateway.boundary import FAULTS, boundary
 from gateway.ledger.records import OutboxRow
-from gateway.unexpected import Place
+from gateway.runtime.boundary import FAULTS, boundary
+from gateway.runtime.unexpected import Place
 from policies.errors import QueueUnavailable
 from validators.budget import HARMS, URGENT
 

@@ -8,36 +8,37 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Final, NamedTuple
 
-from gateway.boards.index import Index
-from gateway.clock import Clock, wall_clock
+from gateway.deployment.presence import PartKind, Presence
+from gateway.deployment.reference_clock import ReferenceClock
 from gateway.derived.derivations import Derivations
-from gateway.failpoints import Point, reach
-from gateway.ledger import index_pages, queries, work
+from gateway.index.board_index import Index
+from gateway.ledger import index_pages, queries
 from gateway.ledger.judgement import audits, prospects, reveals, sampling
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
-from gateway.presence import PartKind, Presence
+from gateway.ledger.submissions import work
 from gateway.recordings.recordings import Recordings
 from gateway.records import Change
-from gateway.reference_clock import ReferenceClock
-from gateway.settings import Settings
-from gateway.settlement import PROJECT_AFTER_MS, project
-from gateway.steward.anchoring import Anchoring
-from gateway.steward.archiving import Archiver
-from gateway.steward.auditing import AuditDraw
-from gateway.steward.cold import ColdBoards
-from gateway.steward.collecting import Collector
+from gateway.runtime.clock import Clock, wall_clock
+from gateway.runtime.concurrency import in_turns
+from gateway.runtime.failpoints import Point, reach
+from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import Event, logger
+from gateway.settlement.settle import PROJECT_AFTER_MS, project
+from gateway.steward.archive.archiving import Archiver
+from gateway.steward.audits.auditing import AuditDraw
+from gateway.steward.audits.sampling import TopCheck
 from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, Lane, jobs_of, shared_out
-from gateway.steward.expiring import Expirer
 from gateway.steward.failures import Failures
-from gateway.steward.reconcile import Reconciler
-from gateway.steward.reveals import Deadlines
+from gateway.steward.index.anchoring import Anchoring
+from gateway.steward.index.cold import ColdBoards
+from gateway.steward.index.exact_ranks import Tails
+from gateway.steward.index.reconcile import Reconciler
+from gateway.steward.recordings.collecting import Collector
+from gateway.steward.recordings.expiring import Expirer
+from gateway.steward.recordings.reveals import Deadlines
 from gateway.steward.rounds import Round, Step
-from gateway.steward.sampling import TopCheck
-from gateway.steward.sealing import Sealer
-from gateway.steward.tail import Tails
-from gateway.telemetry import Event, logger
-from gateway.turns import in_turns
+from gateway.steward.seals.sealing import Sealer
 from policies.errors import IndexUnavailable, LedgerUnavailable, ScoregateError
 from policies.loader import Board
 from policies.vocabulary import State

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from gateway.telemetry import DUTY_FAILURES, Event, logger
-from gateway.unexpected import Place, report
+from gateway.runtime.telemetry import DUTY_FAILURES, Event, logger
+from gateway.runtime.unexpected import Place, report
 from policies.errors import ScoregateError
 
 REPEAT_S: Final = 60.0

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from gateway.ledger.records import Lease
-from gateway.unexpected import Place, report
+from gateway.runtime.unexpected import Place, report
 from policies.errors import ScoregateError
 
 T = TypeVar("T")

@@ -8,15 +8,15 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import NamedTuple
 
-from gateway.clock import Clock, wall_clock
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.builds import BuildChange
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
 from gateway.recordings.recordings import Recordings
-from gateway.settings import Settings
-from gateway.telemetry import AUDITS, Event, logger
-from gateway.unexpected import Place, report
+from gateway.runtime.clock import Clock, wall_clock
+from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import AUDITS, Event, logger
+from gateway.runtime.unexpected import Place, report
 from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
 from policies.loader import Board, Simulator
 from policies.replaying import BuildStatus, Replay

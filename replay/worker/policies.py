@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-from gateway.reload import BoardsInForce, is_terminal_gone, read_again
-from gateway.settings import Settings
+from gateway.runtime.reload import BoardsInForce, is_terminal_gone, read_again
+from gateway.runtime.settings import Settings
 from policies.loader import Board
 
 

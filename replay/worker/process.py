@@ -19,18 +19,18 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 
-from gateway.ending import end_within
-from gateway.failpoints import Point, reach
-from gateway.owed import Owed, owing
-from gateway.presence import PartKind, present_on_a_thread
-from gateway.reference_clock import ReferenceClock
-from gateway.run_files import noted
-from gateway.settings import Settings
-from gateway.settlement import PROJECT_AFTER_MS
+from gateway.deployment.presence import PartKind, present_on_a_thread
+from gateway.deployment.reference_clock import ReferenceClock
+from gateway.deployment.run_files import noted
+from gateway.deployment.time_sources import shared_clock
+from gateway.runtime.failpoints import Point, reach
+from gateway.runtime.forced_exit import end_within
+from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import Event, logger
+from gateway.runtime.unexpected import Place, report
+from gateway.settlement.settle import PROJECT_AFTER_MS
+from gateway.settlement.unprojected import Owed, owing
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
-from gateway.telemetry import Event, logger
-from gateway.time_sources import shared_clock
-from gateway.unexpected import Place, report
 from gateway.wiring import index_new_boards, load_policies, open_index, open_ledger, open_recordings
 from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board

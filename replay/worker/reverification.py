@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
-from gateway.boards.index import Index
-from gateway.clock import Clock
+from gateway.index.board_index import Index
 from gateway.ledger import queries
 from gateway.ledger.judgement.reverification import (
     BATCH,
@@ -26,8 +25,9 @@ from gateway.ledger.judgement.reverification import (
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings
 from gateway.records import Change
-from gateway.settlement import Decision, settle
-from gateway.steward.without import StandingChange, changes_without
+from gateway.runtime.clock import Clock
+from gateway.settlement.settle import Decision, settle
+from gateway.steward.audits.revocation_impact import StandingChange, changes_without
 from policies.errors import RecordingLost, SettingsError
 from policies.loader import Board, Simulator
 from policies.vocabulary import Reason, State, Verdict, VerdictKind

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from gateway.builds import BuildRegistry
-from gateway.clock import Clock
 from gateway.ledger.judgement import prospects
 from gateway.ledger.judgement.bands import Banded, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
-from gateway.settlement import Decision
+from gateway.runtime.clock import Clock
+from gateway.settlement.builds import BuildRegistry
+from gateway.settlement.settle import Decision
 from policies.loader import Board
 from policies.replaying import BuildStatus
 from policies.vocabulary import Mode, Reason, State

@@ -9,19 +9,19 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
-from gateway.boards.index import Index
-from gateway.builds import BuildRegistry
-from gateway.clock import Clock, wall_clock
-from gateway.failpoints import Point, reach
-from gateway.ledger import work
+from gateway.index.board_index import Index
 from gateway.ledger.judgement import reveals
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease, StoredSubmission
+from gateway.ledger.submissions import work
 from gateway.recordings.recordings import Recordings
-from gateway.settings import Settings
-from gateway.settlement import Decision, settle
-from gateway.telemetry import REVEALS, Event, logger
-from gateway.unexpected import Place, report
+from gateway.runtime.clock import Clock, wall_clock
+from gateway.runtime.failpoints import Point, reach
+from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import REVEALS, Event, logger
+from gateway.runtime.unexpected import Place, report
+from gateway.settlement.builds import BuildRegistry
+from gateway.settlement.settle import Decision, settle
 from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
 from policies.loader import Board, Simulator
 from policies.replaying import BuildStatus

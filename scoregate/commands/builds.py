@@ -22,7 +22,7 @@ def build_list(
     data_dir: DataDir = None,
 ) -> None:
     """List builds: board, build, status, the digest of the simulator, and who changed the status when and why."""
-    from gateway.clock import rfc3339
+    from gateway.runtime.clock import rfc3339
     from scoregate.builds import all_builds
 
     rows = [

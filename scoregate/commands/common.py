@@ -13,7 +13,7 @@ from policies.errors import LedgerTampered, ProofInvalid
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gateway.settings import Settings
+    from gateway.runtime.settings import Settings
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ def settings_of(
     data_dir: Path | None = None, bind: str | None = None, *, ledger_url: str | None = None
 ) -> Settings:
     """The settings, with what the command line says over them. Raises SettingsError."""
-    from gateway.settings import load_settings
+    from gateway.runtime.settings import load_settings
 
     given = {"data_dir": data_dir, "bind": bind, "ledger_url": ledger_url}
     return load_settings(**{name: value for name, value in given.items() if value is not None})

@@ -34,7 +34,7 @@ def key_add(
 @app.command("list")
 def key_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the registered keys."""
-    from gateway.clock import rfc3339
+    from gateway.runtime.clock import rfc3339
     from scoregate.keys import all_keys
 
     rows = [

@@ -22,7 +22,7 @@ def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
 
 def reload(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Have the parts that run on this machine over this data directory read their policies again."""
-    from gateway.run_files import hang_up, running_parts
+    from gateway.deployment.run_files import hang_up, running_parts
 
     settings = settings_of(data_dir)
     parts = running_parts(settings.data_dir)

@@ -22,8 +22,8 @@ def token_moderator(
     """Print a moderator's bearer token, good for 12 hours."""
     import time
 
-    from gateway.edge.credentials.keyring import keyring_of
-    from gateway.edge.credentials.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
+    from gateway.edge.auth.keyring import keyring_of
+    from gateway.edge.auth.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
 
     settings = settings_of(data_dir)
     if board:

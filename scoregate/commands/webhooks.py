@@ -31,7 +31,7 @@ def webhook_add(
 @app.command("list")
 def webhook_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the endpoints."""
-    from gateway.clock import rfc3339
+    from gateway.runtime.clock import rfc3339
     from scoregate.webhooks import all_webhooks
 
     rows = [
@@ -85,8 +85,8 @@ def webhook_deliveries(
     data_dir: DataDir = None,
 ) -> None:
     """List what an endpoint was told, is to be told, or could not be told."""
-    from gateway.clock import rfc3339
-    from gateway.ledger.webhooks import DeliveryState
+    from gateway.ledger.derived.webhooks import DeliveryState
+    from gateway.runtime.clock import rfc3339
     from scoregate.webhooks import deliveries
 
     if state not in set(DeliveryState):

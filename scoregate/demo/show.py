@@ -22,9 +22,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from gateway.edge.credentials.keyring import keyring_of
-from gateway.edge.credentials.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
-from gateway.settings import Settings
+from gateway.edge.auth.keyring import keyring_of
+from gateway.edge.auth.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
+from gateway.runtime.settings import Settings
 from scoregate.demo.cheats import CHEATS, Cheat
 from scoregate.demo.client import ScoregateError
 from scoregate.demo.stage import BOARD, Stage, claim_of, open_stage

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gateway.edge import app
-from gateway.edge.openapi import common_refusals
+from gateway.edge.docs.openapi import common_refusals
 from gateway.edge.routes import ROUTES
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.support.harness import free_port
 from tests.support.policies import a_policy, arcade_policy, write_policies
 from tests.support.valkey import ValkeyServer

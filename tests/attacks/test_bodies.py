@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.edge import strict_json
+from gateway.edge.http import strict_json
 from gateway.edge.problems import Problem
-from gateway.edge.submit import body_limit
+from gateway.edge.submissions.submit import body_limit
 from gateway.ledger import queries
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.support.attack import (
     CLAIM,
     ENTRY,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from gateway.ledger import queries
 from gateway.ledger.judgement.builds import BuildChange, set_build_status
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.replaying import BuildStatus
 from policies.vocabulary import Verdict
 from replay.simulators.sandbox import Sandbox
@@ -93,7 +93,7 @@ async def test_P04_a_build_blocked_while_its_run_is_played_again_is_held(
     harness: Harness, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ):
     """A job may take minutes: what counts is the switch as it is when the verdict is there."""
-    monkeypatch.setattr("gateway.builds.REFRESH_S", 0.001)
+    monkeypatch.setattr("gateway.settlement.builds.REFRESH_S", 0.001)
     run, claim = await harness.played()
     await harness.submit(run, claim)
 

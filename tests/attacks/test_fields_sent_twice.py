@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.edge.credentials.signatures import content_digest_of
+from gateway.edge.auth.signatures import content_digest_of
 from tests.support.attack import MALFORMED, a_run, accept, honest, refuse
 from tests.support.harness import Harness
 from tests.support.raw import as_bytes

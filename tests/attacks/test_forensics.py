@@ -13,7 +13,7 @@ from gateway.ledger.judgement import bands
 from gateway.ledger.queries import submission
 from gateway.ledger.records import StoredRecording
 from gateway.recordings.recordings import Recordings
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.errors import RecordingsUnavailable
 from replay.simulators.sandbox import Sandbox
 from tests.replay.forensics import players

@@ -11,9 +11,9 @@ import pytest
 from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
-from gateway.edge import probes
-from gateway.settings import Settings
-from gateway.telemetry import REGISTRY
+from gateway.edge.health import probes
+from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import REGISTRY
 from tests.support.attack import (
     CLAIM,
     ENTRY,

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.boards.admission import Asking, LocalLimiter
-from gateway.edge.address import ClientAddresses
-from gateway.settings import Settings
-from gateway.telemetry import REPEATED
+from gateway.edge.admission.address import ClientAddresses
+from gateway.index.limits.admission import Asking, LocalLimiter
+from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import REPEATED
 from policies.errors import SettingsError
 from tests.support.attack import CLAIM, INVALID, a_run, accept, honest, issued, refuse, rows
 from tests.support.harness import Answer, Harness, free_port, running_harness

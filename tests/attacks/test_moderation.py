@@ -10,9 +10,9 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.clock import rfc3339
-from gateway.edge.credentials.tokens import Bearer, Role
+from gateway.edge.auth.tokens import Bearer, Role
 from gateway.ledger import queries
+from gateway.runtime.clock import rfc3339
 from tests.support.attack import a_run, accept, honest, issued
 from tests.support.harness import Answer, Harness, Request, Run
 from tests.support.metrics import counts

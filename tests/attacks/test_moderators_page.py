@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.support.attack import accept
 from tests.support.harness import running_harness

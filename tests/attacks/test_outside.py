@@ -10,7 +10,7 @@ import pytest
 from gateway import wiring
 from gateway.edge import listener
 from gateway.edge.listener import Connection, ConnectionGate
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.limits import Rate
 from tests.support.attack import until
 from tests.support.harness import Answer, Harness, Request, running_harness

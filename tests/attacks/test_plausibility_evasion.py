@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.ledger import queries
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.judging import Transform
 from replay.simulators.sandbox import Sandbox
 from tests.support.attack import INVALID, a_run, accept, as_server, honest, issued, refuse, registered

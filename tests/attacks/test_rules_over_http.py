@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.edge import submit
+from gateway.edge.submissions import submit
 from gateway.ledger import queries
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.support.attack import accept, honest, refuse
 from tests.support.game import play_run

@@ -19,9 +19,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from gateway.edge.credentials import signatures, tickets
-from gateway.edge.credentials.signatures import Draft, ServerKeyError, content_digest_of, sign_hmac_sha256
-from gateway.settings import Settings
+from gateway.edge.auth import signatures, tickets
+from gateway.edge.auth.signatures import Draft, ServerKeyError, content_digest_of, sign_hmac_sha256
+from gateway.runtime.settings import Settings
 from scoregate.keys import register
 from tests.support.attack import (
     CLAIM,

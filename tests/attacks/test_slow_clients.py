@@ -12,7 +12,7 @@ import uvloop
 
 from gateway.edge.listener import ConnectionGate
 from gateway.edge.live import pacing, sse
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from gateway.wiring import open_edge
 from tests.support.attack import a_run, accept, honest, until
 from tests.support.harness import Harness, running_harness

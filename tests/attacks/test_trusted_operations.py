@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from redis import Redis
 from scoregate_client import ScoregateError, ServerClient
 
-from gateway.failpoints import Point
 from gateway.ledger import queries
-from gateway.settings import Settings
+from gateway.runtime.failpoints import Point
+from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from scoregate.keys import all_keys, moment_of, register, revoke
 from tests.support import boards
@@ -386,7 +386,7 @@ async def test_T02_a_stolen_key_is_taken_back_with_all_that_it_wrote_since(harne
 
 async def test_T03_keys_are_exchanged_without_a_gap(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """Old and new write side by side; the old one is refused once it is taken back, and nothing is lost."""
-    monkeypatch.setattr("gateway.edge.credentials.server_keys.REFRESH_S", 0.2)
+    monkeypatch.setattr("gateway.edge.auth.server_keys.REFRESH_S", 0.2)
     old = await registered(harness, "eu-1")
     await accept(harness, harness.server_signed(old, "eu-1", ENTRY, board="vault"))
     new = await registered(harness, "eu-2")

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.edge.answers import json_response
-from gateway.edge.credentials.keyring import Keyring, load_keyring
-from gateway.edge.credentials.signatures import Draft, sign_hmac_sha256
-from gateway.settings import Settings
+from gateway.edge.auth.keyring import Keyring, load_keyring
+from gateway.edge.auth.signatures import Draft, sign_hmac_sha256
+from gateway.edge.http.responses import json_response
+from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from tests.support.attack import (
     CLAIM,
@@ -154,7 +154,7 @@ async def test_T12_secrets_are_in_no_repr_log_or_refusal(
         update={"master_key": type(settings).model_validate({"master_key": master}).master_key}
     )
     shown: list[str] = []
-    monkeypatch.setattr("gateway.edge.runs.json_response", remembering_repr(shown))
+    monkeypatch.setattr("gateway.edge.submissions.runs.json_response", remembering_repr(shown))
     caplog.set_level(logging.DEBUG)
     with capture_logs() as events:
         async with running_harness(settings) as harness:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.attacks.test_limits import QUOTA, SLOW, limited, statuses
 from tests.support.attack import CLAIM, accept, honest, issued, refuse
 from tests.support.harness import Answer, Harness, Request, running_harness

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.edge.credentials.tokens import Bearer, Role
+from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.routes import ROUTES, Caller
 from tests.support.attack import registered
 from tests.support.every_route import requests

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.clock import fault_of_rfc3339, parse_rfc3339
-from gateway.edge import strict_json
+from gateway.edge.http import strict_json
+from gateway.edge.http.wording import fault_of
 from gateway.edge.problems import Problem
 from gateway.edge.wire import bodies
-from gateway.edge.wording import fault_of
+from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339
 from tests.support.attack import CLAIM, ENTRY, about, accept, honest, issued, refuse, registered
 from tests.support.harness import Answer, Harness
 

@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
-from gateway.edge.reference import page_paths
+from gateway.edge.docs.reference import page_paths
 from gateway.edge.routes import ROUTES
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.browser.audit import faults
 from tests.browser.conftest import Visitor
 from tests.support.game import ROOT

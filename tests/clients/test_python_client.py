@@ -32,7 +32,7 @@ from scoregate_client import (
 from scoregate_client.client import _authority
 from scoregate_client.models import Player
 
-from gateway.edge.credentials.signatures import (
+from gateway.edge.auth.signatures import (
     ED25519,
     HMAC_SHA256,
     ParsedSignature,

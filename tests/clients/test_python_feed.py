@@ -13,9 +13,9 @@ import pytest
 from scoregate_client import FeedEvent, ScoregateClient, ScoregateError
 from scoregate_client import feed as client_feed
 
-from gateway.boards import keys
-from gateway.boards.feed.listener import End
-from gateway.settings import Settings
+from gateway.index import keys
+from gateway.index.feed.listener import End
+from gateway.runtime.settings import Settings
 from tests.support.feeds import add, caught_up, entry
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.policies import a_policy, arcade_policy, write_policies

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gateway.joins import set_joined
-from gateway.ledger.history import board_as_of, ranks_of
 from gateway.ledger.ledger import Ledger
-from gateway.settlement import Decision, _decide_all, receive
+from gateway.ledger.standings.history import board_as_of, ranks_of
+from gateway.settlement.joins import set_joined
+from gateway.settlement.settle import Decision, _decide_all, receive
 from policies.loader import Board
 from policies.model import RankKind
 from policies.vocabulary import Claim, Reason, State

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from gateway.boards.connection import connect
+from gateway.index.connection import connect
 from gateway.recordings.opening import recordings_of
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.wiring import load_policies, open_index, open_ledger
-from tests.gateway.boards.test_limits import *  # noqa: F403 - the suite
-from tests.gateway.boards.test_order_and_projection import *  # noqa: F403 - the suite
+from tests.gateway.index.test_limits import *  # noqa: F403 - the suite
+from tests.gateway.index.test_order_and_projection import *  # noqa: F403 - the suite
 from tests.gateway.steward.test_comparison import *  # noqa: F403 - the suite
 from tests.gateway.steward.test_rebuild import *  # noqa: F403 - the suite
 from tests.gateway.steward.test_rebuild import _small_pages  # noqa: F401 - its fixture

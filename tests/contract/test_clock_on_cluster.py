@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
-from gateway.boards.connection import connect
-from gateway.reference_clock import ReferenceClock
-from gateway.time_sources import RedisTime
+from gateway.deployment.reference_clock import ReferenceClock
+from gateway.deployment.time_sources import RedisTime
+from gateway.index.connection import connect
 from tests.support.cluster import ValkeyCluster, wait_until
 
 

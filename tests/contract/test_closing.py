@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.presence import PartKind, parts_there, present_on_a_thread
-from gateway.settings import Settings
+from gateway.deployment.presence import PartKind, parts_there, present_on_a_thread
+from gateway.runtime.settings import Settings
 from gateway.wiring import open_steward
 from tests.support import boards
 from tests.support.deployment import eventually

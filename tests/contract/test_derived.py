@@ -9,12 +9,11 @@ import pytest
 from gateway.derived.follow import LogFollower
 from gateway.derived.trends import Span, TrendKind, Trends, trend_of
 from gateway.derived.webhooks.sources import DecisionEvents
-from gateway.ledger import webhooks
-from gateway.ledger.derived import achievements, counts, log
+from gateway.ledger.derived import achievements, counts, log, webhooks
 from gateway.ledger.derived.achievements import Achievement
+from gateway.ledger.derived.webhooks import Attempt, DeliveryState, Told, Webhook
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
-from gateway.ledger.webhooks import Attempt, DeliveryState, Told, Webhook
 from policies.vocabulary import State
 from tests.support import boards
 from tests.support.ledger import NOON_MS, new_submission

@@ -10,18 +10,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway.ledger import work
 from gateway.ledger.judgement.audits import KIND
 from gateway.ledger.judgement.expiry import MOST_USES, expired_at
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.keys import PublicKeys
+from gateway.ledger.submissions import work
 from gateway.records import Change
-from gateway.settings import Settings
-from gateway.settlement import Decision, settle
-from gateway.steward import expiring
-from gateway.steward.expiring import DAY_MS, Expirer
-from gateway.steward.sealing import Sealer, seal_key_of
+from gateway.runtime.settings import Settings
+from gateway.settlement.settle import Decision, settle
+from gateway.steward.recordings import expiring
+from gateway.steward.recordings.expiring import DAY_MS, Expirer
+from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.errors import LedgerTampered
 from policies.fields import Order
 from policies.limits import Keeping

@@ -7,10 +7,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.ledger import memberships
-from gateway.ledger.friends import FRIENDS_LIMIT, change_friends, follow, friends_of, load_friends, unfollow
-from gateway.ledger.joins import joined, put_join
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.players import memberships
+from gateway.ledger.players.friends import (
+    FRIENDS_LIMIT,
+    change_friends,
+    follow,
+    friends_of,
+    load_friends,
+    unfollow,
+)
+from gateway.ledger.players.joins import joined, put_join
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.records import FriendList, Membership
 from policies.errors import FriendsFull

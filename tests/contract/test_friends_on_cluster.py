@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_friends import (  # noqa: F401 - part of the suite
     test_a_board_among_friends_has_both_ranks,
     test_a_change_of_scores_or_friends_shows_at_once,

@@ -9,7 +9,7 @@ import pytest
 from gateway.ledger import index_pages, queries
 from gateway.ledger.ledger import Ledger
 from gateway.records import Change, StoredBaseline
-from gateway.settlement import Decision, settle
+from gateway.settlement.settle import Decision, settle
 from policies.fields import Order
 from policies.model import Operator
 from policies.vocabulary import Reason, State

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from sqlalchemy import LargeBinary, Text, bindparam, func, insert, literal, select, text
 
-from gateway.ledger import queries, work
+from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import NewSubmission
 from gateway.ledger.schema import events, players
+from gateway.ledger.submissions import work
 from gateway.ledger.transaction import Query, Transaction
 from policies.errors import LedgerOverloaded, LedgerUnavailable
 from policies.vocabulary import State

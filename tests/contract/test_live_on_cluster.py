@@ -9,10 +9,10 @@ import pytest
 from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
 
-from gateway.boards import keys
-from gateway.boards.connection import connect, connect_blocking
-from gateway.boards.feed.events import EventKind, Interest
-from gateway.boards.live import Following, LiveFeed
+from gateway.index import keys
+from gateway.index.connection import connect, connect_blocking
+from gateway.index.feed.events import EventKind, Interest
+from gateway.index.feed.live import Following, LiveFeed
 from tests.support.cluster import REPLICATED, ValkeyCluster
 from tests.support.feeds import entry
 from tests.support.policies import a_ranking

@@ -23,11 +23,11 @@ from sqlalchemy.pool import NullPool, StaticPool
 from typer.testing import CliRunner
 
 from gateway.ledger import migrate, queries, schema
-from gateway.ledger import postgres as postgres_ledger
-from gateway.ledger import sqlite as sqlite_ledger
 from gateway.ledger.definition import create_schema
 from gateway.ledger.migrate import configuration, upgrade_postgres, upgrade_sqlite
+from gateway.ledger.postgres import store as postgres_ledger
 from gateway.ledger.schema import SCHEMA_VERSION, is_known, metadata
+from gateway.ledger.sqlite import store as sqlite_ledger
 from policies.errors import LedgerUnavailable
 from scoregate.cli import app
 from tests.support.ledger import new_submission

@@ -9,10 +9,10 @@ import pytest
 
 from gateway.ledger import index_pages, queries
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.operations import ServerRequest
 from gateway.ledger.records import ServerKey
-from gateway.operations import Done, OperationsRefused, Refused, ServerOperation, perform
+from gateway.ledger.submissions.operations import ServerRequest
 from gateway.records import Change
+from gateway.settlement.server_operations import Done, OperationsRefused, Refused, ServerOperation, perform
 from policies.errors import KeyRevoked, NonceReused
 from policies.fields import Order
 from policies.model import Operator

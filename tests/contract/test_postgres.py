@@ -15,13 +15,14 @@ from pydantic import SecretStr
 from sqlalchemy import text
 from typer.testing import CliRunner
 
-from gateway.ledger import postgres, queries
-from gateway.ledger.group_postgres import ALONE
+from gateway.ledger import queries
 from gateway.ledger.migrate import upgrade_postgres
-from gateway.ledger.postgres import PostgresLedger
+from gateway.ledger.postgres import store as postgres
+from gateway.ledger.postgres.group import ALONE
+from gateway.ledger.postgres.store import PostgresLedger
 from gateway.ledger.schema import SCHEMA_VERSION, metadata
 from gateway.ledger.transaction import Query, Transaction
-from gateway.settings import load_settings
+from gateway.runtime.settings import load_settings
 from gateway.wiring import ledger_of
 from policies.errors import LedgerUnavailable, SettingsError
 from scoregate.cli import app

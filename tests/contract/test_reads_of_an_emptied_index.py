@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.boards import keys
 from gateway.edge.routes import ROUTES
-from gateway.settings import Settings
+from gateway.index import keys
+from gateway.runtime.settings import Settings
 from tests.support.attack import registered
 from tests.support.cluster import ValkeyCluster
 from tests.support.groups import BOARDS, by_server, call, fill, token_of

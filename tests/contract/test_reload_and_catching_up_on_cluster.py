@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_catching_up import (  # noqa: F401 - part of the suite
     test_F05_catching_up_is_bounded,
     test_F05_catching_up_with_a_whole_board_is_bounded,

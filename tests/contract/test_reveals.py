@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.ledger import queries, work
+from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
 from gateway.ledger.judgement.bands import Banded, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease, NewSubmission, OutboxRow, StoredRecording
+from gateway.ledger.submissions import work
 from policies.vocabulary import State
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, open_in

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from gateway.ledger.history import board_as_of
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import Audit, audit, check_heads
-from gateway.ledger.seals.heads import export_heads
+from gateway.ledger.seals.checkpoints import export_heads
 from gateway.ledger.seals.keys import PublicKeys
 from gateway.ledger.seals.proofs import check_proof, prove
-from gateway.settings import Settings
-from gateway.steward.sealing import Sealer, seal_key_of
+from gateway.ledger.standings.history import board_as_of
+from gateway.runtime.settings import Settings
+from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.errors import LedgerTampered
 from policies.loader import Board
 from policies.windows import window_named

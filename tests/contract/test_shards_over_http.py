@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.support.attack import as_server, registered
 from tests.support.cluster import ValkeyCluster
 from tests.support.feeds import sse

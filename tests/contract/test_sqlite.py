@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from gateway.ledger import queries
 from gateway.ledger.reads import ReadKind
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.ledger.transaction import Query, Transaction
 from policies.errors import LedgerUnavailable
 from tests.support.ledger import is_intact, new_submission, opened, rows

@@ -49,12 +49,12 @@ OF_EVERY_BOARD = {
     "seals.chain._FIRST_ROWS": "the whole ledger is sealed, and audited",
     "seals.chain._NEXT_ROWS": "the whole ledger is sealed, and audited",
     "seals.chain._SINCE": "the whole ledger is sealed, and audited",
-    "work._BACKLOG": "what waits for workers, which are everybody's",
-    "work._DUE": "what waits for workers, which are everybody's",
+    "submissions.work._BACKLOG": "what waits for workers, which are everybody's",
+    "submissions.work._DUE": "what waits for workers, which are everybody's",
 }
 
 OF_EVERY_WINDOW = {
-    "anchors._ANCHORED": "which windows of a board have anchors",
+    "standings.anchors._ANCHORED": "which windows of a board have anchors",
     "archive.windows._ALL": "which windows of a board are archived",
     "archive.windows._ENDED_AFTER": "which windows of a board a late change concerns",
     "archive.windows._READABLE": "which windows of a board can be read",
@@ -62,12 +62,15 @@ OF_EVERY_WINDOW = {
 }
 
 ALL_THE_SAME = {
-    ("anchors._OTHERS", "standings"): "it is about others than the one",
+    ("standings.anchors._OTHERS", "standings"): "it is about others than the one",
     ("archive.freezing._OF_OTHER_RULE", "standings"): "it is about others than the one",
     ("archive.freezing._COPY", "archived_entries"): "it puts its rows there",
-    ("operations._COUNTING", "server_operations"): "only a version that is too high hides what is counted",
-    ("anchors._FOLD", "rank_anchors"): "a move at its very place is not ahead of an anchor",
-    ("anchors._FOLD", "rank_moves"): "a move at its very place is not ahead of an anchor",
+    (
+        "submissions.operations._COUNTING",
+        "server_operations",
+    ): "only a version that is too high hides what is counted",
+    ("standings.anchors._FOLD", "rank_anchors"): "a move at its very place is not ahead of an anchor",
+    ("standings.anchors._FOLD", "rank_moves"): "a move at its very place is not ahead of an anchor",
 }
 """What a statement names, and does not see the one row of."""
 
@@ -132,7 +135,7 @@ def test_what_is_written_changes_what_it_is_meant_to(world: World):
         for name, columns in found.items()
     }
     changes = world.changes()
-    del changes["anchors._FOLD"]  # it adds what is ahead of an anchor, and here nothing is
+    del changes["standings.anchors._FOLD"]  # it adds what is ahead of an anchor, and here nothing is
     assert wanted == changes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger import work
+from gateway.ledger.submissions import work
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, open_in
 

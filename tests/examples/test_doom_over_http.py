@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from examples.doom.verify import TICS_PER_S, Verifier
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from replay.simulators.process import ProcessSimulators
 from tests.support.doom import BOARD, BUILD, DOOM, FILES, recorded, require_engine
 from tests.support.harness import Answer, Harness, Run, free_port

@@ -20,7 +20,7 @@ import pytest
 from scoregate_client import ScoregateClient
 
 from gateway.ledger import queries
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.loader import load_board
 from replay.simulators.sandbox import Sandbox
 from tests.support.harness import Harness, free_port, running_harness

@@ -22,9 +22,9 @@ import aiohttp
 from redis import Redis
 from redis.exceptions import RedisError
 
-from gateway.clock import wall_clock
 from gateway.ledger.ledger import Ledger
-from gateway.settings import load_settings
+from gateway.runtime.clock import wall_clock
+from gateway.runtime.settings import load_settings
 from gateway.wiring import open_ledger
 from tests.support import boards
 from tests.support.accounts import Accounts, Audit, Book, audit, read_books

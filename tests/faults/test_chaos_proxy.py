@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from gateway.boards.scripts import script_source
-from gateway.settings import Settings
+from gateway.index.scripts import script_source
+from gateway.runtime.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards
 from tests.support.deployment import WALL, Deployment, client_of, deployed

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from redis.exceptions import ResponseError
 
-from gateway.boards import keys
-from gateway.boards.connection import connect
-from gateway.boards.rebuild import Generation
-from gateway.boards.transactions import transact
-from gateway.settings import Settings
+from gateway.index import keys
+from gateway.index.connection import connect
+from gateway.index.generation import Generation
+from gateway.index.transactions import transact
+from gateway.runtime.settings import Settings
 from policies.ranking import player_at
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards

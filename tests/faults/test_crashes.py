@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from redis import Redis
 
-from gateway.failpoints import Point
+from gateway.runtime.failpoints import Point
 from policies.vocabulary import State
 from tests.support import boards
 from tests.support.boards import tiny_claim

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from gateway.ledger import work
-from gateway.settings import Settings
+from gateway.ledger.submissions import work
+from gateway.runtime.settings import Settings
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.errors import LedgerUnavailable, SettingsError
 from replay.simulators.sandbox import Sandbox

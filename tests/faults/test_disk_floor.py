@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gateway.disk import disk_floor_of
-from gateway.settings import Settings
+from gateway.runtime.disk import disk_floor_of
+from gateway.runtime.settings import Settings
 from scoregate.cli import app
 from tests.support.attack import CLAIM, honest, issued, rows
 from tests.support.harness import Answer, Harness, running_harness

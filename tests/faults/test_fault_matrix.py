@@ -1,6 +1,6 @@
 """A fault at each numbered step of a run's way: what the client is told, and what is true once all is well again.
 
-Rows are points of `gateway.failpoints`; a process that is killed there is the matter of `test_crashes.py`. Here it fails
+Rows are points of `gateway.runtime.failpoints`; a process that is killed there is the matter of `test_crashes.py`. Here it fails
 or stands still, Redis is stopped, killed or emptied under it, or its ledger refuses. On SQLite every point meets every
 fault; on PostgreSQL those do that are in the ledger's own code, or on either side of one of its commits. A PostgreSQL that
 is itself killed, stopped or cut off is the matter of `test_postgres_steps.py`.
@@ -18,9 +18,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from gateway import failpoints
-from gateway.failpoints import Point, Unforeseen, action_of, arm
-from gateway.settings import Settings
+from gateway.runtime import failpoints
+from gateway.runtime.failpoints import Point, Unforeseen, action_of, arm
+from gateway.runtime.settings import Settings
 from policies.errors import LedgerUnavailable
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from gateway.failpoints import Point, Unforeseen, action_of, arm
-from gateway.settings import Settings
+from gateway.runtime.failpoints import Point, Unforeseen, action_of, arm
+from gateway.runtime.settings import Settings
 from policies.vocabulary import Reason
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards

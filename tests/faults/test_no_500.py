@@ -13,7 +13,7 @@ import uvloop
 from pydantic import SecretStr
 
 import gateway
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.support.attack import registered, until
 from tests.support.every_route import requests, statuses
 from tests.support.harness import Harness, free_port, running_harness
@@ -113,8 +113,8 @@ def test_F20_a_database_that_behaves_like_none_is_no_500(
     settings: Settings, valkey: ValkeyServer, postgres_server: PostgresServer, loop: str, monkeypatch
 ):
     """PostgreSQL behind a balancer that resets, cuts and answers nonsense: 503 where the ledger is needed, never 500."""
-    monkeypatch.setattr("gateway.ledger.postgres.REPLY_TIMEOUT_S", 0.5)
-    monkeypatch.setattr("gateway.ledger.postgres.CONNECT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("gateway.ledger.postgres.store.REPLY_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("gateway.ledger.postgres.store.CONNECT_TIMEOUT_S", 0.5)
     wrong: list[str] = []
 
     async def scenario() -> None:

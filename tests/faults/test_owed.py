@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from gateway import owed as owing
-from gateway.boards.index import BoardIndex
-from gateway.ledger import work
-from gateway.owed import Owed
+from gateway.index.board_index import BoardIndex
+from gateway.ledger.submissions import work
 from gateway.records import Change
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
+from gateway.settlement import unprojected as owing
+from gateway.settlement.unprojected import Owed
 from policies.errors import IndexUnavailable
 from policies.vocabulary import State
 from replay.worker import process

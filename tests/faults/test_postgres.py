@@ -10,8 +10,8 @@ import pytest
 from pydantic import SecretStr
 
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.postgres import PostgresLedger
-from gateway.settings import Settings
+from gateway.ledger.postgres.store import PostgresLedger
+from gateway.runtime.settings import Settings
 from policies.errors import LedgerUnavailable
 from tests.support.deployment import eventually
 from tests.support.harness import running_harness

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards
 from tests.support.harness import Answer, Request, free_port

@@ -1,7 +1,7 @@
 """PostgreSQL fails at each step of a run's way: what the client is told, and what is true once it is back.
 
 It is killed, it stands still, or every connection to it is cut, at each point where the way goes through the ledger
-(`gateway.failpoints`); and the connection is lost at each message that the way sends to it.
+(`gateway.runtime.failpoints`); and the connection is lost at each message that the way sends to it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.failpoints import Point, arm
-from gateway.settings import Settings
+from gateway.runtime.failpoints import Point, arm
+from gateway.runtime.settings import Settings
 from policies.errors import LedgerUnavailable
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards

@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from gateway.edge.shutdown import stop_listening
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.support.attack import a_run, honest, until
 from tests.support.deployment import Client, Deployment, client_of, deployed, ended
 from tests.support.harness import Harness, running_harness

@@ -26,9 +26,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from gateway.failpoints import Point, Unforeseen, action_of, arm, disarm
-from gateway.settings import Settings
-from gateway.settlement import Decision, settle
+from gateway.runtime.failpoints import Point, Unforeseen, action_of, arm, disarm
+from gateway.runtime.settings import Settings
+from gateway.settlement.settle import Decision, settle
 from policies.vocabulary import TRANSITIONS, Reason, State
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards

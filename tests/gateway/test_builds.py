@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.builds import BuildRegistry
+from gateway.settlement.builds import BuildRegistry
 from policies.errors import LedgerUnavailable
 from policies.replaying import BuildStatus
 from tests.support import boards
@@ -32,7 +32,7 @@ async def test_what_was_read_last_holds_while_the_ledger_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """A block outlives an outage; before the first reading nothing is believed."""
-    monkeypatch.setattr("gateway.builds.REFRESH_S", 0.0)
+    monkeypatch.setattr("gateway.settlement.builds.REFRESH_S", 0.0)
     ledger, board = Ledger(), boards.board(tmp_path)
     registry = BuildRegistry(ledger)  # type: ignore[arg-type]
     ledger.statuses = None
@@ -80,5 +80,5 @@ async def test_what_is_old_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
         ledger.statuses = {("tiny", BUILD): status}
         await registry.refresh_if_old()
         told.append(registry.status_of(board, BUILD))
-        monkeypatch.setattr("gateway.builds.REFRESH_S", 0.0)
+        monkeypatch.setattr("gateway.settlement.builds.REFRESH_S", 0.0)
     assert ([BuildStatus.BLOCKED, BuildStatus.ALLOW], 2) == (told, ledger.reads)

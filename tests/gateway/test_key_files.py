@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.key_files import KEY_BYTES, make_key, read_key
+from gateway.runtime.key_files import KEY_BYTES, make_key, read_key
 from policies.errors import SettingsError
 
 WHAT = "the master key"

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.support.attack import CLAIM, honest, registered
 from tests.support.groups import call, fill, token_of
 from tests.support.harness import Harness, free_port

@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import structlog
 
-from gateway.log_sieve import NAMES_KEPT, PER_MINUTE, TRACEBACK_CHARACTERS, Sieve, SievedEvents
-from gateway.telemetry import REPEATED
+from gateway.runtime.log_sieve import NAMES_KEPT, PER_MINUTE, TRACEBACK_CHARACTERS, Sieve, SievedEvents
+from gateway.runtime.telemetry import REPEATED
 
 SPEAKING = """
 import logging
-from gateway.telemetry import Event, configure_logging, logger
+from gateway.runtime.telemetry import Event, configure_logging, logger
 configure_logging("info")
 log = logger()
 log.debug(Event.SUBMISSION, board="a")

@@ -8,15 +8,16 @@ from typing import Any, Final
 
 import pytest
 
-from gateway import builds, owed, presence, reference_clock
-from gateway.builds import BuildRegistry
-from gateway.edge import lag
-from gateway.edge.lag import Lag
-from gateway.owed import Owed
-from gateway.presence import PartKind, Presence
+from gateway.deployment import presence, reference_clock
+from gateway.deployment.presence import PartKind, Presence
+from gateway.deployment.reference_clock import ReferenceClock
+from gateway.edge.health import lag
+from gateway.edge.health.lag import Lag
 from gateway.records import Change
-from gateway.reference_clock import ReferenceClock
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
+from gateway.settlement import builds, unprojected
+from gateway.settlement.builds import BuildRegistry
+from gateway.settlement.unprojected import Owed
 from gateway.wiring import open_edge, open_steward
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.vocabulary import State
@@ -85,7 +86,7 @@ LOOPS: Final[dict[str, tuple[Any, str, Any, int]]] = {
     "lag": (lag, "LOOK_S", lambda asked: Lag(asked, asked, dict, clock=lambda: 0).keep_fresh(), 0),
     "clock": (reference_clock, "RETRY_S", lambda asked: ReferenceClock([asked]).keep_fresh(), 0),
     "presence": (presence, "BEAT_S", present, 1),
-    "owed": (owed, "RETRY_S", paying, 1),
+    "owed": (unprojected, "RETRY_S", paying, 1),
 }
 """Where each loop is, the name of its pause, how it is begun, and how often it asks before it rests."""
 

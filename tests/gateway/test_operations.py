@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ledger import queries
-from gateway.operations import OperationsRefused, Refused, ServerOperation
+from gateway.settlement.server_operations import OperationsRefused, Refused, ServerOperation
 from policies.errors import KeyRevoked, NonceReused
 from policies.fields import Order
 from policies.model import Operator

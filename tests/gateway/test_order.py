@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from gateway.boards.connection import connect
-from gateway.boards.index import BoardIndex
-from gateway.boards.inspection import Inspection
-from gateway.clock import wall_clock
+from gateway.index.board_index import BoardIndex
+from gateway.index.connection import connect
+from gateway.index.inspection import Inspection
 from gateway.records import Change
-from gateway.steward.check import check
-from gateway.steward.comparison.difference import View
+from gateway.runtime.clock import wall_clock
+from gateway.steward.index.check import check
+from gateway.steward.index.comparison.difference import View
 from policies.fields import Order
 from policies.model import Operator
 from tests.support.books import FREE_OPERATIONS, Books, arrive, board_of, free_operation

@@ -11,10 +11,7 @@ import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
-from gateway.boards import keys, parts
-from gateway.boards.connection import connect
-from gateway.boards.parts import LIFE_MS, MOST_PARTS
-from gateway.presence import (
+from gateway.deployment.presence import (
     MOST_TOLD,
     VERSION,
     Part,
@@ -25,8 +22,11 @@ from gateway.presence import (
     parts_there,
     present_on_a_thread,
 )
-from gateway.run_files import BEGAN_MS
-from gateway.settings import Settings
+from gateway.deployment.run_files import BEGAN_MS
+from gateway.index import keys, parts
+from gateway.index.connection import connect
+from gateway.index.parts import LIFE_MS, MOST_PARTS
+from gateway.runtime.settings import Settings
 from policies.loader import Board
 from tests.support import boards
 from tests.support.attack import until
@@ -217,7 +217,7 @@ async def test_F25_parts_of_different_versions_are_named(
     edge, steward = a_part(client, PartKind.EDGE, board), a_part(client, PartKind.STEWARD, board)
     await steward.beat()
     with monkeypatch.context() as patched:
-        patched.setattr("gateway.presence.VERSION", "0.0.9")
+        patched.setattr("gateway.deployment.presence.VERSION", "0.0.9")
         await edge.beat()
     assert ["worker", "versions"] == edge.missing()
     await edge.beat()

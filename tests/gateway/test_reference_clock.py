@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gateway import reference_clock
-from gateway.reference_clock import UNMEASURED_MS, ReferenceClock
+from gateway.deployment import reference_clock
+from gateway.deployment.reference_clock import UNMEASURED_MS, ReferenceClock
 from tests.support.attack import until
 from tests.support.logs import lines_of, logged
 from tests.support.metrics import metric

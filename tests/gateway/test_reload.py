@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gateway import reload
-from gateway.edge import submit
+from gateway.edge.submissions import submit
 from gateway.ledger import queries
-from gateway.reload import read_again
-from gateway.settings import Settings
+from gateway.runtime import reload
+from gateway.runtime.reload import read_again
+from gateway.runtime.settings import Settings
 from gateway.wiring import put_in_force
 from policies.loader import Board, load_boards
 from tests.support.attack import CLAIM, a_run, honest, registered, until

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gateway import disk
-from gateway.disk import DiskFloor
+from gateway.runtime import disk
+from gateway.runtime.disk import DiskFloor
 from tests.support.logs import lines_of, logged
 from tests.support.metrics import metric
 

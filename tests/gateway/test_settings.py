@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.settings import Settings, load_settings
+from gateway.runtime.settings import Settings, load_settings
 from policies.errors import SettingsError
 
 TAKEN = {

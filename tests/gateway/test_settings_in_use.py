@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 OWN = ROOT / "gateway" / "settings.py"

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.ledger import queries, work
-from gateway.ledger.append_sqlite import append_group
-from gateway.ledger.group import drive
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger import queries
+from gateway.ledger.sqlite.append import append_group
+from gateway.ledger.sqlite.group import drive
+from gateway.ledger.sqlite.store import SqliteLedger
+from gateway.ledger.submissions import work
 from gateway.records import Change
-from gateway.settlement import Decision, settle
+from gateway.settlement.settle import Decision, settle
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.fields import Order
 from policies.loader import Board

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from gateway.background import in_background
-from gateway.turns import in_turns
+from gateway.runtime.background import in_background
+from gateway.runtime.concurrency import in_turns
 
 
 async def test_never_more_than_so_many_are_under_way_and_all_have_their_turn():
@@ -45,7 +45,7 @@ async def test_one_that_fails_keeps_no_other_from_its_turn():
 
 async def test_what_goes_on_beside_a_block_has_ended_when_the_block_has(monkeypatch: pytest.MonkeyPatch):
     """Also where a library swallows the first cancellation, as one may that is about to connect."""
-    monkeypatch.setattr("gateway.background.CANCEL_AGAIN_S", 0.001)
+    monkeypatch.setattr("gateway.runtime.background.CANCEL_AGAIN_S", 0.001)
     swallowed, is_over = [], False
 
     async def work() -> None:

@@ -20,16 +20,17 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import MaxConnectionsError, ResponseError
 from structlog.testing import capture_logs
 
-from gateway.boards.scripts import answering
-from gateway.boundary import boundary
-from gateway.ledger import group, group_postgres
-from gateway.ledger.group_postgres import asking
-from gateway.log_sieve import PER_MINUTE, Sieve, SievedEvents, SievedRecords
+from gateway.index.scripts import answering
+from gateway.ledger.postgres import group as group_postgres
+from gateway.ledger.postgres.group import asking
+from gateway.ledger.sqlite import group
 from gateway.recordings import directory, objects
+from gateway.runtime.boundary import boundary
+from gateway.runtime.log_sieve import PER_MINUTE, Sieve, SievedEvents, SievedRecords
+from gateway.runtime.telemetry import REPEATED, Event, _LossyStream
+from gateway.runtime.unexpected import Place, report
 from gateway.steward import dispatch
 from gateway.steward.duties import LONGEST_BACK_OFF_S, back_off_s
-from gateway.telemetry import REPEATED, Event, _LossyStream
-from gateway.unexpected import Place, report
 from policies.errors import (
     IndexNotWhole,
     IndexUnavailable,
@@ -170,7 +171,7 @@ async def test_F20_what_nobody_foresaw_has_an_id_for_the_user_and_the_log(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("one of ours")
 
-    monkeypatch.setattr("gateway.edge.readers.board_info", fail)
+    monkeypatch.setattr("gateway.edge.reads.entries.board_info", fail)
     before = counted("request")
     with capture_logs() as logs:
         answer = await harness.get("/v1/boards")

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 
-from gateway.telemetry import configure_logging
+from gateway.runtime.telemetry import configure_logging
 from tests.oracle.modes import MODES, play
 from tests.oracle.reads import Report
 from tests.oracle.stores import Stores, in_a_folder, on_a_cluster, on_one_server

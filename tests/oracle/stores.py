@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.support.cluster import ValkeyCluster
 from tests.support.postgres import APP, PostgresServer
 from tests.support.valkey import ValkeyServer

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway import builds
 from gateway.ledger import queries
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.builds import BuildChange, set_build_status
+from gateway.settlement import builds
 from policies.replaying import BuildStatus
 from policies.vocabulary import Claim, Reason
 from replay.fingerprint import fingerprint_of

@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 from gateway.ledger import queries
 from gateway.ledger.definition import create_schema
 from gateway.ledger.judgement import reverification
-from gateway.settings import Settings
-from gateway.steward import without
+from gateway.runtime.settings import Settings
+from gateway.steward.audits import revocation_impact
 from policies.errors import SettingsError
 from policies.loader import Simulator
 from replay.simulators.sandbox import Sandbox
@@ -272,7 +272,7 @@ async def test_the_plan_foresees_the_board_whatever_its_operator(
     field: Field, operator: str, monkeypatch: pytest.MonkeyPatch
 ):
     """What it says of each standing, and of who leaves the first places, is what then is."""
-    monkeypatch.setattr(without, "TOP", 2)
+    monkeypatch.setattr(revocation_impact, "TOP", 2)
     for player, words in [
         ("ada", [1] * 3),
         ("ada", [3] * 6),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.settlement import Decision
+from gateway.settlement.settle import Decision
 from replay.simulators import Outcome, SimulationRequest
 from replay.worker import audit, verifier
 from replay.worker.verifier import Verifier

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from gateway.edge.answers import submission_status
-from gateway.ledger import queries, work
+from gateway.edge.http.responses import submission_status
+from gateway.ledger import queries
 from gateway.ledger.judgement import prospects, sampling
+from gateway.ledger.submissions import work
 from gateway.ledger.transaction import Operation
-from gateway.settlement import Decision, settle
-from gateway.steward.sampling import TopCheck
+from gateway.settlement.settle import Decision, settle
+from gateway.steward.audits.sampling import TopCheck
 from policies.errors import PolicyError
 from policies.explaining import explanation
 from policies.replaying import detection_probability

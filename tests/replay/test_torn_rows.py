@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from gateway.ledger import queries, work
+from gateway.ledger import queries
 from gateway.ledger.judgement import audits, past, prospects
 from gateway.ledger.judgement.bands import Banded
-from gateway.settlement import Decision, settle
+from gateway.ledger.submissions import work
+from gateway.settlement.settle import Decision, settle
 from policies.errors import StateConflict
 from policies.vocabulary import Reason, State
 from replay.simulators.installed import AllSimulators

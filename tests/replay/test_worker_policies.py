@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.loader import Board, load_boards
 from replay.worker.policies import WorkerPolicies
 from tests.support import boards

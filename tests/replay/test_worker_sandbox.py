@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Settings, load_settings
+from gateway.runtime.settings import Settings, load_settings
 from policies.errors import SettingsError
 from policies.loader import load_boards
 from replay.simulators import bubblewrap

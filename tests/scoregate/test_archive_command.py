@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gateway.clock import rfc3339, wall_clock
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
-from gateway.settings import Settings
-from gateway.settlement import Decision, settle
+from gateway.runtime.clock import rfc3339, wall_clock
+from gateway.runtime.settings import Settings
+from gateway.settlement.settle import Decision, settle
 from gateway.wiring import load_policies, open_ledger
 from policies.errors import ArchiveRefused
 from policies.model import WindowKind

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from gateway.settings import Settings
-from gateway.settlement import Decision, settle
+from gateway.runtime.settings import Settings
+from gateway.settlement.settle import Decision, settle
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.errors import IndexUnavailable, LedgerUnavailable, RebuildRefused, SettingsError
 from policies.vocabulary import Reason, State

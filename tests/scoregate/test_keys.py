@@ -12,8 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner, Result
 
-from gateway.clock import wall_clock
-from gateway.settings import bundled_policies
+from gateway.runtime.clock import wall_clock
+from gateway.runtime.settings import bundled_policies
 from policies.loader import load_boards
 from policies.vocabulary import State
 from scoregate.cli import app

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.clock import rfc3339
 from gateway.ledger.seals.keys import SealKey
+from gateway.runtime.clock import rfc3339
 from scoregate.cli import main
 from tests.support import boards
 from tests.support.ledger import NOON_MS

@@ -13,10 +13,10 @@ from urllib.request import urlopen
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.edge import gauges
 from gateway.edge.context import Edge
-from gateway.edge.gauges import measuring_from_threads
-from gateway.ledger.webhooks import (
+from gateway.edge.health import gauges
+from gateway.edge.health.gauges import measuring_from_threads
+from gateway.ledger.derived.webhooks import (
     Attempt,
     DeliveryState,
     Told,
@@ -26,8 +26,8 @@ from gateway.ledger.webhooks import (
     note_attempts,
     queue,
 )
-from gateway.settings import Settings
-from gateway.telemetry import REGISTRY, count_submission
+from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import REGISTRY, count_submission
 from policies.errors import SettingsError
 from scoregate import metrics
 from scoregate.metrics import Rendering, serving_edge_metrics, serving_metrics

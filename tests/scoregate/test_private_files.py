@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gateway.run_files import running_parts
+from gateway.deployment.run_files import running_parts
 from tests.support import preloaded
 from tests.support.deployment import deployed, eventually
 from tests.support.valkey import running_valkey

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gateway import run_files
-from gateway.run_files import FOLDER, hang_up, noted, running_parts
+from gateway.deployment import run_files
+from gateway.deployment.run_files import FOLDER, hang_up, noted, running_parts
 from tests.support import boards, preloaded
 from tests.support.deployment import Deployment, deployed, ended, eventually
 from tests.support.logs import lines_of, logged

@@ -24,7 +24,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scoregate_client import ScoregateClient, ScoregateError, ServerClient
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from scoregate.processes import Parts
 from scoregate.stack import Stack
 from tests.support import preloaded

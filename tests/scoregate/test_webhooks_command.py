@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from gateway.ledger import webhooks
-from gateway.ledger.webhooks import DeliveryState, Told
+from gateway.ledger.derived import webhooks
+from gateway.ledger.derived.webhooks import DeliveryState, Told
 from scoregate.cli import app
 from tests.support.ledger import opened, rows
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from gateway.ledger.archive.reading import archived_page
 from gateway.ledger.archive.windows import ArchivedWindow, archived_window
-from gateway.ledger.history import board_as_of
+from gateway.ledger.standings.history import board_as_of
 from gateway.ledger.transaction import Operation
-from gateway.settings import Settings
-from gateway.settlement import receive
-from gateway.steward.archiving import Archiver, ranking_of
+from gateway.runtime.settings import Settings
+from gateway.settlement.settle import receive
+from gateway.steward.archive.archiving import Archiver, ranking_of
 from policies.fields import Order
 from policies.loader import Board
 from policies.model import WindowKind

@@ -12,7 +12,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from gateway.edge.credentials.tickets import Ticket, new_run_id
+from gateway.edge.auth.tickets import Ticket, new_run_id
 from scoregate.keys import register
 from tests.support.counting import counts
 from tests.support.harness import Answer, Harness, Request, Run

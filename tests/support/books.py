@@ -13,13 +13,19 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from gateway.ledger import queries
-from gateway.ledger.group import SqliteTransaction, drive
-from gateway.ledger.operations import ServerRequest
 from gateway.ledger.records import SERVER_CREDENTIAL, NewSubmission, ServerKey
+from gateway.ledger.sqlite.group import SqliteTransaction, drive
+from gateway.ledger.submissions.operations import ServerRequest
 from gateway.ledger.transaction import Operation
-from gateway.operations import Done, OperationsRefused, Refused, ServerOperation, perform_all
 from gateway.records import Change
-from gateway.settlement import Decision, _decide_all
+from gateway.settlement.server_operations import (
+    Done,
+    OperationsRefused,
+    Refused,
+    ServerOperation,
+    perform_all,
+)
+from gateway.settlement.settle import Decision, _decide_all
 from policies.fields import Order
 from policies.loader import Board
 from policies.model import Operator

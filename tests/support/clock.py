@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.clock import wall_clock
+from gateway.runtime.clock import wall_clock
 
 
 class ShiftedClock:

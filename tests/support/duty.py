@@ -11,17 +11,17 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 from sqlalchemy import select
 
-from gateway.boards.inspection import Inspection
+from gateway.index.inspection import Inspection
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import baselines
 from gateway.ledger.transaction import Query
-from gateway.settings import Settings
-from gateway.settlement import Decision, settle
-from gateway.steward.comparison.difference import View
+from gateway.runtime.settings import Settings
+from gateway.settlement.settle import Decision, settle
 from gateway.steward.dispatch import QUEUE_NAME
 from gateway.steward.duties import Steward
-from gateway.steward.rebuild import Rebuilder, Tell
+from gateway.steward.index.comparison.difference import View
+from gateway.steward.index.rebuild import Rebuilder, Tell
 from gateway.wiring import open_ledger
 from policies.loader import Board
 from policies.vocabulary import Reason, State

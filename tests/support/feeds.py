@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 from redis.asyncio import Redis
 
-from gateway.boards import keys
-from gateway.boards.feed.changes import position_of
+from gateway.index import keys
+from gateway.index.changes import position_of
 from tests.support.harness import Harness
 
 PATIENCE_S = 20.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.edge.credentials.tokens import Bearer, Role
+from gateway.edge.auth.tokens import Bearer, Role
 from tests.support.harness import Answer, Harness, Request
 from tests.support.policies import a_policy
 

@@ -15,18 +15,18 @@ import aiohttp
 from prometheus_client import generate_latest
 from redis import Redis
 
-from gateway.boards import keys
-from gateway.boards.scripts import answering
+from gateway.edge.auth.signatures import Draft, sign_ed25519, sign_hmac_sha256
+from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.context import Edge
-from gateway.edge.credentials.signatures import Draft, sign_ed25519, sign_hmac_sha256
-from gateway.edge.credentials.tokens import Bearer, Role
-from gateway.edge.gauges import measure_ledger
+from gateway.edge.health.gauges import measure_ledger
 from gateway.edge.listener import listening
+from gateway.index import keys
+from gateway.index.scripts import answering
 from gateway.ledger import queries
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import REGISTRY
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
-from gateway.telemetry import REGISTRY
 from gateway.wiring import open_edge
 from policies.errors import IndexUnavailable
 from replay.simulators import Simulators

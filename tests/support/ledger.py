@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.ledger.definition import create_schema
 from gateway.ledger.records import NewSubmission
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.sqlite.store import SqliteLedger
 from policies.vocabulary import Claim, Reason, State
 from validators.judge import Judgement
 from validators.submission import Submission

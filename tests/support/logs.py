@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.telemetry import logger
+from gateway.runtime.telemetry import logger
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from typing import Any
 from redis import Redis
 
 from gateway.recordings.opening import recordings_of
-from gateway.settings import Settings
-from gateway.steward.check import check
-from gateway.steward.comparison.difference import Difference
+from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
+from gateway.steward.index.check import check
+from gateway.steward.index.comparison.difference import Difference
 from gateway.wiring import load_policies, open_index, open_ledger
 from tests.support.clock import ShiftedClock
 from tests.support.duty import Duty

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.telemetry import REGISTRY
+from gateway.runtime.telemetry import REGISTRY
 
 
 def metric(name: str, **labels: str) -> float:

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from redis import Redis
 from sqlalchemy import Select, bindparam, select
 
-from gateway.clock import wall_clock
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import events, submissions
 from gateway.ledger.schema import standings as standings_table
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from gateway.runtime.clock import wall_clock
 from policies.fields import Order
 from policies.model import Operator, Policy
 from policies.vocabulary import TRANSITIONS, State

@@ -23,9 +23,9 @@ from sqlalchemy import BigInteger, Column, LargeBinary
 import gateway
 import replay
 import scoregate
-from gateway.ledger import folds
 from gateway.ledger.definition import create_schema
 from gateway.ledger.schema import metadata
+from gateway.ledger.standings import folds
 from gateway.ledger.transaction import Query
 from policies.fields import Order
 from policies.model import Operator
@@ -52,10 +52,10 @@ DISTINCT: Final = {
 COARSE: Final = frozenset(DISTINCT) - {"player"}
 """Columns of which one value is on thousands of rows, even where several are given: a search by them alone is a scan."""
 
-MADE_BY_FUNCTIONS: Final = {"gateway.ledger.folds._counting"}
+MADE_BY_FUNCTIONS: Final = {"gateway.ledger.standings.folds._counting"}
 """Functions that make a statement for each of their arguments, all of which are planned."""
 
-POSTGRES_ALONE: Final = {"gateway.time_sources._NOW"}
+POSTGRES_ALONE: Final = {"gateway.deployment.time_sources._NOW"}
 """Statements that are never sent to SQLite; they read no table."""
 
 PACKAGES: Final = (gateway, replay, scoregate)
@@ -78,8 +78,8 @@ def statements() -> dict[str, Query]:
     named = dict(found.values())
     for operator in Operator:
         for order in Order:
-            named[f"gateway.ledger.folds._counting[{operator.value},{order.value}]"] = folds._counting(
-                operator, order
+            named[f"gateway.ledger.standings.folds._counting[{operator.value},{order.value}]"] = (
+                folds._counting(operator, order)
             )
     return {name.removeprefix("gateway.ledger."): query for name, query in named.items()}
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
-from gateway import failpoints
+from gateway.runtime import failpoints
 
 ROOT: Final = Path(__file__).parents[2]
 MODULES: Final = (

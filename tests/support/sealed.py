@@ -13,9 +13,9 @@ from typing import Any
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals.keys import PublicKeys
 from gateway.records import Change
-from gateway.settings import Settings
-from gateway.settlement import Decision, settle
-from gateway.steward.sealing import Sealer, seal_key_of
+from gateway.runtime.settings import Settings
+from gateway.settlement.settle import Decision, settle
+from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.loader import Board
 from policies.vocabulary import Reason, State
 from tests.support.ledger import NOON_MS, new_submission, opened

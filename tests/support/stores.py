@@ -15,10 +15,10 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from gateway.ledger.group_postgres import ALONE
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.postgres import PostgresLedger
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.postgres.group import ALONE
+from gateway.ledger.postgres.store import PostgresLedger
+from gateway.ledger.sqlite.store import SqliteLedger
 from tests.support.postgres import APP, PostgresServer
 
 PATIENCE_S = 30

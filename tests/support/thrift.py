@@ -20,7 +20,7 @@ import structlog
 from _pytest.assertion import rewrite
 from ruamel.yaml import YAML
 
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.sqlite.store import SqliteLedger
 from policies import loader
 
 ROOT: Final = Path(__file__).parents[2]

@@ -17,13 +17,13 @@ from redis import Redis
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from gateway import failpoints
-from gateway.edge.credentials.tickets import SEED_BITS, Ticket, new_run_id
-from gateway.failpoints import Point, arm, disarm
-from gateway.ledger import postgres
-from gateway.ledger.postgres import PostgresLedger
-from gateway.ledger.sqlite import SqliteLedger
-from gateway.settings import Settings
+from gateway.edge.auth.tickets import SEED_BITS, Ticket, new_run_id
+from gateway.ledger.postgres import store
+from gateway.ledger.postgres.store import PostgresLedger
+from gateway.ledger.sqlite.store import SqliteLedger
+from gateway.runtime import failpoints
+from gateway.runtime.failpoints import Point, arm, disarm
+from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import QUEUE_NAME, RqJobs
 from gateway.wiring import open_index, open_ledger, open_recordings, open_steward
 from policies.errors import IndexUnavailable
@@ -50,8 +50,8 @@ def impatient(patch: pytest.MonkeyPatch) -> None:
 
 def impatient_with_silence(patch: pytest.MonkeyPatch) -> None:
     """Has them take a PostgreSQL that says nothing for dead soon."""
-    patch.setattr(postgres, "CONNECT_TIMEOUT_S", REPLY_S)
-    patch.setattr(postgres, "REPLY_TIMEOUT_S", REPLY_S)
+    patch.setattr(store, "CONNECT_TIMEOUT_S", REPLY_S)
+    patch.setattr(store, "REPLY_TIMEOUT_S", REPLY_S)
 
 
 class World:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.boards.index import Index
+from gateway.index.board_index import Index
 from gateway.ledger import queries
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.builds import build_statuses
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.loader import Board
 from policies.replaying import BuildStatus

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.boards.change_groups import Mutation
-from gateway.clock import rfc3339
+from gateway.index.feed.change_groups import Mutation
 from gateway.ledger.derived.achievements import Achievement
 from gateway.ledger.derived.log import LoggedEvent
-from gateway.ledger.webhooks import Told
+from gateway.ledger.derived.webhooks import Told
+from gateway.runtime.clock import rfc3339
 from policies.vocabulary import State
 
 DECIDED: Final = frozenset(State) - {State.RECEIVED, State.PENDING}

@@ -17,15 +17,15 @@ from typing import Any, Final
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from aiohttp.abc import AbstractResolver
 
-from gateway.clock import Clock
 from gateway.derived.webhooks.guard import GuardedResolver, check_url
 from gateway.derived.webhooks.signing import signed_headers
-from gateway.ledger import webhooks
+from gateway.ledger.derived import webhooks
+from gateway.ledger.derived.webhooks import Attempt, Delivery, DeliveryState, Webhook
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.webhooks import Attempt, Delivery, DeliveryState, Webhook
-from gateway.settings import Settings
-from gateway.telemetry import WEBHOOK_DELIVERIES, Event, logger
-from gateway.unexpected import Place, report
+from gateway.runtime.clock import Clock
+from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import WEBHOOK_DELIVERIES, Event, logger
+from gateway.runtime.unexpected import Place, report
 from policies.errors import LedgerUnavailable, SettingsError
 
 FIRST_PAUSE_MS: Final = 5_000

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.boards.change_groups import Mutation
-from gateway.clock import Clock
 from gateway.derived.follow import standings_since
 from gateway.derived.webhooks.events import DECIDED, rank_changed, standing_changed, submission_decided
-from gateway.ledger import webhooks
+from gateway.index.feed.change_groups import Mutation
+from gateway.ledger.derived import webhooks
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
+from gateway.runtime.clock import Clock
 from policies.loader import Board
 
 

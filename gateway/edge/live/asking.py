@@ -11,18 +11,18 @@ from typing import Final
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.boards.feed.changes import is_stream_id
-from gateway.boards.feed.events import TOLD, EventKind, Interest, Mode
-from gateway.boards.live import Following
+from gateway.edge.admission.seats import Places
+from gateway.edge.auth.tokens import Bearer
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.credentials.tokens import Bearer
-from gateway.edge.filters import PLAYERS_LIMIT
-from gateway.edge.friends import friends_of
-from gateway.edge.places import Places
+from gateway.edge.http.request import board_of, client_names
+from gateway.edge.players.friends import friends_of
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reading import board_of, client_names
+from gateway.edge.reads.filters import PLAYERS_LIMIT
 from gateway.edge.wire import fields
-from gateway.telemetry import LISTENERS
+from gateway.index.changes import is_stream_id
+from gateway.index.feed.events import TOLD, EventKind, Interest, Mode
+from gateway.index.feed.live import Following
+from gateway.runtime.telemetry import LISTENERS
 from policies.loader import Board
 
 WINDOWS_LIMIT: Final = 16

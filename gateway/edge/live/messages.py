@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.boards.feed.changes import StandingChange
-from gateway.boards.feed.events import EventKind, FeedEvent
+from gateway.index.changes import StandingChange
+from gateway.index.feed.events import EventKind, FeedEvent
 
 POSITION: Final = "position"
 """What a WebSocket's heartbeat is called."""

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any, Final
 
-from gateway.boards.feed.events import FeedEvent
-from gateway.boards.live import Following
+from gateway.index.feed.events import FeedEvent
+from gateway.index.feed.live import Following
 
 HEARTBEAT_S: Final = 15.0
 """Something is sent when nothing else was, so that proxies keep the connection and dead clients are noticed."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
 
-from gateway.boards.live import Following
 from gateway.edge.context import EDGE
+from gateway.edge.http.request import player_of
 from gateway.edge.live.asking import asked_of, following, seated, wants_friends
 from gateway.edge.live.messages import as_sse, sse_heartbeat
 from gateway.edge.live.pacing import STALLED_S, paced
 from gateway.edge.problems import COMMON_HEADERS
-from gateway.edge.reading import player_of
+from gateway.index.feed.live import Following
 
 if TYPE_CHECKING:
     from gateway.edge.listener import Connection

@@ -9,15 +9,15 @@ from typing import Final
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from gateway.boards.feed.listener import End
-from gateway.boards.live import Following
+from gateway.edge.auth.tokens import Bearer
 from gateway.edge.context import EDGE
-from gateway.edge.credentials.tokens import Bearer
+from gateway.edge.http.request import player_by_token, player_of
 from gateway.edge.live.asking import asked_of, following, refuse_other_sites, seated, wants_friends
 from gateway.edge.live.messages import as_message, position_message
 from gateway.edge.live.pacing import HEARTBEAT_S, STALLED_S, paced
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reading import player_by_token, player_of
+from gateway.index.feed.listener import End
+from gateway.index.feed.live import Following
 
 PROTOCOL: Final = "scoregate.v1"
 """The subprotocol that is spoken."""

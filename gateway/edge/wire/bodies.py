@@ -24,7 +24,7 @@ BATCH_LIMIT = 500
 EACH_LIMIT = 1_000
 """Most operations in a batch whose operations are done each by itself."""
 NAME_SENT = 96
-"""Longest name as it is sent; its bounds are those of `gateway.edge.names`, once it is composed."""
+"""Longest name as it is sent; its bounds are those of `gateway.edge.players.names`, once it is composed."""
 NOT_A_RUN = "ticks, stats: no run of this board has such a length, or such names of statistics"
 NOT_POSSIBLE = "the board's policy says that there cannot be such a run"
 OBJECT_DEPTH = 16

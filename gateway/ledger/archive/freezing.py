@@ -30,11 +30,11 @@ from sqlalchemy import (
     update,
 )
 
-from gateway.ledger.anchors import drop_anchors
 from gateway.ledger.archive.windows import ArchivedWindow, Stage, load
 from gateway.ledger.queries import head
-from gateway.ledger.refold import refold
 from gateway.ledger.schema import Int64, Text, archived_entries, archived_windows, standings
+from gateway.ledger.standings.anchors import drop_anchors
+from gateway.ledger.standings.refold import refold
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.ranking import Ranking
 

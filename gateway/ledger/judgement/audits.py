@@ -13,8 +13,8 @@ from gateway.ledger.judgement.builds import BuildChange, restrict_build
 from gateway.ledger.queries import head, history_of, load_submission
 from gateway.ledger.records import Lease
 from gateway.ledger.schema import events, outbox, submissions
+from gateway.ledger.submissions.work import lease_of
 from gateway.ledger.transaction import Operation, Query, Transaction
-from gateway.ledger.work import lease_of
 from policies.replaying import BuildStatus
 from policies.vocabulary import Reason, State
 

@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, func, select
 
-from gateway.ledger.folds import held_in
 from gateway.ledger.index_pages import is_listed, listed
 from gateway.ledger.judgement.prospects import place_with, reached_with
-from gateway.ledger.ranks import RankedWindow
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.ledger.schema import events, is_in, players, recordings, submissions
+from gateway.ledger.standings.folds import held_in
+from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.ranking import Ranking
 from policies.vocabulary import State

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, select
 
-from gateway.ledger.folds import Counted, Held, held_in, with_one_more
 from gateway.ledger.queries import load_submission
 from gateway.ledger.records import OutboxRow, StoredSubmission
 from gateway.ledger.schema import standings
+from gateway.ledger.standings.folds import Counted, Held, held_in, with_one_more
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.fields import Order
 from policies.ranking import Place, Ranking, Reached

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from gateway.key_files import KEY_BYTES, decode_key, make_key, read_key
+from gateway.runtime.key_files import KEY_BYTES, decode_key, make_key, read_key
 from policies.errors import SettingsError
 
 FILE_NAME: Final = "seal.key"

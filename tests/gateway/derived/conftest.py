@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from gateway.boards import keys
-from gateway.boards.index import Index
 from gateway.derived.derivations import Derivations
-from gateway.ledger import webhooks
+from gateway.index import keys
+from gateway.index.board_index import Index
+from gateway.ledger.derived import webhooks
+from gateway.ledger.derived.webhooks import Delivery, DeliveryState, Webhook
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.webhooks import Delivery, DeliveryState, Webhook
-from gateway.settings import Settings
-from gateway.settlement import Decision, settle
+from gateway.runtime.settings import Settings
+from gateway.settlement.settle import Decision, settle
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.loader import Board
 from policies.vocabulary import Reason, State

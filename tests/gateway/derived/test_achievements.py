@@ -10,13 +10,13 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.boards import keys
 from gateway.derived import achievements as folding
 from gateway.derived import joined
 from gateway.derived.achievements import FIRST, reached_by_log
-from gateway.joins import set_joined, show_joined
+from gateway.index import keys
 from gateway.ledger.derived.achievements import achievements_of
-from gateway.ledger.joins import JoinChange
+from gateway.ledger.players.joins import JoinChange
+from gateway.settlement.joins import set_joined, show_joined
 from policies.vocabulary import State
 from tests.support.derived import catch_up
 

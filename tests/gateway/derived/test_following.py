@@ -9,13 +9,13 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.boards import keys
-from gateway.boards.change_groups import Mutation
 from gateway.derived import follow
 from gateway.derived.follow import ChangeFollower, standings_since
+from gateway.index import keys
+from gateway.index.feed.change_groups import Mutation
 from gateway.ledger import queries
 from gateway.ledger.derived import log
-from gateway.settlement import Decision, _decide_all
+from gateway.settlement.settle import Decision, _decide_all
 from policies.loader import Board
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up

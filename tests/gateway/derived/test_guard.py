@@ -9,8 +9,8 @@ import pytest
 from aiohttp.abc import AbstractResolver
 
 from gateway.derived.webhooks.guard import GuardedResolver, check_url
-from gateway.ledger.webhooks import DeliveryState
-from gateway.settings import Settings
+from gateway.ledger.derived.webhooks import DeliveryState
+from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from tests.gateway.derived.conftest import SECRET
 from tests.support.derived import catch_up

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from gateway.boards.change_groups import Mutation
 from gateway.derived import kafka
 from gateway.derived.follow import ChangeFollower
 from gateway.derived.kafka import ExportFailed, KafkaExport
-from gateway.settings import Settings
+from gateway.index.feed.change_groups import Mutation
+from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from tests.support.derived import catch_up
 from tests.support.ports import unserved_port

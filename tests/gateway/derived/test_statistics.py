@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.boards.distinct import BUILT_KEPT_MS, STANDARD_ERROR, DistinctPlayers
 from gateway.derived import statistics
 from gateway.derived.trends import Span, TrendKind, trend_of
+from gateway.index.windows.distinct_players import BUILT_KEPT_MS, STANDARD_ERROR, DistinctPlayers
 from gateway.ledger.derived.counts import counts_of
 from policies.vocabulary import State
 from tests.support.derived import catch_up

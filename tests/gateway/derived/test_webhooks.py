@@ -10,8 +10,6 @@ from email.utils import formatdate
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.boards import keys
-from gateway.clock import rfc3339
 from gateway.derived.webhooks.sender import (
     DEAD_KEPT_MS,
     DELIVERED_KEPT_MS,
@@ -19,9 +17,12 @@ from gateway.derived.webhooks.sender import (
     PRUNE_MS,
     pause_ms,
 )
-from gateway.ledger import queries, webhooks
-from gateway.ledger.webhooks import DeliveryState
-from gateway.settings import Settings
+from gateway.index import keys
+from gateway.ledger import queries
+from gateway.ledger.derived import webhooks
+from gateway.ledger.derived.webhooks import DeliveryState
+from gateway.runtime.clock import rfc3339
+from gateway.runtime.settings import Settings
 from policies.errors import LedgerUnavailable
 from policies.vocabulary import Reason, State
 from tests.gateway.derived.conftest import SECRET

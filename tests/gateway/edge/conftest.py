@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.support.harness import free_port
 from tests.support.policies import a_policy, arcade_policy, write_policies
 from tests.support.valkey import ValkeyServer

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Settings
-from gateway.steward.archiving import QUIET_MS
+from gateway.runtime.settings import Settings
+from gateway.steward.archive.archiving import QUIET_MS
 from policies.model import WindowKind
 from tests.support.attack import as_server, registered
 from tests.support.groups import call, token_of

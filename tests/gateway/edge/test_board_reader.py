@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gateway.boards import keys
+from gateway.index import keys
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Transaction
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.attack import as_server
 from tests.support.harness import Answer, Harness, running_harness

@@ -11,14 +11,14 @@ import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from gateway.clock import parse_rfc3339
-from gateway.edge import strict_json
-from gateway.edge.credentials.keyring import Keyring
-from gateway.edge.credentials.signatures import Tag
-from gateway.edge.credentials.tickets import Ticket, Tickets, new_run_id
+from gateway.edge.auth.keyring import Keyring
+from gateway.edge.auth.signatures import Tag
+from gateway.edge.auth.tickets import Ticket, Tickets, new_run_id
+from gateway.edge.http import strict_json
 from gateway.edge.problems import Problem
-from gateway.edge.submit import OPEN_RECORDING_BYTES, _history, _submission
-from gateway.settlement import Decision, settle
+from gateway.edge.submissions.submit import OPEN_RECORDING_BYTES, _history, _submission
+from gateway.runtime.clock import parse_rfc3339
+from gateway.settlement.settle import Decision, settle
 from policies.fields import Order
 from policies.model import Operator
 from policies.vocabulary import Claim, Reason, State

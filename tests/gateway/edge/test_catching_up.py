@@ -6,8 +6,8 @@ import secrets
 
 import pytest
 
-from gateway.boards import keys
-from gateway.boards.feed import catching_up
+from gateway.index import keys
+from gateway.index.feed import catching_up
 from tests.support.attack import registered
 from tests.support.feeds import Told, add, caught_up, entry, sse, websocket
 from tests.support.groups import by_server, token_of

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.edge.pages_cache import PageCache
-from gateway.edge.read_budget import DECLARED_US, FREE, declared_us
+from gateway.edge.reads.page_cache import PageCache
+from gateway.edge.reads.read_budget import DECLARED_US, FREE, declared_us
 from gateway.edge.routes import ROUTES
 from gateway.ledger.reads import ReadKind
 from tests.gateway.edge.test_readers import VAULT, filled

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.boards import keys
+from gateway.index import keys
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.harness import Answer, Harness
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gateway.boards import keys
-from gateway.settings import Settings
+from gateway.index import keys
+from gateway.runtime.settings import Settings
 from tests.support.attack import as_server, registered
 from tests.support.harness import Harness, free_port
 from tests.support.policies import EXACT_LIMIT, a_policy, write_policies

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.edge.credentials.tokens import Bearer, Role
-from gateway.settings import Settings
+from gateway.edge.auth.tokens import Bearer, Role
+from gateway.runtime.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.replay.games import GAME, store
 from tests.support.boards import BUILD, CHECKPOINT_TICKS, tiny_claim, tiny_play, write_board

@@ -10,7 +10,7 @@ import pytest
 from gateway.edge import listener
 from gateway.edge.listener import Connection, ConnectionGate
 from gateway.edge.shutdown import IN_FLIGHT_S, Shutdown, drain
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.support.attack import until
 from tests.support.harness import running_harness
 from tests.support.raw import RawConnection

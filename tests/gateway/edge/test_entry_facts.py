@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.clock import rfc3339
-from gateway.settings import Settings
+from gateway.runtime.clock import rfc3339
+from gateway.runtime.settings import Settings
 from tests.support.attack import as_server, registered
 from tests.support.harness import Answer, Harness, free_port
 from tests.support.policies import a_policy, write_policies

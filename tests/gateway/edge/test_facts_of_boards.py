@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.ledger.judgement.builds import BuildChange, set_build_status
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.loader import load_boards
 from policies.replaying import BuildStatus
 from tests.support.game import BUILD

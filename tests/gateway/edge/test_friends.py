@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.boards import keys
-from gateway.ledger.friends import FRIENDS_LIMIT
-from gateway.settings import Settings
+from gateway.index import keys
+from gateway.ledger.players.friends import FRIENDS_LIMIT
+from gateway.runtime.settings import Settings
 from tests.support.attack import registered
 from tests.support.groups import BOARDS, by_server, call, fill, ranks, token_of
 from tests.support.harness import Answer, Harness, free_port

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.edge import gauges
-from gateway.edge.gauges import measure_ledger, measuring_from_threads
+from gateway.edge.health import gauges
+from gateway.edge.health.gauges import measure_ledger, measuring_from_threads
 from policies.errors import LedgerUnavailable
 from tests.support.harness import Harness
 from tests.support.metrics import metric

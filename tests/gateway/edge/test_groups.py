@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.boards import keys
-from gateway.boards.inspection import Inspection
 from gateway.edge.routes import ROUTES, Caller
-from gateway.settings import Settings
-from gateway.steward.check import check
-from gateway.steward.comparison.difference import Kind, View
-from gateway.steward.rebuild import Rebuilder
+from gateway.index import keys
+from gateway.index.inspection import Inspection
+from gateway.runtime.settings import Settings
+from gateway.steward.index.check import check
+from gateway.steward.index.comparison.difference import Kind, View
+from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import PolicyError
 from policies.loader import load_board
 from tests.support.attack import registered

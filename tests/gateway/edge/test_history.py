@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from gateway.clock import rfc3339
-from gateway.edge import history
+from gateway.edge.reads import history
+from gateway.runtime.clock import rfc3339
 from tests.support.attack import as_server, registered
 from tests.support.harness import Answer, Harness
 

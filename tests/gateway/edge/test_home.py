@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.edge import home
-from gateway.settings import Settings
+from gateway.edge.docs import home
+from gateway.runtime.settings import Settings
 from tests.support.harness import Harness, running_harness
 from tests.support.policies import a_policy, write_policies
 

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from gateway.edge.credentials.tokens import Bearer, Role
+from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.routes import ROUTES
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_cursors import changed
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.harness import Harness, free_port

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
-from gateway.edge import lag
-from gateway.edge.lag import Lag
+from gateway.edge.health import lag
+from gateway.edge.health.lag import Lag
 from gateway.ledger.schema import outbox
 from gateway.ledger.transaction import Query, Transaction
 from gateway.records import Change
-from gateway.settlement import PROJECT_AFTER_MS, Decision, settle
+from gateway.settlement.settle import PROJECT_AFTER_MS, Decision, settle
 from policies.errors import IndexUnavailable
 from policies.vocabulary import Reason, State
 from tests.support import boards

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.boards import keys
-from gateway.boards.feed import reader, telling
-from gateway.boards.feed.events import EventKind, Interest
-from gateway.boards.feed.listener import End
 from gateway.edge.live import pacing
-from gateway.settings import Settings
+from gateway.index import keys
+from gateway.index.feed import reader, telling
+from gateway.index.feed.events import EventKind, Interest
+from gateway.index.feed.listener import End
+from gateway.runtime.settings import Settings
 from policies.errors import IndexUnavailable
 from tests.support.attack import as_server, registered, until
 from tests.support.feeds import add, caught_up, entry, sse

@@ -8,10 +8,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway.boards.feed import listener
 from gateway.edge.live import pacing
 from gateway.edge.live import websocket as live_websocket
-from gateway.settings import Settings
+from gateway.index.feed import listener
+from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_live_feed import write
 from tests.support.attack import registered, until
 from tests.support.feeds import add, entry, sse, websocket

@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 
-from gateway import builds
-from gateway.boards.admission import LocalLimiter
-from gateway.boards.index import BoardIndex
-from gateway.builds import BuildRegistry
-from gateway.edge import answers, app, board_reader, lag, listener, moderation, reading, submit
-from gateway.edge.lag import Lag
-from gateway.settings import Settings
-from gateway.unexpected import Place
+from gateway.edge import app, listener
+from gateway.edge.health import lag
+from gateway.edge.health.lag import Lag
+from gateway.edge.http import request as reading
+from gateway.edge.http import responses
+from gateway.edge.moderation import moderation
+from gateway.edge.reads import board_reader
+from gateway.edge.submissions import submit
+from gateway.index.board_index import BoardIndex
+from gateway.index.limits.admission import LocalLimiter
+from gateway.runtime.settings import Settings
+from gateway.runtime.unexpected import Place
+from gateway.settlement import builds
+from gateway.settlement.builds import BuildRegistry
 from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable, ScoregateError
 from tests.support.attack import accept, honest, issued, until
 from tests.support.harness import Harness, running_harness
@@ -41,7 +47,7 @@ async def test_submissions_and_decisions_are_logged_by_their_ids(harness: Harnes
     """A submission each time it comes, a resend as one; a decision with who made it, and not when it is sent again."""
     run, moderator = issued(harness, "ada"), harness.moderator(name="mara")
     request = honest(harness, run)
-    with logged(answers, moderation) as lines:
+    with logged(responses, moderation) as lines:
         await accept(harness, request)
         await harness.send(request)
         path = f"/v1/moderation/{run.id}/approve"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.boards import keys
+from gateway.index import keys
 from gateway.ledger import queries
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies import model
 from tests.support.attack import as_server, registered
 from tests.support.groups import by_server

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from gateway.boards.feed.changes import StandingChange
-from gateway.boards.feed.events import EventKind, FeedEvent
 from gateway.edge.live.messages import as_message, as_sse, position_message, sse_heartbeat
+from gateway.index.changes import StandingChange
+from gateway.index.feed.events import EventKind, FeedEvent
 
 CHANGE = StandingChange("7-0", 3, "alltime", "ada", "", "s1", None, None, 12, 10)
 STANDING = {

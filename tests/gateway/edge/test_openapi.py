@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.edge import openapi
+from gateway.edge.docs import openapi
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
 from gateway.edge.routes import ROUTES, Caller
 from tests.support.harness import Harness

@@ -11,13 +11,13 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from gateway.deadline import WAITING
 from gateway.edge import listener
-from gateway.edge.door import is_whole_request, is_write, refusal
-from gateway.edge.entrance import ALWAYS, Entrance, Visit, overloaded
+from gateway.edge.admission.early_refusals import is_whole_request, is_write, refusal
+from gateway.edge.admission.shedding import ALWAYS, Entrance, Visit, overloaded
 from gateway.edge.problems import Problem, problem_response
 from gateway.ledger import queries
-from gateway.settings import Settings
+from gateway.runtime.deadline import WAITING
+from gateway.runtime.settings import Settings
 from policies.errors import LedgerOverloaded
 from tests.support.attack import honest, issued, until
 from tests.support.harness import Harness, running_harness

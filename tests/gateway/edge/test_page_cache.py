@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.boards import keys
-from gateway.boards.index import BoardIndex
-from gateway.boards.inspection import Inspection
-from gateway.edge import pages_cache
 from gateway.edge.context import EDGE
-from gateway.edge.pages_cache import Drawn, PageCache
+from gateway.edge.reads import page_cache
+from gateway.edge.reads.page_cache import Drawn, PageCache
 from gateway.edge.routes import ROUTES
+from gateway.index import keys
+from gateway.index.board_index import BoardIndex
+from gateway.index.inspection import Inspection
 from gateway.records import Change
 from policies.vocabulary import State
 from tests.gateway.edge.conftest import KINDS
@@ -94,7 +94,7 @@ async def test_a_page_that_something_else_draws_has_another_validator(
         changed = a_policy("vault", writes="trusted", windows=KINDS, title="Another")
         moved["policies_dir"] = write_policies(tmp_path / "other", changed)
     else:
-        monkeypatch.setattr(pages_cache, "_SOFTWARE", "the next version")
+        monkeypatch.setattr(page_cache, "_SOFTWARE", "the next version")
     async with running_harness(harness.edge.settings.model_copy(update=moved)) as other:
         headers = {"Host": harness.authority, "If-None-Match": first.headers["ETag"]}
         async with harness.session.get(f"{other.url}{VAULT}/entries", headers=headers) as answer:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from tests.support.attack import registered
 from tests.support.groups import by_server
 from tests.support.harness import Harness, free_port

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.boards import circle_memory
-from gateway.boards.circle_memory import CircleMemory
-from gateway.edge import read_budget
-from gateway.edge.read_budget import ReadBudget, Spent, metered
-from gateway.settings import Settings
+from gateway.edge.reads import read_budget
+from gateway.edge.reads.read_budget import ReadBudget, Spent, metered
+from gateway.index.groups import circle_memory
+from gateway.index.groups.circle_memory import CircleMemory
+from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_friends import SCORES, among, bring
 from tests.support.attack import registered
 from tests.support.groups import BOARDS, fill, ranks

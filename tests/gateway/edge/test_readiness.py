@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gateway.edge import probes
+from gateway.deployment.reference_clock import ReferenceClock
 from gateway.edge.context import Edge
-from gateway.reference_clock import ReferenceClock
+from gateway.edge.health import probes
 from policies.errors import LedgerOverloaded
 from tests.support.harness import Harness
 

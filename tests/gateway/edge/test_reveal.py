@@ -15,15 +15,16 @@ from typing import Any
 import pytest
 from scoregate_client import ScoregateClient, ScoregateError
 
-from gateway import failpoints
-from gateway.disk import DiskFloor
-from gateway.edge.submit import LATE_MS
-from gateway.failpoints import Point
-from gateway.ledger import queries, work
+from gateway.edge.submissions.submit import LATE_MS
+from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
-from gateway.settings import Settings
-from gateway.settlement import Decision, settle
-from gateway.steward.reveals import OUTAGE_MS, Deadlines
+from gateway.ledger.submissions import work
+from gateway.runtime import failpoints
+from gateway.runtime.disk import DiskFloor
+from gateway.runtime.failpoints import Point
+from gateway.runtime.settings import Settings
+from gateway.settlement.settle import Decision, settle
+from gateway.steward.recordings.reveals import OUTAGE_MS, Deadlines
 from policies.errors import PolicyError
 from policies.vocabulary import Reason, State
 from replay.simulators.sandbox import Sandbox

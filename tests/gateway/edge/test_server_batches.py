@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gateway.boards import keys
-from gateway.settings import Settings
+from gateway.index import keys
+from gateway.runtime.settings import Settings
 from tests.support.attack import registered, rows
 from tests.support.groups import BOARDS, by_server
 from tests.support.harness import Answer, Harness, Request, free_port

@@ -22,7 +22,7 @@ from http_message_signatures.algorithms import HMAC_SHA256 as ORACLE_HMAC_SHA256
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.edge.credentials.signatures import (
+from gateway.edge.auth.signatures import (
     COMPONENTS,
     ED25519,
     HMAC_SHA256,

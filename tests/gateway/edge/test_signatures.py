@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.edge.credentials import signatures
-from gateway.edge.credentials.signatures import (
+from gateway.edge.auth import signatures
+from gateway.edge.auth.signatures import (
     COMPONENTS,
     ED25519,
     HMAC_SHA256,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.edge.credentials.structured_fields import (
+from gateway.edge.auth.structured_fields import (
     MAX_FIELD_CHARS,
     MAX_MEMBERS,
     StructuredFieldError,

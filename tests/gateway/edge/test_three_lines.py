@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.defaults import SUM_LIMIT
 from policies.errors import PolicyError
 from policies.loader import load_board

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from gateway.edge.credentials.keyring import Keyring
-from gateway.edge.credentials.tickets import SEED_BITS, Ticket, Tickets, new_run_id
-from gateway.edge.credentials.tokens import Bearer, Role, Tokens
-from gateway.reference_clock import UNMEASURED_MS
+from gateway.deployment.reference_clock import UNMEASURED_MS
+from gateway.edge.auth.keyring import Keyring
+from gateway.edge.auth.tickets import SEED_BITS, Ticket, Tickets, new_run_id
+from gateway.edge.auth.tokens import Bearer, Role, Tokens
 
 KEYRING = Keyring(b"a master key of thirty-two bytes")
 TICKETS = Tickets(KEYRING)

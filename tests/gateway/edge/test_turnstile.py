@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.edge.turnstile import Turnstile
+from gateway.edge.admission.turnstile import Turnstile
 
 
 async def passed_by_turn(callers: list[asyncio.Future[None]], turns: int) -> list[int]:

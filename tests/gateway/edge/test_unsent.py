@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 import uvloop
 
+from gateway.edge.admission.unsent import Outgoing, Unsent
 from gateway.edge.listener import ConnectionGate
-from gateway.edge.unsent import Outgoing, Unsent
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from gateway.wiring import open_edge
 from tests.support.attack import until
 from tests.support.harness import Harness, running_harness

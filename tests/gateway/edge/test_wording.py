@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from gateway.edge.http.request import parse_body, schema_violation
+from gateway.edge.http.wording import PATTERNS, fault_of
 from gateway.edge.problems import Problem
-from gateway.edge.reading import parse_body, schema_violation
 from gateway.edge.wire import bodies
-from gateway.edge.wording import PATTERNS, fault_of
 
 SCORE = {"score": 1, "ticks": 1}
 MEMBER = {"operation": "o", "player": "p"}

@@ -14,11 +14,11 @@ from gateway.ledger.seals import audit as auditing
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import Audit, audit, check_heads
 from gateway.ledger.seals.chain import Seal
-from gateway.ledger.seals.heads import export_heads
+from gateway.ledger.seals.checkpoints import export_heads
 from gateway.ledger.seals.keys import PublicKeys, SealKey
 from gateway.ledger.seals.leaves import CHANGING, EVENT_COLUMNS, FACT_COLUMNS
 from gateway.ledger.seals.merkle import root_of
-from gateway.steward.sealing import seal_key_of
+from gateway.steward.seals.sealing import seal_key_of
 from policies.errors import LedgerTampered, LedgerUnavailable, SettingsError
 from tests.support.ledger import opened, rows
 from tests.support.sealed import SealedLedger

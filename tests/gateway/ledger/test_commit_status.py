@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.ledger.group_postgres import commit_group
+from gateway.ledger.postgres.group import commit_group
 from gateway.ledger.transaction import Transaction
 from gateway.ledger.writes import Refusals, Work
 from policies.errors import LedgerOverloaded, LedgerUnavailable

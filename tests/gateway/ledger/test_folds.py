@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.ledger import folds
-from gateway.ledger.folds import Counted, held_in, standing_in, with_one_more
-from gateway.ledger.group import drive
-from gateway.settlement import receive
+from gateway.ledger.sqlite.group import drive
+from gateway.ledger.standings import folds
+from gateway.ledger.standings.folds import Counted, held_in, standing_in, with_one_more
+from gateway.settlement.settle import receive
 from policies.fields import Order
 from policies.loader import Board
 from policies.model import Operator, TieBreak, WindowKind

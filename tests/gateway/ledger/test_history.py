@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.ledger import history
-from gateway.ledger.group import drive
-from gateway.ledger.history import board_as_of
+from gateway.ledger.sqlite.group import drive
+from gateway.ledger.standings import history
+from gateway.ledger.standings.history import board_as_of
 from gateway.ledger.transaction import Operation
 from gateway.records import Change
-from gateway.settlement import _decide_all
+from gateway.settlement.settle import _decide_all
 from policies.errors import HistoryTooLong
 from policies.fields import Order
 from policies.loader import Board

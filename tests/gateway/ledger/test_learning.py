@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.boards import keys
+from gateway.index import keys
 from gateway.ledger import index_pages, queries
-from gateway.ledger.group import append_group, drive
 from gateway.ledger.judgement import learning
+from gateway.ledger.sqlite.group import append_group, drive
 from policies.fields import Order
 from policies.model import Operator
 from policies.vocabulary import State

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.ledger.seals.keys import PublicKeys, SealKey, read_public_keys
 from gateway.ledger.seals.proofs import check_proof, prove
-from gateway.steward.sealing import seal_key_of
+from gateway.steward.seals.sealing import seal_key_of
 from policies.errors import LedgerTampered, ProofInvalid, SettingsError
 from tests.support.ledger import opened
 from tests.support.sealed import RUNS, SealedLedger

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.ledger import anchors
-from gateway.ledger.anchors import drop_anchors, respace, spacing_of, tend_anchors
-from gateway.ledger.folds import held_in, put_standing
-from gateway.ledger.group import SqliteTransaction, drive
-from gateway.ledger.ranks import Slice, around_of, before_of, behind_of, just_behind, page_of
+from gateway.ledger.sqlite.group import SqliteTransaction, drive
+from gateway.ledger.standings import anchors
+from gateway.ledger.standings.anchors import drop_anchors, respace, spacing_of, tend_anchors
+from gateway.ledger.standings.folds import held_in, put_standing
+from gateway.ledger.standings.ranks import Slice, around_of, before_of, behind_of, just_behind, page_of
 from gateway.ledger.transaction import Transaction
 from gateway.records import Standing
-from gateway.steward.anchoring import Anchoring
+from gateway.steward.index.anchoring import Anchoring
 from policies.fields import Order
 from policies.model import COMPOSITE_BEGIN_MS, RankKind, TieBreak
 from policies.ranking import Place, Ranking

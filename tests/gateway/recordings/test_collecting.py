@@ -15,14 +15,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gateway.failpoints import Point
-from gateway.ledger import work
+from gateway.ledger.submissions import work
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
 from gateway.recordings.store import condemned_name, kept_name
-from gateway.settings import Settings
-from gateway.steward import collecting
-from gateway.steward.collecting import Collector
+from gateway.runtime.failpoints import Point
+from gateway.runtime.settings import Settings
+from gateway.steward.recordings import collecting
+from gateway.steward.recordings.collecting import Collector
 from tests.support import boards
 from tests.support.boards import tiny_claim
 from tests.support.bucket import Bucket

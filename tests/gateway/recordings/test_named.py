@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger import work
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import NewSubmission, StoredRecording
+from gateway.ledger.submissions import work
 from gateway.recordings.directory import DirectoryBlobs
 from gateway.recordings.recordings import Recordings
 from gateway.recordings.store import RecordingStore
-from gateway.steward.collecting import Collector
+from gateway.steward.recordings.collecting import Collector
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, open_in
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from gateway import failpoints
-from gateway.failpoints import Point
 from gateway.recordings.recordings import Recordings
-from gateway.settings import Settings
+from gateway.runtime import failpoints
+from gateway.runtime.failpoints import Point
+from gateway.runtime.settings import Settings
 from policies.errors import RecordingsUnavailable
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards

@@ -15,7 +15,7 @@ from gateway.recordings.blobs import Blobs
 from gateway.recordings.directory import DirectoryBlobs
 from gateway.recordings.opening import store_of
 from gateway.recordings.store import RecordingStore, condemned_name, kept_digest, kept_name
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from policies.errors import RecordingLost, RecordingsUnavailable, SettingsError
 from tests.support.bucket import Bucket
 from tests.support.metrics import counts

@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 
 from gateway.recordings.opening import recordings_of
-from gateway.settings import Settings
+from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.wiring import load_policies, open_index, open_ledger

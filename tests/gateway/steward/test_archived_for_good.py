@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gateway.joins import set_joined
-from gateway.ledger import joins
-from gateway.ledger.joins import CHANGES_KEPT
-from gateway.steward import archiving
+from gateway.ledger.players import joins
+from gateway.ledger.players.joins import CHANGES_KEPT
+from gateway.settlement.joins import set_joined
+from gateway.steward.archive import archiving
 from policies.vocabulary import State
 from tests.support.archives import DAY_S, Shelf, a_board
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.failpoints import Point, Unforeseen, arm
 from gateway.ledger.archive import freezing, reading, windows
 from gateway.ledger.archive.reading import archived_around, archived_beside, archived_page, archived_players
 from gateway.ledger.archive.windows import Stage
 from gateway.ledger.transaction import Query
-from gateway.steward import archiving
+from gateway.runtime.failpoints import Point, Unforeseen, arm
+from gateway.steward.archive import archiving
 from policies.errors import ArchiveRefused
 from policies.model import WindowKind
 from policies.ranking import Place

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from gateway.boards import keys
-from gateway.joins import set_joined
+from gateway.index import keys
 from gateway.ledger import index_pages
 from gateway.ledger.archive.reading import archived_page
 from gateway.ledger.archive.windows import Stage, archived_window
-from gateway.steward import archiving
-from gateway.steward.archiving import Archiver
-from gateway.steward.check import check
-from gateway.steward.refold import refold_board
+from gateway.settlement.joins import set_joined
+from gateway.steward.archive import archiving
+from gateway.steward.archive.archiving import Archiver
+from gateway.steward.archive.refold import refold_board
+from gateway.steward.index.check import check
 from policies.model import WindowKind
 from policies.vocabulary import State
 from policies.windows import Window, window_at

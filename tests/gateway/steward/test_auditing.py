@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.audits import Verified
 from gateway.ledger.transaction import Operation
-from gateway.steward import auditing
-from gateway.steward.auditing import AuditDraw, Sample
+from gateway.steward.audits import auditing
+from gateway.steward.audits.auditing import AuditDraw, Sample
 from gateway.steward.dispatch import AUDIT_JOB, AUDITS_AT_ONCE
 from policies.errors import LedgerUnavailable
 from policies.replaying import Audit, Verification

@@ -13,24 +13,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from gateway.boards import keys
-from gateway.boards import rebuild as building
-from gateway.boards.feed.changes import ChangeStream
-from gateway.boards.feed.watch import PlaceWatch
-from gateway.boards.index import Page
-from gateway.boards.scripts import Script
-from gateway.boards.subsets import ListedPlayers
-from gateway.edge.board_reader import BoardReader
-from gateway.ledger import queries, ranks
+from gateway.edge.reads.board_reader import BoardReader
+from gateway.index import generation as building
+from gateway.index import keys
+from gateway.index.board_index import Page
+from gateway.index.changes import ChangeStream
+from gateway.index.feed.watch import PlaceWatch
+from gateway.index.scripts import Script
+from gateway.index.windows.subsets import ListedPlayers
+from gateway.ledger import queries
 from gateway.ledger.records import OutboxRow
+from gateway.ledger.standings import ranks
 from gateway.recordings.opening import recordings_of
 from gateway.records import Change
-from gateway.settings import Settings
-from gateway.settlement import Decision, _decide_all, project
-from gateway.steward.check import check
-from gateway.steward.cold import ColdBoards
+from gateway.runtime.settings import Settings
+from gateway.settlement.settle import Decision, _decide_all, project
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
+from gateway.steward.index.check import check
+from gateway.steward.index.cold import ColdBoards
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.errors import IndexNotWhole
 from policies.model import RankKind

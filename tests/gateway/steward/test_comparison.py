@@ -11,9 +11,9 @@ from redis import Redis
 from structlog.testing import capture_logs
 
 from gateway.ledger import queries
-from gateway.steward import check as checking
-from gateway.steward.check import Checked, check
-from gateway.telemetry import REGISTRY, Event
+from gateway.runtime.telemetry import REGISTRY, Event
+from gateway.steward.index import check as checking
+from gateway.steward.index.check import Checked, check
 from policies.vocabulary import State
 from tests.support.duty import Duty
 from tests.support.stores import on_both_ledgers
@@ -165,7 +165,7 @@ FORGERIES = {
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """What tests put into Redis is not under way to anywhere."""
-    monkeypatch.setattr("gateway.steward.reconcile.MOMENT_S", 0)
+    monkeypatch.setattr("gateway.steward.index.reconcile.MOMENT_S", 0)
 
 
 async def check_now(duty: Duty, *, is_repaired: bool = False) -> Checked:
@@ -259,7 +259,7 @@ async def test_I26_a_ledger_restored_from_a_backup_takes_later_scores_off_the_bo
 
 async def test_the_top_of_a_board_is_looked_at_in_every_turn(duty: Duty, monkeypatch: pytest.MonkeyPatch):
     """A forged first place does not stay until the turn of its slice comes."""
-    monkeypatch.setattr("gateway.steward.reconcile.SLICE", 2)
+    monkeypatch.setattr("gateway.steward.index.reconcile.SLICE", 2)
     await duty.fill()
     ids = [f"many-{number}" for number in range(600)]  # too many for Redis to keep in one piece
     await asyncio.gather(*(duty.append(each, player=f"p{each}", score=1) for each in ids))

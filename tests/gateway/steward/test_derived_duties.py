@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.boards.distinct import DistinctPlayers
-from gateway.ledger import webhooks
-from gateway.ledger.derived import log
+from gateway.index.windows.distinct_players import DistinctPlayers
+from gateway.ledger.derived import log, webhooks
 from gateway.ledger.derived.achievements import achievements_of
 from gateway.ledger.derived.counts import counts_of
-from gateway.ledger.webhooks import Webhook
-from gateway.settings import Settings
+from gateway.ledger.derived.webhooks import Webhook
+from gateway.runtime.settings import Settings
 from tests.support import boards
 from tests.support.duty import Duty
 from tests.support.receiver import receiving

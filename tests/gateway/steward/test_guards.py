@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gateway.boards import keys
-from gateway.settlement import Decision, settle
-from gateway.steward import rebuild as rebuilding
-from gateway.steward import reconcile
-from gateway.steward.rebuild import SETTLED_MS, Rebuilder
+from gateway.index import keys
+from gateway.settlement.settle import Decision, settle
+from gateway.steward.index import rebuild as rebuilding
+from gateway.steward.index import reconcile
+from gateway.steward.index.rebuild import SETTLED_MS, Rebuilder
 from policies.errors import IndexUnavailable
 from policies.vocabulary import Reason, State
 from tests.support.duty import Duty

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from gateway.boards import keys
-from gateway.boards.segments import SegmentBoards
+from gateway.index import keys
+from gateway.index.groups.segments import SegmentBoards
 from gateway.ledger.archive.windows import archived_windows_of
-from gateway.ledger.joins import put_join
-from gateway.ledger.memberships import change_membership
-from gateway.steward.check import check
+from gateway.ledger.players.joins import put_join
+from gateway.ledger.players.memberships import change_membership
 from gateway.steward.failures import Failures
-from gateway.steward.rebuild import Rebuilder, Rebuilt
+from gateway.steward.index.check import check
+from gateway.steward.index.rebuild import Rebuilder, Rebuilt
 from gateway.steward.rounds import Round
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.vocabulary import State

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from rq import Queue, SimpleWorker
 from rq.serializers import JSONSerializer
 
-from gateway.ledger import queries, work
+from gateway.ledger import queries
 from gateway.ledger.judgement import sampling
 from gateway.ledger.judgement.sampling import Sampled
 from gateway.ledger.records import OutboxRow
+from gateway.ledger.submissions import work
 from gateway.ledger.transaction import Transaction
-from gateway.settlement import Decision, settle
+from gateway.settlement.settle import Decision, settle
 from gateway.steward.dispatch import (
     AGEING_MS,
     MOST_OVERTAKEN_MS,

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from gateway.boards import keys
-from gateway.boards.index import BoardIndex
+from gateway.index import keys
+from gateway.index.board_index import BoardIndex
 from gateway.recordings.opening import recordings_of
-from gateway.settings import Settings
-from gateway.steward.check import check
-from gateway.steward.comparison.difference import Kind
+from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
+from gateway.steward.index.check import check
+from gateway.steward.index.comparison.difference import Kind
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.vocabulary import State
 from tests.support import boards

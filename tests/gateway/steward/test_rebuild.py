@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from gateway.boards import keys
-from gateway.boards.rebuild import KEPT_MS, LEASE_MS
-from gateway.boards.segments import SegmentBoards
-from gateway.boards.shards import board_index
-from gateway.failpoints import VARIABLE, Point, arm, disarm
-from gateway.ledger.memberships import change_membership
-from gateway.steward import rebuild as rebuilding
-from gateway.steward.check import check
-from gateway.steward.rebuild import Rebuilder
+from gateway.index import keys
+from gateway.index.generation import KEPT_MS, LEASE_MS
+from gateway.index.groups.segments import SegmentBoards
+from gateway.index.shards import board_index
+from gateway.ledger.players.memberships import change_membership
+from gateway.runtime.failpoints import VARIABLE, Point, arm, disarm
+from gateway.steward.index import rebuild as rebuilding
+from gateway.steward.index.check import check
+from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import IndexNotWhole, IndexUnavailable, RebuildRefused
 from policies.vocabulary import State
 from tests.support import preloaded

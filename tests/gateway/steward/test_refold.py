@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.ledger import index_pages
-from gateway.steward import refold as refolding
-from gateway.steward.refold import Refolded, refold_board
+from gateway.steward.archive import refold as refolding
+from gateway.steward.archive.refold import Refolded, refold_board
 from policies.loader import Board
 from policies.model import WindowKind
 from policies.vocabulary import State

@@ -15,11 +15,11 @@ from structlog.testing import capture_logs
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.chain import Seal
-from gateway.ledger.seals.heads import export_heads
+from gateway.ledger.seals.checkpoints import export_heads
 from gateway.ledger.seals.keys import PublicKeys
-from gateway.ledger.sqlite import SqliteLedger
-from gateway.settings import Settings
-from gateway.steward.sealing import Sealer, seal_key_of
+from gateway.ledger.sqlite.store import SqliteLedger
+from gateway.runtime.settings import Settings
+from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.errors import LedgerTampered, SettingsError
 from tests.support.attack import until
 from tests.support.harness import Harness

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from gateway.boards import keys
-from gateway.boards.shards import ShardedIndex, shard_of
+from gateway.index import keys
+from gateway.index.shards import ShardedIndex, shard_of
 from gateway.recordings.opening import recordings_of
-from gateway.settings import Settings
-from gateway.steward.check import check
+from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
+from gateway.steward.index.check import check
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.model import WindowKind
 from policies.vocabulary import State

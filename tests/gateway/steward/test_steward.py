@@ -12,15 +12,17 @@ import pytest
 from redis import Redis
 from structlog.testing import capture_logs
 
-from gateway.ledger import queries, work
+from gateway.ledger import queries
 from gateway.ledger.records import OutboxRow
+from gateway.ledger.submissions import work
 from gateway.recordings.opening import recordings_of
 from gateway.records import Change
-from gateway.settings import Settings
-from gateway.steward import duties, reconcile
+from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import Event
+from gateway.steward import duties
 from gateway.steward.dispatch import QUEUED_JOBS, RqJobs
 from gateway.steward.duties import ABSENT_MS, Steward
-from gateway.telemetry import Event
+from gateway.steward.index import reconcile
 from gateway.wiring import load_policies, open_index, open_ledger
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import eventually

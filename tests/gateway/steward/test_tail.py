@@ -11,17 +11,17 @@ from unittest.mock import patch
 import pytest
 from redis import Redis
 
-from gateway.boards import keys
-from gateway.boards import rebuild as building
-from gateway.boards.heads import Heads
-from gateway.boards.scripts import Script
-from gateway.boards.sketches import Sketches
+from gateway.index import generation as building
+from gateway.index import keys
+from gateway.index.scripts import Script
+from gateway.index.windows.heads import Heads
+from gateway.index.windows.sketches import Sketches
 from gateway.recordings.opening import recordings_of
-from gateway.settings import Settings
-from gateway.steward import tail
-from gateway.steward.check import check
+from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
+from gateway.steward.index import exact_ranks
+from gateway.steward.index.check import check
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies import model
 from policies.vocabulary import State
@@ -38,7 +38,7 @@ MEMBERS = keys.members("tiny", "alltime")
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model, "RANKS_TO_LOSE", MOST - EXACT)
-    monkeypatch.setattr(tail, "SLICE", 7)
+    monkeypatch.setattr(exact_ranks, "SLICE", 7)
 
 
 @pytest.fixture
@@ -184,11 +184,11 @@ async def test_a_sketch_is_made_in_slices_and_anew_when_it_lacks_much(duty: Duty
     assert 0.5 == made.sketch.share(19)
     assert -1 == duty.redis.pttl(keys.sketch("tiny", "alltime"))
     await duty.promote("run-3", to_state=State.REVOKED)
-    with patch.object(tail, "CHANGED", 0.5):
-        duty.clock.shift(tail.PAUSE_MS / 1000 + 1)
+    with patch.object(exact_ranks, "CHANGED", 0.5):
+        duty.clock.shift(exact_ranks.PAUSE_MS / 1000 + 1)
         await keep(duty)
         assert made.seq == (await kept()).seq
-        duty.clock.shift(tail.RENEWED_MS / 1000)
+        duty.clock.shift(exact_ranks.RENEWED_MS / 1000)
         await keep(duty)
     assert PLAYERS - 1 == (await kept()).sketch.count
     assert made.seq < (await kept()).seq
@@ -202,7 +202,7 @@ async def test_a_head_is_cut_when_the_policy_keeps_less(duty: Duty):
     """A smaller number takes effect by itself, some entries at a time."""
     await crowd(duty)
     duty.index.boards["tiny"].most_entries = 12
-    with patch.object(tail, "MOVED", 1):
+    with patch.object(exact_ranks, "MOVED", 1):
         assert 2 == await duty.steward.keep_tails() - 2, "one of each window, and a slice of each sketch"
     await keep(duty)
     assert (PLAYERS, first(12)) == await shown(duty)

@@ -1,0 +1,93 @@
+"""The clocks that every process of a deployment can ask: the database's, and Redis'."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from redis.asyncio import RedisCluster
+from sqlalchemy import BigInteger, cast, func, select
+
+from gateway.deployment.reference_clock import ReferenceClock, Source
+from gateway.index.cluster import Client, node_of
+from gateway.index.scripts import answering
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.transaction import Query, Transaction
+from gateway.runtime.settings import Settings
+from policies.errors import IndexUnavailable, LedgerUnavailable
+from policies.loader import Board
+
+TIMEOUT_S: Final = 1.0
+
+_NOW = Query(select(cast(func.extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)))
+"""Not `now()`, which is when the transaction began."""
+
+_TIMEKEEPER: Final = "lb:clock"
+"""No key: on a cluster the node of its slot is the one that all ask."""
+
+
+class DatabaseTime:
+    """PostgreSQL's clock."""
+
+    name = "database"
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def now_us(self) -> int | None:
+        """Its time (Unix microseconds), None if it does not answer. Fails open."""
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                return await self._ledger.read(_database_time)
+        except (LedgerUnavailable, TimeoutError):
+            return None
+
+
+class RedisTime:
+    """The clock of the index's Redis; of a cluster, that of one node."""
+
+    name = "redis"
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def now_us(self) -> int | None:
+        """Its time (Unix microseconds), None if it does not answer. Fails open."""
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                return await self._time()
+        except (IndexUnavailable, TimeoutError):
+            return None
+
+    async def _time(self) -> int:
+        with answering():
+            if isinstance(self._client, RedisCluster):
+                node = await node_of(self._client, _TIMEKEEPER)
+                told: Any = await self._client.execute_command("TIME", target_nodes=node)
+            else:
+                told = await self._client.time()
+            seconds, microseconds = told
+            return int(seconds) * 1_000_000 + int(microseconds)
+
+
+async def _database_time(tx: Transaction) -> int:
+    [[now_us]] = await tx.rows(_NOW)
+    return int(now_us)
+
+
+def sources_of(settings: Settings, ledger: Ledger, client: Client) -> Sequence[Source]:
+    """The clocks of a deployment; the first decides. SQLite has none of its own: it tells whatever its process believes."""
+    in_redis = RedisTime(client)
+    return [DatabaseTime(ledger), in_redis] if settings.is_on_postgres else [in_redis]
+
+
+async def shared_clock(
+    settings: Settings, ledger: Ledger, client: Client, boards: Iterable[Board] = ()
+) -> ReferenceClock:
+    """The clock of a deployment, measured once if that can be."""
+    longest_s = max((board.policy.run_lifetime_s for board in boards), default=0)
+    sources = sources_of(settings, ledger, client)
+    clock = ReferenceClock(sources, memory_s=longest_s + 60) if longest_s else ReferenceClock(sources)
+    await clock.measure()
+    return clock

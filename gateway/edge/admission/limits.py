@@ -1,0 +1,89 @@
+"""Rate limits as HTTP tells them: 429 with `Retry-After`, and the `RateLimit` fields of draft-ietf-httpapi-ratelimit-headers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
+
+from gateway.edge.context import Edge
+from gateway.edge.problems import Problem, ProblemType
+from gateway.index.limits.admission import Admission, Admitted
+from policies.limits import Limits, Rate
+
+FULL_RETRY_S: Final = 60
+"""When to come again while the disk is nearly full."""
+
+BYTES: Final = "content-bytes"
+"""The unit of a quota that counts bytes (draft-ietf-httpapi-ratelimit-headers, `qu`)."""
+
+
+REFUSING: Final[Mapping[Admission, tuple[str, Callable[[Limits], Rate]]]] = {
+    Admission.PLAYER_LIMITED: ("player", lambda limits: limits.player),
+    Admission.ADDRESS_LIMITED: ("address", lambda limits: limits.address),
+    Admission.NETWORK_LIMITED: ("network", lambda limits: limits.of_network),
+}
+"""The limits of requests, by what they say of a submission."""
+
+REFUSING_BYTES: Final[Mapping[Admission, tuple[str, Callable[[Limits], Rate]]]] = {
+    Admission.PLAYER_BYTES_LIMITED: ("player-bytes", lambda limits: limits.player_kib),
+    Admission.ADDRESS_BYTES_LIMITED: ("address-bytes", lambda limits: limits.address_kib),
+    Admission.NETWORK_BYTES_LIMITED: ("network-bytes", lambda limits: limits.of_network_kib),
+}
+"""The limits of bytes, whose rates are in KiB."""
+
+
+def refuse_limited(admitted: Admitted, limits: Limits) -> None:
+    """Raises `quota-exceeded` if a limit refused the submission, `abnormal-usage-detected` if too many were refused."""
+    if admitted.admission is Admission.ABNORMAL:
+        raise Problem(
+            ProblemType.ABNORMAL_USAGE,
+            "too many claims were refused; nothing is taken from here for a while",
+            headers={"Retry-After": str(_seconds(admitted.wait_ms))},
+        )
+    if admitted.admission in REFUSING:
+        name, rate_of = REFUSING[admitted.admission]
+        raise quota_exceeded(name, rate_of(limits), admitted.wait_ms)
+    if admitted.admission in REFUSING_BYTES:
+        name, rate_of = REFUSING_BYTES[admitted.admission]
+        raise quota_exceeded(name, rate_of(limits), admitted.wait_ms, unit=BYTES)
+
+
+def refuse_large(edge: Edge, size_bytes: int) -> None:
+    """Raises `temporary-reduced-capacity` for what is not small, while there is little room left to store it in."""
+    if size_bytes > edge.settings.disk_small_bytes and edge.disk.is_low:
+        raise Problem(
+            ProblemType.REDUCED_CAPACITY,
+            f"room is short: only recordings of up to {edge.settings.disk_small_bytes} bytes are taken now",
+            headers={"Retry-After": str(FULL_RETRY_S)},
+        )
+
+
+def quota_exceeded(name: str, rate: Rate, wait_ms: int, *, unit: str = "") -> Problem:
+    """The refusal by a limit, with when to come again (whole seconds, rounded up)."""
+    wait_s = _seconds(wait_ms)
+    headers = {
+        "Retry-After": str(wait_s),
+        "RateLimit": f'"{name}";r=0;t={wait_s}',
+        "RateLimit-Policy": _policy_field(name, rate, unit),
+    }
+    return Problem(ProblemType.QUOTA_EXCEEDED, f"the {name} limit is used up", headers=headers)
+
+
+def rate_limit_headers(rate: Rate, left: int) -> Mapping[str, str]:
+    """The `RateLimit` fields of a submission that passed: what is left of the player's limit."""
+    return {"RateLimit": f'"player";r={left}', "RateLimit-Policy": _policy_field("player", rate)}
+
+
+@lru_cache(maxsize=256)
+def _policy_field(name: str, rate: Rate, unit: str = "") -> str:
+    """A quota of `burst`, refilled over the seconds that the steady rate takes to give it back."""
+    window_s = math.ceil(rate.burst * 60 / rate.per_minute)
+    if unit == BYTES:
+        return f'"{name}";q={rate.burst * 1024};qu="{BYTES}";w={window_s}'
+    return f'"{name}";q={rate.burst};w={window_s}'
+
+
+def _seconds(wait_ms: int) -> int:
+    return max(1, math.ceil(wait_ms / 1000))

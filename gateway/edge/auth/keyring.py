@@ -1,0 +1,53 @@
+"""Every secret of the edge, derived from one master key, so that nothing per run is stored or looked up."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from pathlib import Path
+from typing import Final
+
+from gateway.runtime.key_files import KEY_BYTES, decode_key, make_key, read_key
+from gateway.runtime.settings import Settings
+from policies.errors import SettingsError
+
+_SALT: Final = b"scoregate/v1"
+
+
+class Keyring:
+    """Keys derived from a master key by HKDF-SHA256 (RFC 5869): extracted once, expanded per purpose."""
+
+    def __init__(self, master: bytes) -> None:
+        if len(master) < KEY_BYTES:
+            raise SettingsError(f"the master key must have at least {KEY_BYTES} bytes, it has {len(master)}")
+        self._extracted = hmac.digest(_SALT, master, "sha256")
+
+    def derive(self, purpose: bytes) -> bytes:
+        """32 bytes for a purpose: HKDF-Expand with `purpose` as info (RFC 5869, §2.3), whose first block is enough."""
+        return hmac.digest(self._extracted, purpose + b"\x01", "sha256")
+
+    def __repr__(self) -> str:
+        return "Keyring(...)"
+
+    @property
+    def fingerprint(self) -> str:
+        """Eight hex digits to tell master keys apart in logs; says nothing of the key."""
+        return hashlib.sha256(self.derive(b"fingerprint")).hexdigest()[:8]
+
+
+def load_keyring(data_dir: Path, configured: str | None) -> Keyring:
+    """The keyring of the configured base64 master key, or of the one kept in the data directory, made if missing.
+
+    Raises SettingsError if it cannot be read, is too short, or if others may read its file.
+    """
+    if configured is not None:
+        return Keyring(decode_key(configured, "SCOREGATE_MASTER_KEY", "the master key"))
+    path = data_dir / "master.key"
+    make_key(path, "the master key")
+    return Keyring(read_key(path, "the master key"))
+
+
+def keyring_of(settings: Settings) -> Keyring:
+    """The keyring of this deployment. Raises SettingsError."""
+    configured = settings.master_key.get_secret_value() if settings.master_key else None
+    return load_keyring(settings.data_dir, configured)

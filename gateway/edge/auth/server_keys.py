@@ -1,0 +1,54 @@
+"""The registered trusted servers, as the edge knows them: read from the ledger, refreshed when they are old."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from gateway.edge.auth.signatures import load_server_public_key
+from gateway.ledger import queries
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import ReadKind
+
+EVERY_BOARD: Final = "*"
+"""Stands for all boards, those of tomorrow too; no board can be called so."""
+
+REFRESH_S: Final = 2.0
+"""A newly registered key works after at most this long, and a revoked one is unknown after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedServer:
+    """A server that may write to some boards."""
+
+    key_id: str
+    public_key: Ed25519PublicKey
+    boards: tuple[str, ...]
+
+    def may_write(self, board: str) -> bool:
+        """True if the key was registered for this board, or for all (`*`)."""
+        return EVERY_BOARD in self.boards or board in self.boards
+
+
+class ServerKeys:
+    """Trusted servers by key id. Fails closed: without the ledger no key is known that was not known before."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._servers: dict[str, TrustedServer] = {}
+        self._read_at = -REFRESH_S
+
+    async def find(self, key_id: str) -> TrustedServer | None:
+        """The server with this key, or None. Raises LedgerUnavailable."""
+        if time.monotonic() - self._read_at >= REFRESH_S:
+            stored = await self._ledger.read(queries.server_keys_all(), ReadKind.REQUESTS)
+            self._servers = {
+                key.key_id: TrustedServer(key.key_id, load_server_public_key(key.public_key), key.boards)
+                for key in stored.values()
+                if key.revoked_at_ms is None
+            }
+            self._read_at = time.monotonic()
+        return self._servers.get(key_id)

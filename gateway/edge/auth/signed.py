@@ -1,0 +1,64 @@
+"""The signature of a request, with the base that must have been signed: our strict profile of RFC 9421."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from aiohttp import web
+
+from gateway.edge.auth import signatures
+from gateway.edge.auth.signatures import ParsedSignature
+from gateway.edge.problems import Problem, ProblemType
+
+CHALLENGE: Final = {"WWW-Authenticate": 'Signature realm="scoregate"'}
+"""What a 401 for a signature carries; RFC 9110 (§15.5.2) asks for a challenge."""
+
+_DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+
+
+class SignedRequest(NamedTuple):
+    """A request's signature, not yet verified, and the bytes it must cover."""
+
+    parsed: ParsedSignature
+    base: bytes
+    content_digest: str
+
+
+def read_signature(request: web.Request) -> SignedRequest:
+    """The signature of a request. Raises the `signature-*` problem that fits."""
+    parsed = signatures.parse(_joined(request, "Signature-Input"), _joined(request, "Signature"))
+    content_digest = _single(request, "Content-Digest")
+    path, _, query = request.raw_path.partition("?")
+    base = signatures.signature_base(
+        parsed,
+        method=request.method,
+        authority=_authority(request),
+        path=path,
+        query="?" + query,
+        content_type=_single(request, "Content-Type"),
+        content_digest=content_digest,
+    )
+    return SignedRequest(parsed, base, content_digest or "")
+
+
+def invalid() -> Problem:
+    """The one answer to every signature that does not verify, whatever is wrong with it."""
+    return Problem(ProblemType.SIGNATURE_INVALID)
+
+
+def _authority(request: web.Request) -> str:
+    """The host in lower case, without the default port of the scheme (RFC 9421, §2.2.3)."""
+    return request.host.lower().removesuffix(_DEFAULT_PORTS.get(request.scheme, ""))
+
+
+def _joined(request: web.Request, name: str) -> str | None:
+    """The lines of a dictionary field as one; a proxy may add its signature on a line of its own (RFC 9651, §4.2)."""
+    values = request.headers.getall(name, ())
+    return ", ".join(values) if values else None
+
+
+def _single(request: web.Request, name: str) -> str | None:
+    values = request.headers.getall(name, ())
+    if len(values) > 1:
+        raise Problem(ProblemType.SIGNATURE_MALFORMED, f"{name} is there more than once")
+    return values[0] if values else None

@@ -1,0 +1,76 @@
+"""Bearer tokens of players and moderators: signed JWTs, checked on every request that needs one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Final
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey
+
+from gateway.edge.auth.keyring import Keyring
+
+PLAYER_TOKEN_S: Final = 365 * 24 * 3600
+MODERATOR_TOKEN_S: Final = 12 * 3600
+
+_HEADER: Final = {"alg": "HS256", "typ": "JWT"}
+_ISSUER: Final = "scoregate"
+
+
+class Role(StrEnum):
+    """Who holds a token."""
+
+    PLAYER = "player"
+    MODERATOR = "moderator"
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """The holder of a valid token. `boards` limits a moderator; `*` is every board."""
+
+    subject: str
+    role: Role
+    expires_at_s: int
+    boards: tuple[str, ...] = ()
+
+    def may_moderate(self, board: str) -> bool:
+        """True for a moderator of this board."""
+        return self.role is Role.MODERATOR and ("*" in self.boards or board in self.boards)
+
+
+class Tokens:
+    """Mints and checks tokens under a key derived from the master key."""
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._key = OctKey.import_key(keyring.derive(b"token"))
+        self._claims = lru_cache(maxsize=4096)(self._decode)
+
+    def mint(self, bearer: Bearer, *, now_s: int) -> str:
+        """The token of a bearer."""
+        claims = {
+            "iss": _ISSUER,
+            "sub": bearer.subject,
+            "role": bearer.role.value,
+            "boards": list(bearer.boards),
+            "iat": now_s,
+            "exp": bearer.expires_at_s,
+        }
+        return jwt.encode(_HEADER, claims, self._key)
+
+    def check(self, token: str, *, now_s: float) -> Bearer | None:
+        """The bearer of a token, or None if it is not ours or has expired."""
+        bearer = self._claims(token)
+        return bearer if bearer and now_s < bearer.expires_at_s else None
+
+    def _decode(self, token: str) -> Bearer | None:
+        try:
+            claims: Mapping[str, Any] = jwt.decode(token, self._key, algorithms=["HS256"]).claims
+            if claims["iss"] != _ISSUER:
+                return None
+            return Bearer(claims["sub"], Role(claims["role"]), int(claims["exp"]), tuple(claims["boards"]))
+        except (JoseError, ValueError, KeyError, TypeError):
+            return None

@@ -1,0 +1,42 @@
+"""The page at `/`: the boards that there are, with where each is read, and the game where it has a board."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from gateway.edge.context import Edge
+
+MOST_BOARDS: Final = 200
+"""Boards that the page lists; the rest are behind a link to `GET /v1/boards`."""
+
+GAME_BOARD: Final = "arcade"
+"""The board that the bundled game plays for."""
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("gateway.edge.docs"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("home.html")
+
+
+def draw_home(edge: Edge) -> bytes:
+    """Return the HTML of the page for the boards in force."""
+    names = sorted(edge.boards)
+    return (
+        _template()
+        .render(
+            boards=[edge.boards[name].policy for name in names[:MOST_BOARDS]],
+            left_out=max(0, len(names) - MOST_BOARDS),
+            has_game=GAME_BOARD in edge.boards and (edge.settings.arcade_dir / "index.html").is_file(),
+        )
+        .encode()
+    )

@@ -1,0 +1,129 @@
+"""What people open in a browser: the arcade game, the interface's reference, and `/openapi.json`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import orjson
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.docs.home import draw_home
+from gateway.edge.docs.openapi import describe
+from gateway.edge.docs.reference import draw_pages, page_paths
+from gateway.edge.reads.read_budget import budgeted
+from gateway.edge.routes import ROUTES
+from gateway.runtime.settings import bundled_policies
+
+SECURITY: Final = {
+    "Content-Security-Policy": (
+        "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".wasm": "application/wasm",
+    ".svg": "image/svg+xml",
+}
+
+_CLIENT: Final = "scoregate.js"
+"""The JavaScript client: it lies beside the game in an installation, in `clients/` in a checkout."""
+
+
+_drawing: Final = threading.Lock()
+
+
+def add_pages(app: web.Application, edge: Edge) -> None:
+    """Add the pages: files, read once, and what is drawn when somebody first asks for it."""
+    _serve_drawn(app, "/openapi.json", "application/json")
+    for path in page_paths(_written()):
+        _serve_drawn(app, path, _TYPES[".html"])
+    for name in ("reference.css", "icon.svg"):
+        _serve_file(app, f"/docs/{name}", Path(str(files("gateway.edge.docs") / "templates" / name)))
+    _add_arcade(app, edge.settings.arcade_dir)
+    app.router.add_get("/", budgeted("/", _home))
+
+
+def _add_arcade(app: web.Application, folder: Path) -> None:
+    if not (folder / "index.html").is_file():
+        return
+    for file in sorted(folder.iterdir()):
+        if file.suffix in _TYPES and file.name != _CLIENT:
+            _serve_file(app, f"/arcade/{file.name}", file)
+    _serve_file(app, "/arcade/", folder / "index.html")
+    installed, in_checkout = folder / _CLIENT, folder.parent.parent / "clients" / "javascript" / _CLIENT
+    _serve_file(app, f"/arcade/{_CLIENT}", installed if installed.is_file() else in_checkout)
+    app.router.add_get("/arcade", _redirect("/arcade/"))
+
+
+async def _home(request: web.Request) -> web.Response:
+    """The boards that there are. Drawn for each request: they may change while the edge runs."""
+    body = draw_home(request.app[EDGE])
+    return web.Response(
+        body=body, headers=SECURITY | {"Content-Type": _TYPES[".html"], "Cache-Control": "no-cache"}
+    )
+
+
+def _serve_file(app: web.Application, path: str, file: Path) -> None:
+    _serve(app, path, file.read_bytes(), _TYPES[file.suffix])
+
+
+def _serve(app: web.Application, path: str, body: bytes, content_type: str) -> None:
+    async def page(_request: web.Request) -> web.Response:
+        return _page(body, content_type)
+
+    app.router.add_get(path, page)
+
+
+def _serve_drawn(app: web.Application, path: str, content_type: str) -> None:
+    async def page(_request: web.Request) -> web.Response:
+        drawn = await asyncio.to_thread(_drawn_once)
+        return _page(drawn[path], content_type)
+
+    app.router.add_get(path, budgeted(path, page))
+
+
+def _page(body: bytes, content_type: str) -> web.Response:
+    return web.Response(
+        body=body, headers=SECURITY | {"Content-Type": content_type, "Cache-Control": "no-cache"}
+    )
+
+
+def _drawn_once() -> Mapping[str, bytes]:
+    """Return the drawn pages by their paths; whoever asks while they are being drawn waits for them."""
+    with _drawing:
+        return _drawn()
+
+
+@cache
+def _drawn() -> Mapping[str, bytes]:
+    document = describe(ROUTES)
+    pages = draw_pages(document, ROUTES, _written())
+    description = orjson.dumps(document, option=orjson.OPT_INDENT_2)
+    return {"/openapi.json": description} | {path: html.encode() for path, html in pages.items()}
+
+
+def _written() -> Path:
+    """Return the folder of the written references."""
+    return bundled_policies().parent / "docs" / "reference"
+
+
+def _redirect(target: str) -> Handler:
+    async def redirect(_request: web.Request) -> web.Response:
+        raise web.HTTPFound(target)
+
+    return redirect

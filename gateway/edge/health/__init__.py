@@ -1,0 +1,1 @@
+"""Whether an edge is alive and ready, and what it tells operators."""

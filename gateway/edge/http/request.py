@@ -1,0 +1,207 @@
+"""Reading a request: its body under a cap and a deadline, its media type, its JSON, its bearer."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, TypeVar
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from pydantic import BaseModel, ValidationError
+
+from gateway.edge.admission.address import ClientName
+from gateway.edge.admission.shedding import arrived
+from gateway.edge.auth.tokens import Bearer, Role
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.http import strict_json
+from gateway.edge.http.wording import fault_of
+from gateway.edge.problems import Problem, ProblemType
+from gateway.index.limits.admission import LocalLimiter
+from gateway.runtime.telemetry import Event, logger
+from policies.limits import Rate
+from policies.loader import Board
+
+Model = TypeVar("Model", bound=BaseModel)
+Body = TypeVar("Body", bytes, bytearray)
+
+ATTEMPTS_LOGGED: Final = Rate(per_minute=60, burst=60)
+"""Attempts to moderate without the right to, that one process logs: anybody can get a token to flood the log with."""
+
+_attempts: Final = LocalLimiter()
+_log = logger()
+
+_JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
+_OCTETS: Final = re.compile(r"application/octet-stream", re.IGNORECASE)
+NDJSON: Final = re.compile(r'application/x-ndjson(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
+
+
+async def read_body(request: web.Request, limit: int, *others: re.Pattern[str]) -> bytes:
+    """The raw body, JSON or one of `others` by its media type, of at most `limit` bytes, within the deadline."""
+    return await _read(request, limit, (_JSON, *others), "application/json")
+
+
+async def read_octets(request: web.Request, limit: int) -> bytes:
+    """The raw body, `application/octet-stream`, of at most `limit` bytes, within the deadline."""
+    return await _read(request, limit, (_OCTETS,), "application/octet-stream")
+
+
+async def _read(
+    request: web.Request, limit: int, patterns: Sequence[re.Pattern[str]], expected: str
+) -> bytes:
+    if "Content-Encoding" in request.headers:
+        raise Problem(ProblemType.CONTENT_ENCODING_NOT_ALLOWED)
+    media = request.headers.get("Content-Type", "")
+    if not any(pattern.fullmatch(media) for pattern in patterns):
+        raise Problem(ProblemType.UNSUPPORTED_MEDIA_TYPE, f"expected {expected}")
+    if (request.content_length or 0) > limit:
+        raise _too_large(limit)
+    try:
+        if request.content.is_eof():  # it came with the head, as most do: there is nothing to wait for
+            body = _within(request.content.read_nowait(), limit)
+        else:
+            async with asyncio.timeout(request.app[EDGE].settings.body_timeout_s):
+                body = await _read_within(request, limit)
+    except TimeoutError:
+        raise Problem(ProblemType.REQUEST_TIMEOUT) from None
+    except web.RequestPayloadError:
+        raise Problem(ProblemType.MALFORMED_REQUEST, "the body ends before its length") from None
+    arrived(request)
+    return body
+
+
+async def _read_within(request: web.Request, limit: int) -> bytes:
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        _within(body, limit)
+    return bytes(body)
+
+
+def _within(body: Body, limit: int) -> Body:
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(ProblemType.PAYLOAD_TOO_LARGE, f"the body may have {limit} bytes")
+
+
+def parse_body(body: bytes, model: type[Model]) -> Model:
+    """The body as a model. Raises `malformed-request` or `schema-violation` naming the field."""
+    try:
+        return model.model_validate(strict_json.parse(body))
+    except ValidationError as error:
+        raise schema_violation(error) from None
+
+
+def schema_violation(error: ValidationError, *, skip: int = 0) -> Problem:
+    """The refusal of a value, naming the first field that is wrong, without the `skip` outermost parts of its place."""
+    place, words = fault_of(error)
+    field = ".".join(str(part) for part in place[skip:]) or "body"
+    return Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {words}")
+
+
+def board_of(request: web.Request) -> Board:
+    """The board that the path names."""
+    board = request.app[EDGE].boards.get(request.match_info["board"])
+    if board is None:
+        raise Problem(ProblemType.NOT_FOUND, "there is no such board")
+    return board
+
+
+def bearer_of(request: web.Request) -> Bearer:
+    """The holder of the request's bearer token."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return _holder_of(request, token.strip() if scheme.lower() == "bearer" else "")
+
+
+def _holder_of(request: web.Request, token: str) -> Bearer:
+    edge = request.app[EDGE]
+    bearer = edge.tokens.check(token, now_s=(edge.clock() - edge.clock_error_ms) / 1000)
+    if bearer is None:
+        challenge = {"WWW-Authenticate": 'Bearer realm="scoregate"'}
+        why = (
+            "it does not verify, or has expired: get a new one"
+            if token
+            else "send Authorization: Bearer <token>"
+        )
+        raise Problem(ProblemType.TOKEN_INVALID, why, headers=challenge)
+    return bearer
+
+
+def player_of(request: web.Request) -> Bearer:
+    """The player behind the request."""
+    return _as_player(bearer_of(request))
+
+
+def player_by_token(request: web.Request, token: str) -> Bearer:
+    """The player whose token came elsewhere than in the request's `Authorization`."""
+    return _as_player(_holder_of(request, token))
+
+
+def _as_player(bearer: Bearer) -> Bearer:
+    if bearer.role is not Role.PLAYER:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "a player's token is needed")
+    return bearer
+
+
+def moderator_of(request: web.Request, board: str) -> Bearer:
+    """The moderator behind the request, who may moderate this board."""
+    bearer = bearer_of(request)
+    if bearer.may_moderate(board):
+        return bearer
+    if not any(_attempts.charge(("moderation", ATTEMPTS_LOGGED))):
+        _log.warning(Event.REFUSED, subject=bearer.subject, role=bearer.role.value, method=request.method)
+    if bearer.role is not Role.MODERATOR:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "a moderator's token is needed")
+    raise Problem(ProblemType.NOT_FOUND)
+
+
+def client_name(edge: Edge, request: web.Request) -> str:
+    """The hashed name of the client's address."""
+    return client_names(edge, request).address
+
+
+def client_names(edge: Edge, request: web.Request) -> ClientName:
+    """The hashed names of the client's address and network."""
+    return edge.addresses.names(request.remote, request.headers.getall("X-Forwarded-For", ()))
+
+
+def strict_query(handler: Handler, known: tuple[str, ...]) -> Handler:
+    """The handler, behind a check that each parameter is one of these and comes once; it raises `schema-violation`."""
+
+    async def checked(request: web.Request) -> web.StreamResponse:
+        query = request.raw_path.partition("?")[2]
+        if query and (detail := _fault_of_query(query, known)) is not None:
+            raise Problem(ProblemType.SCHEMA_VIOLATION, detail)
+        return await handler(request)
+
+    return checked
+
+
+@lru_cache(maxsize=1024)
+def _fault_of_query(query: str, known: tuple[str, ...]) -> str | None:
+    counted = Counter(name for name, _ in parse_qsl(query, keep_blank_values=True))
+    for name, times in counted.items():
+        if name not in known:
+            expected = f"expected {', '.join(known)}" if known else "there are none"
+            return f"{name[:64]}: no such parameter; {expected}"
+        if times > 1:
+            return f"{name}: is given more than once"
+    return None
+
+
+def whole_number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
+    """A whole number of the query string. Raises `schema-violation` outside of its range."""
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 15 or not least <= int(text) <= most:  # noqa: PLR2004
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"{name}: expected a whole number from {least} to {most}")
+    return int(text)

@@ -1,0 +1,1 @@
+"""Moderators: the queue of what is held, the evidence, and their decisions."""

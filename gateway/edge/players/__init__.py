@@ -1,0 +1,1 @@
+"""What players keep here: names, friends, groups, and the boards they joined."""

@@ -1,0 +1,99 @@
+"""Boards that have to be joined: players join and leave, and servers do it for them."""
+
+from __future__ import annotations
+
+import hashlib
+
+import orjson
+from aiohttp import web
+
+from gateway.edge.auth.trusted_servers import authenticate, operation_submission, refusing
+from gateway.edge.context import EDGE
+from gateway.edge.http.request import board_of, parse_body, player_of, read_body
+from gateway.edge.http.responses import json_response, replayed
+from gateway.edge.players.friends import charge_profile
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.submissions.runs import SMALL_BODY
+from gateway.edge.wire import bodies, outcomes
+from gateway.ledger.players import joins as stored
+from gateway.ledger.reads import ReadKind
+from gateway.ledger.submissions import operations
+from gateway.ledger.submissions.operations import ServerRequest
+from gateway.ledger.transaction import Operation, Transaction
+from gateway.settlement.joins import set_joined, show_joined
+from policies.loader import Board
+from policies.model import Joins
+
+
+async def show_join(request: web.Request) -> web.Response:
+    """Whether the bearer is on the board, from the ledger."""
+    edge, board, player = request.app[EDGE], _joinable(request), player_of(request).subject
+    return _shown(
+        board, player, joins_now=await edge.ledger.read(stored.joined(board.name, player), ReadKind.PLAYERS)
+    )
+
+
+async def join_board(request: web.Request) -> web.Response:
+    """200 once the bearer is on the board, with everything that was ever theirs there."""
+    return await _change(request, joins_now=True)
+
+
+async def leave_board(request: web.Request) -> web.Response:
+    """200 once nothing of the bearer stands on the board; joining again brings it back."""
+    return await _change(request, joins_now=False)
+
+
+async def write_join(request: web.Request) -> web.Response:
+    """200 once the player is on the board, or off it; sending the same operation again changes nothing."""
+    edge, board = request.app[EDGE], _joinable(request)
+    body = await read_body(request, SMALL_BODY)
+    server = await authenticate(request, board, body)
+    asked = parse_body(body, bodies.NewJoin)
+    with refusing():
+        is_new = await edge.ledger.write(_writing(board, server, asked))
+    await show_joined(edge.ledger, edge.index.boards[board.name], asked.player, now_ms=edge.clock())
+    now = await edge.ledger.read(stored.joined(board.name, asked.player), ReadKind.PLAYERS)
+    return _shown(board, asked.player, joins_now=now, is_replay=not is_new)
+
+
+async def _change(request: web.Request, *, joins_now: bool) -> web.Response:
+    edge, board, player = request.app[EDGE], _joinable(request), player_of(request).subject
+    await charge_profile(request, player)
+    now_ms = edge.clock()
+    change = set_joined(board, player, joins_now=joins_now, actor=f"player:{player}", now_ms=now_ms)
+    await edge.ledger.write(change)
+    await show_joined(edge.ledger, edge.index.boards[board.name], player, now_ms=now_ms)
+    return _shown(board, player, joins_now=joins_now)
+
+
+def _joinable(request: web.Request) -> Board:
+    """The board of the path. Raises `state-conflict` for one that everybody is on."""
+    board = board_of(request)
+    if board.policy.joins is not Joins.REQUIRED:
+        raise Problem(ProblemType.STATE_CONFLICT, "everybody is on this board, and nobody has to join it")
+    return board
+
+
+def _writing(board: Board, server: ServerRequest, asked: bodies.NewJoin) -> Operation[bool]:
+    """True if it was done now. Raises as `once` does."""
+    said = {"board": board.name, "player": asked.player, "joined": asked.joined}
+    actor, now_ms = server.credential, server.at_ms
+
+    async def work(tx: Transaction) -> bool:
+        change = set_joined(board, asked.player, joins_now=asked.joined, actor=actor, now_ms=now_ms)
+        return await operations.once(
+            tx,
+            server,
+            lambda: change(tx),
+            board=board.name,
+            player=asked.player,
+            operation_id=operation_submission(server.key_id, asked.operation),
+            content_digest=hashlib.sha256(orjson.dumps(said)).digest(),
+        )
+
+    return work
+
+
+def _shown(board: Board, player: str, *, joins_now: bool, is_replay: bool = False) -> web.Response:
+    answer = outcomes.JoinShown(board=board.name, player=player, joined=joins_now)
+    return json_response(answer, headers=replayed(is_replay=is_replay))

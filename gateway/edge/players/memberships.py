@@ -1,0 +1,101 @@
+"""Which groups of a board players are in: what they say themselves where the policy lets them, and what servers say."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from contextlib import suppress
+
+import orjson
+from aiohttp import web
+
+from gateway.edge.auth.trusted_servers import authenticate, operation_submission, refusing
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.http.request import board_of, parse_body, player_of, read_body
+from gateway.edge.http.responses import json_response, replayed
+from gateway.edge.players.friends import charge_profile, named_player
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.submissions.runs import SMALL_BODY
+from gateway.edge.wire import bodies, outcomes
+from gateway.ledger import index_pages
+from gateway.ledger.players import memberships as stored
+from gateway.ledger.reads import ReadKind
+from gateway.ledger.submissions import operations
+from gateway.ledger.submissions.operations import ServerRequest
+from gateway.ledger.transaction import Operation, Transaction
+from gateway.records import Membership
+from policies.errors import IndexUnavailable
+from policies.loader import Board
+
+
+async def show_memberships(request: web.Request) -> web.Response:
+    """The groups that a player is in, from the ledger."""
+    edge, board, player = request.app[EDGE], board_of(request), named_player(request)
+    return _shown(board, await edge.ledger.read(stored.membership_of(board.name, player), ReadKind.PLAYERS))
+
+
+async def declare_membership(request: web.Request) -> web.Response:
+    """200 once the bearer is in the group, in every window at once."""
+    edge, board, player = request.app[EDGE], board_of(request), player_of(request).subject
+    segment = request.match_info["segment"]
+    value = parse_body(await read_body(request, SMALL_BODY), bodies.NewDeclaration).value
+    _refuse_undeclared(board, [segment], ProblemType.NOT_FOUND)
+    if segment not in board.policy.self_declared:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers say who is in these groups")
+    await charge_profile(request, player)
+    changed = await edge.ledger.write(stored.change_membership(board.name, player, {segment: value}))
+    await _show(edge, board, changed)
+    return _shown(board, changed)
+
+
+async def write_membership(request: web.Request) -> web.Response:
+    """200 once the player is in these groups, in every window at once; sending the same operation again changes nothing."""
+    edge, board = request.app[EDGE], board_of(request)
+    body = await read_body(request, SMALL_BODY)
+    server = await authenticate(request, board, body)
+    asked = parse_body(body, bodies.NewMembership)
+    _refuse_undeclared(board, asked.segments, ProblemType.SCHEMA_VIOLATION)
+    with refusing():
+        is_new = await edge.ledger.write(_writing(board, server, asked))
+    now = await edge.ledger.read(stored.membership_of(board.name, asked.player), ReadKind.PLAYERS)
+    await _show(edge, board, now)
+    return _shown(board, now, is_replay=not is_new)
+
+
+def _refuse_undeclared(board: Board, segments: Iterable[str], kind: ProblemType) -> None:
+    undeclared = sorted(set(segments) - set(board.policy.segments))
+    if undeclared:
+        declared = ", ".join(board.policy.segments) or "none"
+        raise Problem(kind, f"segments: the board has {declared}, and no {', '.join(undeclared)}")
+
+
+def _writing(board: Board, server: ServerRequest, asked: bodies.NewMembership) -> Operation[bool]:
+    """True if the membership was changed now. Raises as `once` does."""
+    said = {"board": board.name, "player": asked.player, "segments": asked.segments}
+
+    async def work(tx: Transaction) -> bool:
+        return await operations.once(
+            tx,
+            server,
+            lambda: stored.change_membership(board.name, asked.player, asked.segments)(tx),
+            board=board.name,
+            player=asked.player,
+            operation_id=operation_submission(server.key_id, asked.operation),
+            content_digest=hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).digest(),
+        )
+
+    return work
+
+
+async def _show(edge: Edge, board: Board, membership: Membership) -> None:
+    """Moves the player between the groups' boards; without Redis the steward does, when it compares."""
+    live = index_pages.live_standings(board.name, membership.player, now_ms=edge.clock())
+    windows = [each.window for each in await edge.ledger.read(live, ReadKind.PLAYERS)]
+    with suppress(IndexUnavailable):
+        await edge.segments[board.name].keep(membership, windows)
+
+
+def _shown(board: Board, membership: Membership, *, is_replay: bool = False) -> web.Response:
+    declared = {name: value for name, value in membership.segments.items() if name in board.policy.segments}
+    answer = outcomes.MembershipShown(board=board.name, player=membership.player, segments=declared)
+    return json_response(answer, headers=replayed(is_replay=is_replay))

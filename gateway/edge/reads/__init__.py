@@ -1,0 +1,1 @@
+"""Reading boards: entries, windows, distributions, the archive and the past."""

@@ -1,0 +1,96 @@
+"""Reading a board as it stood at an instant: for its moderators, one look at a time, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.http.request import moderator_of
+from gateway.edge.http.responses import json_response
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.wire import read_models
+from gateway.ledger.index_pages import names_of
+from gateway.ledger.reads import ReadKind
+from gateway.ledger.standings.history import Counting, board_as_of, ranks_of
+from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
+from policies.errors import HistoryTooLong
+from policies.loader import Board
+from policies.model import RankKind
+from policies.windows import Window, window_named
+
+TIMEOUT_S: Final = 20.0
+COUNTING_LIMIT: Final = 500_000
+"""Submissions that may count at once; each takes some 400 bytes while the log is folded."""
+
+_one_at_a_time: Final = asyncio.Lock()
+
+
+def instant_of(edge: Edge, text: str) -> int:
+    """The instant, in Unix milliseconds, that an RFC 3339 text names. Raises `schema-violation`, also for the future."""
+    at_ms = parse_rfc3339(text)
+    if at_ms is None or at_ms < 0:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"as_of: {fault_of_rfc3339(text)}")
+    if at_ms > edge.clock():
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "as_of: is in the future")
+    return at_ms
+
+
+async def past_page(
+    request: web.Request,
+    board: Board,
+    window_name: str,
+    at_ms: int,
+    kind: RankKind,
+    *,
+    offset: int,
+    limit: int,
+) -> web.Response:
+    """A page of a window as it stood, for the board's moderators."""
+    moderator_of(request, board.name)
+    edge, window = request.app[EDGE], _window(board, window_name)
+    standings = await _folded(edge, board, window, at_ms)
+    page = standings[offset : offset + limit]
+    ranks = await asyncio.to_thread(
+        ranks_of, standings[: offset + limit], board.ranking, window, kind, begin=offset
+    )
+    names = await edge.ledger.read(names_of([each.player for each in page]), ReadKind.HEAVY)
+    shown = [
+        read_models.EntryShown(
+            rank=rank,
+            player=each.player,
+            name=names.get(each.player, each.player),
+            score=each.score,
+            achieved_at=rfc3339(each.achieved_at_ms),
+            submission=each.submission_id,
+        )
+        for rank, each in zip(ranks, page, strict=True)
+    ]
+    return json_response(
+        read_models.EntryPage(board=board.name, window=window.name, total=len(standings), entries=shown)
+    )
+
+
+def _window(board: Board, name: str) -> Window:
+    try:
+        return window_named(board.policy, name)
+    except ValueError:
+        raise Problem(ProblemType.NOT_FOUND, "there is no such window") from None
+
+
+async def _folded(edge: Edge, board: Board, window: Window, at_ms: int) -> list[Counting]:
+    if _one_at_a_time.locked():
+        raise Problem(
+            ProblemType.QUOTA_EXCEEDED, "somebody looks into the past already", headers={"Retry-After": "5"}
+        )
+    try:
+        async with _one_at_a_time, asyncio.timeout(TIMEOUT_S):
+            return await board_as_of(
+                edge.ledger, board.policy, window, at_ms, most=COUNTING_LIMIT, kind=ReadKind.HEAVY
+            )
+    except (HistoryTooLong, TimeoutError):
+        raise Problem(
+            ProblemType.REDUCED_CAPACITY, "the log is too long for that; `scoregate ledger as-of` can read it"
+        ) from None

@@ -1,0 +1,129 @@
+"""Reading what is derived: a board's statistics, who is trending on it, and a player's achievements."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from aiohttp import web
+
+from gateway.derived.trends import Span, TrendKind, trend_of
+from gateway.edge.context import EDGE
+from gateway.edge.http.request import board_of, whole_number
+from gateway.edge.http.responses import json_response
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.wire import read_models
+from gateway.index.windows.distinct_players import STANDARD_ERROR, DistinctPlayers
+from gateway.ledger import index_pages
+from gateway.ledger.derived.achievements import Achievement, achievements_of
+from gateway.ledger.derived.counts import counts_of
+from gateway.ledger.reads import ReadKind
+from gateway.runtime.clock import rfc3339
+from policies.errors import IndexUnavailable
+
+PAGE_LIMIT: Final = 100
+
+_PLAYER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_CURSOR: Final = re.compile(r"([0-9]{1,15})\.([A-Za-z0-9:_-]{1,64})")
+_FROM_THE_NEWEST: Final = (2**53, "")
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+async def show_statistics(request: web.Request) -> web.Response:
+    """How much a board has seen."""
+    edge, board = request.app[EDGE], board_of(request)
+    counts = await edge.ledger.read(counts_of(board.name), ReadKind.PAGES)
+    try:
+        players = await DistinctPlayers(edge.index.client, board.name).count()
+    except IndexUnavailable:
+        players = None
+    return json_response(
+        read_models.BoardStatistics(
+            board=board.name,
+            attempts=counts.attempts,
+            promoted=counts.promoted,
+            players_ever=players,
+            players_ever_standard_error=STANDARD_ERROR,
+        )
+    )
+
+
+async def list_trending(request: web.Request) -> web.Response:
+    """Who played or improved most of late."""
+    edge, board = request.app[EDGE], board_of(request)
+    kind, span = _choice(request, "kind", TrendKind.PLAYED), _choice(request, "span", Span.HOUR)
+    count = whole_number(request, "limit", 10, 1, PAGE_LIMIT)
+    trend = await trend_of(edge.ledger, board.name, kind, span, now_ms=edge.clock(), count=count)
+    names = await edge.ledger.read(
+        index_pages.names_of([each.item for each in trend.leaders]), ReadKind.PAGES
+    )
+    leaders = [
+        read_models.TrendingPlayer(
+            player=each.item,
+            name=names.get(each.item, each.item),
+            at_least=each.at_least,
+            at_most=each.at_most,
+        )
+        for each in trend.leaders
+    ]
+    return json_response(
+        read_models.Trending(
+            board=board.name,
+            kind=kind.value,
+            span=span.value,
+            since=rfc3339(trend.since_ms),
+            total=trend.total,
+            error=trend.error,
+            players=leaders,
+        )
+    )
+
+
+async def list_achievements(request: web.Request) -> web.Response:
+    """A page of a player's achievements, newest first."""
+    edge, player = request.app[EDGE], request.match_info["player"]
+    if not _PLAYER.fullmatch(player):
+        raise Problem(ProblemType.NOT_FOUND, "no player has such an id")
+    before, after = _cursor(request)
+    count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
+    found = await edge.ledger.read(
+        achievements_of(player, before=before, after=after, count=count + 1), ReadKind.PAGES
+    )
+    page = found[:count]
+    following = f"{page[-1].seq}.{page[-1].window}" if len(found) > count else None
+    return json_response(
+        read_models.AchievementPage(
+            player=player, achievements=[_shown(each) for each in page], next=following
+        )
+    )
+
+
+def _shown(reached: Achievement) -> read_models.AchievementShown:
+    return read_models.AchievementShown(
+        board=reached.board,
+        window=reached.window,
+        rank=reached.rank,
+        submission=reached.submission_id,
+        at=rfc3339(reached.at_ms),
+    )
+
+
+def _cursor(request: web.Request) -> tuple[int, str]:
+    text = request.query.get("after")
+    if text is None:
+        return _FROM_THE_NEWEST
+    found = _CURSOR.fullmatch(text)
+    if not found:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "after: expected the `next` of the page before")
+    return int(found[1]), found[2]
+
+
+def _choice(request: web.Request, name: str, default: Choice) -> Choice:
+    kinds = type(default)
+    try:
+        return kinds(request.query.get(name, default.value))
+    except ValueError:
+        expected = " or ".join(each.value for each in kinds)
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"{name}: expected {expected}") from None

@@ -1,0 +1,92 @@
+"""Listing the windows of a board: the current ones, and those in the archive, the last one first."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from aiohttp import web
+
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.http.request import board_of, whole_number
+from gateway.edge.http.responses import json_response
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reads.page_cache import revalidated
+from gateway.edge.wire import read_models
+from gateway.ledger.archive.windows import ArchivedWindow, readable_before
+from gateway.ledger.reads import ReadKind
+from gateway.runtime.clock import rfc3339
+from policies.loader import Board
+from policies.model import WindowKind
+from policies.windows import FOREVER_MS, window_at
+
+PAGE_LIMIT: Final = 100
+
+_CURSOR: Final = re.compile(r"([0-9]{1,15})\.([a-z]{1,10}:[0-9W]{1,20})")
+_FROM_THE_LAST: Final = (FOREVER_MS, "")
+
+
+async def list_windows(request: web.Request) -> web.Response:
+    """A page of a board's windows; the current ones are on the first."""
+    edge, board = request.app[EDGE], board_of(request)
+    kinds = _kinds_of(request)
+    before = _cursor_of(request)
+    count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
+    kind = kinds[0] if len(kinds) == 1 else None
+    found = await edge.ledger.read(readable_before(board.name, before, kind, count=count + 1), ReadKind.PAGES)
+    current = _current(edge, board, kinds) if before == _FROM_THE_LAST else []
+    last = found[count - 1] if len(found) > count else None
+    shown = read_models.WindowList(
+        board=board.name,
+        windows=current + [_shown(each) for each in found[:count]],
+        next=f"{last.end_ms}.{last.window}" if last else None,
+    )
+    return revalidated(request, json_response(shown))
+
+
+def _current(edge: Edge, board: Board, kinds: list[WindowKind]) -> list[read_models.WindowShown]:
+    now_ms = edge.clock()
+    windows = [window_at(board.policy, kind, now_ms) for kind in board.policy.windows if kind in kinds]
+    return [
+        read_models.WindowShown(
+            window=each.name,
+            begins_at=rfc3339(each.begin_ms) if each.begin_ms else None,
+            ends_at=None if each.end_ms == FOREVER_MS else rfc3339(each.end_ms),
+        )
+        for each in windows
+    ]
+
+
+def _shown(found: ArchivedWindow) -> read_models.WindowShown:
+    return read_models.WindowShown(
+        window=found.window,
+        begins_at=rfc3339(found.begin_ms),
+        ends_at=rfc3339(found.end_ms),
+        archive=read_models.ArchiveShown(
+            revision=found.revision,
+            frozen_at=rfc3339(found.frozen_at_ms),
+            entries=found.entries,
+            groups=found.groups,
+            up_to_event=found.upto_seq,
+            policy=found.policy_digest,
+        ),
+    )
+
+
+def _kinds_of(request: web.Request) -> list[WindowKind]:
+    asked = request.query.get("kind")
+    kinds = [kind for kind in WindowKind if asked in (None, kind.value)]
+    if not kinds:
+        expected = ", ".join(kind.value for kind in WindowKind)
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"kind: expected one of {expected}")
+    return kinds
+
+
+def _cursor_of(request: web.Request) -> tuple[int, str]:
+    text = request.query.get("after")
+    if text is None:
+        return _FROM_THE_LAST
+    found = _CURSOR.fullmatch(text)
+    if not found:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "after: expected the `next` of the page before")
+    return int(found[1]), found[2]

@@ -1,0 +1,1 @@
+"""Trusted game servers: who they are, and what they write."""

@@ -1,0 +1,83 @@
+"""Trusted servers' writes, increments, corrections and removals, one by one: canonical at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from gateway.edge.auth.trusted_servers import authenticate, refusing
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.http.request import board_of, parse_body, read_body
+from gateway.edge.http.responses import json_response, replayed, score_accepted
+from gateway.edge.problems import Problem
+from gateway.edge.servers.server_requests import (
+    PROBLEM_OF,
+    Asked,
+    operation_of,
+    receipt_of,
+    refuse_impossible,
+    removed,
+)
+from gateway.edge.submissions.runs import SMALL_BODY
+from gateway.edge.wire import bodies
+from gateway.ledger.submissions.operations import ServerRequest
+from gateway.records import Change
+from gateway.settlement.server_operations import Done, OperationsRefused, Show, perform
+from gateway.settlement.settle import project
+from policies.loader import Board
+from policies.vocabulary import State
+
+
+async def write_entry(request: web.Request) -> web.Response:
+    """202 once the score is durable and settled; sending the same operation again changes nothing."""
+    return await _score(request, bodies.NewEntry)
+
+
+async def increment_entry(request: web.Request) -> web.Response:
+    """202 once the increment is durable and settled; readers see it within the board's `staleness_s`."""
+    return await _score(request, bodies.NewIncrement)
+
+
+async def remove_entries(request: web.Request) -> web.Response:
+    """200 once nothing of it counts any more; sending the same operation again changes nothing."""
+    board = board_of(request)
+    body = await read_body(request, SMALL_BODY)
+    server = await authenticate(request, board, body)
+    removal = parse_body(body, bodies.NewRemoval)
+    done = await _perform_one(request, board, server, removal)
+    return json_response(removed(board, removal, done), headers=replayed(is_replay=not done.is_new))
+
+
+def showing(edge: Edge, board: Board, asked: Sequence[Asked]) -> Show:
+    """How the index learns of these: increments of a board that may be stale together with others, all else at once."""
+    if board.name in edge.coalescers and all(isinstance(each, bodies.NewIncrement) for each in asked):
+        return edge.coalescers[board.name].show
+
+    async def show(changes: Sequence[Change]) -> None:
+        if changes:
+            await project(edge.ledger, edge.index, changes)
+
+    return show
+
+
+async def _score(request: web.Request, model: type[bodies.NewEntry | bodies.NewIncrement]) -> web.Response:
+    board = board_of(request)
+    body = await read_body(request, SMALL_BODY)
+    server = await authenticate(request, board, body)
+    asked = parse_body(body, model)
+    refuse_impossible(board, server, asked)
+    done = await _perform_one(request, board, server, asked)
+    return score_accepted(receipt_of(board, server, asked, done), State.PROMOTED, outcome="trusted")
+
+
+async def _perform_one(request: web.Request, board: Board, server: ServerRequest, asked: Asked) -> Done:
+    edge = request.app[EDGE]
+    operation = operation_of(board, server, asked)
+    try:
+        with refusing():
+            [done] = await perform(edge.ledger, board, server, [operation], showing(edge, board, [asked]))
+    except OperationsRefused as refused:
+        [refusal] = refused.refusals
+        raise Problem(PROBLEM_OF[refusal.kind], refusal.detail) from None
+    return done

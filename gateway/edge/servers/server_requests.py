@@ -1,0 +1,146 @@
+"""What trusted servers ask for, as operations on the ledger, and what became of it, as they are told."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import orjson
+
+from gateway.edge.auth.trusted_servers import operation_submission
+from gateway.edge.http.responses import counted
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reads.details import stored_details
+from gateway.edge.wire import bodies, outcomes
+from gateway.ledger.records import NewSubmission, Receipt
+from gateway.ledger.submissions.operations import ServerRequest
+from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
+from gateway.settlement.server_operations import Done, Refused, ServerOperation
+from policies.loader import Board
+from policies.model import Operator
+from policies.vocabulary import Claim, Reason, State
+from validators.bounds import is_score_possible
+from validators.judge import Judgement
+from validators.submission import Submission
+
+Asked = bodies.NewEntry | bodies.NewIncrement | bodies.NewRemoval
+Scored = bodies.NewEntry | bodies.NewIncrement
+
+PROBLEM_OF: Final = {
+    Refused.OTHER_CONTENT: ProblemType.IDEMPOTENCY_MISMATCH,
+    Refused.STALE: ProblemType.STALE_VERSION,
+    Refused.CONFLICT: ProblemType.STATE_CONFLICT,
+}
+"""What a refusal of the ledger is over HTTP."""
+
+
+def refuse_impossible(board: Board, server: ServerRequest, asked: Asked) -> None:
+    """Raises what no state of the ledger could make possible.
+
+    `bounds-violation`, `operator-mismatch`, and `schema-violation` for details or a time that cannot be.
+    """
+    if isinstance(asked, bodies.NewIncrement) and board.policy.operator is not Operator.SUM:
+        raise Problem(
+            ProblemType.OPERATOR_MISMATCH,
+            f"the board's operator is `{board.policy.operator.value}`: write the score itself",
+        )
+    if not isinstance(asked, bodies.NewRemoval) and not is_score_possible(asked.score, board.policy):
+        raise Problem(
+            ProblemType.BOUNDS_VIOLATION, "score: the board's policy says that there cannot be such a score"
+        )
+    if isinstance(asked, bodies.NewEntry):
+        stored_details(board, asked.details)
+        _achieved_at_ms(server, asked)
+
+
+def operation_of(board: Board, server: ServerRequest, asked: Asked) -> ServerOperation:
+    """What is asked for, as an operation on the ledger."""
+    operation_id = operation_submission(server.key_id, asked.operation)
+    content_digest = _content_digest(board, asked)
+    if isinstance(asked, bodies.NewRemoval):
+        why = asked.reason or ""
+        return ServerOperation(
+            operation_id, asked.player, content_digest, asked.version, target=asked.submission, why=why
+        )
+    new = _new_submission(board, server, asked, operation_id, content_digest)
+    target = asked.replaces if isinstance(asked, bodies.NewEntry) else None
+    return ServerOperation(operation_id, asked.player, content_digest, asked.version, new=new, target=target)
+
+
+def _content_digest(board: Board, asked: Asked) -> bytes:
+    """The SHA-256 of what is asked for; the same for an operation by itself and in a batch."""
+    said = {"board": board.name, "removes": isinstance(asked, bodies.NewRemoval)} | asked.model_dump(
+        exclude={"action"}
+    )
+    return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).digest()
+
+
+def _new_submission(
+    board: Board, server: ServerRequest, entry: Scored, submission_id: str, content_digest: bytes
+) -> NewSubmission:
+    at_ms = server.at_ms
+    claim, achieved_at_ms, details = Claim(entry.score, 0), None, None
+    if isinstance(entry, bodies.NewEntry):
+        claim, details = Claim(entry.score, 0, entry.stats), stored_details(board, entry.details)
+        achieved_at_ms = _achieved_at_ms(server, entry)
+    submission = Submission(
+        submission_id, board.name, entry.player, "", 0, at_ms, at_ms, claim, has_recording=False
+    )
+    return NewSubmission(
+        submission,
+        Judgement(State.PENDING, Reason.TRUSTED),
+        credential=server.credential,
+        nonce=server.nonce,
+        content_digest=content_digest,
+        recording=None,
+        recording_digest=None,
+        recording_bytes=0,
+        simulator="",
+        policy_digest=board.digest,
+        achieved_at_ms=achieved_at_ms,
+        details=details,
+    )
+
+
+def _achieved_at_ms(server: ServerRequest, entry: bodies.NewEntry) -> int | None:
+    """When the score was reached (Unix ms). Raises `schema-violation` for a moment that has not been, by our clock."""
+    if entry.achieved_at is None:
+        return None
+    at_ms = parse_rfc3339(entry.achieved_at)
+    if at_ms is None or at_ms < 0:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"achieved_at: {fault_of_rfc3339(entry.achieved_at)}")
+    if at_ms > server.at_ms:
+        now = rfc3339(server.at_ms)
+        raise Problem(
+            ProblemType.SCHEMA_VIOLATION, f"achieved_at: is in the future; by our clock it is {now}"
+        )
+    return at_ms
+
+
+def result_of(
+    board: Board, server: ServerRequest, asked: Asked, done: Done
+) -> outcomes.ScoreAccepted | outcomes.Removed:
+    """What is told of an operation that is done."""
+    if isinstance(asked, bodies.NewRemoval):
+        return removed(board, asked, done)
+    return counted(receipt_of(board, server, asked, done), State.PROMOTED, outcome="trusted")
+
+
+def removed(board: Board, removal: bodies.NewRemoval, done: Done) -> outcomes.Removed:
+    """What is told of a removal that is done."""
+    return outcomes.Removed(board=board.name, player=removal.player, removed=list(done.revoked))
+
+
+def receipt_of(board: Board, server: ServerRequest, entry: Scored, done: Done) -> Receipt:
+    """The receipt of a score that is in the ledger."""
+    operation = done.operation
+    return Receipt(
+        operation.operation_id,
+        board.name,
+        entry.player,
+        entry.score,
+        State.PROMOTED,
+        server.nonce,
+        operation.content_digest,
+        is_new=done.is_new,
+    )

@@ -1,0 +1,1 @@
+"""A player's way in: open a run, submit its score, reveal its recording."""

@@ -1,0 +1,137 @@
+"""Players and their runs: who plays, and the ticket that a run is played under."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+
+from aiohttp import web
+
+from gateway.edge.admission.limits import quota_exceeded
+from gateway.edge.auth.tickets import SEED_BITS, Ticket, new_run_id
+from gateway.edge.auth.tokens import PLAYER_TOKEN_S, Bearer, Role
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.http.request import board_of, client_names, parse_body, player_of, read_body
+from gateway.edge.http.responses import json_response
+from gateway.edge.players.name_keys import name_key
+from gateway.edge.players.names import display_name
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.wire import bodies, fields, outcomes
+from gateway.index.limits.open_runs import Noted
+from gateway.ledger import queries
+from gateway.runtime.clock import rfc3339
+from gateway.runtime.failpoints import Point, reach
+from policies.errors import NameTaken
+from policies.limits import Rate
+from policies.loader import Board
+from policies.model import Writes
+from policies.replaying import BuildStatus
+
+PLAYER_RATE = Rate(per_minute=60, burst=120)
+"""New anonymous players of one address; of a network `NETWORK_SHARE` times as many."""
+
+SMALL_BODY = 2_048
+
+_NO_SIMULATOR = bytes(32)
+
+
+async def create_player(request: web.Request) -> web.Response:
+    """201 with a new anonymous player and its token."""
+    edge = request.app[EDGE]
+    body = parse_body(await read_body(request, SMALL_BODY), bodies.NewPlayer)
+    wait_ms = await edge.player_limit.wait_ms(*client_names(edge, request))
+    if wait_ms:
+        raise quota_exceeded("address", PLAYER_RATE, wait_ms)
+    player = "p" + secrets.token_hex(10)
+    is_named = bool(body.name and body.name.strip())
+    name = display_name(body.name or "") if is_named else f"Player {player[-8:]}"
+    now_ms = edge.clock()
+    key = name_key(name) if edge.settings.unique_names else None
+    try:
+        await edge.ledger.write(queries.add_player(player, name, now_ms=now_ms, name_key=key))
+    except NameTaken:
+        raise Problem(ProblemType.NAME_TAKEN, "choose another name") from None
+    bearer = Bearer(player, Role.PLAYER, now_ms // 1000 + PLAYER_TOKEN_S)
+    token = edge.tokens.mint(bearer, now_s=now_ms // 1000)
+    return _secret(outcomes.PlayerCreated(player=player, name=name, token=token))
+
+
+async def open_run(request: web.Request) -> web.Response:
+    """201 with a ticket, seed and signing key for one run of the bearer."""
+    edge, board, bearer = request.app[EDGE], board_of(request), player_of(request)
+    body = parse_body(await read_body(request, SMALL_BODY), bodies.NewRun)
+    simulator = _simulator_of(board, body.build)
+    if edge.builds.status_of(board, body.build) is BuildStatus.BLOCKED:
+        raise Problem(ProblemType.BUILD_BLOCKED, f"build {body.build} is blocked; update the game")
+    wait_ms = await edge.run_limits[board.name].wait_ms(bearer.subject)
+    if wait_ms:
+        raise quota_exceeded("player", board.policy.limits.player, wait_ms)
+    ticket = _ticket(edge, board, bearer.subject, body.build, simulator)
+    noted = await _note_open(edge, board, ticket)
+    ticket = ticket._replace(runs_opened=noted.opened, runs_submitted=noted.submitted)
+    reach(Point.AFTER_OPEN)
+    text, key = edge.tickets.issue(ticket)
+    return _secret(_opened(board, ticket, text, key))
+
+
+def _secret(answer: fields.Answer) -> web.Response:
+    return json_response(answer, status=201, headers={"Cache-Control": "no-store"})
+
+
+def _simulator_of(board: Board, build: str) -> bytes:
+    """The SHA-256 that the build's simulator has; zeros on a board without replay. Without `builds` any build is known."""
+    if board.policy.writes is Writes.TRUSTED:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
+    if board.policy.builds and build not in board.policy.builds:
+        raise Problem(ProblemType.BUILD_UNKNOWN, f"known builds: {', '.join(sorted(board.policy.builds))}")
+    simulator = board.simulators.get(build)
+    if simulator is None:
+        return _NO_SIMULATOR
+    return bytes.fromhex(simulator.digest.removeprefix("sha256:"))
+
+
+def _ticket(edge: Edge, board: Board, player: str, build: str, simulator: bytes) -> Ticket:
+    now_ms = edge.clock()
+    return Ticket(
+        run=new_run_id(now_ms),
+        board=board.name,
+        player=player,
+        build=build,
+        simulator=simulator,
+        seed=secrets.randbits(SEED_BITS),
+        issued_at_ms=now_ms,
+        expires_at_ms=now_ms + board.policy.run_lifetime_s * 1000,
+        clock_error_ms=edge.clock_error_ms,
+    )
+
+
+async def _note_open(edge: Edge, board: Board, ticket: Ticket) -> Noted:
+    noted = await edge.open_runs[board.name].note(
+        ticket.player, ticket.run, now_ms=ticket.issued_at_ms, expires_at_ms=ticket.expires_at_ms
+    )
+    if not noted.may_open:
+        most = board.policy.limits.open_runs
+        raise Problem(
+            ProblemType.QUOTA_EXCEEDED,
+            f"{most} runs are open; submit one or wait until it expires",
+            headers={"Retry-After": str(board.policy.run_lifetime_s)},
+        )
+    return noted
+
+
+def _opened(board: Board, ticket: Ticket, text: str, key: bytes) -> outcomes.RunOpened:
+    replay = board.policy.replay
+    return outcomes.RunOpened(
+        run=ticket.run,
+        ticket=text,
+        key=base64.b64encode(key).decode(),
+        seed=str(ticket.seed),
+        board=ticket.board,
+        player=ticket.player,
+        build=ticket.build,
+        simulator=f"sha256:{ticket.simulator.hex()}",
+        ticks_per_second=board.policy.ticks_per_second,
+        checkpoint_ticks=replay.checkpoint_ticks if replay else 0,
+        issued_at=rfc3339(ticket.issued_at_ms),
+        expires_at=rfc3339(ticket.expires_at_ms),
+    )

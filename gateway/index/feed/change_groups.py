@@ -1,0 +1,112 @@
+"""The stream of changes as a consumer group reads it: each entry to one consumer, and again if that one dies with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from redis.asyncio import Redis
+
+from gateway.index import keys
+from gateway.index.changes import StandingChange, change_of, position_of
+from gateway.index.scripts import Script, answering
+from policies.ranking import Ranking
+
+LEFT_MS: Final = 30_000
+"""How long an entry lies with a consumer before another takes it over. Longer than its effect takes."""
+
+GONE_MS: Final = 3_600_000
+"""How long a consumer is silent before it is taken for dead: every steward that starts is a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A standing that changed. `seq` is its version in the ledger; `score` and `rank` None: the player stands there no more.
+
+    `rank` and `was_rank` are those that the board showed right after and right before; None also where the change is
+    told from the ledger, which keeps no ranks. `at_ms` is when it was shown, or decided (Unix ms).
+    """
+
+    at_ms: int
+    seq: int
+    window: str
+    player: str
+    name: str
+    submission_id: str
+    score: int | None
+    rank: int | None
+    was_score: int | None
+    was_rank: int | None
+
+
+class Taken(NamedTuple):
+    """Entries for one consumer: their ids, and what they say; how many the group has not been given, nor acknowledged.
+
+    `is_whole` False: the group has missed some, and there are no entries until it says that it has caught up.
+    """
+
+    is_whole: bool
+    lag: int
+    pending: int
+    ids: tuple[str, ...]
+    mutations: tuple[Mutation, ...]
+
+
+class ChangeGroup:
+    """One group on the stream of one board. Every method raises IndexUnavailable when Redis does not answer."""
+
+    def __init__(self, client: Redis, ranking: Ranking, group: str, consumer: str) -> None:
+        self.board = board = ranking.policy.board
+        self._client = client
+        self._ranking = ranking
+        self._group = group
+        self._consumer = consumer
+        self._keys = (keys.changes(board), keys.group_mark(board, group))
+        self._take = Script(client, "take", is_raw=True)
+
+    async def take(self, count: int, *, left_ms: int = LEFT_MS, gone_ms: int = GONE_MS) -> Taken:
+        """Up to `count` entries, those first that a consumer has left lying."""
+        told = [self._group, self._consumer, count, left_ms, gone_ms]
+        whole, lag, pending, entries = await self._take(self._keys, told)
+        ids = tuple(entry[0].decode() for entry in entries)
+        return Taken(bool(whole), int(lag), int(pending), ids, tuple(self._mutations(entries)))
+
+    async def acknowledge(self, ids: Sequence[str]) -> None:
+        """Says that these entries had their effect; they do not come again."""
+        with answering():
+            await self._client.xack(self._keys[0], self._group, *ids)
+
+    async def mark_whole(self) -> None:
+        """Says that whatever was missed has had its effect."""
+        with answering():
+            await self._client.set(self._keys[1], "1")
+
+    async def unmark(self) -> None:
+        """Has the group begin from the ledger again."""
+        with answering():
+            await self._client.delete(self._keys[1])
+
+    def _mutations(self, entries: Iterable[Any]) -> Iterator[Mutation]:
+        """What the entries say; one that we never wrote says nothing."""
+        for stream_id, flat in entries:
+            with suppress(KeyError, ValueError):
+                said = [each.decode() for each in flat]
+                fields = dict(zip(said[::2], said[1::2], strict=True))
+                yield _mutation_of(change_of(self._ranking, stream_id.decode(), fields))
+
+
+def _mutation_of(change: StandingChange) -> Mutation:
+    return Mutation(
+        position_of(change.stream_id)[0],
+        change.seq,
+        change.window,
+        change.player,
+        change.name,
+        change.submission_id,
+        change.score,
+        change.rank,
+        change.was_score,
+        change.was_rank,
+    )

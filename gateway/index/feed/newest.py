@@ -1,0 +1,94 @@
+"""Coalescing: of what a listener has not taken yet, the newest event of each kind, window and player."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from itertools import islice
+from typing import Final
+
+from gateway.index.feed.events import EventKind, FeedEvent
+from gateway.runtime.telemetry import LIVE_CHANGES
+
+NEWEST_LIMIT: Final = 1024
+"""Events that wait for a slow listener at most, of about half a kilobyte each; past that it is told to read the board."""
+
+TAKEN_AT_ONCE: Final = 64
+"""Events that a listener is handed together; what it has been handed cannot be coalesced any more."""
+
+_coalesced = LIVE_CHANGES.labels("coalesced")
+_dropped = LIVE_CHANGES.labels("dropped")
+
+
+class Newest:
+    """What waits for one listener, in the order of the ids, so that the id of what is taken speaks for all before it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[EventKind, str, str], FeedEvent] = {}
+        self._last_id: str | None = None
+        self._is_closed = False
+        self._news = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, event: FeedEvent) -> None:
+        """Adds an event, in the place of the one before it of the same kind, window and player."""
+        self._last_id = event.stream_id or self._last_id
+        key = _key(event)
+        if event.kind is EventKind.RESET:
+            self._drop_all()
+        elif self._waiting.pop(key, None) is not None:
+            _coalesced.inc()
+        elif len(self._waiting) >= NEWEST_LIMIT:
+            self._drop_all()
+            _dropped.inc()
+            event = FeedEvent(EventKind.RESET, self._last_id)
+            key = _key(event)
+        self._waiting[key] = event
+        self._news.set()
+
+    def close(self) -> None:
+        """Says that nothing more comes."""
+        self._is_closed = True
+        self._news.set()
+
+    async def take(self) -> list[FeedEvent]:
+        """The events that have waited longest; nothing when nothing waits and nothing comes."""
+        while not self._waiting and not self._is_closed:
+            self._news.clear()
+            await self._news.wait()
+        taken = list(islice(self._waiting, TAKEN_AT_ONCE))
+        return [self._waiting.pop(key) for key in taken]
+
+    def _drop_all(self) -> None:
+        _dropped.inc(len(self._waiting))
+        self._waiting.clear()
+
+
+async def coalesced(
+    events: AsyncIterator[list[FeedEvent]], newest: Newest
+) -> AsyncGenerator[list[FeedEvent], None]:
+    """The events as fast as they are taken, through `newest`."""
+    filling = asyncio.create_task(_fill(events, newest))
+    try:
+        while taken := await newest.take():
+            yield taken
+        await filling
+    finally:
+        filling.cancel()
+        await asyncio.wait([filling])
+
+
+async def _fill(events: AsyncIterator[list[FeedEvent]], newest: Newest) -> None:
+    try:
+        async for some in events:
+            for event in some:
+                newest.put(event)
+    finally:
+        newest.close()
+
+
+def _key(event: FeedEvent) -> tuple[EventKind, str, str]:
+    change = event.change
+    return event.kind, change.window if change else "", event.player or (change.player if change else "")

@@ -1,0 +1,50 @@
+"""The stream of changes of a board in shards: its entries are relayed from those of the shards, a moment after the fact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from redis.asyncio import Redis
+
+from gateway.index.changes import ChangeStream, RankedPlace
+from gateway.index.shards import SPREAD_AT_ONCE, ShardedIndex
+from gateway.runtime.concurrency import in_turns
+from policies.ranking import Place, Ranking
+
+
+class ShardedChangeStream(ChangeStream):
+    """The changes of a board in shards.
+
+    Who came by whom is told by their places alone, and is exact. Ranks are counted in the shards when they are told:
+    the shards are ahead of the board's stream, by which no rank could be followed from one entry to the next.
+    """
+
+    def __init__(self, client: Redis, ranking: Ranking) -> None:
+        super().__init__(client, ranking)
+        self._index = ShardedIndex(client, ranking)
+
+    async def ranked(self, window: str, place: RankedPlace) -> RankedPlace:
+        """The place with the rank that it has now."""
+        ahead = await self._index.position(window, Place(place.order, place.member))
+        return place._replace(rank=ahead + 1)
+
+    async def _places_now(
+        self, window: str, players: Sequence[str]
+    ) -> tuple[str, dict[str, RankedPlace | None]]:
+        # The entry is looked for first: what it tells of is in the shards already.
+        as_of = await self.newest_id() or ""
+        found = await in_turns((self._place_of(window, each) for each in players), at_once=SPREAD_AT_ONCE)
+        return as_of, dict(zip(players, found, strict=True))
+
+    async def _place_of(self, window: str, player: str) -> RankedPlace | None:
+        page = await self._index.around(window, player, 0)
+        if page is None:
+            return None
+        [entry] = page.entries
+        return RankedPlace(*entry.place, entry.rank)
+
+
+def change_stream(client: Redis, ranking: Ranking) -> ChangeStream:
+    """The stream of a board's changes."""
+    kind = ShardedChangeStream if ranking.policy.shards > 1 else ChangeStream
+    return kind(client, ranking)

@@ -1,0 +1,64 @@
+"""Watched players' places, kept right change by change, and what each change does to their ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gateway.index.changes import ChangeStream, RankedPlace, StandingChange, shift
+from gateway.index.feed.events import EventKind, FeedEvent
+
+WINDOWS_KEPT: Final = 64
+"""Windows whose places a watch remembers: more than a board has at a time. An older one is read again when it moves."""
+
+
+class PlaceWatch:
+    """The places of some players in every window that moves. Redis is asked once a window, not once a change."""
+
+    def __init__(self, stream: ChangeStream, players: Iterable[str]) -> None:
+        self._stream = stream
+        self._players = tuple(players)
+        self._places: dict[str, dict[str, RankedPlace | None]] = {}
+
+    def forget(self) -> None:
+        """Has every place read again: changes were missed."""
+        self._places.clear()
+
+    async def follow(self, change: StandingChange) -> list[FeedEvent]:
+        """How the watched players' ranks moved with a change. Raises Hole and IndexUnavailable."""
+        if change.place and not change.place.rank:
+            # Told of a board that is cold or not whole: places are read again when it is back.
+            self._places.pop(change.window, None)
+            return []
+        places = self._places.get(change.window)
+        if places is None:
+            places = await self._stream.places_before(change, self._players)
+            self._keep(change.window, places)
+        moved = []
+        for player, known in places.items():
+            before, after = await self._moved(player, known, change)
+            places[player] = after
+            rank, was_rank = after and after.rank, before and before.rank
+            if rank != was_rank:
+                is_passed = player != change.player and (rank or 0) > (was_rank or 0)
+                kind = EventKind.OVERTAKEN if is_passed else EventKind.RANK
+                moved.append(FeedEvent(kind, None, change, player, rank, was_rank))
+        return moved
+
+    async def _moved(
+        self, player: str, known: RankedPlace | None, change: StandingChange
+    ) -> tuple[RankedPlace | None, RankedPlace | None]:
+        """Where a player stood right before a change, and where it stands right after."""
+        if player == change.player:
+            # Its own change says where it stands: what a rebuild of the index moved unsaid is put right by it.
+            return known, change.place
+        steps = shift(known, change) if known else 0
+        if not known or not steps:
+            return known, known
+        after = await self._stream.ranked(change.window, known._replace(rank=known.rank + steps))
+        return after._replace(rank=after.rank - steps), after
+
+    def _keep(self, window: str, places: dict[str, RankedPlace | None]) -> None:
+        if len(self._places) >= WINDOWS_KEPT:
+            del self._places[next(iter(self._places))]
+        self._places[window] = places

@@ -1,0 +1,1 @@
+"""Boards among friends and boards of groups."""

@@ -1,0 +1,1 @@
+"""Rate limits and counts of what was refused, in Redis."""

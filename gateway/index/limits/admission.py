@@ -1,0 +1,273 @@
+"""Rate limits and known histories, one Redis call for all submissions of a moment; a local bucket when Redis is down."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from functools import partial
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from redis.asyncio import Redis
+
+from gateway.index import keys
+from gateway.index.batcher import Batcher
+from gateway.index.limits.refusals import RefusalCounts
+from gateway.index.scripts import Script
+from policies.errors import IndexUnavailable
+from policies.limits import NETWORK_SHARE, Limits, Rate
+from validators.baseline import EMPTY, Baseline, population_of
+from validators.submission import History
+
+ADMIT_LINGER_S: Final = 0.001
+"""How long submissions gather before they are let past together: a millisecond of each for half the calls."""
+
+
+class Admission(IntEnum):
+    """What the limits say of a submission; the numbers are those of `admit.lua`."""
+
+    ADMITTED = 0
+    KNOWN = 1
+    PLAYER_LIMITED = 2
+    ADDRESS_LIMITED = 3
+    NETWORK_LIMITED = 4
+    PLAYER_BYTES_LIMITED = 5
+    ADDRESS_BYTES_LIMITED = 6
+    NETWORK_BYTES_LIMITED = 7
+    ABNORMAL = 8
+
+
+_ADMISSIONS: Final = tuple(Admission)
+
+TOLD: Final = 5
+"""How many values `admit.lua` returns for each submission."""
+
+
+class Asking(NamedTuple):
+    """Who wants to be let past, with what was played and how much was sent. `address` and `network` are hashed names."""
+
+    submission_id: str
+    player: str
+    address: str
+    build: str = ""
+    network: str = ""
+    kib: int = 1
+
+
+class Admitted(NamedTuple):
+    """The answer: whether, how long to wait (ms), how many more would fit, and the history if Redis has all of it.
+
+    `refusals` are those for which the player was limited before.
+    """
+
+    admission: Admission
+    wait_ms: int
+    left: int
+    history: History | None
+    refusals: int = 0
+
+
+class SubmissionLimits:
+    """The limits of one board's submissions. Fails limited: without Redis a bucket of this process decides."""
+
+    def __init__(self, client: Redis, board: str, limits: Limits) -> None:
+        self._board = board
+        self._limits = limits
+        self._script = Script(client, "admit")
+        self._local = LocalLimiter()
+        self._refusals = RefusalCounts(client, board, limits.refused)
+        self._batcher: Batcher[Asking, Admitted] = Batcher(self._send, linger_s=ADMIT_LINGER_S)
+        self._fixed_keys = [
+            keys.pending(board),
+            keys.settled(board),
+            keys.baselines(board),
+            keys.sentinel(board),
+        ]
+        self._fixed_arguments = [
+            *_numbers(limits.player, limits.player_kib),
+            *_numbers(limits.address, limits.address_kib),
+            *_numbers(limits.of_network, limits.of_network_kib),
+            limits.refused.window_s * 1000,
+        ]
+
+    async def admit(self, asking: Asking) -> Admitted:
+        """Whether the submission may pass now, charging every limit if it may."""
+        try:
+            return await self._batcher.ask(asking)
+        except IndexUnavailable:
+            return self._admit_locally(asking)
+
+    async def note_refusal(self, player: str, address: str) -> bool:
+        """Counts a claim that was refused, or rejected at once; True if player or address have had too many now."""
+        return await self._refusals.note(player, address)
+
+    async def _send(self, group: Sequence[Asking]) -> Sequence[Admitted]:
+        limit_keys = chain(*(self._keys_of(each) for each in group))
+        fields = [keys.POPULATION_FIELD, *{population_of(each.build) for each in group}]
+        whose = chain(*((each.submission_id, each.player, each.kib) for each in group))
+        answer = await self._script(
+            [*self._fixed_keys, *limit_keys], [*self._fixed_arguments, len(fields), *fields, *whose]
+        )
+        is_whole, *populations = answer[: 1 + len(fields)]
+        known = dict(zip(fields, populations, strict=True)) if is_whole else None
+        told = answer[1 + len(fields) :]
+        return [
+            Admitted(
+                _ADMISSIONS[status], wait_ms, left, _history(status, baseline, known, each.build), before
+            )
+            for each, status, wait_ms, left, baseline, before in zip(
+                group, *(told[at::TOLD] for at in range(TOLD)), strict=True
+            )
+        ]
+
+    def _keys_of(self, asking: Asking) -> Sequence[str]:
+        of = partial(keys.limit, self._board)
+        limits = (
+            of("player", asking.player),
+            of("address", asking.address),
+            of("network", asking.network),
+        )
+        return [*limits, *self._refusals.keys_of(asking.player, asking.address)]
+
+    def _admit_locally(self, asking: Asking) -> Admitted:
+        limits = self._limits
+        cells = {
+            Admission.NETWORK_LIMITED: Cell(f"network:{asking.network}", limits.of_network),
+            Admission.ADDRESS_LIMITED: Cell(f"address:{asking.address}", limits.address),
+            Admission.NETWORK_BYTES_LIMITED: Cell(
+                f"network-kib:{asking.network}", limits.of_network_kib, asking.kib
+            ),
+            Admission.ADDRESS_BYTES_LIMITED: Cell(
+                f"address-kib:{asking.address}", limits.address_kib, asking.kib
+            ),
+            Admission.PLAYER_LIMITED: Cell(f"player:{asking.player}", limits.player),
+            Admission.PLAYER_BYTES_LIMITED: Cell(
+                f"player-kib:{asking.player}", limits.player_kib, asking.kib
+            ),
+        }
+        refused_ms = self._refusals.wait_ms(asking.player, asking.address)
+        if refused_ms:
+            return Admitted(Admission.ABNORMAL, refused_ms, 0, None)
+        for admission, wait_ms in zip(cells, self._local.charge(*cells.values()), strict=True):
+            if wait_ms:
+                return Admitted(admission, wait_ms, 0, None)
+        return Admitted(Admission.ADMITTED, 0, 0, None)
+
+
+class KeyedLimit:
+    """One limit by key, for what is not a submission. Fails limited: without Redis this process decides."""
+
+    def __init__(self, client: Redis, rate: Rate, key: Callable[[str], str]) -> None:
+        self._script = Script(client, "limit")
+        self._rate = rate
+        self._key = key
+        self._local = LocalLimiter()
+
+    async def wait_ms(self, who: str) -> int:
+        """Milliseconds until `who` may come again; 0 means now, and charges one."""
+        try:
+            wait_ms, _ = await self._script([self._key(who)], [1, *_numbers(self._rate)])
+        except IndexUnavailable:
+            [wait_ms] = self._local.charge(Cell(who, self._rate))
+        return int(wait_ms)
+
+
+class AddressLimit:
+    """A limit by address, and one of `NETWORK_SHARE` times as much by its network; both are charged, or neither.
+
+    Fails limited: without Redis this process decides.
+    """
+
+    def __init__(self, client: Redis, rate: Rate, key: Callable[[str, str], str]) -> None:
+        self._script = Script(client, "limit")
+        self._rates = (rate, rate.times(NETWORK_SHARE))
+        self._key = key
+        self._local = LocalLimiter()
+
+    async def wait_ms(self, address: str, network: str) -> int:
+        """Milliseconds until somebody from there may come again; 0 means now, and charges one."""
+        arguments = chain(*map(_numbers, self._rates))
+        try:
+            wait_ms, _ = await self._script(
+                [self._key(network, address), self._key(network, "")], [1, *arguments]
+            )
+        except IndexUnavailable:
+            whose = (f"address:{address}", f"network:{network}")
+            wait_ms = max(self._local.charge(*map(Cell, whose, self._rates)))
+        return int(wait_ms)
+
+
+class Cell(NamedTuple):
+    """What is charged to a key: so many units of its rate. More than the whole burst count as that."""
+
+    key: str
+    rate: Rate
+    units: int = 1
+
+
+class LocalLimiter:
+    """GCRA in this process's memory, over the most recent `size` keys, by the monotonic clock (ns)."""
+
+    def __init__(self, size: int = 65_536, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._arrivals: OrderedDict[str, int] = OrderedDict()
+        self._size = size
+        self._now_ns = now_ns
+
+    def charge(self, *cells: tuple[str, Rate] | Cell) -> list[int]:
+        """Milliseconds until one more fits, for each key and its rate; all 0 means now, and charges them all."""
+        now_us = self._now_ns() // 1000
+        asked = [Cell(*each) for each in cells]
+        waits_ms = [self._wait_ms(each, now_us) for each in asked]
+        if not any(waits_ms):
+            for key, rate, units in asked:
+                charged = interval_us(rate) * min(units, rate.burst)
+                self._arrivals[key] = self._arrival_us(key, now_us) + charged
+                self._arrivals.move_to_end(key)
+        while len(self._arrivals) > self._size:
+            self._arrivals.popitem(last=False)
+        return waits_ms
+
+    def _wait_ms(self, cell: Cell, now_us: int) -> int:
+        missing = cell.rate.burst - min(cell.units, cell.rate.burst)
+        wait_us = self._arrival_us(cell.key, now_us) - interval_us(cell.rate) * missing - now_us
+        return max(0, -(-wait_us // 1000))
+
+    def _arrival_us(self, key: str, now_us: int) -> int:
+        return max(self._arrivals.get(key, 0), now_us)
+
+
+def _numbers(rate: Rate, kib: Rate | None = None) -> tuple[int, int, int, int]:
+    """A limit as the scripts take it: interval (µs) and burst of requests, then of KiB, 0 where those are not limited."""
+    of_kib = (interval_us(kib), kib.burst) if kib else (0, 0)
+    return (interval_us(rate), rate.burst, *of_kib)
+
+
+def interval_us(rate: Rate) -> int:
+    """Microseconds between two cells of a steady stream, rounded up.
+
+    Whole, so that arrival times stay exact: what rounding took from each of them would add up to more than the rate.
+    """
+    return -(-60_000_000 // rate.per_minute)
+
+
+def _history(status: int, player: Any, populations: Mapping[str, Any] | None, build: str) -> History | None:
+    """What is known of a player and of the others, where the script had reason to look.
+
+    None too if it is unreadable, and if the index is not whole (`populations` None): to that everybody is a newcomer.
+    """
+    if status != Admission.ADMITTED or populations is None:
+        return None
+    try:
+        return History(
+            _baseline(player),
+            _baseline(populations[keys.POPULATION_FIELD]),
+            _baseline(populations[population_of(build)]),
+        )
+    except ValueError:
+        return None
+
+
+def _baseline(stored: Any) -> Baseline:
+    return keys.baseline_from_value(stored) if stored else EMPTY

@@ -1,0 +1,1 @@
+"""The windows of a board: heads, ranges, distributions, and subsets of players."""

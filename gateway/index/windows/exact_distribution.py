@@ -1,0 +1,72 @@
+"""How the scores of a window are spread, exactly: how many are better than one, and which score is at a share of all.
+
+Each is one look by rank or by score into a ZSET, which takes O(log N).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gateway.index.board_index import BoardIndex
+from gateway.index.scripts import ReadingScript
+from gateway.records import Spread, position_at
+from gateway.runtime.concurrency import in_turns
+from policies.errors import IndexUnavailable
+
+SHARES_AT_ONCE: Final = 4
+"""Shares that are looked up at once: each asks every shard again and again."""
+
+ATTEMPTS: Final = 3
+"""How often a board in shards is looked at anew because entries left between two looks."""
+
+
+class Spreads:
+    """The spreads of one board's windows. Raises IndexNotWhole and IndexUnavailable."""
+
+    def __init__(self, index: BoardIndex) -> None:
+        client = index.client
+        self._index = index
+        self._spread = ReadingScript(client, "spread")
+
+    async def of(self, window: str, scores: Sequence[int], shares: Sequence[int]) -> Spread:
+        """The spread of a window; of a board in shards it is of as many moments as there are shards and shares."""
+        parts = self._index.shards
+        if parts == (self._index,):
+            return await self._part(self._index, window, scores, shares)
+        for _ in range(ATTEMPTS):
+            found = await asyncio.gather(*(self._part(each, window, scores, ()) for each in parts))
+            total = sum(each.total for each in found)
+            at = await self._at(window, total, shares) if total else []
+            if len(at) == len(shares) or not total:
+                return self._joined(window, found, total, at)
+        raise IndexUnavailable("the board shrinks faster than it can be looked at")
+
+    async def _part(
+        self, index: BoardIndex, window: str, scores: Sequence[int], shares: Sequence[int]
+    ) -> Spread:
+        ranking = self._index.ranking
+        bounds = [f"({ranking.order_from(window, score)}" for score in scores]
+        asked = [len(bounds), *bounds, *shares]
+        answer: Any = await self._spread(index.sentinel, [index.window_key(window)], asked)
+        total, better, at, *ends = answer
+        scored = [ranking.score_at(window, int(order)) for order in (*at, *ends)]
+        best, worst = scored[len(at) :] or (None, None)
+        return Spread(total, tuple(better), tuple(scored[: len(at)]), best, worst)
+
+    async def _at(self, window: str, total: int, shares: Sequence[int]) -> list[int]:
+        """The scores at shares of all shards together, by position; fewer if entries left meanwhile."""
+        asked = (self._index.page(window, position_at(total, share), 1) for share in shares)
+        pages = await in_turns(asked, at_once=SHARES_AT_ONCE)
+        return [entry.score for page in pages for entry in page.entries]
+
+    def _joined(self, window: str, found: Sequence[Spread], total: int, at: Sequence[int]) -> Spread:
+        def merit(score: int) -> int:
+            return self._index.ranking.order_from(window, score)
+
+        better = tuple(map(sum, zip(*(each.better for each in found), strict=True)))
+        bests = [each.best for each in found if each.best is not None]
+        worsts = [each.worst for each in found if each.worst is not None]
+        best, worst = min(bests, key=merit, default=None), max(worsts, key=merit, default=None)
+        return Spread(total, better, tuple(at), best, worst)

@@ -1,0 +1,1 @@
+"""Players: friends, groups, and the boards they joined."""

@@ -1,0 +1,250 @@
+"""The ledger on PostgreSQL: one writing connection that commits whatever has gathered while it committed before.
+
+Several processes may write at once; they take turns, transaction by transaction (`ALONE`). Reads have a few connections
+of their own, and see one snapshot each. Lost connections are made anew by whoever needs one next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from decimal import Decimal
+from typing import Any, Final, TypeVar
+
+import asyncpg
+from pydantic import SecretStr
+
+from gateway.ledger.postgres.group import (
+    PostgresTransaction,
+    asking,
+    commit_group,
+    described,
+    drive,
+    is_fault,
+)
+from gateway.ledger.reads import SHARES, ReadKind, ReadQueues, Share
+from gateway.ledger.schema import SCHEMA_VERSION
+from gateway.ledger.shape import check_postgres
+from gateway.ledger.transaction import Operation
+from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Outcome, Write, in_time, tell
+from policies.errors import LedgerUnavailable
+
+T = TypeVar("T")
+
+MINIMUM_VERSION: Final = 14
+"""The oldest PostgreSQL that its makers still maintained in 2026."""
+
+CONNECT_TIMEOUT_S: Final = 3.0
+STATEMENT_TIMEOUT_S: Final = 10.0
+IDLE_TIMEOUT_S: Final = 10.0
+"""A writer that vanished inside a transaction holds the others up for so long."""
+REPLY_TIMEOUT_S: Final = 15.0
+"""Past the server's own time-outs: the connection is then taken for dead."""
+
+MONTHS_AHEAD: Final = 12
+PARTITION_EVERY_S: Final = 86_400.0
+
+_SYNCHRONOUS: Final = (
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+)
+"""A commit that may still be lost is no commit; what is stronger than `on` stays."""
+
+_REFUSALS: Final = (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError)
+"""Why there may be no connection."""
+
+
+class PostgresLedger(GroupedWrites):
+    """The ledger in a PostgreSQL database. Every method fails closed with LedgerUnavailable; nothing is half written.
+
+    It belongs to the event loop that opened it.
+    """
+
+    def __init__(
+        self,
+        url: SecretStr,
+        *,
+        queue_limit: int = 8192,
+        busy_timeout_s: float = 5.0,
+        group_limit: int = GROUP_LIMIT,
+        shares: Mapping[ReadKind, Share] = SHARES,
+    ) -> None:
+        self._queue: asyncio.Queue[Write | None] = asyncio.Queue()
+        super().__init__(self._queue, queue_limit=queue_limit)
+        self._url = url
+        self._busy_timeout_s = busy_timeout_s
+        self._group_limit = group_limit
+        self._connection: Any = None
+        self._partitioned_at = 0.0
+        self._pool: Any = None
+        self._queues = ReadQueues(shares)
+        self._readers = sum(share.at_once for share in shares.values())
+        self._writer: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Starts the writer, if the schema is the one that we know. Raises LedgerUnavailable."""
+        try:
+            await self._connect_writer()
+            await _check_schema(self._connection)
+            await self._make_partitions()
+            self._pool = await asyncpg.create_pool(
+                min_size=0, max_size=self._readers, init=_prepare, reset=_nothing, **self._connect_options()
+            )
+        except _REFUSALS as error:
+            raise LedgerUnavailable(f"PostgreSQL: {described(error)}") from None
+        self._writer = asyncio.create_task(self._write_groups(), name="ledger-write")
+
+    async def close(self) -> None:
+        """Commits what is queued, then closes."""
+        self._is_closing = True
+        self._queue.put_nowait(None)
+        if self._writer:
+            await self._writer
+        if self._pool:
+            await self._pool.close()
+        if self._connection:
+            await _close(self._connection)
+
+    async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
+        """The result of `work` on one consistent snapshot. Raises LedgerOverloaded if it cannot be in time."""
+        queue = self._queues[kind]
+        await queue.enter()
+        try:
+            async with asyncio.timeout(queue.share.limit_s), self._borrowed() as connection:
+                return await _read(connection, work)
+        except Exception as error:
+            if is_fault(error):
+                raise LedgerUnavailable(f"PostgreSQL: {described(error)}") from error
+            raise  # a wrong statement is our bug, not the ledger's absence
+        finally:
+            queue.leave()
+
+    @asynccontextmanager
+    async def _borrowed(self) -> AsyncIterator[Any]:
+        with asking():
+            connection = await self._pool.acquire(timeout=REPLY_TIMEOUT_S)
+        try:
+            yield connection
+        finally:
+            with asking():
+                await self._pool.release(connection)
+
+    def _connect_options(self) -> dict[str, Any]:
+        return {
+            "dsn": self._url.get_secret_value(),
+            "timeout": CONNECT_TIMEOUT_S,
+            "command_timeout": REPLY_TIMEOUT_S,
+            "statement_cache_size": 256,
+            "max_cached_statement_lifetime": 0,
+            "server_settings": {
+                "application_name": "scoregate",
+                "statement_timeout": _milliseconds(STATEMENT_TIMEOUT_S),
+                "lock_timeout": _milliseconds(self._busy_timeout_s),
+                "idle_in_transaction_session_timeout": _milliseconds(IDLE_TIMEOUT_S),
+            },
+        }
+
+    async def _connect_writer(self) -> None:
+        self._connection = await asyncpg.connect(**self._connect_options())
+        await _prepare(self._connection)
+        await self._connection.execute(_SYNCHRONOUS)
+
+    async def _make_partitions(self) -> None:
+        """Has the months ahead a partition each. If that fails, the default partition takes their events."""
+        self._partitioned_at = time.monotonic()
+        with suppress(asyncpg.PostgresError), asking():
+            await self._connection.execute(f"SELECT make_event_partitions({MONTHS_AHEAD})")
+
+    async def _write_groups(self) -> None:
+        is_last = False
+        while not is_last:
+            group, is_last = await self._next_group()
+            wanted, outcomes = in_time(group)
+            if wanted:
+                outcomes += await self._commit(wanted)
+            tell(outcomes)
+
+    async def _next_group(self) -> tuple[list[Write], bool]:
+        """What has gathered, waited for if it is nothing, and whether it is the last: None closes the queue."""
+        write, group = await self._queue.get(), []
+        while write is not None:
+            group.append(write)
+            if len(group) == self._group_limit or self._queue.empty():
+                return group, False
+            write = self._queue.get_nowait()
+        return group, True
+
+    async def _commit(self, group: list[Write]) -> list[Outcome]:
+        try:
+            if self._connection.is_closed():
+                with asking():
+                    await self._connect_writer()
+            if time.monotonic() - self._partitioned_at > PARTITION_EVERY_S:
+                await self._make_partitions()
+        except (*_REFUSALS, LedgerUnavailable) as error:
+            self._connection.terminate()
+            unavailable = LedgerUnavailable(f"PostgreSQL: {described(error)}")
+            return [(write, None, unavailable) for write in group]
+        return await commit_group(self._connection, group)
+
+
+async def _read(connection: Any, work: Operation[T]) -> T:
+    tx = PostgresTransaction(connection)
+    snapshot = connection.transaction(isolation="repeatable_read", readonly=True)
+    with asking():
+        await snapshot.start()
+    try:
+        result: T = await drive(work(tx), tx)
+    except BaseException:
+        with asking():
+            await snapshot.rollback()
+        raise
+    with asking():
+        await snapshot.commit()
+    return result
+
+
+async def _prepare(connection: Any) -> None:
+    """Sums of bigints are numeric in PostgreSQL; they come as the whole numbers that they are."""
+    await connection.set_type_codec(
+        "numeric", schema="pg_catalog", encoder=str, decoder=_number, format="text"
+    )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f}ms"
+
+
+def _number(text: str) -> int | Decimal:
+    return int(text) if text.lstrip("-").isdecimal() else Decimal(text)
+
+
+async def _nothing(_connection: Any) -> None:
+    """What the pool does to a connection that comes back: it only read, and has nothing to forget."""
+
+
+async def _close(connection: Any) -> None:
+    with suppress(*_REFUSALS):
+        await connection.close(timeout=CONNECT_TIMEOUT_S)
+
+
+async def _check_schema(connection: Any) -> None:
+    """Raises LedgerUnavailable unless the schema is at our version: only `scoregate ledger migrate` changes it."""
+    major = connection.get_server_version().major
+    if major < MINIMUM_VERSION:
+        raise LedgerUnavailable(f"PostgreSQL {MINIMUM_VERSION} or newer is needed, this is {major}")
+    try:
+        found = await connection.fetchval("SELECT version_num FROM alembic_version")
+    except asyncpg.UndefinedTableError:
+        raise LedgerUnavailable(
+            "the PostgreSQL database has no ledger: run `scoregate ledger migrate` as its owner"
+        ) from None
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise LedgerUnavailable(f"PostgreSQL: {error}: grant this role scoregate_app") from None
+    if found != SCHEMA_VERSION:
+        raise LedgerUnavailable(
+            f"the PostgreSQL ledger has schema version {found}, this scoregate needs {SCHEMA_VERSION}: "
+            "run `scoregate ledger migrate` as its owner"
+        )
+    await check_postgres(connection, found)

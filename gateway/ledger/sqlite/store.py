@@ -1,0 +1,153 @@
+"""The ledger on SQLite: one writer thread that commits whatever has gathered while it committed before.
+
+`synchronous=FULL` in WAL mode syncs once a commit, so the sync is shared by every write in the group. The GIL is given
+up once per SQL step, and taking it back from a busy event loop can cost a switch interval (5 ms): appends therefore go
+in as multi-row statements, a few steps for a whole group, not a few steps each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final, TypeVar
+
+from gateway.ledger.definition import create_schema
+from gateway.ledger.reads import SHARES, ReadKind, Share
+from gateway.ledger.schema import SCHEMA_VERSION, is_known
+from gateway.ledger.shape import check_sqlite
+from gateway.ledger.sqlite.group import commit_group, transaction
+from gateway.ledger.sqlite.reads import SqliteReads
+from gateway.ledger.transaction import Operation
+from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Write, in_time, tell
+from policies.errors import LedgerUnavailable
+
+T = TypeVar("T")
+
+MINIMUM_VERSION: Final = (3, 37, 0)
+"""First SQLite with STRICT tables (sqlite.org, release 3.37.0)."""
+
+
+class SqliteLedger(GroupedWrites):
+    """The ledger in one SQLite file. Every method fails closed with LedgerUnavailable; nothing is half written."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        queue_limit: int = 8192,
+        busy_timeout_s: float = 2.0,
+        group_limit: int = GROUP_LIMIT,
+        shares: Mapping[ReadKind, Share] = SHARES,
+    ) -> None:
+        self._queue: SimpleQueue[Write | None] = SimpleQueue()
+        super().__init__(self._queue, queue_limit=queue_limit)
+        self._path = path
+        self._busy_timeout_s = busy_timeout_s
+        self._group_limit = group_limit
+        self._writer: threading.Thread | None = None
+        self._reads = SqliteReads(self._connect, shares)
+
+    async def open(self) -> None:
+        """Creates or upgrades the schema where that is due and starts the writer. Raises LedgerUnavailable."""
+        if sqlite3.sqlite_version_info < MINIMUM_VERSION:
+            raise LedgerUnavailable(
+                f"SQLite 3.37 or newer is needed, this Python has {sqlite3.sqlite_version}"
+            )
+        loop = asyncio.get_running_loop()
+        try:
+            connection = await asyncio.to_thread(self._create)
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerUnavailable(f"{self._path}: {error}") from None
+        self._writer = threading.Thread(
+            target=self._write_groups, args=(connection, loop), name="ledger-write", daemon=True
+        )
+        self._writer.start()
+
+    async def close(self) -> None:
+        """Commits what is queued, then closes."""
+        self._is_closing = True
+        self._queue.put(None)
+        loop = asyncio.get_running_loop()
+        if self._writer:
+            await loop.run_in_executor(None, self._writer.join)
+        await loop.run_in_executor(None, self._reads.close)
+
+    async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
+        """The result of `work` on one consistent snapshot. Raises LedgerOverloaded if it cannot be in time."""
+        if self._is_closing:
+            raise LedgerUnavailable("the ledger is closed")
+        return await self._reads.read(work, kind)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path,
+            timeout=self._busy_timeout_s,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        return connection
+
+    def _create(self) -> sqlite3.Connection:
+        """The writer's connection to a ledger that has its schema."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        connection = self._connect()
+        with transaction(connection):
+            version = _version_of(connection, self._path)
+            if version is None:
+                create_schema(connection)
+        if version is not None:
+            check_sqlite(connection, version, str(self._path))
+        if version not in (None, SCHEMA_VERSION):
+            _upgrade(connection)
+            check_sqlite(connection, SCHEMA_VERSION, str(self._path))
+        connection.execute("PRAGMA busy_timeout=0")  # from here on `_take_turn` waits
+        return connection
+
+    def _write_groups(self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop) -> None:
+        is_last = False
+        with closing(connection):
+            while not is_last:
+                group, is_last = self._next_group()
+                wanted, outcomes = in_time(group)
+                if wanted:
+                    outcomes += commit_group(connection, wanted, self._busy_timeout_s)
+                with suppress(RuntimeError):  # the loop is closed: nobody waits for the answers any more
+                    loop.call_soon_threadsafe(tell, outcomes)
+
+    def _next_group(self) -> tuple[list[Write], bool]:
+        """What has gathered, waited for if it is nothing, and whether it is the last: None closes the queue."""
+        write, group = self._queue.get(), []
+        while write is not None:
+            group.append(write)
+            if len(group) == self._group_limit or self._queue.empty():
+                return group, False
+            write = self._queue.get()
+        return group, True
+
+
+def _version_of(connection: sqlite3.Connection, path: Path) -> str | None:
+    """The version of the schema, None in an empty file. Raises LedgerUnavailable if it is none that we can read."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    if not tables:
+        return None
+    if not tables >= {"alembic_version", "events", "submissions"}:
+        raise LedgerUnavailable(f"{path}: is a database, and not a ledger of scoregate")
+    found: str
+    [found] = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    if not is_known(found):
+        raise LedgerUnavailable(f"{path}: has schema version {found}, this scoregate reads {SCHEMA_VERSION}")
+    return found
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    from gateway.ledger.migrate import upgrade_sqlite  # noqa: PLC0415 - alembic is slow to load and seldom needed
+
+    upgrade_sqlite(connection)

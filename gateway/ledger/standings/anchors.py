@@ -1,0 +1,383 @@
+"""Anchors: how many standings are ahead of a place every thousand ranks, so that any rank costs one bounded count.
+
+An anchor counts as of when the moves since began to be noted, and the moves say what came (1) and what went (-1), so
+that at every commit, for each anchor and both of its series (standings, and groups of tied ones by where they begin):
+
+    what the anchor says + the sum of the moves ahead of its place = what is ahead of its place now
+
+This is kept by everybody who writes, each in one transaction, and writers take turns:
+
+- `note_move`, which every change of a standing goes through, adds to the moves what the change does to the right side;
+- an anchor is added with what is ahead of it now less the moves ahead of it;
+- folding adds to each anchor the moves ahead of it that it takes away; which of them it takes is all the same;
+- anchors can be taken away; and who places standings by another rule takes away all of the window, with its moves.
+
+So an answer is exact however old the anchors are; their age is a matter of cost alone. Up to SPACING standings twice
+lie between two anchors, and the moves are folded when there are FOLDED of them: a rank examines no more than
+2 x SPACING standings and the moves, of which there are FOLDED and what came since the steward's last round. A window of
+LEAST standings or fewer is counted without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Select,
+    Table,
+    bindparam,
+    case,
+    cast,
+    delete,
+    func,
+    literal_column,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+
+from gateway.ledger.schema import anchored_windows, rank_anchors, rank_moves, standings
+from gateway.ledger.standings.ranks import (
+    ENTRIES,
+    FIRST,
+    GROUPS,
+    LAST,
+    Anchor,
+    RankedWindow,
+    anchor_rule,
+    bind,
+    bound,
+    in_window,
+    place_of,
+)
+from gateway.ledger.transaction import Operation, Query, Transaction
+from policies.ranking import Place, Ranking
+
+SPACING: Final = 1_000
+"""Standings between two anchors, when they are set."""
+
+LEAST: Final = 4_000
+"""Standings of a window that are counted without anchors."""
+
+FOLDED: Final = 1_000
+"""Moves from which on they are folded into the anchors."""
+
+FOLDED_AT_ONCE: Final = 20_000
+SET_AT_ONCE: Final = 16
+"""Moves folded, and anchors set, in one transaction: other writes wait for it, some hundredths of a second."""
+
+_put_move = insert(rank_moves)
+_PUT_MOVE = Query(
+    _put_move.on_conflict_do_update(
+        index_elements=["board", "window", "series", "order_value", "member"],
+        set_={"delta": rank_moves.c.delta + _put_move.excluded.delta},
+    )
+)
+_OTHERS = Query(
+    select(standings.c.player)
+    .where(
+        *in_window(standings),
+        standings.c.score.is_not(None),
+        place_of(standings) >= bound("begin"),
+        place_of(standings) < bound("end"),
+        standings.c.player != bindparam("player"),
+    )
+    .limit(1)
+)
+_RULE = Query(select(anchored_windows.c.rule).where(*in_window(anchored_windows)))
+_ANCHORED = Query(select(anchored_windows.c.window).where(anchored_windows.c.board == bindparam("board")))
+_BEGIN = Query(insert(anchored_windows))
+_SET = Query(insert(rank_anchors))
+_UNSET = Query(delete(rank_anchors).where(*in_window(rank_anchors), place_of(rank_anchors) == bound("at")))
+_DROPS = tuple(
+    Query(delete(table).where(*in_window(table))) for table in (rank_anchors, rank_moves, anchored_windows)
+)
+_ANCHORS = Query(
+    select(rank_anchors.c.order_value, rank_anchors.c.member, rank_anchors.c.ahead)
+    .where(*in_window(rank_anchors))
+    .order_by(rank_anchors.c.order_value, rank_anchors.c.member)
+)
+_ANCHORS_AFTER = Query(
+    select(rank_anchors.c.order_value, rank_anchors.c.member)
+    .where(*in_window(rank_anchors), place_of(rank_anchors) > bound("at"))
+    .order_by(rank_anchors.c.order_value, rank_anchors.c.member)
+    .limit(1)
+)
+_MOVES = Query(
+    select(func.count()).select_from(
+        select(rank_moves.c.member).where(*in_window(rank_moves)).limit(bindparam("most")).subquery()
+    )
+)
+_LAST_FOLDED = Query(
+    select(rank_moves.c.order_value, rank_moves.c.member)
+    .where(*in_window(rank_moves))
+    .order_by(rank_moves.c.order_value, rank_moves.c.member)
+    .limit(1)
+    .offset(bindparam("skipped"))
+)
+_FORGET = Query(delete(rank_moves).where(*in_window(rank_moves), place_of(rank_moves) <= bound("upto")))
+_NEXT = Query(
+    select(standings.c.window)
+    .where(standings.c.board == bindparam("board"), standings.c.window > bindparam("after"))
+    .order_by(standings.c.window)
+    .limit(1)
+)
+
+
+def _along(table: Table, entries: Any, groups: Any, is_anchor: int) -> Select[Any]:
+    """The places of a table in the window, with what each adds to the two series."""
+    facts: tuple[Any, ...] = (
+        literal_column(str(is_anchor)).label("is_anchor"),
+        entries.label("entries"),
+        groups.label("grouped"),
+    )
+    return select(table.c.order_value, table.c.member, *facts).where(*in_window(table))
+
+
+def _fold() -> Query:
+    """Adds to each anchor the moves ahead of it, up to a place: a sum that runs along anchors and moves in their order."""
+    none: Any = literal_column("0")
+    delta, series = rank_moves.c.delta, rank_moves.c.series
+    moves = _along(
+        rank_moves, case((series == ENTRIES, delta), else_=0), case((series == GROUPS, delta), else_=0), 0
+    ).where(place_of(rank_moves) <= bound("upto"))
+    line = union_all(moves, _along(rank_anchors, none, none, 1)).subquery("line")
+    order = (
+        line.c.order_value,
+        line.c.member,
+        line.c.is_anchor.desc(),
+    )  # a move at its place is not ahead of it
+    sums = [
+        cast(func.sum(each).over(order_by=order, rows=(None, 0)), BigInteger()).label(name)
+        for name, each in (("entries", line.c.entries), ("grouped", line.c.grouped))
+    ]
+    shifts = select(line.c.order_value, line.c.member, line.c.is_anchor, *sums).subquery("shifts")
+    return Query(
+        update(rank_anchors)
+        .where(
+            *in_window(rank_anchors),
+            rank_anchors.c.order_value == shifts.c.order_value,
+            rank_anchors.c.member == shifts.c.member,
+            shifts.c.is_anchor == 1,
+        )
+        .values(
+            ahead=rank_anchors.c.ahead + shifts.c.entries,
+            groups_ahead=rank_anchors.c.groups_ahead + shifts.c.grouped,
+        )
+    )
+
+
+_FOLD = _fold()
+
+
+async def note_move(
+    tx: Transaction,
+    ranking: Ranking,
+    slot: tuple[str, str],
+    was: Place | None,
+    now: Place | None,
+    rule: str | None,
+) -> None:
+    """Notes that the standing of a slot, (window, player), is about to move from one place to another; None is nowhere.
+
+    `rule` is that of the window's anchors, None if it has none.
+    """
+    window, _ = slot
+    if rule is None or was == now:
+        return
+    if rule != anchor_rule(ranking):
+        await drop_anchors(tx, ranking.policy.board, window)
+        return
+    await _note(tx, ranking, window, ENTRIES, was, now)
+    if ranking.keeps_groups:
+        left, joined = (each and ranking.group_begin(window, each) for each in (was, now))
+        if left != joined:
+            left, joined = [
+                None if each is None or await _has_others(tx, ranking, slot, each) else each
+                for each in (left, joined)
+            ]
+            await _note(tx, ranking, window, GROUPS, left, joined)
+
+
+async def drop_anchors(tx: Transaction, board: str, window: str) -> None:
+    """Has a window counted without anchors, until the steward sets some."""
+    for query in _DROPS:
+        await tx.run(query, board=board, window=window)
+
+
+def anchored(board: str) -> Operation[list[str]]:
+    """The windows of a board that have anchors."""
+
+    async def work(tx: Transaction) -> list[str]:
+        return [row[0] for row in await tx.rows(_ANCHORED, board=board)]
+
+    return work
+
+
+def next_window(board: str, after: str) -> Operation[str | None]:
+    """The name of the first window with standings after such a name."""
+
+    async def work(tx: Transaction) -> str | None:
+        rows = await tx.rows(_NEXT, board=board, after=after)
+        return rows[0][0] if rows else None
+
+    return work
+
+
+def is_large(ranking: Ranking, window: str) -> Operation[bool]:
+    """True for a window with more than LEAST standings."""
+
+    async def work(tx: Transaction) -> bool:
+        return await RankedWindow(tx, ranking, window).nth(FIRST, LEAST) is not None
+
+    return work
+
+
+def anchors_asked_for(ranking: Ranking, window: str) -> Operation[bool]:
+    """True if the anchors of a window want for something: to begin with, to be dropped, or to have moves folded."""
+
+    async def work(tx: Transaction) -> bool:
+        named = {"board": ranking.policy.board, "window": window}
+        rules = await tx.rows(_RULE, **named)
+        if not rules:
+            return await is_large(ranking, window)(tx)
+        [[moves]] = await tx.rows(_MOVES, **named, most=FOLDED)
+        return bool(rules[0][0] != anchor_rule(ranking) or moves >= FOLDED)
+
+    return work
+
+
+def tend_anchors(ranking: Ranking, window: str) -> Operation[int]:
+    """How many moves were folded into a window's anchors, or 1 if they were begun, or dropped since they are of another rule."""
+
+    async def work(tx: Transaction) -> int:
+        named = {"board": ranking.policy.board, "window": window}
+        rules = await tx.rows(_RULE, **named)
+        if rules and rules[0][0] != anchor_rule(ranking):
+            await drop_anchors(tx, **named)
+            return 1
+        if rules:
+            return await _fold_moves(tx, named)
+        if not await is_large(ranking, window)(tx):
+            return 0
+        await tx.run(_BEGIN, **named, rule=anchor_rule(ranking))
+        await _set(tx, named, Anchor(FIRST, 0, 0))
+        return 1
+
+    return work
+
+
+def spacing_of(ranking: Ranking, window: str) -> Operation[tuple[list[Place], list[Place]]]:
+    """The anchors of a window that are followed by too many standings, and those that can go.
+
+    One can go when its neighbours are then no more than SPACING apart. By what the anchors say themselves, so as of when moves were folded last; behind the last one it is counted.
+    """
+
+    async def work(tx: Transaction) -> tuple[list[Place], list[Place]]:
+        found = await tx.rows(_ANCHORS, board=ranking.policy.board, window=window)
+        anchors = [Anchor(Place(order, member), ahead, 0) for order, member, ahead in found]
+        if not anchors:
+            return [], []
+        wide = [one.place for one, other in pairwise(anchors) if other.ahead - one.ahead > 2 * SPACING]
+        if await RankedWindow(tx, ranking, window).nth(anchors[-1].place, 2 * SPACING):
+            wide.append(anchors[-1].place)
+        return wide, _spare(anchors)
+
+    return work
+
+
+def respace(ranking: Ranking, window: str, wide: Sequence[Place], spare: Sequence[Place]) -> Operation[int]:
+    """How many anchors were set behind those that are followed by too many standings, and taken away where they are spare."""
+
+    async def work(tx: Transaction) -> int:
+        named = {"board": ranking.policy.board, "window": window}
+        ranked = RankedWindow(tx, ranking, window)
+        changed = sum([await tx.run(_UNSET, **named, **bind(at=each)) for each in spare])
+        for each in wide:
+            changed += await _fill(ranked, named, each, SET_AT_ONCE)
+        return changed
+
+    return work
+
+
+async def _fill(ranked: RankedWindow, named: dict[str, str], begin: Place, most: int) -> int:
+    """Sets up to so many anchors behind a place while more than twice SPACING standings come before the next anchor."""
+    count = 0
+    found = await ranked.tx.rows(_ANCHORS_AFTER, **named, **bind(at=begin))
+    end = Place(*found[0]) if found else LAST
+    while count < most:
+        far = await ranked.nth(begin, 2 * SPACING)
+        at = await ranked.nth(begin, SPACING)
+        if far is None or at is None or far >= end:
+            break
+        await _set(ranked.tx, named, await _anchor(ranked, at))
+        begin, count = at, count + 1
+    return count
+
+
+async def _anchor(ranked: RankedWindow, place: Place) -> Anchor:
+    """The anchor of a standing's place, less the moves that are noted."""
+    moveless = Anchor(place, 0, 0)
+    ahead = await ranked.ahead(place) - await ranked.moved(moveless, ENTRIES)
+    if not ranked.ranking.keeps_groups:
+        return Anchor(place, ahead, 0)
+    own = ranked.ranking.group_begin(ranked.window, place)
+    begins_here = (
+        own == place
+    )  # never for a member with a player in it, of which every one is behind its group's begin
+    groups = await ranked.groups_ahead(own) + (not begins_here) - await ranked.moved(moveless, GROUPS)
+    return Anchor(place, ahead, groups)
+
+
+async def _fold_moves(tx: Transaction, named: dict[str, str]) -> int:
+    """How many moves were folded: the first of them, if they are too many for one transaction."""
+    rows = await tx.rows(_LAST_FOLDED, **named, skipped=FOLDED_AT_ONCE)
+    upto = Place(*rows[0]) if rows else LAST
+    await tx.run(_FOLD, **named, **bind(upto=upto))
+    return await tx.run(_FORGET, **named, **bind(upto=upto))
+
+
+async def _set(tx: Transaction, named: dict[str, str], anchor: Anchor) -> None:
+    order, member = anchor.place
+    await tx.run(
+        _SET, **named, order_value=order, member=member, ahead=anchor.ahead, groups_ahead=anchor.groups_ahead
+    )
+
+
+async def _note(
+    tx: Transaction, ranking: Ranking, window: str, series: int, was: Place | None, now: Place | None
+) -> None:
+    for place, delta in ((was, -1), (now, 1)):
+        if place is not None:
+            await tx.run(
+                _PUT_MOVE,
+                board=ranking.policy.board,
+                window=window,
+                series=series,
+                order_value=place.order,
+                member=place.member,
+                delta=delta,
+            )
+
+
+async def _has_others(tx: Transaction, ranking: Ranking, slot: tuple[str, str], begin: Place) -> bool:
+    """True if others than this player are of the group that begins there."""
+    window, player = slot
+    span = bind(begin=begin, end=ranking.group_end(window, begin))
+    return bool(await tx.rows(_OTHERS, board=ranking.policy.board, window=window, player=player, **span))
+
+
+def _spare(anchors: Sequence[Anchor]) -> list[Place]:
+    """Those, never two neighbours, without which their neighbours are no more than SPACING apart; not the first and the last."""
+    found: list[Place] = []
+    kept = 0
+    for at in range(1, len(anchors) - 1):
+        if kept == at - 1 and anchors[at + 1].ahead - anchors[kept].ahead <= SPACING:
+            found.append(anchors[at].place)
+        else:
+            kept = at
+    return found[:SET_AT_ONCE]

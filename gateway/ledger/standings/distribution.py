@@ -1,0 +1,36 @@
+"""How the scores of a window are spread, from SQL alone: the same numbers as the index gives, each a bounded count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.ledger.standings.ranks import RankedWindow
+from gateway.ledger.transaction import Operation, Transaction
+from gateway.records import Spread, position_at
+from policies.model import RankKind
+from policies.ranking import Place, Ranking
+
+
+def spread_of(
+    ranking: Ranking, window: str, scores: Sequence[int], shares: Sequence[int]
+) -> Operation[Spread]:
+    """The spread of a window: how many entries are better than these scores, and the scores at these shares."""
+
+    async def work(tx: Transaction) -> Spread:
+        ranked = RankedWindow(tx, ranking, window)
+        total = await ranked.total()
+        places = [Place(ranking.order_from(window, score), "") for score in scores]
+        better = tuple([await ranked.ahead(place) for place in places])
+        if not total:
+            return Spread(0, better, (), None, None)
+        positions = [*(position_at(total, share) for share in shares), 0, total - 1]
+        *at, best, worst = [await _score_at(ranked, position) for position in positions]
+        return Spread(total, better, tuple(at), best, worst)
+
+    return work
+
+
+async def _score_at(ranked: RankedWindow, position: int) -> int:
+    """The score at a position (from 0) at which there is an entry."""
+    [row] = (await ranked.page(position, 1, RankKind.UNIQUE)).rows
+    return ranked.ranking.score_at(ranked.window, row[1])

@@ -1,0 +1,173 @@
+"""A board as it stood at an instant: folded from the events and what they are about, and from nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import bindparam, or_, select
+
+from gateway.ledger import queries
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.players.joins import who_was_joined
+from gateway.ledger.reads import ReadKind
+from gateway.ledger.schema import events, submissions
+from gateway.ledger.submission_rows import stats_from
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.errors import HistoryTooLong
+from policies.model import Joins, Policy, RankKind
+from policies.ranking import Ranking, Reached
+from policies.vocabulary import State
+from policies.windows import Window
+
+SLICE: Final = 10_000
+"""Events looked at in one read, so that nobody waits behind a long one."""
+
+PLAYERS: Final = 1_280
+"""Players asked about in one read: whether they were on the board."""
+
+
+class Counting(NamedTuple):
+    """A submission that counted at the instant, or the standing that it was reached with."""
+
+    player: str
+    score: int
+    achieved_at_ms: int
+    achieved_seq: int
+    submission_id: str
+    ties: str
+
+    @property
+    def reached(self) -> Reached:
+        """What the ranking compares."""
+        return Reached(*self[1:])
+
+
+_e, _s = events.c, submissions.c
+_PROMOTED: Final = State.PROMOTED.value
+
+_TURNS = Query(
+    select(_e.to_state, _s.player, _s.score, _s.achieved_at_ms, _s.seq, _s.submission_id, _s.stats)
+    .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
+    .where(
+        _e.seq > bindparam("after"),
+        _e.seq <= bindparam("upto"),
+        _e.board == bindparam("board"),
+        _e.at_ms <= bindparam("at_ms"),
+        or_(_e.to_state == _PROMOTED, _e.from_state == _PROMOTED),
+        _s.achieved_at_ms >= bindparam("begin_ms"),
+        _s.achieved_at_ms < bindparam("end_ms"),
+    )
+    .order_by(_e.seq)
+)
+"""What began or ceased to count in a slice of the log."""
+
+
+async def board_as_of(
+    ledger: Ledger,
+    policy: Policy,
+    window: Window,
+    at_ms: int,
+    *,
+    most: int | None = None,
+    kind: ReadKind = ReadKind.DUTIES,
+) -> list[Counting]:
+    """The standings of a window at an instant (Unix milliseconds), ranked as the live board ranks them.
+
+    An event belongs to the instant that it bears (`at_ms`). Raises HistoryTooLong if more than `most` submissions
+    count at once on the way there. On a board to be joined stands who was on it then, or, in a window that was over by
+    then, who was as it ended.
+    """
+    counting: dict[str, Counting] = {}
+    ranking = Ranking(policy)
+    head = await ledger.read(queries.head(), kind)
+    for after in range(0, head, SLICE):
+        for to_state, *facts, stats in await ledger.read(_turns(policy.board, window, at_ms, after), kind):
+            found = _counting(ranking, facts, stats)
+            if to_state == _PROMOTED:
+                counting[found.submission_id] = found
+            else:
+                counting.pop(found.submission_id, None)
+        if most is not None and len(counting) > most:
+            raise HistoryTooLong
+    stands = list(counting.values())
+    if policy.joins is Joins.REQUIRED:
+        before_ms = min(at_ms + 1, window.end_ms)
+        joined = await _joined(
+            ledger, policy.board, sorted({each.player for each in stands}), before_ms, kind
+        )
+        stands = [each for each in stands if each.player in joined]
+    return await asyncio.to_thread(ranked, stands, ranking, window)
+
+
+def ranked(counting: Iterable[Counting], ranking: Ranking, window: Window) -> list[Counting]:
+    """The standing of each player by rank."""
+    of_player: dict[str, list[Counting]] = defaultdict(list)
+    for each in counting:
+        of_player[each.player].append(each)
+    return by_place([_standing(each, ranking) for each in of_player.values()], ranking, window)
+
+
+def by_place(standings: Iterable[Counting], ranking: Ranking, window: Window) -> list[Counting]:
+    """Standings by rank."""
+    return sorted(standings, key=lambda each: ranking.place(window, each.player, each.reached))
+
+
+def ranks_of(
+    standings: Sequence[Counting], ranking: Ranking, window: Window, kind: RankKind, begin: int = 0
+) -> list[int]:
+    """The ranks of standings by rank, those before `begin` left out: equal for those that are tied, unless unique."""
+    ranks, held, rank, groups = [], None, 0, 0
+    for at, each in enumerate(standings, start=1):
+        place = ranking.place(window, each.player, each.reached)
+        group = place if kind is RankKind.UNIQUE else ranking.group_begin(window.name, place)
+        if group != held:
+            held, rank, groups = group, at, groups + 1
+        ranks.append(groups if kind is RankKind.DENSE else rank)
+    return ranks[begin:]
+
+
+async def _joined(
+    ledger: Ledger, board: str, players: Sequence[str], before_ms: int, kind: ReadKind
+) -> set[str]:
+    found: set[str] = set()
+    for at in range(0, len(players), PLAYERS):
+        found |= await ledger.read(_who_was_joined(board, players[at : at + PLAYERS], before_ms), kind)
+    return found
+
+
+def _who_was_joined(board: str, players: Sequence[str], before_ms: int) -> Operation[set[str]]:
+    async def work(tx: Transaction) -> set[str]:
+        return await who_was_joined(tx, board, players, before_ms)
+
+    return work
+
+
+def _counting(ranking: Ranking, facts: Sequence[Any], stats: str) -> Counting:
+    player, score, at_ms, seq, submission_id = facts
+    ties = ranking.ties(stats_from(stats)) if ranking.tie_digits else ""
+    return Counting(player, score, at_ms, seq, submission_id, ties)
+
+
+def _standing(counting: Sequence[Counting], ranking: Ranking) -> Counting:
+    """What counts for a player, of whom something does."""
+    reached = ranking.standing([each.reached for each in counting])
+    assert reached is not None
+    return Counting(counting[0].player, *reached)
+
+
+def _turns(board: str, window: Window, at_ms: int, after: int) -> Operation[list[Row]]:
+    async def work(tx: Transaction) -> list[Row]:
+        return await tx.rows(
+            _TURNS,
+            board=board,
+            at_ms=at_ms,
+            after=after,
+            upto=after + SLICE,
+            begin_ms=window.begin_ms,
+            end_ms=window.end_ms,
+        )
+
+    return work

@@ -1,0 +1,315 @@
+"""A window read by place: the same order, ranks and totals as the index gives, from SQL alone.
+
+What is ahead of a place is counted from the last anchor before it (`gateway.ledger.standings.anchors`); a window without anchors
+is counted from its beginning. Either way the number is exact, and of the moment that the transaction sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    Select,
+    Table,
+    bindparam,
+    cast,
+    func,
+    select,
+    tuple_,
+)
+
+from gateway.ledger.schema import anchored_windows, players, rank_anchors, rank_moves, standings
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.model import RankKind
+from policies.ranking import Place, Ranking
+
+FIRST: Final = Place(-(2**63), "")
+LAST: Final = Place(2**63 - 1, "")
+"""Before and behind every place that a standing can have: orders are doubles' exact integers."""
+
+ENTRIES: Final = 0
+GROUPS: Final = 1
+"""The two series that anchors count: standings, and groups of tied ones by where they begin."""
+
+
+class Slice(NamedTuple):
+    """Standings of a window from position `first` (from 0), whose first group has the rank `lead` (from 1; 0: there is none).
+
+    A row is (player, order, member, submission id, display name).
+    """
+
+    total: int
+    first: int
+    lead: int
+    rows: Sequence[Row]
+
+
+class Anchor(NamedTuple):
+    """A place with how many standings, and how many groups, were ahead of it when the moves since began to be noted."""
+
+    place: Place
+    ahead: int
+    groups_ahead: int
+
+
+_BEGINNING: Final = Anchor(FIRST, 0, 0)
+
+_s = standings.c
+_a = rank_anchors.c
+
+
+def place_of(table: Table) -> ColumnElement[Any]:
+    """The place of a row, to be compared with `bound`."""
+    return tuple_(table.c.order_value, table.c.member)
+
+
+def bound(name: str) -> ColumnElement[Any]:
+    """A place that is bound as `<name>_order` and `<name>_member`."""
+    order = bindparam(f"{name}_order", type_=standings.c.order_value.type)
+    return tuple_(order, bindparam(f"{name}_member", type_=standings.c.member.type))
+
+
+def bind(**places: Place) -> dict[str, Any]:
+    """The values of such places."""
+    return {
+        f"{name}_{part}": value for name, place in places.items() for part, value in place._asdict().items()
+    }
+
+
+def in_window(table: Table) -> tuple[ColumnElement[bool], ...]:
+    """Whether a row is of the window that is bound as `board` and `window`."""
+    return (table.c.board == bindparam("board"), table.c.window == bindparam("window"))
+
+
+_STANDING_THERE = (*in_window(standings), _s.score.is_not(None))
+_IN_SPAN = (
+    *_STANDING_THERE,
+    place_of(standings) >= bound("begin"),
+    place_of(standings) < bound("end"),
+)
+_COUNT = Query(select(func.count()).select_from(standings).where(*_IN_SPAN))
+_COUNT_GROUPS = Query(
+    select(func.count()).select_from(
+        select(
+            (_s.order_value // bindparam("slots", type_=_s.order_value.type)).label("score"),
+            func.substr(_s.member, 1, bindparam("digits", type_=Integer())).label("ties"),
+        )
+        .where(*_IN_SPAN)
+        .distinct()
+        .subquery()
+    )
+)
+_NTH = Query(
+    select(_s.order_value, _s.member)
+    .where(*_STANDING_THERE, place_of(standings) >= bound("begin"))
+    .order_by(_s.order_value, _s.member)
+    .limit(1)
+    .offset(bindparam("skipped"))
+)
+_OWN = Query(select(_s.order_value, _s.member).where(*_STANDING_THERE, _s.player == bindparam("player")))
+
+
+def _rows() -> Select[Any]:
+    return (
+        select(_s.player, _s.order_value, _s.member, _s.submission_id, func.coalesce(players.c.name, ""))
+        .select_from(standings.outerjoin(players, players.c.player == _s.player))
+        .where(*_STANDING_THERE)
+        .limit(bindparam("count"))
+    )
+
+
+_FROM = Query(_rows().where(place_of(standings) >= bound("begin")).order_by(_s.order_value, _s.member))
+_BEFORE = Query(
+    _rows().where(place_of(standings) < bound("end")).order_by(_s.order_value.desc(), _s.member.desc())
+)
+
+_anchors = (
+    select(_a.order_value, _a.member, _a.ahead, _a.groups_ahead)
+    .join_from(
+        rank_anchors,
+        anchored_windows,
+        (anchored_windows.c.board == _a.board) & (anchored_windows.c.window == _a.window),
+    )
+    .where(*in_window(rank_anchors), anchored_windows.c.rule == bindparam("rule"))
+    .limit(1)
+)
+_ANCHOR_AT = Query(
+    _anchors.where(place_of(rank_anchors) <= bound("at")).order_by(_a.order_value.desc(), _a.member.desc())
+)
+_ANCHOR_BY_RANK = Query(
+    _anchors.where(_a.ahead <= bindparam("most")).order_by(
+        _a.ahead.desc(), _a.order_value.desc(), _a.member.desc()
+    )
+)
+_moved = select(cast(func.coalesce(func.sum(rank_moves.c.delta), 0), BigInteger())).where(
+    *in_window(rank_moves),
+    rank_moves.c.series == bindparam("series"),
+    place_of(rank_moves) < bound("at"),
+)
+_MOVED = Query(_moved)
+_CAME = Query(_moved.where(rank_moves.c.delta > 0))
+
+
+def anchor_rule(ranking: Ranking) -> str:
+    """What anchors belong to: the rule by which standings are placed, and whether their groups are counted."""
+    return f"{ranking.rule}:{int(ranking.keeps_groups)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RankedWindow:
+    """One window inside of a transaction. Every count is exact, and costs as `gateway.ledger.standings.anchors` states."""
+
+    tx: Transaction
+    ranking: Ranking
+    window: str
+
+    async def total(self) -> int:
+        """How many standings there are."""
+        return await self.ahead(LAST)
+
+    async def ahead(self, place: Place) -> int:
+        """How many standings are ahead of a place."""
+        anchor = await self.anchor_at(place)
+        return await self.ahead_of(anchor) + await self._count(_COUNT, anchor.place, place)
+
+    async def ahead_of(self, anchor: Anchor) -> int:
+        """How many are ahead of an anchor now."""
+        return anchor.ahead + await self.moved(anchor, ENTRIES)
+
+    async def groups_ahead(self, begin: Place) -> int:
+        """How many groups begin ahead of where one begins."""
+        anchor = await self.anchor_at(begin)
+        known = anchor.groups_ahead + await self.moved(anchor, GROUPS)
+        # The group that an anchor stands in begins ahead of it, so it is known already.
+        unknown = max(anchor.place, self.ranking.group_end(self.window, anchor.place))
+        slots = {"slots": self.ranking.slots(self.window), "digits": self.ranking.tie_digits}
+        return known + await self._count(_COUNT_GROUPS, unknown, begin, **slots)
+
+    async def moved(self, anchor: Anchor, series: int) -> int:
+        """By how much what moved since has changed what is ahead of an anchor."""
+        if anchor is _BEGINNING:
+            return 0
+        return await self._number(_MOVED, series=series, **bind(at=anchor.place))
+
+    async def anchor_at(self, place: Place) -> Anchor:
+        """The last anchor that is not behind a place."""
+        return await self._anchor(_ANCHOR_AT, **bind(at=place))
+
+    async def nth(self, begin: Place, skipped: int) -> Place | None:
+        """The place of the standing that comes so many after the first one from `begin` on."""
+        rows = await self.tx.rows(_NTH, **self._named, **bind(begin=begin), skipped=skipped)
+        return Place(*rows[0]) if rows else None
+
+    async def page(self, first: int, count: int, kind: RankKind) -> Slice:
+        """`count` standings from position `first`."""
+        begin = await self._at(first)
+        rows = await self._rows_from(begin, count) if begin else ()
+        return await self._slice(rows, first, kind)
+
+    async def around(self, player: str, radius: int, kind: RankKind) -> Slice:
+        """A player's standing with `radius` others on each side, and none for a player without one."""
+        found = await self.tx.rows(_OWN, **self._named, player=player)
+        if not found:
+            return Slice(await self.total(), 0, 0, ())
+        own = Place(*found[0])
+        rows = [*await self._rows_before(own, radius), *await self._rows_from(own, radius + 1)]
+        return await self._slice(rows, await self.ahead(Place(*rows[0][1:3])), kind)
+
+    async def behind(self, place: Place, count: int, kind: RankKind) -> Slice:
+        """At most `count` standings from a place on, whether or not one is there."""
+        return await self._slice(await self._rows_from(place, count), await self.ahead(place), kind)
+
+    async def before(self, place: Place, count: int, kind: RankKind) -> Slice:
+        """At most `count` standings right ahead of a place."""
+        rows = await self._rows_before(place, count)
+        return await self._slice(rows, await self.ahead(place) - len(rows), kind)
+
+    async def _slice(self, rows: Sequence[Row], first: int, kind: RankKind) -> Slice:
+        lead = await self._lead(kind, first, Place(*rows[0][1:3])) if rows else 0
+        return Slice(await self.total(), first, lead, rows)
+
+    async def _rows_from(self, begin: Place, count: int) -> list[Row]:
+        return await self.tx.rows(_FROM, **self._named, **bind(begin=begin), count=count)
+
+    async def _rows_before(self, end: Place, count: int) -> list[Row]:
+        rows = await self.tx.rows(_BEFORE, **self._named, **bind(end=end), count=count) if count else []
+        return rows[::-1]
+
+    async def _lead(self, kind: RankKind, first: int, place: Place) -> int:
+        """The rank that an entry at position `first` has, or its group."""
+        if kind is RankKind.UNIQUE:
+            return first + 1
+        begin = self.ranking.group_begin(self.window, place)
+        return 1 + await (self.groups_ahead(begin) if kind is RankKind.DENSE else self.ahead(begin))
+
+    async def _at(self, position: int) -> Place | None:
+        """The place at a position (from 0). What came since can have moved an anchor back by no more than its number."""
+        came = await self._number(_CAME, series=ENTRIES, **bind(at=LAST))
+        anchor = await self._anchor(_ANCHOR_BY_RANK, most=max(0, position - came))
+        return await self.nth(anchor.place, position - await self.ahead_of(anchor))
+
+    async def _anchor(self, query: Query, **values: Any) -> Anchor:
+        rows = await self.tx.rows(query, **self._named, rule=anchor_rule(self.ranking), **values)
+        if not rows:
+            return _BEGINNING
+        order, member, ahead, groups_ahead = rows[0]
+        return Anchor(Place(order, member), ahead, groups_ahead)
+
+    async def _count(self, query: Query, begin: Place, end: Place, **values: Any) -> int:
+        if begin >= end:
+            return 0
+        return await self._number(query, **bind(begin=begin, end=end), **values)
+
+    async def _number(self, query: Query, **values: Any) -> int:
+        [[found]] = await self.tx.rows(query, **self._named, **values)
+        return int(found)
+
+    @property
+    def _named(self) -> dict[str, str]:
+        return {"board": self.ranking.policy.board, "window": self.window}
+
+
+def page_of(ranking: Ranking, window: str, first: int, count: int, kind: RankKind) -> Operation[Slice]:
+    """`count` standings of a window from 0-based position `first`, with where ranks of this kind begin."""
+
+    async def work(tx: Transaction) -> Slice:
+        return await RankedWindow(tx, ranking, window).page(first, count, kind)
+
+    return work
+
+
+def around_of(ranking: Ranking, window: str, player: str, radius: int, kind: RankKind) -> Operation[Slice]:
+    """A player's standing in a window with `radius` others on each side, and none for a player without one."""
+
+    async def work(tx: Transaction) -> Slice:
+        return await RankedWindow(tx, ranking, window).around(player, radius, kind)
+
+    return work
+
+
+def behind_of(ranking: Ranking, window: str, place: Place, count: int, kind: RankKind) -> Operation[Slice]:
+    """At most `count` standings of a window from a place on, whether or not one is there."""
+
+    async def work(tx: Transaction) -> Slice:
+        return await RankedWindow(tx, ranking, window).behind(place, count, kind)
+
+    return work
+
+
+def before_of(ranking: Ranking, window: str, place: Place, count: int, kind: RankKind) -> Operation[Slice]:
+    """At most `count` standings of a window right ahead of a place."""
+
+    async def work(tx: Transaction) -> Slice:
+        return await RankedWindow(tx, ranking, window).before(place, count, kind)
+
+    return work
+
+
+def just_behind(place: Place) -> Place:
+    """The least place behind this one that an entry can have: every character of a member is a printable one."""
+    return Place(place.order, f"{place.member}\x01")

@@ -1,0 +1,1 @@
+"""What every process needs, whatever it does: settings, clocks, metrics, secrets on disk, and an orderly end."""

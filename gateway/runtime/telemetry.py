@@ -1,0 +1,305 @@
+"""Every metric and every log event the product has, in one place. Labels come from closed sets, never from players."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, BinaryIO, Final, cast
+
+import orjson
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from gateway.runtime.log_sieve import Sieve, SievedEvents, SievedRecords, shorten_traceback
+
+REGISTRY = CollectorRegistry()
+
+SUBMISSIONS = Counter(
+    "scoregate_submissions",
+    "Submissions by where they went: a state, or the problem type they were refused with.",
+    ["board", "outcome"],
+    registry=REGISTRY,
+)
+PLUGIN_FAILURES = Counter(
+    "scoregate_plugin_failures",
+    "Submissions that a validator of the studio's own failed on.",
+    ["board", "validator"],
+    registry=REGISTRY,
+)
+REQUEST_SECONDS = Histogram(
+    "scoregate_request_seconds",
+    "Time to answer a request, by route and status class.",
+    ["route", "status"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+    registry=REGISTRY,
+)
+SHED = Counter(
+    "scoregate_shed",
+    "Requests that could not be answered in time: refused at the entrance, or before the ledger's commit.",
+    ["place"],
+    registry=REGISTRY,
+)
+UNEXPECTED = Counter(
+    "scoregate_unexpected",
+    "Failures that nobody foresaw, by where they were met; each has an event in the log, or is counted by one.",
+    ["place"],
+    registry=REGISTRY,
+)
+PROBLEMS = Counter("scoregate_problems", "Refusals by problem type.", ["type"], registry=REGISTRY)
+BACKLOG = Gauge(
+    "scoregate_verify_backlog", "Submissions that wait for a verdict, by lane.", ["lane"], registry=REGISTRY
+)
+BACKLOG_AGE = Gauge(
+    "scoregate_verify_backlog_age_seconds",
+    "How long the oldest of them has been waiting.",
+    ["lane"],
+    registry=REGISTRY,
+)
+AUDITS = Counter(
+    "scoregate_audits",
+    "Verified runs that were simulated again: agrees, disagrees, unable.",
+    ["board", "outcome"],
+    registry=REGISTRY,
+)
+REVEALS = Counter(
+    "scoregate_reveals",
+    "Recordings of which the digest came first: asked for, revealed, or ended by silence.",
+    ["board", "outcome"],
+    registry=REGISTRY,
+)
+RECORDING_FAULTS = Counter(
+    "scoregate_recording_faults",
+    "What was wrong with the store of recordings: unavailable, missing, altered, healed.",
+    ["fault"],
+    registry=REGISTRY,
+)
+DISK_FREE = Gauge(
+    "scoregate_disk_free_bytes",
+    "Room on the file systems of the ledger and of the recordings.",
+    ["place"],
+    registry=REGISTRY,
+)
+RECORDINGS_COLLECTED = Counter(
+    "scoregate_recordings_collected",
+    "What collecting did: condemned, reprieved, removed, expired.",
+    ["action"],
+    registry=REGISTRY,
+)
+UNSEALED = Gauge("scoregate_unsealed_events", "Events that no seal speaks for yet.", registry=REGISTRY)
+UNSEALED_AGE = Gauge(
+    "scoregate_unsealed_age_seconds", "How long the oldest of them has been waiting.", registry=REGISTRY
+)
+LEDGER_PAGES = Counter(
+    "scoregate_ledger_pages",
+    "Pages of boards that were read from the ledger, since the index had them not.",
+    ["board"],
+    registry=REGISTRY,
+)
+READS_WAITING = Gauge(
+    "scoregate_ledger_reads_waiting", "Reads of the ledger that wait, by kind.", ["kind"], registry=REGISTRY
+)
+READS_REFUSED = Counter(
+    "scoregate_ledger_reads_refused",
+    "Reads of the ledger that were refused: too many of their kind waited, or for too long.",
+    ["kind"],
+    registry=REGISTRY,
+)
+INDEX_DIFFERENCES = Counter(
+    "scoregate_index_differences",
+    "What the steward found in the index that the ledger does not say, and repaired.",
+    ["board", "kind"],
+    registry=REGISTRY,
+)
+DUTY_FAILURES = Counter(
+    "scoregate_duty_failures",
+    "Rounds of a duty of the steward that failed, on a board or as a whole.",
+    ["duty", "board"],
+    registry=REGISTRY,
+)
+CLOCK_OFFSET = Gauge(
+    "scoregate_clock_offset_seconds",
+    "What this machine's clock is ahead of the clocks that all parts share: database, redis.",
+    ["source"],
+    registry=REGISTRY,
+)
+CLOCK_ERROR = Gauge(
+    "scoregate_clock_error_seconds",
+    "How far this process may be wrong about the shared time; decisions by time allow for it.",
+    registry=REGISTRY,
+)
+DERIVED_LAG = Gauge(
+    "scoregate_derived_lag",
+    "What a consumer has not had yet: events of the log, or changes of standings.",
+    ["consumer"],
+    registry=REGISTRY,
+)
+DERIVED_REBUILDS = Counter(
+    "scoregate_derived_rebuilds",
+    "How often something derived was made anew from the ledger.",
+    ["consumer"],
+    registry=REGISTRY,
+)
+WEBHOOK_DELIVERIES = Counter(
+    "scoregate_webhook_deliveries",
+    "Attempts to deliver webhooks: delivered, failed, dead.",
+    ["outcome"],
+    registry=REGISTRY,
+)
+UNDELIVERED = Gauge(
+    "scoregate_webhook_undelivered",
+    "Deliveries of webhooks that wait, and that were given up.",
+    ["state"],
+    registry=REGISTRY,
+)
+LISTENERS = Gauge(
+    "scoregate_live_listeners", "Open live feeds: sse, websocket.", ["transport"], registry=REGISTRY
+)
+LIVE_CHANGES = Counter(
+    "scoregate_live_changes",
+    "Changes that a slow listener was not given: dropped as it was cut off, or coalesced into a newer one.",
+    ["fate"],
+    registry=REGISTRY,
+)
+LIVE_RESETS = Counter(
+    "scoregate_live_resets", "Listeners that were told to read the board again.", registry=REGISTRY
+)
+
+POLICY_RELOADS = Counter(
+    "scoregate_policy_reloads",
+    "How often the policy files were read again: in_force, refused.",
+    ["outcome"],
+    registry=REGISTRY,
+)
+POLICIES_DIFFER = Gauge(
+    "scoregate_policies_differ",
+    "1 while parts of the deployment go by different policies.",
+    registry=REGISTRY,
+)
+POLICY_STALE = Gauge(
+    "scoregate_policy_stale",
+    "1 while the files are not what is in force, since they were refused.",
+    registry=REGISTRY,
+)
+
+
+@lru_cache(maxsize=512)
+def request_seconds(route: str, status_class: int) -> Histogram:
+    """The timer of a route's answers of one class (2: 2xx); looking a label up costs more than counting."""
+    return REQUEST_SECONDS.labels(route, f"{status_class}xx")
+
+
+@lru_cache(maxsize=512)
+def _submissions(board: str, outcome: str) -> Counter:
+    return SUBMISSIONS.labels(board, outcome)
+
+
+def count_submission(board: str, outcome: str) -> None:
+    """Counts one submission of a board by where it went."""
+    _submissions(board, outcome).inc()
+
+
+class Event:
+    """Names of log events; each is constant, and carries ids, not objects."""
+
+    SUBMISSION = "submission"
+    REFUSED = "refused"
+    ABNORMAL_USAGE = "abnormal_usage"
+    NOT_NOTED = "part_not_noted"
+    DISK_LOW = "disk_low"
+    DISK_ENOUGH = "disk_enough"
+    CLAIM_REFUSED = "claim_refused"
+    PLUGIN_FAILED = "plugin_failed"
+    UNEXPECTED = "unexpected"
+    LEDGER_DOWN = "ledger_unavailable"
+    INDEX_DOWN = "index_unavailable"
+    DUTY_FAILED = "duty_failed"
+    DECISION = "decision"
+    VERDICT = "verdict"
+    AUDIT_DRAWN = "audit_drawn"
+    REVEALS_PUT_OFF = "reveals_put_off"
+    SIMULATOR_DISAGREES = "simulator_disagrees"
+    SIMULATOR_FAILED = "simulator_failed"
+    REBUILT = "index_rebuilt"
+    REPAIRED = "index_repaired"
+    EVICTED = "board_evicted"
+    WARMED = "board_warmed"
+    DIFFERENCE = "index_difference"
+    RECORDING_FAULT = "recording_fault"
+    COLLECTED = "recordings_collected"
+    SEALED = "sealed"
+    GAP = "gap"
+    WINDOW_FROZEN = "window_frozen"
+    CHANGES_MISSED = "changes_missed"
+    CHANGES_FORGED = "changes_forged"
+    WEBHOOK_DISABLED = "webhook_disabled"
+    JOB_REFUSED = "job_refused"
+    NO_BUBBLEWRAP = "no_bubblewrap"
+    POLICY_RELOADED = "policy_reloaded"
+    POLICY_REFUSED = "policy_refused"
+    POLICIES_DIFFER = "policies_differ"
+    CLOCK_LEAPT = "clock_leapt"
+    METRICS_UNSERVED = "metrics_unserved"
+    FORWARDED_UNREAD = "forwarded_unread"
+    STARTED = "started"
+    STOPPED = "stopped"
+
+
+REPEATED: Final = frozenset(
+    {
+        Event.UNEXPECTED,
+        Event.LEDGER_DOWN,
+        Event.INDEX_DOWN,
+        Event.DUTY_FAILED,
+        Event.CLAIM_REFUSED,
+        Event.PLUGIN_FAILED,
+        Event.RECORDING_FAULT,
+        Event.CHANGES_MISSED,
+        Event.CHANGES_FORGED,
+        Event.JOB_REFUSED,
+        Event.SIMULATOR_FAILED,
+        Event.FORWARDED_UNREAD,
+    }
+)
+"""Events that a fault, or a stranger, can repeat at will: the log says each of them a few times a minute."""
+
+
+class _LossyStream:
+    """A stream to log to. What cannot be written is lost, as on a full disk: whoever logs goes on with its work."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, line: bytes) -> None:
+        with suppress(OSError):
+            self._stream.write(line)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
+def configure_logging(level: str) -> None:
+    """Makes every log line one JSON object on standard error, and none of them endless."""
+    structlog.configure(
+        processors=[
+            SievedEvents(REPEATED, Sieve()),
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            shorten_traceback,
+            structlog.processors.JSONRenderer(serializer=orjson.dumps),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", _LossyStream(sys.stderr.buffer))),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(SievedRecords(Sieve()))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, format="%(name)s: %(message)s")
+
+
+def logger() -> Any:
+    """The structured logger."""
+    return structlog.get_logger()

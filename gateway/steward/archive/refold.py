@@ -1,0 +1,55 @@
+"""Folds a whole board's standings anew, in bounded slices, after its policy has changed what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.ledger.archive.windows import among_archived
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.standings.refold import promoted_players, refold
+from gateway.ledger.transaction import Operation, Transaction
+from gateway.runtime.clock import Clock
+from gateway.steward.index.readable_windows import readable
+from gateway.steward.index.rebuild import Tell
+from policies.model import Policy
+from policies.ranking import Ranking
+from policies.windows import Window
+
+PLAYERS: Final = 100
+"""Players folded in one transaction: other writes wait for it, a few hundredths of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refolded:
+    """How many players were looked at, and how many of their standings changed."""
+
+    players: int
+    changed: int
+
+
+async def refold_board(ledger: Ledger, policy: Policy, *, clock: Clock, tell: Tell) -> Refolded:
+    """Folds the windows of a board that are open: the current ones, and those before that the archive does not have. `tell` hears how many players each slice had.
+
+    Raises LedgerUnavailable; what was folded by then stays, and doing it again goes on from the start.
+    """
+    windows, ranking = readable(policy, clock()), Ranking(policy)
+    looked_at, changed, after = 0, 0, ""
+    while players := await ledger.read(promoted_players(policy.board, after=after, count=PLAYERS)):
+        changed += await ledger.write(_refold(ranking, players, windows))
+        looked_at, after = looked_at + len(players), players[-1]
+        tell(len(players))
+    return Refolded(looked_at, changed)
+
+
+def _refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window]) -> Operation[int]:
+    """`refold`, where a window that is archived by then stays as the policy of its time had it."""
+
+    async def work(tx: Transaction) -> int:
+        names = [window.name for window in windows]
+        archived = await among_archived(tx, ranking.policy.board, names)
+        still_open = [window for window in windows if window.name not in archived]
+        return await refold(ranking, players, still_open)(tx)
+
+    return work

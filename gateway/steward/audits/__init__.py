@@ -1,0 +1,1 @@
+"""Draws runs to verify again, and finds what counts without having been verified."""

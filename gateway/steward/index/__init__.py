@@ -1,0 +1,1 @@
+"""Keeps the index equal to the ledger."""

@@ -1,0 +1,62 @@
+"""Keeps the anchors of large windows, so that ranks can be read from the ledger at a bounded cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.standings import anchors
+from policies.ranking import Place, Ranking
+
+
+class Anchoring:
+    """Looks after the anchors of every window that has some, and finds those that have grown to need them."""
+
+    def __init__(self, ledger: Ledger, rankings: Iterable[Ranking]) -> None:
+        self._ledger = ledger
+        self._boards = [_Board(ledger, ranking) for ranking in rankings]
+
+    async def step(self) -> int:
+        """How much was done in one round over every board: a bounded piece of each window. Raises LedgerUnavailable."""
+        return sum([await board.step() for board in self._boards])
+
+
+class _Board:
+    """The windows of one board. Those without anchors are looked at in turn, one in each round."""
+
+    def __init__(self, ledger: Ledger, ranking: Ranking) -> None:
+        self._ledger = ledger
+        self._ranking = ranking
+        self._looked_at = ""
+        self._spaced: set[str] = set()
+        """Anchored windows in which nothing was too far apart when their moves were folded last."""
+
+    async def step(self) -> int:
+        anchored = await self._ledger.read(anchors.anchored(self._ranking.policy.board))
+        following = await self._ledger.read(anchors.next_window(self._ranking.policy.board, self._looked_at))
+        self._looked_at = following or ""
+        windows = dict.fromkeys([*anchored, *([following] if following else [])])
+        return sum([await self._tend(window) for window in windows])
+
+    async def _tend(self, window: str) -> int:
+        done = 0
+        if await self._ledger.read(anchors.anchors_asked_for(self._ranking, window)):
+            done = await self._ledger.write(anchors.tend_anchors(self._ranking, window))
+            self._spaced.discard(window)
+        return done if window in self._spaced else done + await self._respace(window)
+
+    async def _respace(self, window: str) -> int:
+        wide, spare = await self._ledger.read(anchors.spacing_of(self._ranking, window))
+        done = 0
+        for some_wide, some_spare in _one_by_one(wide[: anchors.SET_AT_ONCE], spare):
+            done += await self._ledger.write(anchors.respace(self._ranking, window, some_wide, some_spare))
+        if not done:
+            self._spaced.add(window)
+        return done
+
+
+def _one_by_one(
+    wide: Sequence[Place], spare: Sequence[Place]
+) -> list[tuple[Sequence[Place], Sequence[Place]]]:
+    """A transaction for each wide gap, and one for what can go, so that none holds other writes up for long."""
+    return [*(([each], ()) for each in wide), *([((), spare)] if spare else [])]

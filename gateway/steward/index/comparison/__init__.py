@@ -1,0 +1,32 @@
+"""What differs between index and ledger: a file for each sort of content, found and repaired the same way by all."""
+
+from __future__ import annotations
+
+from gateway.steward.index.comparison.difference import Aspect, View
+from gateway.steward.index.comparison.groups import Groups
+from gateway.steward.index.comparison.hashes import Baselines, Names
+from gateway.steward.index.comparison.heads import Totals
+from gateway.steward.index.comparison.keyspace import Keyspace
+from gateway.steward.index.comparison.segments import GroupMembers, GroupSlots, Memberships
+from gateway.steward.index.comparison.standings import Members, Slots
+from gateway.steward.index.comparison.submissions import Pending, Settled
+
+
+def aspects_when_cold(view: View) -> tuple[Aspect, ...]:
+    """All that is in the index of a board that is cold: what belongs to no window, and no key that does."""
+    return (Keyspace(view, is_cold=True), Baselines(view), Settled(view), Pending(view))
+
+
+def aspects_of(view: View) -> tuple[Aspect, ...]:
+    """All that a board's index holds. Keys come first: a key of another type has to go before it can be looked into."""
+    of_groups = (Memberships(view), GroupSlots(view), GroupMembers(view)) if view.policy.segments else ()
+    parts = view.parts()
+    return (
+        *(Keyspace(each) for each in (parts if view.index in view.index.shards else [view, *parts])),
+        *(kind(part) for part in parts for kind in (Slots, Members, Groups, Names)),
+        Baselines(view),
+        Settled(view),
+        Pending(view),
+        *of_groups,
+        *((Totals(view),) if view.policy.exact_ranks else ()),
+    )

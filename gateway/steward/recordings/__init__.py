@@ -1,0 +1,1 @@
+"""Ends recordings whose time is over, and removes those that nothing names."""

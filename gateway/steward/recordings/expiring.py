@@ -1,0 +1,54 @@
+"""Ends the recordings of refused and revoked runs, once their boards keep them no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.ledger.derived.log import position
+from gateway.ledger.judgement.expiry import CONSUMER, end_recordings, endings_after
+from gateway.ledger.ledger import Ledger
+from gateway.runtime.clock import Clock
+from gateway.runtime.telemetry import RECORDINGS_COLLECTED, Event, logger
+from policies.loader import Board
+
+SLICE: Final = 128
+"""Events looked at in one step: their recordings end in one transaction, for which other writes wait."""
+
+DAY_MS: Final = 86_400_000
+
+_log = logger()
+
+
+class Expirer:
+    """Follows the log, each number of days that boards name by itself, and ends what is old enough."""
+
+    def __init__(self, ledger: Ledger, boards: Mapping[str, Board], *, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._kept_ms: dict[str, int] = {}
+        for name, board in boards.items():
+            days = board.policy.recordings.refused_days
+            if days is not None:
+                self._kept_ms[name] = days * DAY_MS
+
+    async def step(self) -> int:
+        """How many events were passed, in one slice for each number of days."""
+        return sum([await self._pass(days) for days in sorted(set(self._kept_ms.values()))])
+
+    async def _pass(self, kept_ms: int) -> int:
+        consumer, now_ms = f"{CONSUMER}{kept_ms // DAY_MS}", self._clock()
+        after = await self._ledger.read(position(consumer)) or 0
+        found = await self._ledger.read(endings_after(after, count=SLICE))
+        cutoff_ms = now_ms - kept_ms
+        young = next((at for at, each in enumerate(found) if each.at_ms > cutoff_ms), len(found))
+        passed = found[:young]
+        if not passed:
+            return 0
+        ended = await self._ledger.write(
+            end_recordings(consumer, after, passed, self._kept_ms, now_ms=now_ms)
+        )
+        if ended:
+            RECORDINGS_COLLECTED.labels("expired").inc(ended)
+            _log.info(Event.COLLECTED, expired=ended)
+        return len(passed)

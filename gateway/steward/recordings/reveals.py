@@ -1,0 +1,70 @@
+"""Ends what nobody answered: recordings that were asked for, and did not come in time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gateway.ledger import queries
+from gateway.ledger.judgement import reveals
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.records import OutboxRow
+from gateway.records import Change
+from gateway.runtime.clock import Clock
+from gateway.runtime.telemetry import REVEALS, Event, logger
+from gateway.settlement.settle import Decision, Projection, settle
+from policies.loader import Board
+from policies.vocabulary import Reason, State
+
+OUTAGE_MS: Final = 300_000
+"""A deadline that is found so late was during an outage: while a steward runs, it looks every second."""
+
+_log = logger()
+
+
+class Deadlines:
+    """Settles what was asked for in vain. Nobody is convicted of our outage: who had none of us to send to gets a new deadline."""
+
+    def __init__(
+        self, ledger: Ledger, index: Projection, boards: Mapping[str, Board], *, clock: Clock
+    ) -> None:
+        self._ledger = ledger
+        self._index = index
+        self._boards = boards
+        self._clock = clock
+
+    async def end(self, rows: Sequence[OutboxRow]) -> int:
+        """How many of these deadlines, all of which are over, were settled or put off."""
+        now_ms = self._clock()
+        late = [row for row in rows if now_ms - row.due_at_ms > OUTAGE_MS]
+        by_board: dict[str, list[Decision]] = defaultdict(list)
+        for row in [each for each in rows if now_ms - each.due_at_ms <= OUTAGE_MS]:
+            if decision := await self._decision(row, now_ms):
+                by_board[row.board].append(decision)
+        for board, decisions in by_board.items():
+            settled = await settle(self._ledger, self._index, self._boards[board], decisions)
+            silent = sum(isinstance(each, Change) for each in settled)
+            REVEALS.labels(board, "silent").inc(silent)
+        return sum(map(len, by_board.values())) + (await self._put_off(late, now_ms) if late else 0)
+
+    async def _decision(self, row: OutboxRow, now_ms: int) -> Decision | None:
+        found = await self._ledger.read(queries.submission(row.submission_id))
+        asked = await self._ledger.read(reveals.commitment(row.seq))
+        if found is None or asked is None:
+            return None
+        return Decision(
+            row.submission_id,
+            State.REVOKED if found.state is State.PROMOTED else State.REJECTED,
+            "budget",
+            Reason.RECORDING_NOT_REVEALED,
+            now_ms,
+            frozenset({found.state}),
+            detail={"asked_at_ms": asked.asked_at_ms, "due_at_ms": row.due_at_ms},
+            reveal_by_ms=row.due_at_ms,
+        )
+
+    async def _put_off(self, rows: Sequence[OutboxRow], now_ms: int) -> int:
+        done = await self._ledger.write(reveals.put_off(rows, now_ms=now_ms))
+        _log.warning(Event.REVEALS_PUT_OFF, count=done)
+        return done

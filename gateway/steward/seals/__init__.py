@@ -1,0 +1,1 @@
+"""Seals the log of events."""

@@ -1,0 +1,211 @@
+"""The client of a Redis Cluster: how it is named, that it waits rather than fails, and that it sends nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from gateway.index import keys
+from gateway.index.cluster import readable_together, scan
+from gateway.index.connection import _cluster_of, connect, probe, refuse_evicting
+from gateway.index.scripts import Script, answering
+from gateway.index.transactions import transact
+from gateway.runtime.settings import CLUSTER_URL, load_settings
+from policies.errors import IndexUnavailable, SettingsError
+from tests.support.cluster import PATIENCE_S, ValkeyCluster
+from tests.support.ports import unserved_port
+from tests.support.valkey import ValkeyServer
+
+BOARDS = ("tiny", "arcade", "other")
+"""Each on another master."""
+
+
+@pytest.fixture
+async def client(cluster: ValkeyCluster) -> AsyncIterator[Redis]:
+    connected = connect(cluster.url, timeout_ms=5_000)
+    yield connected
+    await connected.aclose()
+
+
+def test_a_cluster_is_named_by_some_of_its_nodes():
+    """Hosts, ports, one user and password for all, TLS, and options of the connections."""
+    found = CLUSTER_URL.fullmatch("rediss+cluster://ada:p%40ss@one:7000,[::1]:7001,two?ssl_cert_reqs=none")
+    seeds, common = _cluster_of(found)
+    assert [("one", 7000), ("::1", 7001), ("two", 6379)] == seeds
+    expected = {"username": "ada", "password": "p@ss", "ssl": True, "ssl_cert_reqs": "none"}
+    assert expected == common
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis+cluster://",
+        "redis+cluster://one:7000/1",
+        "redis+cluster://one:seven",
+        "redis+cluster://one:7000,",
+        "redis+cluster://ada:p@ss@one:7000",
+        "valkey+cluster://one:7000",
+    ],
+)
+def test_a_wrong_name_of_a_cluster_is_refused_at_start(url: str):
+    """A database, a port that is none, a character that should have been escaped: the setting is named."""
+    with pytest.raises(SettingsError, match=r"SCOREGATE_REDIS_URL: expected redis\+cluster://"):
+        load_settings(redis_url=url)
+
+
+def test_the_queue_is_on_no_cluster():
+    """RQ cannot run on one: who configures that is told, by the variable to set."""
+    cluster = "redis+cluster://one:7000"
+    with pytest.raises(SettingsError, match="SCOREGATE_QUEUE_URL: RQ does not run on a Redis Cluster"):
+        load_settings(queue_url=cluster)
+    with pytest.raises(SettingsError, match="SCOREGATE_QUEUE_URL: set it"):
+        _ = load_settings(redis_url=cluster).jobs_url
+    assert "redis://q" == load_settings(redis_url=cluster, queue_url="redis://q").jobs_url
+
+
+async def test_more_calls_than_connections_wait(client: Redis):
+    """A burst of calls is answered, each with its own reply, however few connections there are."""
+    await asyncio.gather(*(client.set(f"{{{at}}}", at) for at in range(500)))
+    assert [*map(str, range(500))] == await asyncio.gather(*(client.get(f"{{{at}}}") for at in range(500)))
+
+
+SLOW = """
+local ends_s = os.clock() + 0.2
+while os.clock() < ends_s do end
+return redis.call('INCR', KEYS[1])
+"""
+
+
+async def by_command(client: Redis) -> None:
+    await client.eval(SLOW, 1, "{tiny}")
+
+
+async def by_pipeline(client: Redis) -> None:
+    async with client.pipeline(transaction=False) as pipe:
+        pipe.eval(SLOW, 1, "{tiny}")
+        await pipe.execute()
+
+
+async def by_transaction(client: Redis) -> None:
+    await transact(client, "{tiny}", [("EVAL", SLOW, 1, "{tiny}")])
+
+
+async def has_a_connection(client: Redis) -> bool:
+    """Whether the node has run a script: what is sent to it next is on its way before any limit ends."""
+    try:
+        with answering():
+            return await client.eval("return redis.call('EXISTS', KEYS[1])", 1, "{tiny}") == 0
+    except IndexUnavailable:
+        return False
+
+
+@pytest.mark.parametrize("send", [by_command, by_pipeline, by_transaction])
+async def test_I02_a_call_whose_reply_was_lost_is_not_sent_again(
+    cluster: ValkeyCluster, send: Callable[[Redis], Awaitable[None]]
+):
+    """The node does once what it was asked for once, though the client gave up waiting for it."""
+    client = connect(cluster.url, timeout_ms=50)
+    client.timeout_s = PATIENCE_S  # there would be time to try again
+    while not await has_a_connection(client):  # on a busy machine making one may take longer than the limit
+        pass
+    with pytest.raises(IndexUnavailable), answering():
+        await send(client)
+    await client.aclose()
+    assert b"1" == cluster.master_of("tiny").redis.get("{tiny}")
+
+
+@pytest.mark.parametrize("kind", ["one", "cluster"])
+async def test_I02_a_transaction_that_was_refused_leaves_no_reply_to_the_next(
+    request: pytest.FixtureRequest, kind: str
+):
+    """Where the first command is refused, as by a node that has the slot no more, the answers to the others are unread."""
+    server: ValkeyServer | ValkeyCluster = request.getfixturevalue("valkey" if kind == "one" else "cluster")
+    client = connect(server.url, timeout_ms=5_000)
+    for number in range(3):
+        with pytest.raises(ResponseError, match="NO-SUCH"):
+            await transact(client, "{tiny}", [("NO-SUCH",), ("ECHO", "refused")])
+        assert [str(number)] == await transact(client, "{tiny}", [("ECHO", number)])
+    await client.aclose()
+
+
+async def test_a_cluster_nobody_answers_for_is_an_index_that_is_not_there():
+    """No node at any of the addresses is IndexUnavailable, as with one server that is down."""
+    with unserved_port() as one, unserved_port() as two:
+        client = connect(f"redis+cluster://127.0.0.1:{one},127.0.0.1:{two}", timeout_ms=500)
+        with pytest.raises(IndexUnavailable):
+            await Script(client, "page")(["lb:{b}:alltime", "lb:{b}:alltime:members", "lb:{b}:names"], [0, 9])
+        with pytest.raises(IndexUnavailable), answering():
+            await by_pipeline(client)
+        await refuse_evicting(client)
+        await client.aclose()
+
+
+async def test_I06_one_node_that_may_evict_is_enough_to_refuse(client: Redis, cluster: ValkeyCluster):
+    """Every node is asked, replicas too: they are the masters of tomorrow."""
+    await refuse_evicting(client)
+    for node in cluster.nodes:
+        node.redis.config_set("maxmemory-policy", "allkeys-lru")
+        with pytest.raises(SettingsError, match="allkeys-lru"):
+            await refuse_evicting(client)
+        node.redis.config_set("maxmemory-policy", "noeviction")
+
+
+async def test_a_scan_walks_the_node_of_the_board_alone(client: Redis, cluster: ValkeyCluster):
+    """Every key of the board comes, and none of what other nodes have."""
+    for at in range(300):
+        await client.set(f"lb:{{tiny}}:limit:player:p{at}", 1)
+        await client.set(f"lb:{{other}}:limit:player:p{at}", 1)
+    seen, cursor, turns = [], 0, 0
+    while cursor or not turns:
+        cursor, found = await scan(client, "lb:{tiny}:", cursor, match="*", count=50)
+        seen, turns = seen + found, turns + 1
+    held = cluster.master_of("tiny").redis.keys("*")
+    assert turns > 1
+    assert 300 == len(held)
+    assert set(held) == set(seen)
+
+
+async def test_streams_are_read_together_only_within_a_slot(client: Redis, valkey: ValkeyServer):
+    """One XREAD names streams of one slot on a cluster, and all there are on a single server."""
+    streams = [keys.changes(board) for board in BOARDS]
+    assert [[each] for each in streams] == readable_together(client, streams)
+    single = connect(valkey.url, timeout_ms=100)
+    assert [streams] == readable_together(single, streams)
+    await single.aclose()
+
+
+async def test_readiness_asks_each_node_that_has_a_board(client: Redis, cluster: ValkeyCluster):
+    """One node that takes no writes is an index that is not ready."""
+    await probe(client, BOARDS, kept_ms=60_000)
+    assert 3 == sum(node.redis.dbsize() for node in cluster.nodes if node.role() == "master")
+    node = cluster.master_of("other").redis
+    node.config_set("min-replicas-to-write", 1)
+    with pytest.raises(IndexUnavailable, match="NOREPLICAS"), answering():
+        await probe(client, BOARDS, kept_ms=1)
+    node.config_set("min-replicas-to-write", 0)
+
+
+async def test_B02_pipelines_and_transactions_wait_for_a_connection(client: Redis, cluster: ValkeyCluster):
+    """However many are asked for at once, none fails for the lack of one: commands, pipelines and transactions alike."""
+
+    async def pipelined(at: int) -> int:
+        async with client.pipeline(transaction=False) as pipe:
+            pipe.hset("lb:{tiny}:names", str(at), "")
+            pipe.hget("lb:{tiny}:names", str(at))
+            return len(await pipe.execute())
+
+    async def transacted(at: int) -> int:
+        return len(await transact(client, "lb:{tiny}:names", [("HSET", "lb:{tiny}:names", f"t{at}", "")]))
+
+    count = 250
+    await client.hlen("lb:{tiny}:names")  # so that it knows the nodes
+    cluster.master_of("tiny").redis.execute_command("CLIENT", "PAUSE", 500)
+    asked = [work(at) for at in range(count) for work in (pipelined, transacted)]
+    single = [client.hlen("lb:{tiny}:names") for _ in range(count)]
+    done = await asyncio.gather(*asked, *single)
+    assert [2, 1] * count == done[: 2 * count]
+    assert 2 * count == await client.hlen("lb:{tiny}:names")

@@ -1,0 +1,93 @@
+"""A rebuild of a board in shards: the leases of all its parts are one, and what one of them lacks none of them has."""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+
+from gateway.index import keys
+from gateway.index.generation import LEASE_MS, generation_of
+from gateway.index.shards import ShardedIndex
+from policies.errors import RebuildLost, RebuildRefused
+from tests.support.policies import a_ranking
+from tests.support.standings import a_standing
+
+RANKING = a_ranking("b", shards=3)
+PARTS = ["b", "b/0", "b/1", "b/2"]
+STOOD = [a_standing(f"p{at}", at, at, at, RANKING) for at in range(1, 10)]
+
+
+async def held(client: Redis) -> dict[str, list[str]]:
+    """What each part of the board has in Redis of a rebuild: its lease, its sentinel, or keys that are being built."""
+    kinds = {"lease": keys.lease, "whole": keys.sentinel}
+    found = {part: [kind for kind, key in kinds.items() if await client.exists(key(part))] for part in PARTS}
+    for part in PARTS:
+        found[part] += ["built"] * bool(await client.keys(f"{keys.stem(part)}built:*"))
+    return found
+
+
+async def test_a_rebuild_of_which_one_part_is_refused_holds_up_no_other(client: Redis):
+    """The leases that it had are given back, and the other builder's stays."""
+    await client.set(keys.lease("b/1"), "another's", px=LEASE_MS)
+    with pytest.raises(RebuildRefused, match="b/1 is being rebuilt already"):
+        await generation_of(ShardedIndex(client, RANKING)).begin()
+    assert {part: ["lease"] if part == "b/1" else [] for part in PARTS} == await held(client)
+    await client.delete(keys.lease("b/1"))
+    await generation_of(ShardedIndex(client, RANKING)).begin()
+
+
+async def test_every_page_keeps_every_lease(client: Redis):
+    """Whatever it is of, and wherever its players are; once one of them is lost, all begins again."""
+    building = generation_of(ShardedIndex(client, RANKING))
+    await building.begin()
+    pages = (
+        building.renew,
+        lambda: building.put_standings(STOOD[:1]),
+        lambda: building.replace_standings(STOOD[:1]),
+        lambda: building.put_baselines([]),
+        lambda: building.put_pending([("s1", 1)]),
+        lambda: building.put_settled([("s1", 1)]),
+    )
+    for page in pages:
+        for part in PARTS:
+            await client.pexpire(keys.lease(part), LEASE_MS // 3)
+        await page()
+        lives_ms = [await client.pttl(keys.lease(part)) for part in PARTS]
+        assert all(each > LEASE_MS // 2 for each in lives_ms), lives_ms
+    for part in PARTS:
+        await client.delete(keys.lease(part))
+        with pytest.raises(RebuildLost):
+            await building.renew()
+
+
+@pytest.mark.parametrize("is_given_up", [False, True])
+async def test_a_rebuild_ends_in_all_parts(client: Redis, is_given_up: bool):
+    """Put in place and whole in each, or nothing of it anywhere; the leases are given back."""
+    index = ShardedIndex(client, RANKING)
+    building = generation_of(index)
+    await building.begin()
+    await building.put_standings(STOOD)
+    await building.put_pending([("s1", 1)])
+    built = [part for part, what in (await held(client)).items() if "built" in what]
+    assert PARTS == built
+    if is_given_up:
+        await building.give_up()
+    else:
+        await building.swap(["alltime"])
+        assert {part: ["lease"] for part in PARTS} == await held(client)
+        await building.finish()
+    assert {part: [] if is_given_up else ["whole"] for part in PARTS} == await held(client)
+    page = await index.page("alltime", 0, 99)
+    assert ([] if is_given_up else list(range(9, 0, -1))) == [entry.score for entry in page.entries]
+    assert (not is_given_up) == await client.exists(keys.pending("b"))
+
+
+async def test_a_repair_in_a_shard_is_told_to_who_follows_the_board(client: Redis):
+    """With ranks of the whole board, and with what stood there before."""
+    index = ShardedIndex(client, RANKING)
+    for each in STOOD:
+        await index.restore(each.player, [each], [])
+    await client.delete(keys.changes("b"))
+    assert await index.show_again("p1", [a_standing("p1", 50, 60, 1, RANKING)])
+    [(_, told)] = await client.xrange(keys.changes("b"))
+    assert ("p1", "1", "9") == (told["player"], told["rank"], told["was_rank"])
