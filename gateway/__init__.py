@@ -1,1 +1,1 @@
-"""Everything with a socket: the edge, the boards in Redis, the ledger in SQL, the steward, and settlement between them."""
+"""Everything with a socket: the edge, the index in Redis, the ledger in SQL, and what keeps them in step."""

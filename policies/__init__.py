@@ -1,1 +1,1 @@
-"""What we believe: the vocabulary, the policy of each board, and the YAML files that state it."""
+"""What we believe: the vocabulary, the policy model, one YAML file per board."""

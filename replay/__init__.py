@@ -1,4 +1,4 @@
-"""Does the recording give the claimed score? Decodes it, runs it again in a sandbox, compares the result.
+"""Does the recording give the claimed score? Decodes it, plays it in a sandbox, compares.
 
 `recording` reads the container, `simulators` runs the game's own module, `verify` turns both into a verdict.
 Everything here is pure or behind the `simulators` port; only the worker process knows the rest of the

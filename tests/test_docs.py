@@ -30,6 +30,7 @@ from replay.simulators.process import FILES_VARIABLE
 from scoregate.cli import app
 from scoregate.commands.groups import GROUPS, LoadingGroup
 from scoregate.policies import checked_facts
+from tests.support import rooms
 from tests.support.plugins import install, installed
 
 ROOT = Path(__file__).parents[1]
@@ -280,6 +281,13 @@ def test_every_lua_script_is_documented():
     scripts = {path.name for path in (ROOT / "gateway" / "index" / "lua").glob("*.lua")}
 
     assert scripts == set(first_codes("keys.md", heading="Scripts"))
+
+
+def test_the_rooms_are_drawn_as_they_are():
+    """The tree and the picture of the architecture are those of the code: `python -m tests.support.rooms` redraws them."""
+    page = read(rooms.PAGE)
+
+    assert page == rooms.drawn(page)
 
 
 def test_every_command_is_documented_with_its_options():

@@ -1,1 +1,1 @@
-"""What the processes of a deployment know of each other: which parts there are, and the clock they share."""
+"""What the processes of a deployment know of each other: which parts run, and one shared clock."""

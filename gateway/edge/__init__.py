@@ -1,1 +1,1 @@
-"""The HTTP edge: routes as one table, handlers that read as a list of steps, every refusal a stable problem."""
+"""The HTTP edge: one table of routes, handlers that read as steps, a problem type for each refusal."""

@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from gateway.deployment.presence import Presence
-from gateway.deployment.reference_clock import ReferenceClock
-from gateway.edge.admission.address import ClientAddresses
-from gateway.edge.admission.shedding import Entrance
-from gateway.edge.admission.turnstile import Turnstile
-from gateway.edge.auth.server_keys import ServerKeys
-from gateway.edge.auth.tickets import Tickets
-from gateway.edge.auth.tokens import Tokens
-from gateway.edge.health.lag import Lag
-from gateway.edge.health.probes import Probes
-from gateway.edge.http.per_board import OfBoards
-from gateway.edge.reads.board_reader import BoardReader
-from gateway.edge.reads.cursors import Cursors
-from gateway.edge.reads.score_distribution import SpreadReader
-from gateway.edge.shutdown import Shutdown
-from gateway.index.board_index import Index
-from gateway.index.feed.live import LiveFeed
-from gateway.index.groups.friends import Circles, FriendLists
-from gateway.index.groups.segments import SegmentBoards
-from gateway.index.limits.admission import AddressLimit, KeyedLimit, SubmissionLimits
-from gateway.index.limits.open_runs import OpenRuns
-from gateway.index.windows.subsets import ListedPlayers
-from gateway.ledger.ledger import Ledger
-from gateway.recordings.recordings import Recordings
-from gateway.runtime.clock import Clock
-from gateway.runtime.disk import DiskFloor
-from gateway.runtime.reload import BoardsInForce
-from gateway.runtime.settings import Settings
-from gateway.settlement.builds import BuildRegistry
-from gateway.settlement.coalescing import Coalescer
+if TYPE_CHECKING:
+    from gateway.deployment.presence import Presence
+    from gateway.deployment.reference_clock import ReferenceClock
+    from gateway.edge.admission.address import ClientAddresses
+    from gateway.edge.admission.shedding import Entrance
+    from gateway.edge.admission.turnstile import Turnstile
+    from gateway.edge.auth.server_keys import ServerKeys
+    from gateway.edge.auth.tickets import Tickets
+    from gateway.edge.auth.tokens import Tokens
+    from gateway.edge.health.lag import Lag
+    from gateway.edge.health.probes import Probes
+    from gateway.edge.http.per_board import OfBoards
+    from gateway.edge.reads.board_reader import BoardReader
+    from gateway.edge.reads.cursors import Cursors
+    from gateway.edge.reads.score_distribution import SpreadReader
+    from gateway.edge.shutdown import Shutdown
+    from gateway.index.board_index import Index
+    from gateway.index.feed.live import LiveFeed
+    from gateway.index.groups.friends import Circles, FriendLists
+    from gateway.index.groups.segments import SegmentBoards
+    from gateway.index.limits.admission import AddressLimit, KeyedLimit, SubmissionLimits
+    from gateway.index.limits.open_runs import OpenRuns
+    from gateway.index.windows.subsets import ListedPlayers
+    from gateway.ledger.ledger import Ledger
+    from gateway.recordings.recordings import Recordings
+    from gateway.runtime.clock import Clock
+    from gateway.runtime.disk import DiskFloor
+    from gateway.runtime.reload import BoardsInForce
+    from gateway.runtime.settings import Settings
+    from gateway.settlement.builds import BuildRegistry
+    from gateway.settlement.coalescing import Coalescer
 
 
 @dataclass(frozen=True, slots=True)

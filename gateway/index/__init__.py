@@ -1,1 +1,1 @@
-"""The index in Redis: boards, what is pending, limits and baselines. Disposable: rebuilt from the ledger at any time."""
+"""The boards in Redis, rebuilt from the ledger at any time: keys, Lua scripts, ranks."""

@@ -1,1 +1,1 @@
-"""The SQL truth: an append-only log of what happened to every submission, and the projections folded from it."""
+"""The truth in SQL: an append-only log of every submission, and what is folded from it."""

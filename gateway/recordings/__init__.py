@@ -1,1 +1,1 @@
-"""Where recordings are kept that are too large for a row of the ledger, and the check of every one that is read."""
+"""Stores for large recordings: a directory, or an S3 bucket."""

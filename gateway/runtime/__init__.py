@@ -1,1 +1,1 @@
-"""What every process needs, whatever it does: settings, clocks, metrics, secrets on disk, and an orderly end."""
+"""What every process needs: settings, clock, metrics and logs, secrets on disk."""

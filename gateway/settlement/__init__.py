@@ -1,1 +1,1 @@
-"""The only place where a submission changes state, and what follows from it: the transaction first, then the index."""
+"""The only place where a submission changes state: one transaction, then the index."""

@@ -1,1 +1,1 @@
-"""Background duties: hands due work to the queue, and makes the index equal to the ledger."""
+"""Background duties: dispatches work, and keeps index and archive equal to the ledger."""

@@ -1,4 +1,4 @@
-"""The determinism kit: whether a simulator is fit to judge by, what it costs, and what it makes of one recording.
+"""Checks that a simulator is deterministic, and what it costs (`scoregate sim`).
 
 `runs` reads what was played, `look` says what a module contains, `settings` are the ways it is run in, `check` runs it
 in all of them, `budget` says what limits to set, `verdict` what the gateway would say of one run. Nothing of it is used

@@ -1,4 +1,4 @@
-"""The port to the simulators: what is asked of one, and the three things it can answer.
+"""What plays a recording again: modules, native programs, plug-ins, each in its sandbox.
 
 A simulator runs the game's own module, program or plug-in over a recording. It gives a `Simulation`; or `Malformed`
 for bytes that are no recording of its game; or a `Fault` when it could not: a fault is ours, or the game's, and never

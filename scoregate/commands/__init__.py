@@ -1,1 +1,1 @@
-"""The commands of `scoregate`, a file for each group. They parse, wire and call; what is done is done elsewhere."""
+"""The commands, one file for each group."""

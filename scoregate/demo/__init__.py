@@ -1,1 +1,1 @@
-"""The demonstration: honest players and cheats meet a running gateway, through its HTTP interface alone."""
+"""The demonstration: honest players and cheats against a running gateway, over HTTP alone."""

@@ -1,1 +1,1 @@
-"""Outgoing webhooks: what is told, how it is signed, where it may go, and that it gets there."""
+"""Outgoing webhooks: what they say, how they are signed, where they may go, and their delivery."""

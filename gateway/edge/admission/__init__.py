@@ -1,1 +1,1 @@
-"""What is let in: limits by client, shedding by age, and bounds on what a reader or connection may cost."""
+"""What is let in: rate limits by client, shedding by age, bounds on what a connection may cost."""

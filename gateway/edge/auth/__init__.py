@@ -1,1 +1,1 @@
-"""Who is asking: signatures, tickets and tokens, and the keys they rest on."""
+"""Who is asking: signatures, tickets, tokens, and the keys behind them."""

@@ -1,1 +1,1 @@
-"""What people open in a browser: the game, the references, and the OpenAPI document."""
+"""Pages for a browser: the game, the references, the OpenAPI document."""

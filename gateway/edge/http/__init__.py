@@ -1,1 +1,1 @@
-"""HTTP itself: the application and its routes, reading requests, writing responses, and every problem type."""
+"""Reads requests and writes responses: bodies, strict JSON, preconditions."""

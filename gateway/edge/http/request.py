@@ -39,6 +39,9 @@ _JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?', re.IGN
 _OCTETS: Final = re.compile(r"application/octet-stream", re.IGNORECASE)
 NDJSON: Final = re.compile(r'application/x-ndjson(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
 
+SMALL_BODY: Final = 2_048
+"""Most bytes of a body that carries no recording and no list."""
+
 
 async def read_body(request: web.Request, limit: int, *others: re.Pattern[str]) -> bytes:
     """The raw body, JSON or one of `others` by its media type, of at most `limit` bytes, within the deadline."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 from pydantic import BaseModel
 
 from gateway.edge.http.preconditions import etag
-from gateway.edge.reads.score_distribution import Among
 from gateway.edge.wire import outcomes, read_models
 from gateway.index.board_index import Entry, Page
 from gateway.ledger.records import Receipt, StoredSubmission
@@ -20,6 +19,9 @@ from gateway.runtime.telemetry import Event, count_submission, logger
 from gateway.settlement.builds import BuildRegistry
 from policies.loader import Board
 from policies.vocabulary import Finding, Reason, State
+
+if TYPE_CHECKING:
+    from gateway.edge.reads.score_distribution import Among
 
 JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
 

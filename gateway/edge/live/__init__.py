@@ -1,1 +1,1 @@
-"""The live feed over HTTP: what a listener may ask for, and how it is told, as Server-Sent Events or by WebSocket."""
+"""The live feed over Server-Sent Events and WebSocket."""

@@ -1,1 +1,1 @@
-"""Moderators: the queue of what is held, the evidence, and their decisions."""
+"""What moderators do: the queue, the evidence, their decisions."""

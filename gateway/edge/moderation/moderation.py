@@ -11,10 +11,9 @@ from aiohttp import web
 from gateway.edge.auth.tokens import Bearer
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.preconditions import etag, expected_version
-from gateway.edge.http.request import board_of, moderator_of, parse_body, read_body, whole_number
+from gateway.edge.http.request import SMALL_BODY, board_of, moderator_of, parse_body, read_body, whole_number
 from gateway.edge.http.responses import held_submission, json_response, replayed, shown_finding
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.submissions.runs import SMALL_BODY
 from gateway.edge.wire import bodies, outcomes
 from gateway.ledger import queries
 from gateway.ledger.judgement import cases, expiry

@@ -1,1 +1,1 @@
-"""What players keep here: names, friends, groups, and the boards they joined."""
+"""What players set: their names, friends, groups, and the boards they join."""

@@ -11,11 +11,10 @@ from aiohttp import web
 
 from gateway.edge.auth.trusted_servers import authenticate, operation_submission, refusing
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import board_of, parse_body, player_of, read_body
+from gateway.edge.http.request import SMALL_BODY, board_of, parse_body, player_of, read_body
 from gateway.edge.http.responses import json_response, replayed
 from gateway.edge.players.friends import charge_profile, named_player
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.submissions.runs import SMALL_BODY
 from gateway.edge.wire import bodies, outcomes
 from gateway.ledger import index_pages
 from gateway.ledger.players import memberships as stored

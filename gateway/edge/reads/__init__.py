@@ -1,1 +1,1 @@
-"""Reading boards: entries, windows, distributions, the archive and the past."""
+"""Reads boards: entries, windows, distributions, archive, history."""

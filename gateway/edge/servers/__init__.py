@@ -1,1 +1,1 @@
-"""Trusted game servers: who they are, and what they write."""
+"""What trusted game servers write, alone and in batches."""

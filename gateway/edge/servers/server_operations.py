@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.edge.auth.trusted_servers import authenticate, refusing
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import board_of, parse_body, read_body
+from gateway.edge.http.request import SMALL_BODY, board_of, parse_body, read_body
 from gateway.edge.http.responses import json_response, replayed, score_accepted
 from gateway.edge.problems import Problem
 from gateway.edge.servers.server_requests import (
@@ -19,7 +19,6 @@ from gateway.edge.servers.server_requests import (
     refuse_impossible,
     removed,
 )
-from gateway.edge.submissions.runs import SMALL_BODY
 from gateway.edge.wire import bodies
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.records import Change

@@ -1,1 +1,1 @@
-"""A player's way in: open a run, submit its score, reveal its recording."""
+"""A run's way in: open it, submit its score, reveal its recording."""

@@ -11,7 +11,7 @@ from gateway.edge.admission.limits import quota_exceeded
 from gateway.edge.auth.tickets import SEED_BITS, Ticket, new_run_id
 from gateway.edge.auth.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import board_of, client_names, parse_body, player_of, read_body
+from gateway.edge.http.request import SMALL_BODY, board_of, client_names, parse_body, player_of, read_body
 from gateway.edge.http.responses import json_response
 from gateway.edge.players.name_keys import name_key
 from gateway.edge.players.names import display_name
@@ -30,7 +30,6 @@ from policies.replaying import BuildStatus
 PLAYER_RATE = Rate(per_minute=60, burst=120)
 """New anonymous players of one address; of a network `NETWORK_SHARE` times as many."""
 
-SMALL_BODY = 2_048
 
 _NO_SIMULATOR = bytes(32)
 

@@ -1,1 +1,1 @@
-"""The bodies of the interface, as models: what comes in, and what goes out."""
+"""The models of bodies: what comes in, and what goes out."""

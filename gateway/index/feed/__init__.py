@@ -1,1 +1,1 @@
-"""The live feed inside: the stream of changes, its one reader, and what each listener is told of it."""
+"""The stream of changes: its one reader, and what each listener hears."""

@@ -1,1 +1,1 @@
-"""Boards among friends and boards of groups."""
+"""Boards among friends, and boards of groups."""

@@ -1,1 +1,1 @@
-"""Rate limits and counts of what was refused, in Redis."""
+"""Rate limits, known histories, open runs, and counts of refusals."""

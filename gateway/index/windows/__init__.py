@@ -1,1 +1,1 @@
-"""The windows of a board: heads, ranges, distributions, and subsets of players."""
+"""The windows of a board: heads, distributions, subsets of players."""

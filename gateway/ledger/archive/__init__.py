@@ -1,1 +1,1 @@
-"""The archive: windows that are over, with their final ranks, one whole revision at a time."""
+"""Windows that are over, with their final ranks."""

@@ -1,1 +1,1 @@
-"""What is derived from the log of events, as the ledger keeps it: how far each consumer is, and what it has made."""
+"""How far each consumer of the log is, and what it has computed."""

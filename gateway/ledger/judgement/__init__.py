@@ -1,1 +1,1 @@
-"""What judging keeps in the ledger: what was learnt, who waits for which look, and what was found beside the verdict."""
+"""What judging stores: baselines, audits, builds, and what waits for a second look."""

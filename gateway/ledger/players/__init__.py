@@ -1,1 +1,1 @@
-"""Players: friends, groups, and the boards they joined."""
+"""Friends, groups, and who joined which board."""

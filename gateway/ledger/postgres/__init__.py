@@ -1,1 +1,1 @@
-"""The ledger on PostgreSQL."""
+"""The ledger on PostgreSQL: its connections, group commit and appends."""

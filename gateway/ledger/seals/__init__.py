@@ -1,1 +1,1 @@
-"""Tamper evidence: events as canonical bytes, under Merkle roots that are chained, signed, exported and proven."""
+"""Tamper evidence: events under Merkle roots that are chained, signed, exported and proven."""

@@ -1,1 +1,1 @@
-"""The ledger on SQLite."""
+"""The ledger on SQLite: its writer thread, group commit and appends."""

@@ -1,1 +1,1 @@
-"""Standings: folded from what is promoted, and read by rank from SQL alone."""
+"""Standings: folded from what is promoted, and ranked by SQL alone."""

@@ -1,1 +1,1 @@
-"""Submissions: their rows, the work that waits on them, and the operations of trusted servers."""
+"""Submissions: appends, the work they cause, and the operations of trusted servers."""

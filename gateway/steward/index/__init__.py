@@ -1,1 +1,1 @@
-"""Keeps the index equal to the ledger."""
+"""Keeps the index equal to the ledger: rebuilds, reconciles, evicts cold boards."""

@@ -1,1 +1,1 @@
-"""Ends recordings whose time is over, and removes those that nothing names."""
+"""Ends recordings whose time is over, and collects those that nothing names."""

@@ -1,4 +1,4 @@
-"""What differs between index and ledger: a file for each sort of content, found and repaired the same way by all."""
+"""How index and ledger differ: one file for each sort of content."""
 
 from __future__ import annotations
 
