@@ -146,18 +146,18 @@ def test_F01_every_statement_is_one_that_is_planned():
     What sends text of its own begins and ends transactions, looks at the schema, or appends by the primary key, by the
     unique index of submission ids, and by the newest event.
     """
-    at_start = {"anchors._fold", "archive.freezing._copy", "judgement.learning._readings"}
+    at_start = {"standings.anchors._fold", "archive.freezing._copy", "judgement.learning._readings"}
     known = plans.MADE_BY_FUNCTIONS | {f"gateway.ledger.{each}" for each in at_start}
     assert known == plans.makers()
     named = (
-        "append_postgres",
-        "append_sqlite",
         "definition",
-        "group",
-        "group_postgres",
-        "postgres",
-        "reads_sqlite",
+        "postgres.append",
+        "postgres.group",
+        "postgres.store",
         "shape",
-        "sqlite",
+        "sqlite.append",
+        "sqlite.group",
+        "sqlite.reads",
+        "sqlite.store",
     )
     assert {f"gateway.ledger.{each}" for each in named} == plans.speakers()

@@ -8,7 +8,7 @@ from pathlib import Path
 from gateway.runtime.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-OWN = ROOT / "gateway" / "settings.py"
+OWN = ROOT / "gateway" / "runtime" / "settings.py"
 
 
 def read_in(tree: ast.AST) -> set[str]:
