@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from gateway.deployment import reference_clock
 from gateway.deployment.reference_clock import UNMEASURED_MS, ReferenceClock
+from gateway.deployment.time_sources import sources_of
+from gateway.runtime.settings import Settings
 from tests.support.attack import until
 from tests.support.logs import lines_of, logged
 from tests.support.metrics import metric
@@ -184,3 +188,14 @@ async def test_F19_a_process_without_a_loop_measures_when_it_is_due():
         await clock.refresh()
         assert expected_ms == clock() - (machine.wall_ms - START_MS)
         machine.asked["redis"] = machine.wall_ms + 60_000
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [("postgresql:///scores", ["database", "redis"]), ("sqlite:////srv/ledger.db", ["redis"])],
+)
+def test_F19_the_clock_of_a_database_goes_before_that_of_redis(url: str, expected: list[str]):
+    """The first one decides, and is the same for all processes; the other stands in for it. SQLite has none."""
+    nothing: Any = None  # none of them is asked here
+    sources = sources_of(Settings(ledger_url=SecretStr(url)), nothing, nothing)
+    assert expected == [each.name for each in sources]

@@ -130,6 +130,24 @@ async def test_what_is_not_left_long_enough_stays_with_its_consumer(stage):
     assert [] == alive.told
 
 
+async def test_no_position_is_noted_past_what_another_steward_holds(stage):
+    """It has had no effect yet: once the stream is lost, who catches up begins before it."""
+    dead, alive = Heard(), Heard()
+    holding, idle = follower(stage, dead), follower(stage, alive, steward="two", left_ms=600_000)
+    await holding.step()
+    known = await stage.ledger.read(log.position("heard", "tiny"))
+    await stage.score("ada", 5)
+    dead.is_dead = True
+    with pytest.raises(ConnectionError):
+        await holding.step()
+    assert 0 == await idle.step()
+    assert known == await stage.ledger.read(log.position("heard", "tiny"))
+    stage.redis.delete(STREAM)
+    await idle.step()
+    assert ([known], []) == (alive.recovered, alive.told)
+    assert known < await stage.ledger.read(log.position("heard", "tiny"))
+
+
 @pytest.mark.parametrize(
     "lose",
     [

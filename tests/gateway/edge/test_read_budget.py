@@ -93,6 +93,17 @@ def test_F08_a_bucket_fills_by_its_share_and_is_forgotten(monkeypatch: pytest.Mo
     assert (3, 0.0) == (len(budget), budget.wait_s("ada"))
 
 
+def test_F08_who_reads_on_is_not_forgotten_for_those_who_come(monkeypatch: pytest.MonkeyPatch):
+    """Of more callers than are remembered it is not the one that came first and is charged between them."""
+    monkeypatch.setattr(read_budget, "CALLERS", 3)
+    budget = ReadBudget(0.5, clock=lambda: 1000.0)
+    budget.charge("ada", 1e6 * (read_budget.SAVED_S / 2 + 1))
+    for number in range(5):
+        budget.charge(f"p{number}", 1)
+        budget.charge("ada", 0)
+    assert (3, 2.0) == (len(budget), budget.wait_s("ada"))
+
+
 def test_F08_who_was_away_for_long_has_saved_no_more_than_there_is_to_save():
     """A day without reads is worth half a minute of them, like any pause that is longer than that."""
     now = [1000.0]

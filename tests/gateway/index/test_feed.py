@@ -136,6 +136,15 @@ async def test_what_waits_for_a_slow_listener_is_bounded(monkeypatch: pytest.Mon
     assert [] == await waiting.take()
 
 
+async def test_a_reset_has_the_last_id_that_there_was(monkeypatch: pytest.MonkeyPatch):
+    """Also where the event that was too much had none: the listener goes on from there."""
+    monkeypatch.setattr(newest, "NEWEST_LIMIT", 2)
+    waiting = Newest()
+    for event in (told(1, "ada"), told(2, "bob"), FeedEvent(EventKind.STANDING, None, change(3, "cyd"))):
+        waiting.put(event)
+    assert [FeedEvent(EventKind.RESET, "2-0")] == await waiting.take()
+
+
 async def test_kinds_and_windows_are_coalesced_apart():
     """A rank does not hide a standing, nor one window or watched player another; a reset hides all before it."""
     waiting = Newest()

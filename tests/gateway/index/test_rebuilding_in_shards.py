@@ -82,6 +82,21 @@ async def test_a_rebuild_ends_in_all_parts(client: Redis, is_given_up: bool):
     assert (not is_given_up) == await client.exists(keys.pending("b"))
 
 
+async def test_no_page_that_was_kept_before_a_rebuild_is_current_after_it(client: Redis):
+    """Its version is another one though there are as many entries as before; that of a part is gone with what it named."""
+    index = ShardedIndex(client, RANKING)
+    for each in STOOD:
+        await index.restore(each.player, [each], [])
+    before = await index.versions.of("alltime")
+    building = generation_of(index)
+    await building.begin()
+    await building.put_standings([a_standing(each.player, 50, 1, 1, RANKING) for each in STOOD])
+    await building.swap(["alltime"])
+    assert 0 == await client.exists(*map(keys.version, PARTS))
+    after = await index.versions.of("alltime")
+    assert (before.total, True) == (after.total, before.name != after.name)
+
+
 async def test_a_repair_in_a_shard_is_told_to_who_follows_the_board(client: Redis):
     """With ranks of the whole board, and with what stood there before."""
     index = ShardedIndex(client, RANKING)

@@ -107,3 +107,21 @@ async def test_ranks_before_and_after_a_change_are_those_of_the_whole_board(clie
         ("ada", "2", "1"),
         ("ada", "1", "3"),
     ] == told
+
+
+async def test_no_ranks_are_told_while_another_shard_is_not_whole(client: Redis):
+    """Neither that after a change nor that before it, though the player's own shard has both."""
+    index = ShardedIndex(client, RANKING)
+    index.guard()
+    own = index._of("ada").board
+    [other] = {shard.board for shard in index.shards} - {own}
+    await client.set(keys.sentinel(own), "1")
+    for seq, is_whole in enumerate((True, False, True), start=1):
+        if is_whole:
+            await client.set(keys.sentinel(other), "1")
+        else:
+            await client.delete(keys.sentinel(other))
+        standing = a_standing("ada", seq, at_ms=seq, seq=seq, ranking=RANKING)
+        await index.project(Change(seq, f"s{seq}", "b", "ada", State.PROMOTED, (standing,)))
+    told = [(each["rank"], each["was_rank"]) for _, each in await client.xrange(keys.changes("b"))]
+    assert [("1", "0"), ("0", "0"), ("1", "1")] == told
