@@ -157,6 +157,24 @@ def tend_by(step: str, ranking: Ranking) -> Any:
     return work
 
 
+def test_a_standing_without_a_score_is_of_no_group():
+    """Who founds the group at 0 points after another was revoked adds one to the dense ranks behind it."""
+    ranking = a_ranking(order=Order.ASCENDING, ranks=list(RankKind))
+    held = {
+        player: a_standing(player, number, number, number, ranking)
+        for number, player in enumerate(PLAYERS, start=1)
+    }
+    with in_memory() as tx:
+        for each in held.values():
+            drive(put(tx, ranking, each))
+        for step in ("tend", "respace", "respace"):
+            drive(tend_by(step, ranking)(tx))
+        for number, (player, score) in enumerate([("p8", None), ("p9", 0)], start=100):
+            held[player] = a_standing(player, score, number, number, ranking)
+            drive(put(tx, ranking, held[player]))
+        drive(assert_as_sorted(tx, ranking, [*held.values()]))
+
+
 async def test_ranks_are_exact_on_either_database(store: Store):
     """The same on SQLite and PostgreSQL, while a steward's rounds keep the anchors: set, folded, spaced, and taken away."""
     ranking = a_ranking(tie_break="fields", tie_fields=FIELDS, ranks=list(RankKind))
