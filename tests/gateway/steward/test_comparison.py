@@ -11,6 +11,7 @@ from redis import Redis
 from structlog.testing import capture_logs
 
 from gateway.ledger import queries
+from gateway.runtime.clock import wall_clock
 from gateway.runtime.telemetry import REGISTRY, Event
 from gateway.steward.index import check as checking
 from gateway.steward.index.check import Checked, check
@@ -134,6 +135,13 @@ FORGERIES = {
     "open runs without an end": Forgery(
         lambda r: r.zadd(f"{BOARD}open:ada", {"run": 9e15}),
         named("forged-open-runs", player="ada", key=f"{BOARD}open:ada"),
+    ),
+    "open runs that end soon, in a key that stays": Forgery(
+        lambda r: [
+            r.zadd(f"{BOARD}open:bob", {"run": wall_clock() + 60_000}),
+            r.expireat(f"{BOARD}open:bob", 9_000_000_000),
+        ],
+        named("forged-open-runs", player="bob", key=f"{BOARD}open:bob"),
     ),
     "a window that does not exist": Forgery(
         lambda r: r.zadd(f"{BOARD}daily:20991231", {f"{EARLY}:eve": -1}),
