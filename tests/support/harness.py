@@ -23,6 +23,7 @@ from gateway.edge.listener import listening
 from gateway.index import keys
 from gateway.index.scripts import answering
 from gateway.ledger import queries
+from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import REGISTRY
 from gateway.steward.dispatch import RqJobs
@@ -232,11 +233,11 @@ class Harness:
         bearer = Bearer(name, Role.MODERATOR, now_s + 3600, boards or ("*",))
         return self.edge.tokens.mint(bearer, now_s=now_s)
 
-    def steward(self) -> Steward:
+    def steward(self, clock: Clock | None = None) -> Steward:
         """A steward for this deployment, to be driven round by round."""
         jobs = RqJobs(Redis.from_url(self.edge.settings.jobs_url))
         edge = self.edge
-        parts = {"recordings": edge.recordings, "clock": self.clock}
+        parts = {"recordings": edge.recordings, "clock": clock or self.clock}
         return Steward(edge.settings, edge.boards, edge.ledger, edge.index, jobs, **parts)
 
     async def verify(self, *submission_ids: str, sandbox: Simulators) -> int:

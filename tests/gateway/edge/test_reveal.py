@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from scoregate_client import ScoregateClient, ScoregateError
 
+from gateway.deployment.reference_clock import UNMEASURED_MS, ReferenceClock
 from gateway.edge.submissions.submit import LATE_MS
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
@@ -395,6 +396,20 @@ async def test_a_deadline_is_exact_and_settles(house: House):
     assert ("budget", by_ms) == (event["actor"], event["detail"]["due_at_ms"])
     assert UNASKED == told(await house.reveal(one))
     assert [] == house.rows("SELECT kind FROM outbox WHERE kind <> 'project'")
+
+
+async def test_a_deadline_is_over_when_it_is_beyond_doubt(house: House):
+    """By the steward's clock alone it has passed: nothing happens until that is so at the earliest time that it can be."""
+    one = await house.asked()
+    by_ms = await house.reveal_by(one)
+    assert by_ms is not None
+    steward = house.harness.steward(ReferenceClock([], wall=house.clock))
+    house.clock.stands_at_ms = by_ms + UNMEASURED_MS - 1
+    assert 0 == await steward.end_reveals()
+    assert ("pending", "accepted") == await house.stands(one)
+    house.clock.stands_at_ms = by_ms + UNMEASURED_MS
+    assert 1 == await steward.end_reveals()
+    assert ("rejected", "recording-not-revealed") == await house.stands(one)
 
 
 async def test_a_recording_that_comes_late_is_taken_while_nobody_has_settled(house: House):
