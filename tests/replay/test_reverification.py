@@ -274,7 +274,7 @@ async def test_the_plan_foresees_the_board_whatever_its_operator(
     """What it says of each standing, and of who leaves the first places, is what then is."""
     monkeypatch.setattr(revocation_impact, "TOP", 2)
     for player, words in [
-        ("ada", [1] * 3),
+        ("ada", [1]),
         ("ada", [3] * 6),
         ("bob", [3] * 2),
         ("bob", [1] * 4),
