@@ -71,8 +71,11 @@ class ReadBudget:
         self._paid_until: OrderedDict[str, float] = OrderedDict()
 
     def wait_s(self, caller: str) -> float:
-        """How long a caller has to wait until they may read; 0 for now."""
-        return max(0.0, self._paid_until.get(caller, 0.0) - SAVED_S - self._clock())
+        """Return how long a caller has to wait until they may read; 0 for now. Who asks is not forgotten for others."""
+        if caller not in self._paid_until:
+            return 0.0
+        self._paid_until.move_to_end(caller)
+        return max(0.0, self._paid_until[caller] - SAVED_S - self._clock())
 
     def charge(self, caller: str, cost_us: float) -> None:
         """Takes the cost of a read from the bucket of one caller."""

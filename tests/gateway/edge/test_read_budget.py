@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,14 +94,19 @@ def test_F08_a_bucket_fills_by_its_share_and_is_forgotten(monkeypatch: pytest.Mo
     assert (3, 0.0) == (len(budget), budget.wait_s("ada"))
 
 
-def test_F08_who_reads_on_is_not_forgotten_for_those_who_come(monkeypatch: pytest.MonkeyPatch):
-    """Of more callers than are remembered it is not the one that came first and is charged between them."""
+@pytest.mark.parametrize(
+    "come_again", [lambda budget: budget.charge("ada", 0), lambda budget: budget.wait_s("ada")]
+)
+def test_F08_who_reads_on_is_not_forgotten_for_those_who_come(
+    monkeypatch: pytest.MonkeyPatch, come_again: Any
+):
+    """Of more callers than are remembered it is not the one that came first and is charged, or refused, between them."""
     monkeypatch.setattr(read_budget, "CALLERS", 3)
     budget = ReadBudget(0.5, clock=lambda: 1000.0)
     budget.charge("ada", 1e6 * (read_budget.SAVED_S / 2 + 1))
     for number in range(5):
         budget.charge(f"p{number}", 1)
-        budget.charge("ada", 0)
+        come_again(budget)
     assert (3, 2.0) == (len(budget), budget.wait_s("ada"))
 
 
