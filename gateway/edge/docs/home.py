@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Template
 
 from gateway.edge.context import Edge
+from gateway.edge.docs.drawing import environment
 
 MOST_BOARDS: Final = 200
 """Boards that the page lists; the rest are behind a link to `GET /v1/boards`."""
@@ -18,14 +19,7 @@ GAME_BOARD: Final = "arcade"
 
 @cache
 def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("gateway.edge.docs"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("home.html")
+    return environment().get_template("home.html")
 
 
 def draw_home(edge: Edge) -> bytes:

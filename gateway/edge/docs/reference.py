@@ -9,10 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
+from gateway.edge.docs.drawing import environment
 from gateway.edge.docs.openapi import common_refusals
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
 from gateway.edge.routes import ROUTES, Caller, Route
@@ -51,13 +51,7 @@ class Chapter:
 def draw_pages(document: dict[str, Any], routes: Sequence[Route], written: Path) -> dict[str, str]:
     """Return the HTML of each page by its path: the interface, its routes by section, and the written references."""
     chapters = [_chapter(file) for file in _files(written)]
-    templates = Environment(
-        loader=PackageLoader("gateway.edge.docs"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = environment()
     templates.filters |= {"code": _with_code, "model": _model_name}
     sections = _sections(routes)
     templates.globals |= {
