@@ -1,8 +1,8 @@
-"""Names and baselines: the two hashes that a board's players share."""
+"""Names and baselines: hashes of the index with an entry for each player."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from gateway.index import keys
 from gateway.ledger import index_pages, queries
@@ -19,12 +19,59 @@ from gateway.steward.index.comparison.difference import (
 )
 
 
+class TextsOfPlayers:
+    """A hash of the index with one text for each player, beside the texts that are due by the ledger."""
+
+    def __init__(
+        self,
+        view: View,
+        key: str,
+        due_of: Callable[[Sequence[bytes]], Awaitable[dict[bytes, str]]],
+        kind_of: Callable[[bytes | None], Kind],
+    ) -> None:
+        self._view, self._key = view, key
+        self._due_of, self._kind_of = due_of, kind_of
+
+    def from_index(self, count: int) -> Subjects:
+        """Walk through the players of the hash."""
+        return self._view.inspection.fields(self._key, count)
+
+    async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
+        """Return the texts that are missing, others than are due, or of nobody."""
+        held = dict(zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True))
+        due = await self._due_of(list(held))
+        return [
+            Difference(
+                self._view.board,
+                self._kind_of(value),
+                player=shown(subject),
+                ledger=due.get(subject, ""),
+                index=shown(value),
+                subject=subject,
+            )
+            for subject, value in held.items()
+            if (value or b"") != due.get(subject, "").encode()
+        ]
+
+    async def repair(self, subjects: Sequence[bytes]) -> None:
+        """Set the texts that are due, and take away the others."""
+        held = zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True)
+        due = await self._due_of(subjects)
+        gone = {player: value for player, value in held if value is not None and player not in due}
+        await self._view.inspection.drop(self._key, gone)
+        await self._view.inspection.put(self._key, {player.decode(): text for player, text in due.items()})
+
+
+def _kind_of_name(held: bytes | None) -> Kind:
+    return Kind.MISSING_NAME if held is None else Kind.WRONG_NAME
+
+
 class Names:
     """The display name of everybody who stands on the board."""
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._key = keys.names(view.board)
+        self._texts = TextsOfPlayers(view, keys.names(view.board), self._names, _kind_of_name)
 
     def walks(self) -> Sequence[Walk]:
         """Through the ledger's standings, and through the names of the index."""
@@ -38,34 +85,15 @@ class Names:
                 after = page[-1].player
 
     def _from_index(self, count: int) -> Subjects:
-        return self._view.inspection.fields(self._key, count)
+        return self._texts.from_index(count)
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
         """Names that are missing, of another text, or of nobody."""
-        held = dict(zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True))
-        due = await self._names(list(held))
-        return [
-            Difference(
-                self._view.board,
-                Kind.MISSING_NAME if value is None else Kind.WRONG_NAME,
-                player=shown(subject),
-                ledger=due.get(subject, ""),
-                index=shown(value),
-                subject=subject,
-            )
-            for subject, value in held.items()
-            if (value or b"") != due.get(subject, "").encode()
-        ]
+        return await self._texts.compare(subjects)
 
     async def repair(self, found: Sequence[Difference]) -> None:
         """Sets the names that players have, and takes away the others."""
-        subjects = [each.subject for each in found]
-        held = zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True)
-        due = await self._names(subjects)
-        await self._view.inspection.drop(
-            self._key, {player: value for player, value in held if value is not None and player not in due}
-        )
-        await self._view.inspection.put(self._key, {player.decode(): name for player, name in due.items()})
+        await self._texts.repair([each.subject for each in found])
 
     async def _names(self, subjects: Sequence[bytes]) -> dict[bytes, str]:
         players = [player for player in map(text_of, subjects) if player and self._view.index.holds(player)]

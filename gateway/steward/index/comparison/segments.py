@@ -20,6 +20,7 @@ from gateway.steward.index.comparison.difference import (
     shown,
     text_of,
 )
+from gateway.steward.index.comparison.hashes import TextsOfPlayers
 from gateway.steward.index.comparison.standings import Slot, standings_at
 
 
@@ -35,7 +36,8 @@ class Memberships:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._key = keys.memberships(view.board)
+        key = keys.memberships(view.board)
+        self._texts = TextsOfPlayers(view, key, self._due, lambda _held: Kind.WRONG_MEMBERSHIP)
         self._segments = SegmentBoards(view.index, view.policy.segments)
 
     def walks(self) -> Sequence[Walk]:
@@ -48,33 +50,16 @@ class Memberships:
                 yield [each.player.encode() for each in page]
 
     def _from_index(self, count: int) -> Subjects:
-        return self._view.inspection.fields(self._key, count)
+        return self._texts.from_index(count)
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
         """Memberships that are missing, of another version, or of nobody."""
-        held = dict(zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True))
-        due = await self._due(list(held))
-        return [
-            Difference(
-                self._view.board,
-                Kind.WRONG_MEMBERSHIP,
-                player=shown(subject),
-                ledger=due.get(subject, ""),
-                index=shown(value),
-                subject=subject,
-            )
-            for subject, value in held.items()
-            if (value or b"") != due.get(subject, "").encode()
-        ]
+        return await self._texts.compare(subjects)
 
     async def repair(self, found: Sequence[Difference]) -> None:
         """Sets what the ledger has, takes away what it has not, and moves the players."""
         subjects = [each.subject for each in found]
-        held = zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True)
-        due = await self._due(subjects)
-        gone = {player: value for player, value in held if value is not None and player not in due}
-        await self._view.inspection.drop(self._key, gone)
-        await self._view.inspection.put(self._key, {player.decode(): value for player, value in due.items()})
+        await self._texts.repair(subjects)
         windows = await self._view.windows()
         for player in filter(None, map(text_of, subjects)):
             await self._segments.follow(player, windows)
