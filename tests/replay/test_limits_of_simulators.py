@@ -43,16 +43,6 @@ BUDGET = Budget(fuel=50_000_000, memory_mib=96, wall_ms=20_000)
 UNLIMITED = str(resource.RLIM_INFINITY)
 
 
-@pytest.fixture(params=["inside", "alone"])
-def programs(request: pytest.FixtureRequest) -> Iterator[ProcessSimulators]:
-    """Programs in bubblewrap, and with limits alone."""
-    need_programs()
-    if request.param == "inside":
-        need_bubblewrap()
-    with ProcessSimulators(start_wall_ms=20_000, is_alone=request.param == "alone") as found:
-        yield found
-
-
 @pytest.fixture
 def group() -> Iterator[None]:
     """A group of the worker's, as a service may have one that opens its keys."""

@@ -33,15 +33,6 @@ FINDS = """
 """
 
 
-@pytest.fixture(params=["inside", "alone"])
-def programs(request: pytest.FixtureRequest) -> Iterator[ProcessSimulators]:
-    need_programs()
-    if request.param == "inside":
-        need_bubblewrap()
-    with ProcessSimulators(start_wall_ms=20_000, is_alone=request.param == "alone") as found:
-        yield found
-
-
 @pytest.fixture(autouse=True)
 def umask() -> Iterator[None]:
     """A worker's own: what it makes is private, but for what its programs read."""

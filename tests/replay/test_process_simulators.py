@@ -60,13 +60,6 @@ def simulators(how: str) -> ProcessSimulators:
     return ProcessSimulators(start_wall_ms=20_000, is_alone=how == "alone")
 
 
-@pytest.fixture(params=["inside", "alone"])
-def programs(request: pytest.FixtureRequest) -> Iterator[ProcessSimulators]:
-    """Programs in bubblewrap, and with limits alone."""
-    with simulators(request.param) as found:
-        yield found
-
-
 @pytest.fixture
 def inside() -> Iterator[ProcessSimulators]:
     """Programs in bubblewrap."""
