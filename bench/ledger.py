@@ -27,7 +27,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.postgres import store
+from gateway.ledger.postgres import store as postgres
 from gateway.ledger.records import NewSubmission
 from gateway.ledger.sqlite import store as sqlite
 from gateway.ledger.writes import GROUP_LIMIT
@@ -54,7 +54,7 @@ class Commits:
     def __init__(self) -> None:
         self.count = 0
         sqlite.commit_group = self._counted(sqlite.commit_group)  # type: ignore[attr-defined]
-        store.commit_group = self._counted(store.commit_group)  # type: ignore[attr-defined]
+        postgres.commit_group = self._counted(postgres.commit_group)  # type: ignore[attr-defined]
 
     def _counted(self, commit: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any) -> Any:
@@ -110,7 +110,7 @@ async def fresh(server: PostgresServer | None, group_limit: int) -> AsyncIterato
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         async with server.database() if server else nullcontext("") as name:
             ledger: Ledger = (
-                store.PostgresLedger(SecretStr(server.url(name, APP)), group_limit=group_limit)
+                postgres.PostgresLedger(SecretStr(server.url(name, APP)), group_limit=group_limit)
                 if server
                 else sqlite.SqliteLedger(Path(folder) / "ledger.sqlite3", group_limit=group_limit)
             )
