@@ -215,9 +215,9 @@ def change_of(ranking: Ranking, stream_id: str, fields: Mapping[str, str]) -> St
 async def written_after(
     client: Redis, ranking: Ranking, last_id: str, count: int
 ) -> tuple[list[dict[str, str]], str]:
-    """The fields of the changes among the next entries of a board's stream, and the id of the last entry looked at, empty for none.
+    """Return the changes among the next `count` entries of a board's stream, and the id of the last entry, "" for none.
 
-    A place that the stream has not come to is of a stream before it, or nobody of ours wrote it: then it begins anew.
+    An id that the stream has not come to is forged, or that of a stream before it: then reading begins anew.
     """
 
     async def entries(command: str, begin: str, end: str, most: int) -> Any:

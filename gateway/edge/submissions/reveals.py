@@ -86,7 +86,8 @@ async def _own_submission(request: web.Request) -> StoredSubmission:
 async def _keep(edge: Edge, found: StoredSubmission, body: bytes) -> bool:
     """True once the recording is durable and its verification due; False if another request was faster, or it is settled.
 
-    A large one is in the store before the row that names it, and again if that took long (`gateway.steward.recordings.collecting`).
+    A large one is in the store before the row that names it, and again if that took long
+    (`gateway.steward.recordings.collecting`).
     """
     digest = hashlib.sha256(body).digest()
     is_large = len(body) > edge.recordings.inline_bytes

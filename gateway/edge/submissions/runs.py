@@ -30,7 +30,6 @@ from policies.replaying import BuildStatus
 PLAYER_RATE = Rate(per_minute=60, burst=120)
 """New anonymous players of one address; of a network `NETWORK_SHARE` times as many."""
 
-
 _NO_SIMULATOR = bytes(32)
 
 

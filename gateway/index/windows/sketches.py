@@ -80,8 +80,8 @@ class ScoreSketch:
 class KeptSketch(NamedTuple):
     """A sketch of a window as of an event of the ledger, and when it was begun (Unix ms).
 
-    `version` is that of what was below the head then (`gateway.index.windows.heads`): the difference to today's says how many
-    changes it lacks.
+    `version` is that of what was below the head then (`gateway.index.windows.heads`): the difference to today's says
+    how many changes it lacks.
     """
 
     sketch: ScoreSketch

@@ -1,7 +1,7 @@
 """A window read by place: the same order, ranks and totals as the index gives, from SQL alone.
 
-What is ahead of a place is counted from the last anchor before it (`gateway.ledger.standings.anchors`); a window without anchors
-is counted from its beginning. Either way the number is exact, and of the moment that the transaction sees.
+What is ahead of a place is counted from the last anchor before it (`gateway.ledger.standings.anchors`); a window
+without anchors is counted from its beginning. Either way the number is exact, and of the moment that the transaction sees.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def anchor_rule(ranking: Ranking) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RankedWindow:
-    """One window inside of a transaction. Every count is exact, and costs as `gateway.ledger.standings.anchors` states."""
+    """One window inside of a transaction. Every count is exact; `gateway.ledger.standings.anchors` states its cost."""
 
     tx: Transaction
     ranking: Ranking
