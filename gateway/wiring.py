@@ -56,7 +56,7 @@ from gateway.runtime.reload import BoardsInForce
 from gateway.runtime.settings import Settings
 from gateway.settlement.builds import BuildRegistry
 from gateway.settlement.coalescing import Coalescer
-from gateway.settlement.unprojected import Owed, owing
+from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from policies.loader import Board, load_boards
@@ -135,7 +135,7 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
         open_index(settings, boards) as index,
         open_recordings(settings) as recordings,
         _open_live(settings, boards) as live,
-        owing(ledger, index) as owed,
+        keep_projecting(ledger, index) as owed,
     ):
         reference = None if clock else await shared_clock(settings, ledger, index.client, boards.values())
         told = clock or reference
@@ -222,7 +222,7 @@ class _Opened:
     index: Index
     recordings: Recordings
     live: LiveFeed
-    owed: Owed
+    owed: UnprojectedChanges
 
 
 class _OfBoards(TypedDict):

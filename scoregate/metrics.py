@@ -17,7 +17,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.runtime.settings import EDGE_METRICS_BIND, Settings, host_and_port
 from gateway.runtime.telemetry import REGISTRY, Event, logger
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import SettingsError
 
 KEPT_S: Final = 1.0
@@ -105,7 +105,7 @@ class _Server(ThreadingHTTPServer):
         """Reports what went wrong with a scrape, unless it is its client that left or never said what it wants."""
         error = sys.exception()
         if isinstance(error, Exception) and not isinstance(error, OSError):
-            report(Place.METRICS, error)
+            report(FaultPlace.METRICS, error)
 
 
 class _Scrape(BaseHTTPRequestHandler):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.deployment.presence import Part, own_host, parts_there
+from gateway.deployment.presence import PartReport, own_host, parts_there
 from gateway.deployment.run_files import RunningPart, running_parts
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.settings import Settings
@@ -34,7 +34,7 @@ async def parts_of(settings: Settings) -> Found:
     return Found(sorted(rows, key=lambda row: (str(row["part"]), str(row["since"]))), trouble)
 
 
-async def _heard(settings: Settings) -> tuple[list[Part], str | None]:
+async def _heard(settings: Settings) -> tuple[list[PartReport], str | None]:
     """What the index has heard; nothing is asked where no index was configured and none has run in the data directory."""
     if "redis_url" not in settings.model_fields_set:
         return [], None
@@ -44,7 +44,7 @@ async def _heard(settings: Settings) -> tuple[list[Part], str | None]:
         return [], f"only this machine's parts are known: {error}"
 
 
-def _row_here(part: RunningPart, said: Part | None) -> Mapping[str, object]:
+def _row_here(part: RunningPart, said: PartReport | None) -> Mapping[str, object]:
     return {
         "part": part.part,
         "pid": part.pid or None,
@@ -56,7 +56,7 @@ def _row_here(part: RunningPart, said: Part | None) -> Mapping[str, object]:
     }
 
 
-def _row(part: Part) -> Mapping[str, object]:
+def _row(part: PartReport) -> Mapping[str, object]:
     facts = {"part": part.kind.value, "pid": part.pid or None, "host": part.host or None}
     facts |= {"since": rfc3339(part.since_ms), "version": part.version or None}
     return {**facts, "policies": part.policies, "failing": part.failing}

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 from hypothesis import settings as properties
 
-from gateway.runtime.deadline import WAITING
+from gateway.runtime.deadline import WAITER
 from gateway.runtime.settings import Settings
 from replay.simulators.sandbox import Sandbox
 from tests.support.cluster import ValkeyCluster, running_cluster
@@ -107,7 +107,7 @@ def loop_of_the_parts() -> Callable[[], asyncio.AbstractEventLoop]:
 @pytest.fixture(autouse=True)
 def nobody_waits() -> None:
     """No test begins with the deadline that another left behind in the context that all of them share."""
-    WAITING.set(None)
+    WAITER.set(None)
 
 
 @pytest.fixture(scope="session")

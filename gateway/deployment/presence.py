@@ -26,7 +26,7 @@ from gateway.index.connection import connect
 from gateway.index.parts import Parts
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import POLICIES_DIFFER, Event, logger
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import IndexUnavailable
 from policies.loader import Board
 
@@ -49,7 +49,7 @@ class PartKind(StrEnum):
     WORKER = "worker"
 
 
-class Part(BaseModel):
+class PartReport(BaseModel):
     """What a part says of itself: the digest of all its policies, which process it is, and which duties fail."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -80,7 +80,7 @@ class Presence:
         self._boards = boards
         self._failing = failing
         self.part_id = part_id or secrets.token_hex(8)
-        self.parts: tuple[Part, ...] | None = None
+        self.parts: tuple[PartReport, ...] | None = None
         self._has_differed = False
 
     async def keep(self) -> None:
@@ -93,12 +93,12 @@ class Presence:
                 self.parts = None
             except Exception as error:  # noqa: BLE001 - what is only told must end no part
                 self.parts = None
-                report(Place.PRESENCE, error)
+                report(FaultPlace.PRESENCE, error)
             await asyncio.sleep(BEAT_S)
 
     async def beat(self) -> None:
         """Says it once. Raises IndexUnavailable."""
-        own = Part(
+        own = PartReport(
             kind=self._kind,
             policies=digest_of(self._boards()),
             host=own_host(),
@@ -163,7 +163,7 @@ def present_on_a_thread(
         thread.join()
 
 
-async def parts_there(settings: Settings) -> list[Part]:
+async def parts_there(settings: Settings) -> list[PartReport]:
     """The parts that the index has heard of in the last seconds, on whatever machine. Raises IndexUnavailable."""
     client = connect(settings.redis_url, timeout_ms=settings.redis_timeout_ms)
     try:
@@ -183,9 +183,9 @@ def digest_of(boards: Mapping[str, Board]) -> str:
     return hashlib.sha256(orjson.dumps(digests, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
-def _part(said: bytes | None) -> Part | None:
+def _part(said: bytes | None) -> PartReport | None:
     """None for what no part of ours said: whoever can write to Redis can write it there."""
     try:
-        return Part.model_validate_json(said or b"")
+        return PartReport.model_validate_json(said or b"")
     except ValidationError:
         return None

@@ -20,7 +20,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.runtime.boundary import boundary
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
-from gateway.runtime.unexpected import Place
+from gateway.runtime.unexpected import FaultPlace
 from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
 
@@ -57,7 +57,7 @@ class KafkaExport:
     async def take(self, board: Board, mutations: Sequence[Mutation]) -> None:
         """Sends changes, and returns once the brokers have them. Raises ExportFailed."""
         if mutations:
-            with boundary(Place.KAFKA, ExportFailed):
+            with boundary(FaultPlace.KAFKA, ExportFailed):
                 await asyncio.to_thread(self._send, board.name, mutations)
 
     async def recover(self, board: Board, since: int) -> None:

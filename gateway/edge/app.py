@@ -24,7 +24,7 @@ from gateway.edge.reads.read_budget import BUDGET, ReadBudgets, budgeted
 from gateway.edge.reads.staleness import telling
 from gateway.edge.routes import ROUTES
 from gateway.runtime.telemetry import Event, count_submission, logger, request_seconds
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable
 
 _SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~:-]*+"
@@ -117,7 +117,7 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
             request, Problem(ProblemType.DEPENDENCY_UNAVAILABLE, headers={"Retry-After": "1"})
         )
     except Exception as error:  # noqa: BLE001 - the loop over requests must live on; each of these is a bug
-        event_id = report(Place.REQUEST, error, route=_route_name(request))
+        event_id = report(FaultPlace.REQUEST, error, route=_route_name(request))
         response = _refused(
             request, Problem(ProblemType.INTERNAL, instance=f"urn:scoregate:event:{event_id}")
         )

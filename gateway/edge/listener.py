@@ -20,7 +20,7 @@ from gateway.edge.context import Edge
 from gateway.edge.problems import Problem, ProblemType, problem_response
 from gateway.edge.shutdown import drain, stop_listening
 from gateway.runtime.telemetry import Event, logger
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import SettingsError
 
 BACKLOG: Final = 1024
@@ -269,7 +269,7 @@ class Connection(web.RequestHandler):
         )
         problem = Problem(kind)
         if status >= ProblemType.INTERNAL.status:
-            event_id = report(Place.REQUEST, exc or RuntimeError("the library gave no error"))
+            event_id = report(FaultPlace.REQUEST, exc or RuntimeError("the library gave no error"))
             problem = Problem(ProblemType.INTERNAL, instance=f"urn:scoregate:event:{event_id}")
         response = problem_response(problem)
         response.force_close()

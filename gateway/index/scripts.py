@@ -16,7 +16,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from gateway.index.ranges import RangedWindow
 from gateway.runtime.boundary import FAULTS, boundary
-from gateway.runtime.unexpected import Place
+from gateway.runtime.unexpected import FaultPlace
 from policies.errors import IndexNotWhole, IndexUnavailable
 
 _NOT_WHOLE: Final = "NOTWHOLE"
@@ -127,7 +127,7 @@ def _gated_sources_of(name: str) -> tuple[_Source, _Source]:
 @contextmanager
 def answering() -> Iterator[None]:
     """Turns whatever keeps Redis from answering, with something that can be read, into IndexUnavailable."""
-    with boundary(Place.INDEX, _unavailable, known=_FAULTS), _readable():
+    with boundary(FaultPlace.INDEX, _unavailable, known=_FAULTS), _readable():
         yield
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from gateway.recordings.blobs import CLOCK, Blob
 from gateway.runtime.boundary import boundary
-from gateway.runtime.unexpected import Place
+from gateway.runtime.unexpected import FaultPlace
 from policies.errors import RecordingsUnavailable
 
 INCOMING: Final = "incoming"
@@ -150,7 +150,7 @@ def _sync(folder: Path) -> None:
 
 def _faults() -> AbstractContextManager[None]:
     """Has what the operating system refuses say so as RecordingsUnavailable."""
-    return boundary(Place.RECORDINGS, _unavailable)
+    return boundary(FaultPlace.RECORDINGS, _unavailable)
 
 
 def _unavailable(said: str) -> RecordingsUnavailable:

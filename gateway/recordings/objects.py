@@ -12,7 +12,7 @@ from obstore.store import S3Store
 
 from gateway.recordings.blobs import CLOCK, Blob
 from gateway.runtime.boundary import FAULTS, boundary
-from gateway.runtime.unexpected import Place
+from gateway.runtime.unexpected import FaultPlace
 from policies.errors import RecordingsUnavailable, SettingsError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def bucket(url: str, timeout_s: float) -> ObjectBlobs:
 
 def _faults() -> AbstractContextManager[None]:
     """Has what the bucket refuses, or does not answer in time, say so as RecordingsUnavailable."""
-    return boundary(Place.RECORDINGS, _unavailable, known=(*FAULTS, BaseError))
+    return boundary(FaultPlace.RECORDINGS, _unavailable, known=(*FAULTS, BaseError))
 
 
 def _unavailable(said: str) -> RecordingsUnavailable:

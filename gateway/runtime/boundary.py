@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import ScoregateError
 
 FAULTS: Final = (OSError, EOFError, RuntimeError)
@@ -16,7 +16,7 @@ FAULTS: Final = (OSError, EOFError, RuntimeError)
 
 @contextmanager
 def boundary(
-    place: Place,
+    place: FaultPlace,
     unavailable: Callable[[str], ScoregateError],
     *,
     known: tuple[type[Exception], ...] = FAULTS,

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Final, Protocol
 
 
-class Waiting(Protocol):
+class Waiter(Protocol):
     """Somebody who waits for an answer until `until_s` of the monotonic clock."""
 
     until_s: float
@@ -17,17 +17,17 @@ class Waiting(Protocol):
         ...
 
 
-WAITING: Final[ContextVar[Waiting | None]] = ContextVar("waiting", default=None)
+WAITER: Final[ContextVar[Waiter | None]] = ContextVar("waiting", default=None)
 """Who waits for what this task does; None for what nobody waits for, such as duties."""
 
 
 def deadline_s() -> float | None:
     """The deadline on the monotonic clock, None without one."""
-    waiting = WAITING.get()
+    waiting = WAITER.get()
     return waiting.until_s if waiting else None
 
 
 def aside() -> AbstractContextManager[None]:
     """For the wait for somebody who is not us, as a bucket: it counts neither as ours nor against the deadline."""
-    waiting = WAITING.get()
+    waiting = WAITER.get()
     return waiting.aside() if waiting else nullcontext()

@@ -10,7 +10,7 @@ from typing import Final
 
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import POLICY_RELOADS, POLICY_STALE, Event, logger
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.changing import refuse_restart
 from policies.errors import ScoregateError
 from policies.loader import Board, load_boards
@@ -86,7 +86,7 @@ async def reload_when_asked(
         try:
             boards = await asyncio.to_thread(read_again, settings, in_force)
         except Exception as error:  # noqa: BLE001 - a bug in reading must not end a part that serves
-            report(Place.POLICIES, error)
+            report(FaultPlace.POLICIES, error)
             continue
         if boards is not None:
             put(boards)

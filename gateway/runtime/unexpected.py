@@ -16,7 +16,7 @@ _FRAMES: Final = 6
 _log = logger()
 
 
-class Place(StrEnum):
+class FaultPlace(StrEnum):
     """Where something unexpected was met: what was asked, or which work that goes on for ever."""
 
     REQUEST = "request"
@@ -38,7 +38,7 @@ class Place(StrEnum):
     WORKER = "worker"
 
 
-def report(place: Place, error: BaseException, **context: str) -> str:
+def report(place: FaultPlace, error: BaseException, **context: str) -> str:
     """The id of the event that tells of `error`; it is counted, and logged unless its like were just logged.
 
     The id begins with a fingerprint of where the error came from: also one that was left out leads to its like.

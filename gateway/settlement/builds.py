@@ -10,7 +10,7 @@ from gateway.ledger.judgement.builds import BuildStatuses, build_statuses
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.telemetry import Event, logger
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import LedgerUnavailable
 from policies.loader import Board
 from policies.replaying import BuildStatus
@@ -64,4 +64,4 @@ class BuildRegistry:
             except LedgerUnavailable as error:
                 _log.warning(Event.LEDGER_DOWN, part="builds", error=str(error))
             except Exception as error:  # noqa: BLE001 - builds that are switched off must be heard of for ever
-                report(Place.BUILDS, error)
+                report(FaultPlace.BUILDS, error)

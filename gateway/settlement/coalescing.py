@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.ledger.submissions import work
 from gateway.records import Change, Standing, StoredBaseline
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import LedgerWrites, Projection
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
@@ -66,7 +66,7 @@ class Coalescer:
         except (IndexUnavailable, LedgerUnavailable):
             pass
         except Exception as error:  # noqa: BLE001 - what is gathered next must be shown
-            report(Place.COALESCER, error)
+            report(FaultPlace.COALESCER, error)
 
 
 def newest(changes: Iterable[Change]) -> list[Change]:

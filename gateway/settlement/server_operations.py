@@ -20,9 +20,9 @@ from gateway.ledger.transaction import Operation, Transaction
 from gateway.records import Change
 from gateway.runtime.failpoints import Point, reach
 from gateway.settlement.settle import (
-    Decided,
     Decision,
     LedgerWrites,
+    SettledDecision,
     decide,
     fold,
     receive,
@@ -53,7 +53,7 @@ class ServerOperation:
     why: str = ""
 
 
-class Done(NamedTuple):
+class PerformedOperation(NamedTuple):
     """An operation that is in the ledger: what it revoked, and whether this request put it there."""
 
     operation: ServerOperation
@@ -61,7 +61,7 @@ class Done(NamedTuple):
     is_new: bool
 
 
-class Refused(StrEnum):
+class RefusalKind(StrEnum):
     """Why an operation cannot be done."""
 
     OTHER_CONTENT = "other-content"
@@ -69,18 +69,18 @@ class Refused(StrEnum):
     CONFLICT = "conflict"
 
 
-class Refusal(NamedTuple):
+class RefusedOperation(NamedTuple):
     """An operation that cannot be done, by its place in the request."""
 
     at: int
-    kind: Refused
+    kind: RefusalKind
     detail: str
 
 
 class OperationsRefused(ScoregateError):
     """Operations of the request cannot be done; nothing was stored."""
 
-    def __init__(self, refusals: Sequence[Refusal]) -> None:
+    def __init__(self, refusals: Sequence[RefusedOperation]) -> None:
         super().__init__()
         self.refusals = tuple(refusals)
 
@@ -88,7 +88,7 @@ class OperationsRefused(ScoregateError):
 class _Impossible(Exception):
     """One operation cannot be done: why."""
 
-    def __init__(self, kind: Refused, detail: str) -> None:
+    def __init__(self, kind: RefusalKind, detail: str) -> None:
         self.kind = kind
         self.detail = detail
 
@@ -99,7 +99,7 @@ async def perform(
     request: ServerRequest,
     operations: Sequence[ServerOperation],
     show: Show,
-) -> list[Done]:
+) -> list[PerformedOperation]:
     """What became of each operation of a request; durable on return. `show` is told the changes.
 
     Raises OperationsRefused, KeyRevoked, NonceReused or LedgerUnavailable, after each of which nothing has changed.
@@ -116,14 +116,14 @@ async def perform_each(
     request: ServerRequest,
     operations: Sequence[ServerOperation],
     show: Show,
-) -> list[Done | Refusal]:
+) -> list[PerformedOperation | RefusedOperation]:
     """What became of each operation, done or refused by itself; durable on return.
 
     They are committed a slice at a time, so that nobody else's write waits for all of them. `show` is told the changes
     of each slice. Raises KeyRevoked, NonceReused or LedgerUnavailable: what came before that is done, and is found so
     when the request is sent again.
     """
-    outcomes: list[Done | Refusal] = []
+    outcomes: list[PerformedOperation | RefusedOperation] = []
     for first in range(0, len(operations), SLICE):
         some = operations[first : first + SLICE]
         told, changes = await ledger.write(_each(board, request, some, first))
@@ -135,10 +135,10 @@ async def perform_each(
 
 def _each(
     board: Board, request: ServerRequest, operations: Sequence[ServerOperation], first: int
-) -> Operation[tuple[list[Done | Refusal], list[Change]]]:
-    async def work(tx: Transaction) -> tuple[list[Done | Refusal], list[Change]]:
+) -> Operation[tuple[list[PerformedOperation | RefusedOperation], list[Change]]]:
+    async def work(tx: Transaction) -> tuple[list[PerformedOperation | RefusedOperation], list[Change]]:
         await stored.check_request(tx, request)
-        decided: list[Decided] = []
+        decided: list[SettledDecision] = []
         outcomes = [
             await _try(tx, board, request, operation, decided, at=at)
             for at, operation in enumerate(operations, start=first)
@@ -153,19 +153,19 @@ async def _try(
     board: Board,
     request: ServerRequest,
     operation: ServerOperation,
-    decided: list[Decided],
+    decided: list[SettledDecision],
     *,
     at: int,
-) -> Done | Refusal:
+) -> PerformedOperation | RefusedOperation:
     try:
         return await _perform(tx, board, request, operation, decided)
     except _Impossible as impossible:
-        return Refusal(at, impossible.kind, impossible.detail)
+        return RefusedOperation(at, impossible.kind, impossible.detail)
 
 
 async def find_refusals(
     ledger: LedgerWrites, board: Board, request: ServerRequest, operations: Sequence[ServerOperation]
-) -> tuple[Refusal, ...]:
+) -> tuple[RefusedOperation, ...]:
     """Which of these cannot be done. None is: the rest of their request was refused already. Raises as `perform`."""
     try:
         await ledger.write(perform_all(board, request, operations, is_refused=True))
@@ -176,20 +176,20 @@ async def find_refusals(
 
 def perform_all(
     board: Board, request: ServerRequest, operations: Sequence[ServerOperation], *, is_refused: bool = False
-) -> Operation[tuple[list[Done], list[Change]]]:
+) -> Operation[tuple[list[PerformedOperation], list[Change]]]:
     """Every operation of a request, and the changes that the index has to learn. Raises as `perform`.
 
     With `is_refused` it always raises OperationsRefused, so that nothing is kept.
     """
 
-    async def work(tx: Transaction) -> tuple[list[Done], list[Change]]:
+    async def work(tx: Transaction) -> tuple[list[PerformedOperation], list[Change]]:
         await stored.check_request(tx, request)
-        done: list[Done] = []
-        decided: list[Decided] = []
-        refusals: list[Refusal] = []
+        done: list[PerformedOperation] = []
+        decided: list[SettledDecision] = []
+        refusals: list[RefusedOperation] = []
         for at, operation in enumerate(operations):
             outcome = await _try(tx, board, request, operation, decided, at=at)
-            if isinstance(outcome, Done):
+            if isinstance(outcome, PerformedOperation):
                 done.append(outcome)
             else:
                 refusals.append(outcome)
@@ -201,14 +201,18 @@ def perform_all(
 
 
 async def _perform(
-    tx: Transaction, board: Board, request: ServerRequest, operation: ServerOperation, decided: list[Decided]
-) -> Done:
+    tx: Transaction,
+    board: Board,
+    request: ServerRequest,
+    operation: ServerOperation,
+    decided: list[SettledDecision],
+) -> PerformedOperation:
     """The operation, done now or before. Raises _Impossible."""
     known = await stored.known_operation(tx, operation.operation_id)
     if known and known.content_digest != operation.content_digest:
-        raise _Impossible(Refused.OTHER_CONTENT, "the operation id was used before, for something else")
+        raise _Impossible(RefusalKind.OTHER_CONTENT, "the operation id was used before, for something else")
     if known:
-        return Done(operation, known.revoked, is_new=False)
+        return PerformedOperation(operation, known.revoked, is_new=False)
     slot = await _slot(tx, board, operation)
     revoked = await _targets(tx, board, operation)
     # Nothing was written until here, and nothing from here on is impossible: a refusal leaves no trace in a transaction
@@ -229,7 +233,7 @@ async def _perform(
         version=operation.version,
         revoked=revoked,
     )
-    return Done(operation, tuple(revoked), is_new=True)
+    return PerformedOperation(operation, tuple(revoked), is_new=True)
 
 
 async def _slot(tx: Transaction, board: Board, operation: ServerOperation) -> SlotVersion:
@@ -239,7 +243,7 @@ async def _slot(tx: Transaction, board: Board, operation: ServerOperation) -> Sl
     slot = await stored.slot_version(tx, board.name, operation.player)
     latest = _settled_at(board, operation, slot)
     if operation.version <= latest:
-        raise _Impossible(Refused.STALE, f"the slot is at version {latest}")
+        raise _Impossible(RefusalKind.STALE, f"the slot is at version {latest}")
     return slot
 
 
@@ -264,9 +268,11 @@ async def _targets(tx: Transaction, board: Board, operation: ServerOperation) ->
     if operation.target:
         found = await queries.load_submission(tx, operation.target)
         if found is None or found.player != operation.player:
-            raise _Impossible(Refused.CONFLICT, "the player has no such submission on the board")
+            raise _Impossible(RefusalKind.CONFLICT, "the player has no such submission on the board")
         if found.board != board.name or found.state is not State.PROMOTED:
-            raise _Impossible(Refused.CONFLICT, "the submission does not count, so it cannot be taken back")
+            raise _Impossible(
+                RefusalKind.CONFLICT, "the submission does not count, so it cannot be taken back"
+            )
         return [operation.target]
     if operation.new:
         return []
@@ -283,7 +289,7 @@ def _revocation(request: ServerRequest, operation: ServerOperation, submission_i
     )
 
 
-async def _settled(tx: Transaction, board: Board, decision: Decision) -> Decided:
+async def _settled(tx: Transaction, board: Board, decision: Decision) -> SettledDecision:
     settled = await decide(tx, board, decision)
     if isinstance(settled, StateConflict):
         raise settled  # it was looked at in this very transaction

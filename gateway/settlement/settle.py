@@ -71,7 +71,7 @@ class Decision:
     reveal_by_ms: int | None = None
 
 
-class Decided(NamedTuple):
+class SettledDecision(NamedTuple):
     """A decision that is written down: the submission as it was before, the event's number, and its new state."""
 
     found: StoredSubmission
@@ -157,8 +157,8 @@ async def project(ledger: LedgerWrites, index: Projection, changes: Sequence[Cha
 def _decide_all(board: Board, decisions: Sequence[Decision]) -> Operation[list[Change | StateConflict]]:
     async def work(tx: Transaction) -> list[Change | StateConflict]:
         settled = [await decide(tx, board, decision) for decision in decisions]
-        changes = iter(await fold(tx, board, [each for each in settled if isinstance(each, Decided)]))
-        return [next(changes) if isinstance(each, Decided) else each for each in settled]
+        changes = iter(await fold(tx, board, [each for each in settled if isinstance(each, SettledDecision)]))
+        return [next(changes) if isinstance(each, SettledDecision) else each for each in settled]
 
     return work
 
@@ -171,8 +171,8 @@ async def receive(tx: Transaction, new: NewSubmission) -> None:
             await tx.run(_INSERTS[table], **dict(zip(table.columns.keys(), row, strict=True)))
 
 
-async def decide(tx: Transaction, board: Board, decision: Decision) -> Decided | StateConflict:
-    """A decision, written down or in conflict. Every `Decided` of a transaction goes through `fold` before its end."""
+async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDecision | StateConflict:
+    """A decision, written down or in conflict. Every `SettledDecision` of a transaction goes through `fold` before its end."""
     found = await queries.load_submission(tx, decision.submission_id)
     expected = decision.newest_event
     if found and expected is not None and expected != await queries.newest_event(tx, found.submission_id):
@@ -185,12 +185,12 @@ async def decide(tx: Transaction, board: Board, decision: Decision) -> Decided |
     last = await queries.head()(tx)
     await _record(tx, board, decision, found, last + 1)
     reach(Point.INSIDE_SETTLE)
-    return Decided(found, last + 1, decision.to_state)
+    return SettledDecision(found, last + 1, decision.to_state)
 
 
-async def fold(tx: Transaction, board: Board, decided: Sequence[Decided]) -> list[Change]:
+async def fold(tx: Transaction, board: Board, decided: Sequence[SettledDecision]) -> list[Change]:
     """What the index has to learn of each decision; each slot and each baseline is folded once, and told last."""
-    touched: dict[str, list[Decided]] = defaultdict(list)
+    touched: dict[str, list[SettledDecision]] = defaultdict(list)
     for each in decided:
         if each.difference:
             touched[each.found.player].append(each)
@@ -209,17 +209,17 @@ async def fold(tx: Transaction, board: Board, decided: Sequence[Decided]) -> lis
 
 
 async def _fold_baseline(
-    tx: Transaction, board: Board, subject: str, group: Sequence[Decided]
+    tx: Transaction, board: Board, subject: str, group: Sequence[SettledDecision]
 ) -> StoredBaseline:
     differences = [(each.scored, each.difference) for each in group]
     return await fold_baseline(tx, board.name, subject, differences, group[-1].seq)
 
 
 async def _fold_populations(
-    tx: Transaction, board: Board, counted: Sequence[Decided]
+    tx: Transaction, board: Board, counted: Sequence[SettledDecision]
 ) -> tuple[StoredBaseline, ...]:
     """The baseline of each build that was played, then that of the board, which may be read from theirs."""
-    of_builds: dict[str, list[Decided]] = defaultdict(list)
+    of_builds: dict[str, list[SettledDecision]] = defaultdict(list)
     for each in counted:
         of_builds[population_of(each.found.build)].append(each)
     groups = [*of_builds.items(), (POPULATION, counted)]

@@ -17,14 +17,14 @@ from gateway.index.board_index import Index
 from gateway.ledger.submissions import work
 from gateway.records import Change
 from gateway.runtime.concurrency import in_turns
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import PROJECT_AFTER_MS, LedgerWrites
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
 RETRY_S: Final = 0.05
 """Pause between two attempts while Redis is away."""
 
-OWED_LIMIT: Final = 4_096
+UNPROJECTED_LIMIT: Final = 4_096
 """Changes that one process keeps; a change is about two kilobytes. More are the steward's."""
 
 _AT_ONCE: Final = 4
@@ -34,7 +34,7 @@ _SLICE: Final = 16
 """Changes of a board that are shown at once, after one of them was."""
 
 
-class Owed:
+class UnprojectedChanges:
     """The changes that this process has still to show."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Owed:
             self._since_s.setdefault(change.board, now_s)
             if change.seq in owed:
                 continue
-            if self._count >= OWED_LIMIT:
+            if self._count >= UNPROJECTED_LIMIT:
                 self._dropped_s[change.board] = now_s
                 continue
             owed[change.seq] = change
@@ -92,7 +92,7 @@ class Owed:
             try:
                 await in_turns([self._pay(board) for board in list(self._changes)], at_once=_AT_ONCE)
             except Exception as error:  # noqa: BLE001 - what is owed next must be shown too
-                report(Place.OWED, error)
+                report(FaultPlace.OWED, error)
             if self._count:
                 await asyncio.sleep(RETRY_S)
             else:
@@ -135,9 +135,9 @@ class Owed:
 
 
 @asynccontextmanager
-async def owing(ledger: LedgerWrites, index: Index) -> AsyncIterator[Owed]:
+async def keep_projecting(ledger: LedgerWrites, index: Index) -> AsyncIterator[UnprojectedChanges]:
     """Has what this process fails to show be owed and shown, until the block ends; what is left is the steward's."""
-    owed = Owed(ledger, index)
+    owed = UnprojectedChanges(ledger, index)
     index.owe = owed.add
     paying = asyncio.create_task(owed.run(), name="owed")
     try:

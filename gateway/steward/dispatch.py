@@ -16,7 +16,7 @@ from rq.worker_registration import get_keys
 
 from gateway.ledger.records import OutboxRow
 from gateway.runtime.boundary import FAULTS, boundary
-from gateway.runtime.unexpected import Place
+from gateway.runtime.unexpected import FaultPlace
 from policies.errors import QueueUnavailable
 from validators.budget import HARMS, URGENT
 
@@ -129,7 +129,7 @@ class RqJobs:
 
 def _queueing() -> AbstractContextManager[None]:
     """Has whatever RQ or its Redis raises say so as QueueUnavailable."""
-    return boundary(Place.QUEUE, QueueUnavailable, known=(*FAULTS, RedisError))
+    return boundary(FaultPlace.QUEUE, QueueUnavailable, known=(*FAULTS, RedisError))
 
 
 class Job(NamedTuple):

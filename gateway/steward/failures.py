@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from gateway.runtime.telemetry import DUTY_FAILURES, Event, logger
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import ScoregateError
 
 REPEAT_S: Final = 60.0
@@ -26,7 +26,7 @@ class Failures:
         DUTY_FAILURES.labels(duty, board).inc()
         now_s, last_s = time.monotonic(), self._logged_s.get((duty, board))
         if not isinstance(error, ScoregateError):
-            report(Place.DUTY, error, duty=duty, board=board)
+            report(FaultPlace.DUTY, error, duty=duty, board=board)
             self._logged_s.setdefault((duty, board), now_s)
             return
         if last_s is not None and now_s - last_s < REPEAT_S:

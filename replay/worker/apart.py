@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from gateway.ledger.records import Lease
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import ScoregateError
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ async def apart_if_need_be(
     except Exception as error:  # noqa: BLE001 - the other runs have done nothing
         if len(runs) > 1:
             return [done for each in runs for done in await apart_if_need_be(work, [each], id_of)]
-        report(Place.WORKER, error, submission=id_of(runs[0]))
+        report(FaultPlace.WORKER, error, submission=id_of(runs[0]))
         return []
 
 

@@ -16,7 +16,7 @@ from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import AUDITS, Event, logger
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
 from policies.loader import Board, Simulator
 from policies.replaying import BuildStatus, Replay
@@ -88,7 +88,7 @@ class Auditor:
         except ScoregateError:
             raise  # the ledger or the sandbox is away: that is the whole job's matter
         except Exception as error:  # noqa: BLE001 - the others of its job have done nothing
-            report(Place.WORKER, error, submission=lease.submission.submission_id)
+            report(FaultPlace.WORKER, error, submission=lease.submission.submission_id)
             return Audited(lease, AuditOutcome.UNABLE)
 
     async def _audited(self, lease: Lease) -> Audited | None:

@@ -27,9 +27,9 @@ from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.forced_exit import end_within
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, logger
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import PROJECT_AFTER_MS
-from gateway.settlement.unprojected import Owed, owing
+from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
 from gateway.wiring import index_new_boards, load_policies, open_index, open_ledger, open_recordings
 from policies.errors import ScoregateError, SettingsError
@@ -134,7 +134,7 @@ class _Process:
     auditor: Auditor | None = None
     policies: WorkerPolicies | None = None
     clock: ReferenceClock | None = None
-    owed: Owed | None = None
+    owed: UnprojectedChanges | None = None
     is_told_to_stop = False
     grace_s = 0.0
 
@@ -198,7 +198,7 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
         ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
         index = runner.run(stack.enter_async_context(open_index(settings, boards)))
         recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
-        _Process.owed = runner.run(stack.enter_async_context(owing(ledger, index)))
+        _Process.owed = runner.run(stack.enter_async_context(keep_projecting(ledger, index)))
         clock = runner.run(shared_clock(settings, ledger, index.client, boards.values()))
         _Process.runner, _Process.clock = runner, clock
         in_force = dict(boards)
@@ -266,5 +266,5 @@ def _work_for_a_while(client: Redis, lane: Lane, *, burst: bool) -> bool:
     except (RedisError, OSError) as error:
         _log.warning(Event.INDEX_DOWN, part="worker", error=str(error))
     except Exception as error:  # noqa: BLE001 - whatever RQ stumbles over, the ledger gives the work out again
-        report(Place.WORKER, error)
+        report(FaultPlace.WORKER, error)
     return False

@@ -19,7 +19,7 @@ from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import REVEALS, Event, logger
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.builds import BuildRegistry
 from gateway.settlement.settle import Decision, settle
 from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
@@ -157,7 +157,7 @@ class Verifier:
         except ScoregateError:
             raise  # the ledger or the sandbox is away: that is the whole job's matter
         except Exception as error:  # noqa: BLE001 - the others of its job have done nothing
-            report(Place.WORKER, error, submission=lease.submission.submission_id)
+            report(FaultPlace.WORKER, error, submission=lease.submission.submission_id)
             return None
 
     async def _decide(self, lease: Lease, exhibit: Exhibit) -> Decision | None:

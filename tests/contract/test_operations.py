@@ -12,7 +12,13 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import ServerKey
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.records import Change
-from gateway.settlement.server_operations import Done, OperationsRefused, Refused, ServerOperation, perform
+from gateway.settlement.server_operations import (
+    OperationsRefused,
+    PerformedOperation,
+    RefusalKind,
+    ServerOperation,
+    perform,
+)
 from policies.errors import KeyRevoked, NonceReused
 from policies.fields import Order
 from policies.model import Operator
@@ -34,7 +40,7 @@ async def ledger(store: Store) -> AsyncIterator[Ledger]:
         yield running
 
 
-async def request(ledger: Ledger, nonce: str, *operations: ServerOperation) -> list[Done]:
+async def request(ledger: Ledger, nonce: str, *operations: ServerOperation) -> list[PerformedOperation]:
     of_key = ServerRequest(KEY_ID, CREDENTIAL, nonce, digest_of(operations), NOON_MS)
     return await perform(ledger, BOARD, of_key, operations, nowhere)
 
@@ -55,7 +61,7 @@ async def test_T05_versions_and_removals_hold(ledger: Ledger, store: Store):
     assert {None} == await standing(ledger)
     with pytest.raises(OperationsRefused) as refused:
         await request(ledger, "4", a_write("fresh", 1, player="bea"), a_write("late", 9, version=4))
-    assert [(1, Refused.STALE)] == [(each.at, each.kind) for each in refused.value.refusals]
+    assert [(1, RefusalKind.STALE)] == [(each.at, each.kind) for each in refused.value.refusals]
     assert set() == await standing(ledger, "bea")
     await request(ledger, "5", a_write("five", 2, version=5))
     assert {2} == await standing(ledger)

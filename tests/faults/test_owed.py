@@ -13,8 +13,8 @@ from gateway.index.board_index import BoardIndex
 from gateway.ledger.submissions import work
 from gateway.records import Change
 from gateway.runtime.settings import Settings
-from gateway.settlement import unprojected as owing
-from gateway.settlement.unprojected import Owed
+from gateway.settlement import unprojected
+from gateway.settlement.unprojected import UnprojectedChanges
 from policies.errors import IndexUnavailable
 from policies.vocabulary import State
 from replay.worker import process
@@ -203,9 +203,9 @@ def a_change(seq: int) -> Change:
 
 async def test_B04_what_is_owed_is_bounded_and_one_change_keeps_no_other(monkeypatch: pytest.MonkeyPatch):
     """Of more than fit readers are told until the outbox tells; what nothing can show goes behind the others."""
-    monkeypatch.setattr(owing, "OWED_LIMIT", 4)
+    monkeypatch.setattr(unprojected, "UNPROJECTED_LIMIT", 4)
     now_s, index = [100.0], Boards()
-    owed = Owed(index, index, clock=lambda: now_s[0])  # type: ignore[arg-type]
+    owed = UnprojectedChanges(index, index, clock=lambda: now_s[0])  # type: ignore[arg-type]
     owed.add([a_change(seq) for seq in (2, 1, 3, 4, 5, 3)])
     now_s[0] = 101.5
     assert (1.5, 0.0) == (owed.behind_s("vault"), owed.behind_s("sprint"))
@@ -224,7 +224,7 @@ async def test_B04_what_is_owed_is_bounded_and_one_change_keeps_no_other(monkeyp
 async def test_B04_a_worker_waits_for_redis_to_show_what_it_settled(monkeypatch: pytest.MonkeyPatch):
     """Between two jobs nothing runs in a worker, so a job ends once it is shown, or when the steward takes over."""
     index = Boards()
-    owed = Owed(index, index)  # type: ignore[arg-type]
+    owed = UnprojectedChanges(index, index)  # type: ignore[arg-type]
     monkeypatch.setattr(process._Process, "owed", owed)
     paying = asyncio.create_task(owed.run())
 

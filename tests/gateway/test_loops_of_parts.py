@@ -17,7 +17,7 @@ from gateway.records import Change
 from gateway.runtime.settings import Settings
 from gateway.settlement import builds, unprojected
 from gateway.settlement.builds import BuildRegistry
-from gateway.settlement.unprojected import Owed
+from gateway.settlement.unprojected import UnprojectedChanges
 from gateway.wiring import open_edge, open_steward
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.vocabulary import State
@@ -70,7 +70,7 @@ class Asked:
 
 def paying(asked: Any) -> Coroutine[Any, Any, None]:
     """What is owed, with a change that cannot be shown."""
-    debts = Owed(asked, asked)
+    debts = UnprojectedChanges(asked, asked)
     debts.add([Change(1, "s1", "vault", "ada", State.PROMOTED, (), ())])
     return debts.run()
 

@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from gateway.deployment.presence import (
     MOST_TOLD,
     VERSION,
-    Part,
     PartKind,
+    PartReport,
     Presence,
     digest_of,
     own_host,
@@ -139,7 +139,7 @@ async def test_F25_a_part_says_who_it_is_and_a_few_of_its_failures(
     await edge.beat()
     assert failures[:MOST_TOLD] == edge.failing()
     there = await parts_there(Settings(redis_url=valkey.url))
-    steward = Part(
+    steward = PartReport(
         kind=PartKind.STEWARD,
         policies=digest_of({"tiny": board}),
         host=own_host(),
@@ -183,7 +183,7 @@ async def test_F25_a_part_that_is_there_is_heard_though_there_are_as_many_as_may
 async def test_F25_a_part_from_the_future_is_thrown_out(client: Redis, board: Board, score: float):
     """One that would be there for ever, by other policies, is gone at once: nobody is there for longer than a life."""
     edge = a_part(client, PartKind.EDGE, board)
-    forged = Part(kind=PartKind.STEWARD, policies="0" * 16, version="9")
+    forged = PartReport(kind=PartKind.STEWARD, policies="0" * 16, version="9")
     await edge.beat()
     await client.zadd(keys.parts(), {"forged": score})
     await client.hset(keys.parts_said(), "forged", forged.model_dump_json())

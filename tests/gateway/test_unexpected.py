@@ -28,7 +28,7 @@ from gateway.recordings import directory, objects
 from gateway.runtime.boundary import boundary
 from gateway.runtime.log_sieve import PER_MINUTE, Sieve, SievedEvents, SievedRecords
 from gateway.runtime.telemetry import REPEATED, Event, _LossyStream
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from gateway.steward import dispatch
 from gateway.steward.duties import LONGEST_BACK_OFF_S, back_off_s
 from policies.errors import (
@@ -116,7 +116,7 @@ def test_F20_what_a_driver_raised_is_said_in_a_line(error: Exception, said: str)
     with (
         counts(unforeseen, "scoregate_unexpected_total", place="recordings"),
         pytest.raises(RecordingsUnavailable, match=f"^{said}$") as told,
-        boundary(Place.RECORDINGS, RecordingsUnavailable),
+        boundary(FaultPlace.RECORDINGS, RecordingsUnavailable),
     ):
         raise error
     assert error is told.value.__cause__
@@ -196,7 +196,7 @@ def test_F02_the_same_failure_is_logged_a_few_times_a_minute():
         for _ in range(1000):
             fail_at_one_place()
         assert PER_MINUTE == len(lines)
-        report(Place.DUTY, KeyError("another"), duty="seal")
+        report(FaultPlace.DUTY, KeyError("another"), duty="seal")
         assert PER_MINUTE + 1 == len(lines)
         now_s[0] = 61.0
         fail_at_one_place()
@@ -205,7 +205,7 @@ def test_F02_the_same_failure_is_logged_a_few_times_a_minute():
 
 
 def fail_at_one_place() -> None:
-    report(Place.REQUEST, ZeroDivisionError("one of ours"))
+    report(FaultPlace.REQUEST, ZeroDivisionError("one of ours"))
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from gateway.ledger.submissions.operations import ServerRequest
 from gateway.ledger.transaction import Operation
 from gateway.records import Change
 from gateway.settlement.server_operations import (
-    Done,
     OperationsRefused,
-    Refused,
+    PerformedOperation,
+    RefusalKind,
     ServerOperation,
     perform_all,
 )
@@ -94,7 +94,7 @@ class Books:
 
     def perform(
         self, operations: Sequence[ServerOperation], *, nonce: str = "nonce", at_ms: int = NOON_MS
-    ) -> tuple[list[Done], list[Change]]:
+    ) -> tuple[list[PerformedOperation], list[Change]]:
         """What a trusted server's request does. Raises OperationsRefused, KeyRevoked or NonceReused."""
         request = ServerRequest(KEY_ID, CREDENTIAL, nonce, digest_of(operations), at_ms)
         return self.do(perform_all(self.board, request, operations))
@@ -151,7 +151,7 @@ def a_removal(
 
 def arrive(
     books: Books, operation: ServerOperation, arrival: int, *, at_ms: int | None = None
-) -> tuple[list[Change], Refused | None]:
+) -> tuple[list[Change], RefusalKind | None]:
     """What an operation that comes by itself, as the `arrival`th, changes, or why the ledger refuses it."""
     at_ms = NOON_MS + arrival if at_ms is None else at_ms
     if operation.new:  # the edge stamps what it receives

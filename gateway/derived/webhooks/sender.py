@@ -25,7 +25,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import WEBHOOK_DELIVERIES, Event, logger
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import LedgerUnavailable, SettingsError
 
 FIRST_PAUSE_MS: Final = 5_000
@@ -126,7 +126,7 @@ class Sender:
         except LedgerUnavailable as error:
             _log.warning(Event.LEDGER_DOWN, part="webhooks", error=str(error))
         except Exception as error:  # noqa: BLE001 - no failure of one endpoint ends the others
-            report(Place.WEBHOOK, error, webhook=webhook.webhook_id)
+            report(FaultPlace.WEBHOOK, error, webhook=webhook.webhook_id)
 
     def _session(self) -> ClientSession:
         resolver = GuardedResolver(self._settings.webhook_hosts, self._resolver)

@@ -17,7 +17,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.edge.problems import Problem, ProblemType
-from gateway.runtime.deadline import WAITING
+from gateway.runtime.deadline import WAITER
 from gateway.runtime.telemetry import SHED
 
 ALWAYS: Final = 16
@@ -119,7 +119,7 @@ class Entrance:
             _shed.inc()
             raise overloaded()
         visit = Visit(self, expected or 0.0)
-        WAITING.set(visit)
+        WAITER.set(visit)
         return visit
 
     def until_s(self) -> float:

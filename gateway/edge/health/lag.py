@@ -11,9 +11,9 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.submissions import work
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import Event, logger
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import PROJECT_AFTER_MS
-from gateway.settlement.unprojected import Owed
+from gateway.settlement.unprojected import UnprojectedChanges
 from policies.errors import LedgerUnavailable
 from policies.loader import Board
 
@@ -34,7 +34,12 @@ class Lag:
     """
 
     def __init__(
-        self, ledger: Ledger, owed: Owed, boards: Callable[[], Mapping[str, Board]], *, clock: Clock
+        self,
+        ledger: Ledger,
+        owed: UnprojectedChanges,
+        boards: Callable[[], Mapping[str, Board]],
+        *,
+        clock: Clock,
     ) -> None:
         self._ledger = ledger
         self._owed = owed
@@ -68,7 +73,7 @@ class Lag:
             except LedgerUnavailable as error:
                 _log.warning(Event.LEDGER_DOWN, part="lag", error=str(error))
             except Exception as error:  # noqa: BLE001 - readers must be told for ever
-                report(Place.LAG, error)
+                report(FaultPlace.LAG, error)
 
     def _staleness_ms(self, board: str) -> int:
         found = self._boards().get(board)

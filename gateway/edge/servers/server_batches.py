@@ -20,9 +20,9 @@ from gateway.edge.servers.server_requests import PROBLEM_OF, Asked, operation_of
 from gateway.edge.wire import bodies, outcomes
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.settlement.server_operations import (
-    Done,
     OperationsRefused,
-    Refusal,
+    PerformedOperation,
+    RefusedOperation,
     find_refusals,
     perform,
     perform_each,
@@ -95,7 +95,9 @@ def _value_of(number: int, line: bytes) -> Any:
         raise Problem(problem.kind, f"line {number}: {problem.detail}") from None
 
 
-def _errors_of(parsed: Sequence[Asked | Problem], refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
+def _errors_of(
+    parsed: Sequence[Asked | Problem], refusals: Sequence[RefusedOperation]
+) -> list[dict[str, Any]]:
     """What is wrong with each of a batch, in its order; `refusals` count only those that could be read."""
     places = [at for at, each in enumerate(parsed) if not isinstance(each, Problem)]
     errors = [_error_of(refusal._replace(at=places[refusal.at])) for refusal in refusals]
@@ -117,7 +119,10 @@ def _parse_or_problem(board: Board, server: ServerRequest, value: Any) -> Asked 
 
 
 def _outcomes(
-    board: Board, server: ServerRequest, parsed: Sequence[Asked | Problem], told: Iterator[Done | Refusal]
+    board: Board,
+    server: ServerRequest,
+    parsed: Sequence[Asked | Problem],
+    told: Iterator[PerformedOperation | RefusedOperation],
 ) -> Iterator[outcomes.OperationOutcome]:
     """What is told of each operation: its own problem, or what `told` has of the next that was one."""
     for each in parsed:
@@ -125,7 +130,7 @@ def _outcomes(
             yield _refused(each.kind, each.detail)
             continue
         outcome = next(told)
-        if isinstance(outcome, Refusal):
+        if isinstance(outcome, RefusedOperation):
             yield _refused(PROBLEM_OF[outcome.kind], outcome.detail)
         else:
             result = result_of(board, server, each, outcome)
@@ -149,5 +154,5 @@ def _error(index: int, kind: ProblemType, detail: str | None) -> dict[str, Any]:
     return {"index": index, "type": PROBLEM_BASE + kind.slug, "detail": detail or kind.title}
 
 
-def _error_of(refusal: Refusal) -> dict[str, Any]:
+def _error_of(refusal: RefusedOperation) -> dict[str, Any]:
     return _error(refusal.at, PROBLEM_OF[refusal.kind], refusal.detail)

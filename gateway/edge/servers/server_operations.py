@@ -22,7 +22,7 @@ from gateway.edge.servers.server_requests import (
 from gateway.edge.wire import bodies
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.records import Change
-from gateway.settlement.server_operations import Done, OperationsRefused, Show, perform
+from gateway.settlement.server_operations import OperationsRefused, PerformedOperation, Show, perform
 from gateway.settlement.settle import project
 from policies.loader import Board
 from policies.vocabulary import State
@@ -70,7 +70,9 @@ async def _score(request: web.Request, model: type[bodies.NewEntry | bodies.NewI
     return score_accepted(receipt_of(board, server, asked, done), State.PROMOTED, outcome="trusted")
 
 
-async def _perform_one(request: web.Request, board: Board, server: ServerRequest, asked: Asked) -> Done:
+async def _perform_one(
+    request: web.Request, board: Board, server: ServerRequest, asked: Asked
+) -> PerformedOperation:
     edge = request.app[EDGE]
     operation = operation_of(board, server, asked)
     try:

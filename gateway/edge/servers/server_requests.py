@@ -15,7 +15,7 @@ from gateway.edge.wire import bodies, outcomes
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
-from gateway.settlement.server_operations import Done, Refused, ServerOperation
+from gateway.settlement.server_operations import PerformedOperation, RefusalKind, ServerOperation
 from policies.loader import Board
 from policies.model import Operator
 from policies.vocabulary import Claim, Reason, State
@@ -27,9 +27,9 @@ Asked = bodies.NewEntry | bodies.NewIncrement | bodies.NewRemoval
 Scored = bodies.NewEntry | bodies.NewIncrement
 
 PROBLEM_OF: Final = {
-    Refused.OTHER_CONTENT: ProblemType.IDEMPOTENCY_MISMATCH,
-    Refused.STALE: ProblemType.STALE_VERSION,
-    Refused.CONFLICT: ProblemType.STATE_CONFLICT,
+    RefusalKind.OTHER_CONTENT: ProblemType.IDEMPOTENCY_MISMATCH,
+    RefusalKind.STALE: ProblemType.STALE_VERSION,
+    RefusalKind.CONFLICT: ProblemType.STATE_CONFLICT,
 }
 """What a refusal of the ledger is over HTTP."""
 
@@ -118,7 +118,7 @@ def _achieved_at_ms(server: ServerRequest, entry: bodies.NewEntry) -> int | None
 
 
 def result_of(
-    board: Board, server: ServerRequest, asked: Asked, done: Done
+    board: Board, server: ServerRequest, asked: Asked, done: PerformedOperation
 ) -> outcomes.ScoreAccepted | outcomes.Removed:
     """What is told of an operation that is done."""
     if isinstance(asked, bodies.NewRemoval):
@@ -126,12 +126,12 @@ def result_of(
     return counted(receipt_of(board, server, asked, done), State.PROMOTED, outcome="trusted")
 
 
-def removed(board: Board, removal: bodies.NewRemoval, done: Done) -> outcomes.Removed:
+def removed(board: Board, removal: bodies.NewRemoval, done: PerformedOperation) -> outcomes.Removed:
     """What is told of a removal that is done."""
     return outcomes.Removed(board=board.name, player=removal.player, removed=list(done.revoked))
 
 
-def receipt_of(board: Board, server: ServerRequest, entry: Scored, done: Done) -> Receipt:
+def receipt_of(board: Board, server: ServerRequest, entry: Scored, done: PerformedOperation) -> Receipt:
     """The receipt of a score that is in the ledger."""
     operation = done.operation
     return Receipt(

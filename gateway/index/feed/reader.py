@@ -13,7 +13,7 @@ from gateway.index.changes import ChangeStream, Hole, StandingChange, position_o
 from gateway.index.connection import BLOCK_MS
 from gateway.index.scripts import answering
 from gateway.runtime.background import ended
-from gateway.runtime.unexpected import Place, report
+from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import IndexUnavailable
 
 RETRY_S: Final = 1.0
@@ -114,7 +114,7 @@ class ChangeReader:
                 self._lost |= {board for board, last_id in self._positions.items() if last_id is None}
                 await asyncio.sleep(RETRY_S)
             except Exception as error:  # noqa: BLE001 - without it every live feed would stand still
-                report(Place.FEED, error)
+                report(FaultPlace.FEED, error)
                 await asyncio.sleep(UNEXPECTED_S)
 
     async def _read_once(self) -> None:

@@ -14,7 +14,7 @@ from gateway.ledger.transaction import Query, Row
 from gateway.ledger.writes import Append, Outcome, Work, Write
 from gateway.runtime.boundary import boundary
 from gateway.runtime.failpoints import Point, reach
-from gateway.runtime.unexpected import Place
+from gateway.runtime.unexpected import FaultPlace
 from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ def _unavailable(said: str) -> LedgerUnavailable:
 
 def asking() -> AbstractContextManager[None]:
     """Has whatever the driver raises say so as LedgerUnavailable, but what PostgreSQL answers, or the driver to us."""
-    return boundary(Place.LEDGER, _unavailable, answers=(asyncpg.PostgresError, asyncpg.InterfaceError))
+    return boundary(FaultPlace.LEDGER, _unavailable, answers=(asyncpg.PostgresError, asyncpg.InterfaceError))
 
 
 @types.coroutine

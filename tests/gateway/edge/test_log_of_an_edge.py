@@ -18,7 +18,7 @@ from gateway.edge.submissions import submit
 from gateway.index.board_index import BoardIndex
 from gateway.index.limits.admission import LocalLimiter
 from gateway.runtime.settings import Settings
-from gateway.runtime.unexpected import Place
+from gateway.runtime.unexpected import FaultPlace
 from gateway.settlement import builds
 from gateway.settlement.builds import BuildRegistry
 from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable, ScoregateError
@@ -176,8 +176,8 @@ class Failing:
 
 
 LOOPS = {
-    "lag": (lag, "LOOK_S", Place.LAG, lambda ledger: Lag(ledger, None, dict, clock=lambda: 0)),  # type: ignore[arg-type]
-    "builds": (builds, "REFRESH_S", Place.BUILDS, BuildRegistry),
+    "lag": (lag, "LOOK_S", FaultPlace.LAG, lambda ledger: Lag(ledger, None, dict, clock=lambda: 0)),  # type: ignore[arg-type]
+    "builds": (builds, "REFRESH_S", FaultPlace.BUILDS, BuildRegistry),
 }
 
 

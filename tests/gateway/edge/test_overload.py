@@ -16,7 +16,7 @@ from gateway.edge.admission.early_refusals import is_whole_request, is_write, re
 from gateway.edge.admission.shedding import ALWAYS, Entrance, Visit, overloaded
 from gateway.edge.problems import Problem, problem_response
 from gateway.ledger import queries
-from gateway.runtime.deadline import WAITING
+from gateway.runtime.deadline import WAITER
 from gateway.runtime.settings import Settings
 from policies.errors import LedgerOverloaded
 from tests.support.attack import honest, issued, until
@@ -184,14 +184,14 @@ class Held:
 async def test_F21_what_waited_too_long_is_not_stored(store: Store):
     """What is too old when its turn comes is refused and never in the ledger; the same bytes are taken afterwards."""
     async with open_in(store) as ledger:
-        WAITING.set(Held(-math.inf))
+        WAITER.set(Held(-math.inf))
         with counts(2, "scoregate_shed_total", place="ledger"):
             with pytest.raises(LedgerOverloaded):
                 await ledger.append(new_submission("late"))
             with pytest.raises(LedgerOverloaded):
                 await ledger.write(queries.head())
         assert not ledger.is_refusing
-        WAITING.set(None)
+        WAITER.set(None)
         assert await ledger.read(queries.receipt("late")) is None
         assert (await ledger.append(new_submission("late"))).is_new
 
