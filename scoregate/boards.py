@@ -17,8 +17,8 @@ from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import Settings
 from gateway.steward.archive.refold import refold_board
-from gateway.steward.index.check import IN_FLIGHT_S, Checked, check
-from gateway.steward.index.comparison.difference import Difference, View
+from gateway.steward.index.check import IN_FLIGHT_S, IndexReport, check
+from gateway.steward.index.comparison.difference import BoardView, Difference
 from gateway.steward.index.rebuild import Rebuilder, Tell
 from gateway.wiring import load_policies, open_index
 from policies.errors import SettingsError
@@ -37,10 +37,10 @@ class Deployment:
     ledger: Ledger
     index: Index
 
-    def view(self, board: Board) -> View:
+    def view(self, board: Board) -> BoardView:
         """A board from both sides."""
         inspection = Inspection(self.index.client, board.name)
-        return View(self.ledger, self.index.boards[board.name], inspection, board.policy, wall_clock)
+        return BoardView(self.ledger, self.index.boards[board.name], inspection, board.policy, wall_clock)
 
 
 async def rebuild(settings: Settings, names: Sequence[str], console: Console) -> None:
@@ -111,7 +111,7 @@ def _progress(console: Console, what: str, total: int | None) -> Iterator[Tell]:
         yield lambda count: progress.advance(task, count)
 
 
-def _tell(console: Console, board: str, checked: Checked, *, is_repaired: bool) -> None:
+def _tell(console: Console, board: str, checked: IndexReport, *, is_repaired: bool) -> None:
     for each in checked.differences:
         _say(console, _line(each))
     _say(console, _verdict(board, checked, is_repaired=is_repaired))
@@ -128,7 +128,7 @@ def _say(console: Console, line: str) -> None:
     console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
-def _verdict(board: str, checked: Checked, *, is_repaired: bool) -> str:
+def _verdict(board: str, checked: IndexReport, *, is_repaired: bool) -> str:
     count = len(checked.differences)
     if not count:
         return f"{board}: the index is what the ledger says"
@@ -141,7 +141,7 @@ def _verdict(board: str, checked: Checked, *, is_repaired: bool) -> str:
     return f"{board}: {count} differences repaired{more}; {rest}"
 
 
-def _as_json(board: str, checked: Checked, *, is_repaired: bool) -> str:
+def _as_json(board: str, checked: IndexReport, *, is_repaired: bool) -> str:
     """One JSON object in a line."""
     found = {
         "board": board,

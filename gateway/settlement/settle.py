@@ -16,7 +16,7 @@ from gateway.ledger.judgement import reveals, sampling
 from gateway.ledger.judgement.learning import fold_baseline
 from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
-from gateway.ledger.standings.folds import Counted, fold_standings
+from gateway.ledger.standings.folds import CountChange, fold_standings
 from gateway.ledger.submissions import work
 from gateway.ledger.submissions.append import rows_of
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -84,10 +84,10 @@ class SettledDecision(NamedTuple):
         return (self.to_state is State.PROMOTED) - (self.found.state is State.PROMOTED)
 
     @property
-    def counted(self) -> Counted:
+    def counted(self) -> CountChange:
         """What it means for the standings."""
         found = self.found
-        return Counted(
+        return CountChange(
             self.difference,
             found.submission_id,
             found.seq,

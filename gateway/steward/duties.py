@@ -27,12 +27,12 @@ from gateway.runtime.telemetry import Event, logger
 from gateway.settlement.settle import PROJECT_AFTER_MS, project
 from gateway.steward.archive.archiving import Archiver
 from gateway.steward.audits.auditing import AuditDraw
-from gateway.steward.audits.sampling import TopCheck
+from gateway.steward.audits.top_check import TopCheck
 from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, Lane, jobs_of, shared_out
 from gateway.steward.failures import Failures
 from gateway.steward.index.anchoring import Anchoring
 from gateway.steward.index.cold import ColdBoards
-from gateway.steward.index.exact_ranks import Tails
+from gateway.steward.index.exact_ranks import ExactRankKeeper
 from gateway.steward.index.reconcile import Reconciler
 from gateway.steward.recordings.collecting import Collector
 from gateway.steward.recordings.expiring import Expirer
@@ -62,7 +62,7 @@ SEAL_POLL_S: Final = 1.0
 ARCHIVE_S: Final = 5.0
 """How often it is looked whether a window is over, or an archived one was changed."""
 
-TAILS_S: Final = 1.0
+EXACT_RANKS_S: Final = 1.0
 """How often it is looked whether the head of a window lost too many entries, or its sketch is too old."""
 
 TOP_S: Final = 1.0
@@ -154,7 +154,7 @@ class Steward:
             tops[name] = TopCheck(ledger, policy, clock=clock).step
             audits[name] = AuditDraw(ledger, policy, clock=clock).step
             if policy.exact_ranks:
-                tails[name] = Tails(ledger, index, policy, clock=clock).step
+                tails[name] = ExactRankKeeper(ledger, index, policy, clock=clock).step
         made = (reconciling, archiving, tails, tops, audits, self._cold.steps())
         named = zip(_Rounds._fields, made, strict=True)
         return _Rounds(*(Round(duty, steps, self.failures) for duty, steps in named))
@@ -197,7 +197,7 @@ class Steward:
             group.create_task(self._for_ever(self.collect, COLLECT_S))
             group.create_task(self._for_ever(self.expire, COLLECT_S))
             group.create_task(self._for_ever(self.archive, ARCHIVE_S))
-            group.create_task(self._for_ever(self.keep_tails, TAILS_S))
+            group.create_task(self._for_ever(self.keep_tails, EXACT_RANKS_S))
             group.create_task(self._for_ever(self.draw_audits, AUDIT_S))
             group.create_task(self._for_ever(self.see_to_top, TOP_S))
             group.create_task(self._for_ever(self.recall, TOP_S))

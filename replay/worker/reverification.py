@@ -27,7 +27,7 @@ from gateway.recordings.recordings import Recordings
 from gateway.records import Change
 from gateway.runtime.clock import Clock
 from gateway.settlement.settle import Decision, settle
-from gateway.steward.audits.revocation_impact import StandingChange, changes_without
+from gateway.steward.audits.revocation_impact import StandingImpact, impact_of_revoking
 from policies.errors import RecordingLost, SettingsError
 from policies.loader import Board, Simulator
 from policies.vocabulary import Reason, State, Verdict, VerdictKind
@@ -89,7 +89,7 @@ class Plan:
     to_revoke: list[Reverified] = field(default_factory=list)
     inconclusive: list[Reverified] = field(default_factory=list)
     decided_by_people: list[Reverified] = field(default_factory=list)
-    standings: list[StandingChange] = field(default_factory=list)
+    standings: list[StandingImpact] = field(default_factory=list)
 
     def note(self, found: Reverified) -> None:
         """Puts a run where it belongs."""
@@ -136,7 +136,7 @@ class Reverifier:
         async for run in self._promoted(build):
             plan.note(_reverified(run, await self._verdict(run, simulator, simulators)))
             self._tell(1)
-        plan.standings = await changes_without(self._ledger, self._board, plan.to_revoke, self._clock())
+        plan.standings = await impact_of_revoking(self._ledger, self._board, plan.to_revoke, self._clock())
         return plan
 
     async def apply(self, plan: Plan, simulator: Simulator, batch: str | None = None) -> Batch:

@@ -17,7 +17,7 @@ from gateway.ledger.players.friends import (
     load_friends,
     unfollow,
 )
-from gateway.ledger.players.joins import joined, put_join
+from gateway.ledger.players.joins import has_joined, put_join
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.records import FriendList, Membership
 from policies.errors import FriendsFull
@@ -87,8 +87,8 @@ async def test_the_last_word_on_a_join_counts(ledger: Ledger):
 
         return work
 
-    assert not await ledger.read(joined("league", "ada"))
+    assert not await ledger.read(has_joined("league", "ada"))
     for joins_now in (True, False, True):
         await ledger.write(say(joins_now=joins_now))
-        assert joins_now == await ledger.read(joined("league", "ada"))
-    assert not await ledger.read(joined("vault", "ada"))
+        assert joins_now == await ledger.read(has_joined("league", "ada"))
+    assert not await ledger.read(has_joined("vault", "ada"))

@@ -18,7 +18,7 @@ from gateway.index.inspection import Inspection
 from gateway.records import Change
 from gateway.runtime.clock import wall_clock
 from gateway.steward.index.check import check
-from gateway.steward.index.comparison.difference import View
+from gateway.steward.index.comparison.difference import BoardView
 from policies.fields import Order
 from policies.model import Operator
 from tests.support.books import FREE_OPERATIONS, Books, arrive, board_of, free_operation
@@ -52,7 +52,7 @@ async def deliver(
         for change in changes:
             await index.project(change)
         if is_reconciled:
-            view = View(books, index, Inspection(client, policy.board), policy, wall_clock)
+            view = BoardView(books, index, Inspection(client, policy.board), policy, wall_clock)
             assert 0 == (await check(view, is_repaired=True, in_flight_s=0)).left
     finally:
         await client.aclose()

@@ -16,7 +16,7 @@ from gateway.ledger.judgement import prospects, sampling
 from gateway.ledger.submissions import work
 from gateway.ledger.transaction import Operation
 from gateway.settlement.settle import Decision, settle
-from gateway.steward.audits.sampling import TopCheck
+from gateway.steward.audits.top_check import TopCheck
 from policies.errors import PolicyError
 from policies.explaining import explanation
 from policies.replaying import detection_probability

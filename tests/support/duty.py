@@ -20,7 +20,7 @@ from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
 from gateway.steward.dispatch import QUEUE_NAME
 from gateway.steward.duties import Steward
-from gateway.steward.index.comparison.difference import View
+from gateway.steward.index.comparison.difference import BoardView
 from gateway.steward.index.rebuild import Rebuilder, Tell
 from gateway.wiring import open_ledger
 from policies.loader import Board
@@ -81,10 +81,10 @@ class Duty:
         while quiet < 2 * len(self.board.policy.windows):
             quiet = 0 if await self.steward.reconcile() else quiet + 1
 
-    def view(self) -> View:
+    def view(self) -> BoardView:
         """The board from both sides."""
         inspection = Inspection(self.index.client, self.board.name)
-        return View(
+        return BoardView(
             self.ledger, self.index.boards[self.board.name], inspection, self.board.policy, self.clock
         )
 

@@ -28,7 +28,9 @@ async def show_join(request: web.Request) -> web.Response:
     """Whether the bearer is on the board, from the ledger."""
     edge, board, player = request.app[EDGE], _joinable(request), player_of(request).subject
     return _shown(
-        board, player, joins_now=await edge.ledger.read(stored.joined(board.name, player), ReadKind.PLAYERS)
+        board,
+        player,
+        joins_now=await edge.ledger.read(stored.has_joined(board.name, player), ReadKind.PLAYERS),
     )
 
 
@@ -51,7 +53,7 @@ async def write_join(request: web.Request) -> web.Response:
     with refusing():
         is_new = await edge.ledger.write(_writing(board, server, asked))
     await show_joined(edge.ledger, edge.index.boards[board.name], asked.player, now_ms=edge.clock())
-    now = await edge.ledger.read(stored.joined(board.name, asked.player), ReadKind.PLAYERS)
+    now = await edge.ledger.read(stored.has_joined(board.name, asked.player), ReadKind.PLAYERS)
     return _shown(board, asked.player, joins_now=now, is_replay=not is_new)
 
 

@@ -20,7 +20,7 @@ from gateway.index.board_index import Cut, Entry, Page
 from gateway.index.windows.subsets import SubsetEntry, SubsetPage
 from gateway.ledger.archive import reading
 from gateway.ledger.archive.distribution import archived_spread, archived_standing
-from gateway.ledger.archive.reading import ArchivedEntry, ArchivedPage
+from gateway.ledger.archive.reading import ArchivedEntries, ArchivedEntry
 from gateway.ledger.archive.windows import archived_window
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation
@@ -96,7 +96,7 @@ class Archive:
     def _name(self) -> tuple[str, str]:
         return self._board.name, self._window
 
-    async def _around(self, player: str, radius: int) -> ArchivedPage:
+    async def _around(self, player: str, radius: int) -> ArchivedEntries:
         found = await self._read(reading.archived_around(*self._name, player, radius))
         if not found.entries:
             raise _without_entry(found.window.entries)
@@ -107,14 +107,14 @@ class Archive:
             raise Problem(ProblemType.NOT_FOUND, "the window is not kept any more")
         return found
 
-    async def _read(self, work: Operation[ArchivedPage | None]) -> ArchivedPage:
+    async def _read(self, work: Operation[ArchivedEntries | None]) -> ArchivedEntries:
         found = await self._edge.ledger.read(work, ReadKind.PAGES)
         if found is None or not found.window.is_readable:
             raise Problem(ProblemType.NOT_FOUND, "the window is not kept any more")
         return found
 
     def _shown(
-        self, found: ArchivedPage, ranks: RankKind, cut: Cut | None = None
+        self, found: ArchivedEntries, ranks: RankKind, cut: Cut | None = None
     ) -> read_models.ArchivedPage:
         entries = tuple(self._entry(each, ranks) for each in found.entries)
         page = Page(found.window.entries, entries, found.entries[0].rank - 1 if entries else 0)

@@ -30,7 +30,7 @@ from sqlalchemy import (
     update,
 )
 
-from gateway.ledger.archive.windows import ArchivedWindow, Stage, load
+from gateway.ledger.archive.windows import ArchivedWindow, ArchiveStage, load
 from gateway.ledger.queries import head
 from gateway.ledger.schema import Int64, Text, archived_entries, archived_windows, standings
 from gateway.ledger.standings.anchors import drop_anchors
@@ -48,7 +48,7 @@ _OF_REVISION: Final = (
 _OF_WINDOW: Final = (_st.board == bindparam("board"), _st.window == bindparam("window"))
 
 
-class Last(NamedTuple):
+class LastEntry(NamedTuple):
     """The last entry of a build: its ranks, its place, and its group. `BEFORE_ALL` is ahead of any."""
 
     rank: int
@@ -61,10 +61,10 @@ class Last(NamedTuple):
 ALL: Final = 2**62
 """More entries, and more ranks, than there are."""
 
-BEFORE_ALL: Final = Last(0, 0, 0, -(2**62), "")
+BEFORE_ALL: Final = LastEntry(0, 0, 0, -(2**62), "")
 
 
-class Built(Enum):
+class SliceOutcome(Enum):
     """What became of a slice: more may follow, the revision is in place, or it is not ours to go on with."""
 
     MORE = auto()
@@ -135,14 +135,14 @@ _LAST = Query(
 )
 _FOLDED = Query(
     update(archived_windows)
-    .where(*_IS_IT, _w.building == bindparam("built"), _w.stage == Stage.FOLDING.value)
-    .values(stage=Stage.COPYING.value, is_thin=0)
+    .where(*_IS_IT, _w.building == bindparam("built"), _w.stage == ArchiveStage.FOLDING.value)
+    .values(stage=ArchiveStage.COPYING.value, is_thin=0)
 )
 _IN_PLACE = Query(
     update(archived_windows)
     .where(*_IS_IT)
     .values(
-        stage=Stage.SWEEPING.value,
+        stage=ArchiveStage.SWEEPING.value,
         revision=bindparam("built"),
         changed_seq=0,
         frozen_at_ms=bindparam("now_ms"),
@@ -205,7 +205,7 @@ def rules_in(found: ArchivedWindow, *, after: str, count: int) -> Operation[list
     return work
 
 
-def folded(found: ArchivedWindow) -> Operation[int]:
+def mark_folded(found: ArchivedWindow) -> Operation[int]:
     """Notes that the standings are all there, under the window's rule, and can be copied."""
 
     async def work(tx: Transaction) -> int:
@@ -216,34 +216,38 @@ def folded(found: ArchivedWindow) -> Operation[int]:
 
 def copy_slice(
     found: ArchivedWindow, *, slots: int, digits: int, count: int, now_ms: int
-) -> Operation[Built]:
+) -> Operation[SliceOutcome]:
     """What became of the next `count` entries. `slots` and `digits` are the ranking's, of this window."""
 
-    async def work(tx: Transaction) -> Built:
+    async def work(tx: Transaction) -> SliceOutcome:
         now = await load(tx, found.board, found.window)
-        if now is None or now.changed_seq or (now.stage, now.building) != (Stage.COPYING, found.building):
-            return Built.VOID
+        if (
+            now is None
+            or now.changed_seq
+            or (now.stage, now.building) != (ArchiveStage.COPYING, found.building)
+        ):
+            return SliceOutcome.VOID
         whose = {"board": found.board, "window": found.window, "revision": found.building}
         last = await _last(tx, whose)
         copied = await tx.run(_COPY, **whose, **_after(last, slots, digits), count=count)
         if copied == count:
-            return Built.MORE
+            return SliceOutcome.MORE
         await _put_in_place(tx, found, await _last(tx, whose), now_ms=now_ms)
-        return Built.DONE
+        return SliceOutcome.DONE
 
     return work
 
 
-def copy_whole(found: ArchivedWindow, ranking: Ranking, *, now_ms: int) -> Operation[Built]:
+def copy_whole(found: ArchivedWindow, ranking: Ranking, *, now_ms: int) -> Operation[SliceOutcome]:
     """Return what became of a build that is copied at once, with whatever changed the window up to now.
 
     Writers wait for all of it, and nothing can void it but a build that began since.
     """
 
-    async def work(tx: Transaction) -> Built:
+    async def work(tx: Transaction) -> SliceOutcome:
         now = await load(tx, found.board, found.window)
-        if now is None or (now.stage, now.building) != (Stage.COPYING, found.building):
-            return Built.VOID
+        if now is None or (now.stage, now.building) != (ArchiveStage.COPYING, found.building):
+            return SliceOutcome.VOID
         of_window = {"board": found.board, "window": found.window}
         others = await tx.rows(_OF_OTHER_RULE, **of_window, rule=found.rule)
         await refold(ranking, [player for (player,) in others], [found.span])(tx)
@@ -252,7 +256,7 @@ def copy_whole(found: ArchivedWindow, ranking: Ranking, *, now_ms: int) -> Opera
         before_all = _after(BEFORE_ALL, ranking.slots(found.window), ranking.tie_digits)
         await tx.run(_COPY, **whose, **before_all, count=ALL)
         await _put_in_place(tx, found, await _last(tx, whose), now_ms=now_ms)
-        return Built.DONE
+        return SliceOutcome.DONE
 
     return work
 
@@ -262,11 +266,11 @@ def sweep_slice(found: ArchivedWindow, *, count: int) -> Operation[int]:
 
     async def work(tx: Transaction) -> int:
         now = await load(tx, found.board, found.window)
-        if now is None or now.stage is not Stage.SWEEPING:
+        if now is None or now.stage is not ArchiveStage.SWEEPING:
             return 0
         removed = await _remove_entries(tx, now, below=now.revision, count=count)
         if not removed:
-            await _set_stage(tx, now, Stage.FROZEN)
+            await _set_stage(tx, now, ArchiveStage.FROZEN)
         return removed
 
     return work
@@ -277,12 +281,12 @@ def thin_slice(found: ArchivedWindow, *, count: int) -> Operation[int]:
 
     async def work(tx: Transaction) -> int:
         now = await load(tx, found.board, found.window)
-        if now is None or now.changed_seq or now.stage is not Stage.FROZEN:
+        if now is None or now.changed_seq or now.stage is not ArchiveStage.FROZEN:
             return 0
         await tx.run(_SET_THIN, at_board=now.board, at_window=now.window)
         removed = await _remove_standings(tx, now, count=count)
         if not removed:
-            await _set_stage(tx, now, Stage.KEPT)
+            await _set_stage(tx, now, ArchiveStage.KEPT)
         return removed
 
     return work
@@ -295,22 +299,24 @@ def forget_slice(found: ArchivedWindow, *, count: int) -> Operation[int]:
         now = await load(tx, found.board, found.window)
         if now is None or now.stage.is_building:
             return 0
-        await tx.run(_SET_GONE, at_board=now.board, at_window=now.window, new_stage=Stage.FORGETTING.value)
+        await tx.run(
+            _SET_GONE, at_board=now.board, at_window=now.window, new_stage=ArchiveStage.FORGETTING.value
+        )
         removed = await _remove_entries(tx, now, below=now.building + 1, count=count)
         removed = removed or await _remove_standings(tx, now, count=count)
         if not removed:
-            await _set_stage(tx, now, Stage.FORGOTTEN)
+            await _set_stage(tx, now, ArchiveStage.FORGOTTEN)
         return removed
 
     return work
 
 
-async def _last(tx: Transaction, whose: dict[str, Any]) -> Last:
+async def _last(tx: Transaction, whose: dict[str, Any]) -> LastEntry:
     rows = await tx.rows(_LAST, **whose)
-    return Last(*rows[0]) if rows else BEFORE_ALL
+    return LastEntry(*rows[0]) if rows else BEFORE_ALL
 
 
-def _after(last: Last, slots: int, digits: int) -> dict[str, Any]:
+def _after(last: LastEntry, slots: int, digits: int) -> dict[str, Any]:
     return {
         "slots": slots,
         "digits": digits,
@@ -324,7 +330,7 @@ def _after(last: Last, slots: int, digits: int) -> dict[str, Any]:
     }
 
 
-async def _put_in_place(tx: Transaction, found: ArchivedWindow, last: Last, *, now_ms: int) -> None:
+async def _put_in_place(tx: Transaction, found: ArchivedWindow, last: LastEntry, *, now_ms: int) -> None:
     await tx.run(
         _IN_PLACE,
         at_board=found.board,
@@ -337,7 +343,7 @@ async def _put_in_place(tx: Transaction, found: ArchivedWindow, last: Last, *, n
     )
 
 
-async def _set_stage(tx: Transaction, found: ArchivedWindow, stage: Stage) -> None:
+async def _set_stage(tx: Transaction, found: ArchivedWindow, stage: ArchiveStage) -> None:
     await tx.run(_SET_STAGE, at_board=found.board, at_window=found.window, new_stage=stage.value)
 
 

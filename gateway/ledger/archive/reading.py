@@ -33,7 +33,7 @@ class ArchivedEntry(NamedTuple):
     member: str
 
 
-class ArchivedPage(NamedTuple):
+class ArchivedEntries(NamedTuple):
     """A window of the archive, and some of its entries by rank."""
 
     window: ArchivedWindow
@@ -73,61 +73,61 @@ _OF_PLAYER = Query(_ENTRIES.where(_e.player == bindparam("player")))
 """One at a time: of a list of players SQLite thinks that reading the whole window is less work."""
 
 
-def archived_page(board: str, window: str, *, first: int, count: int) -> Operation[ArchivedPage | None]:
+def archived_page(board: str, window: str, *, first: int, count: int) -> Operation[ArchivedEntries | None]:
     """`count` entries from 0-based position `first`; None for a window that the archive does not have.
 
     A window that is not kept any more has no entries.
     """
 
-    async def work(tx: Transaction) -> ArchivedPage | None:
+    async def work(tx: Transaction) -> ArchivedEntries | None:
         found = await _readable(tx, board, window)
-        return ArchivedPage(found, await _page(tx, found, first, count)) if found else None
+        return ArchivedEntries(found, await _page(tx, found, first, count)) if found else None
 
     return work
 
 
-def archived_around(board: str, window: str, player: str, radius: int) -> Operation[ArchivedPage | None]:
+def archived_around(board: str, window: str, player: str, radius: int) -> Operation[ArchivedEntries | None]:
     """A player's entry with `radius` neighbours on each side, no entries for a player without one; None as above."""
 
-    async def work(tx: Transaction) -> ArchivedPage | None:
+    async def work(tx: Transaction) -> ArchivedEntries | None:
         found = await _readable(tx, board, window)
         if found is None:
             return None
         own = await _of_players(tx, found, [player])
         if not own:
-            return ArchivedPage(found, [])
+            return ArchivedEntries(found, [])
         first = max(0, own[0].rank - 1 - radius)
-        return ArchivedPage(found, await _page(tx, found, first, own[0].rank + radius - first))
+        return ArchivedEntries(found, await _page(tx, found, first, own[0].rank + radius - first))
 
     return work
 
 
-def archived_players(board: str, window: str, wanted: Sequence[str]) -> Operation[ArchivedPage | None]:
+def archived_players(board: str, window: str, wanted: Sequence[str]) -> Operation[ArchivedEntries | None]:
     """The entries there are of these players, by rank; None as above."""
 
-    async def work(tx: Transaction) -> ArchivedPage | None:
+    async def work(tx: Transaction) -> ArchivedEntries | None:
         found = await _readable(tx, board, window)
-        return ArchivedPage(found, await _of_players(tx, found, wanted)) if found else None
+        return ArchivedEntries(found, await _of_players(tx, found, wanted)) if found else None
 
     return work
 
 
 def archived_beside(
     board: str, window: str, *, place: Place, is_behind: bool, is_included: bool, count: int
-) -> Operation[ArchivedPage | None]:
+) -> Operation[ArchivedEntries | None]:
     """`count` entries behind a place or ahead of it, with the one that may stand there or without; None as above."""
 
-    async def work(tx: Transaction) -> ArchivedPage | None:
+    async def work(tx: Transaction) -> ArchivedEntries | None:
         found = await _readable(tx, board, window)
         if found is None or not found.is_readable:
-            return found and ArchivedPage(found, [])
+            return found and ArchivedEntries(found, [])
         ahead = await _count_ahead(tx, found, place)
         with_it = await _count_ahead(tx, found, Place(place.order, place.member + _NEXT))
         if is_behind:
-            return ArchivedPage(found, await _page(tx, found, ahead if is_included else with_it, count))
+            return ArchivedEntries(found, await _page(tx, found, ahead if is_included else with_it, count))
         end = with_it if is_included else ahead
         first = max(0, end - count)
-        return ArchivedPage(found, await _page(tx, found, first, end - first))
+        return ArchivedEntries(found, await _page(tx, found, first, end - first))
 
     return work
 

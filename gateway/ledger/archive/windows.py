@@ -20,7 +20,7 @@ from policies.vocabulary import State
 from policies.windows import Window
 
 
-class Stage(StrEnum):
+class ArchiveStage(StrEnum):
     """How far a window is.
 
     `folding`: its standings are made what its policy says; `copying`: they get their ranks; `sweeping`: the revisions
@@ -38,12 +38,12 @@ class Stage(StrEnum):
     @property
     def is_building(self) -> bool:
         """True while a revision is being built."""
-        return self in {Stage.FOLDING, Stage.COPYING}
+        return self in {ArchiveStage.FOLDING, ArchiveStage.COPYING}
 
     @property
     def is_gone(self) -> bool:
         """True once the window is not kept any more."""
-        return self in {Stage.FORGETTING, Stage.FORGOTTEN}
+        return self in {ArchiveStage.FORGETTING, ArchiveStage.FORGOTTEN}
 
 
 class ArchivedWindow(NamedTuple):
@@ -61,7 +61,7 @@ class ArchivedWindow(NamedTuple):
     policy: str
     policy_digest: str
     rule: str
-    stage: Stage
+    stage: ArchiveStage
     revision: int
     building: int
     is_thin: int
@@ -83,7 +83,7 @@ class ArchivedWindow(NamedTuple):
         return Window(kind, self.window, self.begin_ms, self.end_ms)
 
 
-class Frozen(NamedTuple):
+class FrozenPolicy(NamedTuple):
     """What a window is frozen under: JSON of all in a policy that decides ranks, the policy's digest, and its rule."""
 
     policy: str
@@ -101,7 +101,7 @@ _BEGIN = Query(
     update(archived_windows)
     .where(*_IS_IT)
     .values(
-        stage=Stage.FOLDING.value,
+        stage=ArchiveStage.FOLDING.value,
         building=_w.building + 1,
         changed_seq=0,
         policy=bindparam("new_policy"),
@@ -131,8 +131,8 @@ _READABLE = Query(
     .where(
         _w.board == bindparam("at_board"),
         _w.revision > 0,
-        _w.stage != Stage.FORGETTING.value,
-        _w.stage != Stage.FORGOTTEN.value,
+        _w.stage != ArchiveStage.FORGETTING.value,
+        _w.stage != ArchiveStage.FORGOTTEN.value,
         _w.window >= bindparam("least"),
         _w.window < bindparam("beyond"),
         tuple_(_w.end_ms, _w.window)
@@ -192,7 +192,7 @@ def is_waiting(board: str, window: Window) -> Operation[bool]:
     return work
 
 
-def begin(board: str, window: Window, frozen: Frozen) -> Operation[ArchivedWindow]:
+def begin(board: str, window: Window, frozen: FrozenPolicy) -> Operation[ArchivedWindow]:
     """The window as it now is: with a build under way, new or as it was left, or frozen with nothing that it lacks.
 
     A window that was never read is built under `frozen`; one that was stays under what it was first frozen under.
@@ -203,7 +203,7 @@ def begin(board: str, window: Window, frozen: Frozen) -> Operation[ArchivedWindo
         if found is None:
             await tx.run(_ADD, **_first(board, window, frozen)._asdict())
         elif found.changed_seq and not found.stage.is_gone:
-            kept = Frozen(found.policy, found.policy_digest, found.rule) if found.revision else frozen
+            kept = FrozenPolicy(found.policy, found.policy_digest, found.rule) if found.revision else frozen
             await tx.run(
                 _BEGIN,
                 at_board=board,
@@ -237,13 +237,13 @@ async def among_archived(tx: Transaction, board: str, names: Sequence[str]) -> s
     return {row[0] for row in await listed(tx, _NAMED, names, at_board=board)}
 
 
-def _first(board: str, window: Window, frozen: Frozen) -> ArchivedWindow:
+def _first(board: str, window: Window, frozen: FrozenPolicy) -> ArchivedWindow:
     return ArchivedWindow(
         board, window.name, window.begin_ms, window.end_ms, window.expires_at_ms or window.end_ms, *frozen,
-        Stage.FOLDING, revision=0, building=1, is_thin=0, changed_seq=0, frozen_at_ms=0, upto_seq=0, entries=0, groups=0,
+        ArchiveStage.FOLDING, revision=0, building=1, is_thin=0, changed_seq=0, frozen_at_ms=0, upto_seq=0, entries=0, groups=0,
     )  # fmt: skip
 
 
 def _window(row: Row) -> ArchivedWindow:
     found = ArchivedWindow(*row)
-    return found._replace(stage=Stage(found.stage))
+    return found._replace(stage=ArchiveStage(found.stage))

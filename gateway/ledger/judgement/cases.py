@@ -11,7 +11,7 @@ from gateway.ledger.index_pages import is_listed, listed
 from gateway.ledger.judgement.prospects import place_with, reached_with
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.ledger.schema import events, is_in, players, recordings, submissions
-from gateway.ledger.standings.folds import held_in
+from gateway.ledger.standings.folds import read_slot
 from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.ranking import Ranking
@@ -77,7 +77,7 @@ def background(ranking: Ranking, found: StoredSubmission) -> Operation[Backgroun
 
 async def _rank(tx: Transaction, ranking: Ranking, window: Any, found: StoredSubmission) -> int | None:
     """The unique rank in a window that the submission has, or would have once it is promoted."""
-    held = await held_in(tx, ranking, window.name, found.player)
+    held = await read_slot(tx, ranking, window.name, found.player)
     ranked = RankedWindow(tx, ranking, window.name)
     if found.state is State.PROMOTED:
         stands = held.place if held.submission_id == found.submission_id else None

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, select
 from gateway.ledger.queries import load_submission
 from gateway.ledger.records import OutboxRow, StoredSubmission
 from gateway.ledger.schema import standings
-from gateway.ledger.standings.folds import Counted, Held, held_in, with_one_more
+from gateway.ledger.standings.folds import CountChange, SlotContent, read_slot, with_one_more
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.fields import Order
 from policies.ranking import Place, Ranking, Reached
@@ -59,7 +59,7 @@ async def prospect_of(tx: Transaction, ranking: Ranking, found: StoredSubmission
 async def _in_window(
     tx: Transaction, ranking: Ranking, window: Any, found: StoredSubmission, top: int
 ) -> _InWindow:
-    held = await held_in(tx, ranking, window.name, found.player)
+    held = await read_slot(tx, ranking, window.name, found.player)
     reached = reached_with(ranking, held, found)
     if reached.submission_id != found.submission_id:
         return _InWindow(counts=False, enters_top=False, gain=_gain(ranking, held, reached.score))
@@ -74,9 +74,9 @@ async def _in_window(
     )
 
 
-def reached_with(ranking: Ranking, held: Held, found: StoredSubmission) -> Reached:
+def reached_with(ranking: Ranking, held: SlotContent, found: StoredSubmission) -> Reached:
     """Return what the player of a submission would stand at in a window if it was promoted."""
-    counted = Counted(
+    counted = CountChange(
         1, found.submission_id, found.seq, found.achieved_at_ms, found.claim.score, found.claim.stats
     )
     return with_one_more(ranking, held, counted)
@@ -88,7 +88,7 @@ def place_with(ranking: Ranking, window: Any, found: StoredSubmission, reached: 
     return ranking.place(window, found.player, reached._replace(score=score))
 
 
-def _gain(ranking: Ranking, held: Held, score: int) -> int | None:
+def _gain(ranking: Ranking, held: SlotContent, score: int) -> int | None:
     if held.score is None:
         return None
     difference = score - held.score

@@ -85,7 +85,7 @@ def changes_of(board: str, *, after: tuple[str, int], count: int) -> Operation[l
     return work
 
 
-def joined(board: str, player: str) -> Operation[bool]:
+def has_joined(board: str, player: str) -> Operation[bool]:
     """True if the player is on the board now."""
 
     async def work(tx: Transaction) -> bool:
@@ -102,10 +102,12 @@ async def is_joined(tx: Transaction, board: str, player: str) -> bool:
 
 async def was_joined(tx: Transaction, board: str, player: str, before_ms: int) -> bool:
     """True if the player was on the board just before a moment (Unix ms), inside a transaction."""
-    return bool(await who_was_joined(tx, board, [player], before_ms))
+    return bool(await players_joined_before(tx, board, [player], before_ms))
 
 
-async def who_was_joined(tx: Transaction, board: str, players: Sequence[str], before_ms: int) -> set[str]:
+async def players_joined_before(
+    tx: Transaction, board: str, players: Sequence[str], before_ms: int
+) -> set[str]:
     """Those of the players who were on the board just before a moment (Unix ms), inside a transaction."""
     rows = await listed(tx, _WERE_JOINED, players, board=board, before_ms=before_ms)
     return {player for player, is_joined in rows if is_joined}

@@ -60,7 +60,7 @@ _HELD = Query(
 )
 
 
-class Counted(NamedTuple):
+class CountChange(NamedTuple):
     """A submission that begins to count (`difference` 1) or ceases to (-1)."""
 
     difference: int
@@ -71,7 +71,7 @@ class Counted(NamedTuple):
     stats: Mapping[str, int]
 
 
-class Held(NamedTuple):
+class SlotContent(NamedTuple):
     """What is in a slot before a change: the rule of the window's anchors if it has any, and of the standing if there is one."""
 
     anchors: str | None
@@ -92,7 +92,7 @@ class Held(NamedTuple):
 
 
 async def fold_standings(
-    tx: Transaction, ranking: Ranking, player: str, counted: Sequence[Counted], seq: int
+    tx: Transaction, ranking: Ranking, player: str, counted: Sequence[CountChange], seq: int
 ) -> tuple[Standing, ...]:
     """The player's standing in each window that one of these falls into, stored under `seq`.
 
@@ -102,7 +102,7 @@ async def fold_standings(
     names = await tx.rows(_NAME, player=player)
     name = names[0][0] if names else ""
     calendar = calendar_of(ranking.policy)
-    found: dict[Window, list[Counted]] = defaultdict(list)
+    found: dict[Window, list[CountChange]] = defaultdict(list)
     for kind in ranking.policy.windows:
         for each in counted:
             found[calendar.at(kind, each.achieved_at_ms)].append(each)
@@ -111,15 +111,15 @@ async def fold_standings(
     )
 
 
-Slot = tuple[Window, str, str]
+PlayerWindow = tuple[Window, str, str]
 """A window, a player, and the player's name."""
 
 
 async def _fold_window(
-    tx: Transaction, ranking: Ranking, slot: Slot, counted: Sequence[Counted], seq: int
+    tx: Transaction, ranking: Ranking, slot: PlayerWindow, counted: Sequence[CountChange], seq: int
 ) -> Standing:
     window, player, _ = slot
-    held = await held_in(tx, ranking, window.name, player)
+    held = await read_slot(tx, ranking, window.name, player)
     reached = _added(ranking, held, counted) or await _reached(tx, ranking, slot)
     standing = _standing(ranking, slot, reached, seq)
     await put_standing(tx, ranking, standing, held)
@@ -134,7 +134,7 @@ async def standing_in(
     return _standing(ranking, slot, await _reached(tx, ranking, slot), seq)
 
 
-def _standing(ranking: Ranking, slot: Slot, reached: Reached | None, seq: int) -> Standing:
+def _standing(ranking: Ranking, slot: PlayerWindow, reached: Reached | None, seq: int) -> Standing:
     window, player, name = slot
     score, at_ms, at_seq, submission_id = (None, 0, 0, "") if reached is None else reached[:4]
     order, member = (0, "") if reached is None else ranking.place(window, player, reached)
@@ -145,13 +145,13 @@ def _standing(ranking: Ranking, slot: Slot, reached: Reached | None, seq: int) -
     )  # fmt: skip
 
 
-async def held_in(tx: Transaction, ranking: Ranking, window: str, player: str) -> Held:
+async def read_slot(tx: Transaction, ranking: Ranking, window: str, player: str) -> SlotContent:
     """What a player has in a window."""
     [row] = await tx.rows(_HELD, board=ranking.policy.board, window=window, player=player)
-    return Held(*row)
+    return SlotContent(*row)
 
 
-async def put_standing(tx: Transaction, ranking: Ranking, standing: Standing, held: Held) -> None:
+async def put_standing(tx: Transaction, ranking: Ranking, standing: Standing, held: SlotContent) -> None:
     """Stores a standing in the place of what the player had in its window."""
     now = None if standing.score is None else Place(standing.order, standing.member)
     await note_move(tx, ranking, (standing.window, standing.player), held.place, now, held.anchors)
@@ -172,7 +172,7 @@ async def put_standing(tx: Transaction, ranking: Ranking, standing: Standing, he
     )
 
 
-def _added(ranking: Ranking, held: Held, counted: Sequence[Counted]) -> Reached | None:
+def _added(ranking: Ranking, held: SlotContent, counted: Sequence[CountChange]) -> Reached | None:
     """What stands, with these added to it; None if that cannot be told without the rest of the history.
 
     It cannot where something ceases to count, where nothing stands, where it was folded by another rule, and where a
@@ -190,7 +190,7 @@ def _added(ranking: Ranking, held: Held, counted: Sequence[Counted]) -> Reached 
     return None if is_held or abs(reached.score) > SCORE_LIMIT else reached
 
 
-def with_one_more(ranking: Ranking, held: Held, each: Counted) -> Reached:
+def with_one_more(ranking: Ranking, held: SlotContent, each: CountChange) -> Reached:
     """A player's standing if one submission more counted, told from what stands and not from the whole history."""
     if held.score is None:
         score = 1 if ranking.policy.operator is Operator.COUNT else each.score
@@ -200,7 +200,7 @@ def with_one_more(ranking: Ranking, held: Held, each: Counted) -> Reached:
     return _plus(ranking, reached, each)
 
 
-def _plus(ranking: Ranking, reached: Reached, each: Counted) -> Reached:
+def _plus(ranking: Ranking, reached: Reached, each: CountChange) -> Reached:
     """A standing to which one submission more counts."""
     operator = ranking.policy.operator
     new = Reached(each.score, each.achieved_at_ms, each.seq, each.submission_id, ranking.ties(each.stats))
@@ -212,7 +212,7 @@ def _plus(ranking: Ranking, reached: Reached, each: Counted) -> Reached:
     return latest._replace(score=reached.score + (1 if operator is Operator.COUNT else each.score))
 
 
-async def _reached(tx: Transaction, ranking: Ranking, slot: Slot) -> Reached | None:
+async def _reached(tx: Transaction, ranking: Ranking, slot: PlayerWindow) -> Reached | None:
     """What all of a player's promoted submissions in a window come to; None for who is not on a board to be joined.
 
     In a window that is over counts who was on the board as it ended: joining or leaving later changes nothing in it.

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, or_, select
 
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.players.joins import who_was_joined
+from gateway.ledger.players.joins import players_joined_before
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.schema import events, submissions
 from gateway.ledger.submission_rows import stats_from
@@ -134,13 +134,13 @@ async def _joined(
 ) -> set[str]:
     found: set[str] = set()
     for at in range(0, len(players), PLAYERS):
-        found |= await ledger.read(_who_was_joined(board, players[at : at + PLAYERS], before_ms), kind)
+        found |= await ledger.read(_players_joined_before(board, players[at : at + PLAYERS], before_ms), kind)
     return found
 
 
-def _who_was_joined(board: str, players: Sequence[str], before_ms: int) -> Operation[set[str]]:
+def _players_joined_before(board: str, players: Sequence[str], before_ms: int) -> Operation[set[str]]:
     async def work(tx: Transaction) -> set[str]:
-        return await who_was_joined(tx, board, players, before_ms)
+        return await players_joined_before(tx, board, players, before_ms)
 
     return work
 

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, select
 from gateway.ledger.index_pages import names_of, standings_of
 from gateway.ledger.queries import head
 from gateway.ledger.schema import is_in, submissions
-from gateway.ledger.standings.folds import held_in, put_standing, standing_in
+from gateway.ledger.standings.folds import put_standing, read_slot, standing_in
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.ranking import Ranking
 from policies.vocabulary import State
@@ -58,7 +58,7 @@ def refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window]) 
                 if held is None and due.score is None:
                     continue
                 if held is None or replace(held, seq=newest) != due:
-                    stored_in = await held_in(tx, ranking, window.name, player)
+                    stored_in = await read_slot(tx, ranking, window.name, player)
                     await put_standing(tx, ranking, due, stored_in)
                     changed += 1
         return changed

@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from gateway.ledger.archive import freezing
-from gateway.ledger.archive.freezing import Built
+from gateway.ledger.archive.freezing import SliceOutcome
 from gateway.ledger.archive.windows import (
     ArchivedWindow,
-    Frozen,
-    Stage,
+    ArchiveStage,
+    FrozenPolicy,
     archived_windows_of,
     begin,
     is_waiting,
@@ -71,7 +71,7 @@ _GIVEN: Final = frozenset({"board", "title", "writes", "velocity", "anomaly", "b
 _log = logger()
 
 
-class _Noticed(NamedTuple):
+class _LastChange(NamedTuple):
     """The last change of a window that its revision lacks; when that was noticed, and when the first was (Unix ms)."""
 
     seq: int
@@ -88,7 +88,7 @@ class Archiver:
         self._ledger = ledger
         self._board = board
         self._clock = clock
-        self._changes: dict[str, _Noticed] = {}
+        self._changes: dict[str, _LastChange] = {}
 
     async def step(self) -> int:
         """How many revisions were put in place, and slices of what is not needed any more removed."""
@@ -163,11 +163,11 @@ class Archiver:
 
     def _is_quiet(self, found: ArchivedWindow) -> bool:
         now_ms = self._clock()
-        before = self._changes.get(found.window, _Noticed(found.changed_seq, now_ms, now_ms))
+        before = self._changes.get(found.window, _LastChange(found.changed_seq, now_ms, now_ms))
         now = (
             before
             if before.seq == found.changed_seq
-            else _Noticed(found.changed_seq, now_ms, before.first_ms)
+            else _LastChange(found.changed_seq, now_ms, before.first_ms)
         )
         self._changes[found.window] = now
         return now_ms - now.last_ms >= QUIET_MS or now_ms - now.first_ms >= LONGEST_MS
@@ -186,19 +186,19 @@ class Archiver:
         except ValueError:
             return None
 
-    def _frozen(self) -> Frozen:
+    def _frozen(self) -> FrozenPolicy:
         said = self._board.policy.model_dump_json(include=set(_DECIDING))
-        return Frozen(said, self._board.digest, self._board.ranking.rule)
+        return FrozenPolicy(said, self._board.digest, self._board.ranking.rule)
 
     async def _fold(self, found: ArchivedWindow) -> None:
         """Has every player of the window stand in the ledger as the window's own policy says."""
-        if found.stage is not Stage.FOLDING:
+        if found.stage is not ArchiveStage.FOLDING:
             return
         ranking = ranking_of(found, self._board.policy)
         async for players in self._to_fold(found):
             await self._ledger.write(refold(ranking, players, [found.span]))
             reach(Point.INSIDE_ARCHIVE)
-        await self._ledger.write(freezing.folded(found))
+        await self._ledger.write(freezing.mark_folded(found))
 
     async def _to_fold(self, found: ArchivedWindow) -> AsyncIterator[Sequence[str]]:
         """Players whose standing may have gone, or may be one of another policy."""
@@ -232,8 +232,8 @@ class Archiver:
     async def _copy(self, found: ArchivedWindow) -> None:
         ranking = ranking_of(found, self._board.policy)
         how: dict[str, Any] = {"slots": ranking.slots(found.window), "digits": ranking.tie_digits}
-        built = Built.MORE
-        while built is Built.MORE:
+        built = SliceOutcome.MORE
+        while built is SliceOutcome.MORE:
             slice_of_it = freezing.copy_slice(found, **how, count=SLICE, now_ms=self._clock())
             built = await self._ledger.write(slice_of_it)
             reach(Point.INSIDE_ARCHIVE)
@@ -244,15 +244,15 @@ class Archiver:
         is_forgotten_by_index = found.expires_at_ms + THIN_AFTER_MS <= now_ms
         if is_forgotten_by_index and self._is_to_be_forgotten(found, now_ms):
             return bool(await self._ledger.write(freezing.forget_slice(found, count=SLICE)))
-        if found.stage is Stage.SWEEPING:
+        if found.stage is ArchiveStage.SWEEPING:
             return bool(await self._ledger.write(freezing.sweep_slice(found, count=SLICE)))
-        if is_forgotten_by_index and found.stage is Stage.FROZEN and not found.changed_seq:
+        if is_forgotten_by_index and found.stage is ArchiveStage.FROZEN and not found.changed_seq:
             return bool(await self._ledger.write(freezing.thin_slice(found, count=SLICE)))
         return False
 
     def _is_to_be_forgotten(self, found: ArchivedWindow, now_ms: int) -> bool:
         if found.stage.is_gone:
-            return found.stage is Stage.FORGETTING or found.changed_seq > 0
+            return found.stage is ArchiveStage.FORGETTING or found.changed_seq > 0
         return self._keep_ms is not None and found.end_ms + self._keep_ms <= now_ms
 
 

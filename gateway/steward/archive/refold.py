@@ -11,7 +11,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.refold import promoted_players, refold
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
-from gateway.steward.index.readable_windows import readable
+from gateway.steward.index.readable_windows import readable_windows
 from gateway.steward.index.rebuild import Tell
 from policies.model import Policy
 from policies.ranking import Ranking
@@ -22,25 +22,25 @@ PLAYERS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Refolded:
+class RefoldCounts:
     """How many players were looked at, and how many of their standings changed."""
 
     players: int
     changed: int
 
 
-async def refold_board(ledger: Ledger, policy: Policy, *, clock: Clock, tell: Tell) -> Refolded:
+async def refold_board(ledger: Ledger, policy: Policy, *, clock: Clock, tell: Tell) -> RefoldCounts:
     """Folds the windows of a board that are open: the current ones, and those before that the archive does not have. `tell` hears how many players each slice had.
 
     Raises LedgerUnavailable; what was folded by then stays, and doing it again goes on from the start.
     """
-    windows, ranking = readable(policy, clock()), Ranking(policy)
+    windows, ranking = readable_windows(policy, clock()), Ranking(policy)
     looked_at, changed, after = 0, 0, ""
     while players := await ledger.read(promoted_players(policy.board, after=after, count=PLAYERS)):
         changed += await ledger.write(_refold(ranking, players, windows))
         looked_at, after = looked_at + len(players), players[-1]
         tell(len(players))
-    return Refolded(looked_at, changed)
+    return RefoldCounts(looked_at, changed)
 
 
 def _refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window]) -> Operation[int]:

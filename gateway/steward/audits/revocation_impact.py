@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from gateway.ledger.judgement.reverification import counting_in
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.ranks import page_of
-from gateway.steward.index.readable_windows import readable
+from gateway.steward.index.readable_windows import readable_windows
 from policies.loader import Board
 from policies.ranking import Place, Ranking, Reached
 from policies.windows import Window
@@ -21,7 +21,7 @@ TOP: Final = 100
 PAGE: Final = 500
 
 
-class Gone(Protocol):
+class RevokedSubmission(Protocol):
     """What has to be known of a submission that counts no more."""
 
     @property
@@ -38,7 +38,7 @@ class Gone(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class StandingChange:
+class StandingImpact:
     """A standing that would change. `after` None: nothing of the player would be left in the window."""
 
     window: str
@@ -48,12 +48,12 @@ class StandingChange:
     leaves_top: bool
 
 
-async def changes_without(
-    ledger: Ledger, board: Board, gone: Sequence[Gone], now_ms: int
-) -> list[StandingChange]:
+async def impact_of_revoking(
+    ledger: Ledger, board: Board, gone: Sequence[RevokedSubmission], now_ms: int
+) -> list[StandingImpact]:
     """The standings that would change in the windows that are read, by window and player, if these counted no more."""
     ids, changes = {each.submission_id for each in gone}, []
-    for window in readable(board.policy, now_ms):
+    for window in readable_windows(board.policy, now_ms):
         players = {each.player for each in gone if window.begin_ms <= each.achieved_at_ms < window.end_ms}
         if players:
             changes += await _changes_in(ledger, board.ranking, window, sorted(players), ids)
@@ -62,7 +62,7 @@ async def changes_without(
 
 async def _changes_in(
     ledger: Ledger, ranking: Ranking, window: Window, players: Sequence[str], gone: Collection[str]
-) -> list[StandingChange]:
+) -> list[StandingImpact]:
     before: dict[str, Reached] = {}
     after: dict[str, Reached | None] = {}
     for player in players:
@@ -73,7 +73,7 @@ async def _changes_in(
             before[player], after[player] = held, left
     leaving = await _leaving_top(ledger, ranking, window, after)
     return [
-        StandingChange(window.name, player, held.score, _score_of(after[player]), player in leaving)
+        StandingImpact(window.name, player, held.score, _score_of(after[player]), player in leaving)
         for player, held in before.items()
     ]
 

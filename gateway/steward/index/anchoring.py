@@ -14,14 +14,14 @@ class Anchoring:
 
     def __init__(self, ledger: Ledger, rankings: Iterable[Ranking]) -> None:
         self._ledger = ledger
-        self._boards = [_Board(ledger, ranking) for ranking in rankings]
+        self._boards = [_BoardAnchors(ledger, ranking) for ranking in rankings]
 
     async def step(self) -> int:
         """How much was done in one round over every board: a bounded piece of each window. Raises LedgerUnavailable."""
         return sum([await board.step() for board in self._boards])
 
 
-class _Board:
+class _BoardAnchors:
     """The windows of one board. Those without anchors are looked at in turn, one in each round."""
 
     def __init__(self, ledger: Ledger, ranking: Ranking) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.steward.index.comparison import aspects_of, aspects_when_cold
-from gateway.steward.index.comparison.difference import Aspect, Difference, View, still_there
+from gateway.steward.index.comparison.difference import Aspect, BoardView, Difference, confirm
 
 SLICE: Final = 1_000
 LIMIT: Final = 10_000
@@ -23,7 +23,7 @@ ROUNDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class IndexReport:
     """The differences of a board, whether those are all, and how many were left when the last repair was looked over."""
 
     differences: tuple[Difference, ...]
@@ -31,7 +31,7 @@ class Checked:
     left: int
 
 
-async def check(view: View, *, is_repaired: bool, in_flight_s: float) -> Checked:
+async def check(view: BoardView, *, is_repaired: bool, in_flight_s: float) -> IndexReport:
     """What differs, and still does after `in_flight_s`. Raises IndexUnavailable and LedgerUnavailable."""
     found, is_complete = await _round(view, is_repaired=is_repaired, in_flight_s=in_flight_s)
     named, left = dict.fromkeys(found), len(found)
@@ -40,10 +40,10 @@ async def check(view: View, *, is_repaired: bool, in_flight_s: float) -> Checked
             break
         again, is_complete = await _round(view, is_repaired=True, in_flight_s=in_flight_s)
         named, left = named | dict.fromkeys(again), len(again)
-    return Checked(tuple(named), is_complete, left)
+    return IndexReport(tuple(named), is_complete, left)
 
 
-async def _round(view: View, *, is_repaired: bool, in_flight_s: float) -> tuple[list[Difference], bool]:
+async def _round(view: BoardView, *, is_repaired: bool, in_flight_s: float) -> tuple[list[Difference], bool]:
     is_cold = (await view.index.residency.state()).is_cold
     aspects = aspects_when_cold(view) if is_cold else aspects_of(view)
     candidates = [(aspect, await _candidates(aspect)) for aspect in aspects]
@@ -52,7 +52,7 @@ async def _round(view: View, *, is_repaired: bool, in_flight_s: float) -> tuple[
     named: list[Difference] = []
     for aspect, found in candidates:
         for at in range(0, len(found), SLICE):
-            confirmed = await still_there(aspect, found[at : at + SLICE])
+            confirmed = await confirm(aspect, found[at : at + SLICE])
             named += confirmed
             if is_repaired:
                 await aspect.repair(confirmed)

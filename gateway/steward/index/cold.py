@@ -35,14 +35,14 @@ class ColdBoards:
     """Sees to the stay of every board in Redis."""
 
     def __init__(self, ledger: Ledger, boards: Mapping[str, BoardIndex], *, clock: Clock) -> None:
-        self._boards = {name: _Board(ledger, index, clock) for name, index in boards.items()}
+        self._boards = {name: _EvictableBoard(ledger, index, clock) for name, index in boards.items()}
 
     def steps(self) -> dict[str, Step]:
         """What sees to each board: 1 if it was taken out of Redis or put there again. Raises IndexUnavailable and LedgerUnavailable."""
         return {name: board.step for name, board in self._boards.items()}
 
 
-class _Board:
+class _EvictableBoard:
     def __init__(self, ledger: Ledger, index: BoardIndex, clock: Clock) -> None:
         self._index = index
         self._clock = clock

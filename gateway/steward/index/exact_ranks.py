@@ -63,7 +63,7 @@ class HeadKeeper:
         return await self._heads.refill(window, head.version, found)
 
 
-class Tails:
+class ExactRankKeeper:
     """Keeps both for one board. Raises IndexUnavailable and LedgerUnavailable."""
 
     def __init__(self, ledger: Ledger, index: BoardIndex, policy: Policy, *, clock: Clock) -> None:
@@ -75,7 +75,7 @@ class Tails:
 
 
 @dataclass(slots=True)
-class _Begun:
+class _SketchBuild:
     """A sketch that is being made, and the last player that is in it."""
 
     kept: KeptSketch
@@ -91,7 +91,7 @@ class SketchKeeper:
         self._heads = Heads(index)
         self._sketches = Sketches(index.client, policy.board, policy.order)
         self._clock = clock
-        self._begun: dict[str, _Begun] = {}
+        self._begun: dict[str, _SketchBuild] = {}
 
     async def step(self) -> int:
         """How many slices went into sketches."""
@@ -113,14 +113,14 @@ class SketchKeeper:
         del self._begun[window]
         return True
 
-    async def _begin(self, window: str) -> _Begun | None:
+    async def _begin(self, window: str) -> _SketchBuild | None:
         """A new sketch if there is need of one."""
         head, held = await self._heads.of(window), await self._held(window)
         if not head.below or (held and not self._is_due(held, head)):
             return None
         seq = await self._ledger.read(queries.head())
         sketch = ScoreSketch(self._policy.order)
-        begun = _Begun(KeptSketch(sketch, seq, self._clock(), int(head.version)))
+        begun = _SketchBuild(KeptSketch(sketch, seq, self._clock(), int(head.version)))
         self._begun[window] = begun
         return begun
 

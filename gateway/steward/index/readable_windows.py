@@ -6,7 +6,7 @@ from policies.model import Policy
 from policies.windows import Window, calendar_of
 
 
-def readable(policy: Policy, now_ms: int) -> list[Window]:
+def readable_windows(policy: Policy, now_ms: int) -> list[Window]:
     """The current window of every kind and, since that is still read, the one before it."""
     calendar = calendar_of(policy)
     current = [calendar.at(kind, now_ms) for kind in policy.windows]
@@ -14,6 +14,6 @@ def readable(policy: Policy, now_ms: int) -> list[Window]:
     return [*current, *before]
 
 
-def readable_windows(policy: Policy, now_ms: int) -> list[str]:
+def readable_window_names(policy: Policy, now_ms: int) -> list[str]:
     """The names of those windows."""
-    return [window.name for window in readable(policy, now_ms)]
+    return [window.name for window in readable_windows(policy, now_ms)]

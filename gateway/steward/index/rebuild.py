@@ -32,7 +32,7 @@ from gateway.records import Change, Standing
 from gateway.runtime.clock import Clock
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.failpoints import Point, reach
-from gateway.steward.index.readable_windows import readable_windows
+from gateway.steward.index.readable_windows import readable_window_names
 from policies.errors import RebuildLost
 from policies.model import Policy
 from policies.vocabulary import State
@@ -125,7 +125,7 @@ class Rebuilder:
                 await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock()))
             )
             reach(Point.BEFORE_SWAP)
-            await built.swap(readable_windows(self._policy, self._clock()))
+            await built.swap(readable_window_names(self._policy, self._clock()))
             reach(Point.AFTER_SWAP)
             await self._replay(built, reached)
             await self._regroup(built)

@@ -12,7 +12,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import INDEX_DIFFERENCES, Event, logger
 from gateway.steward.index.comparison import aspects_of
-from gateway.steward.index.comparison.difference import Aspect, Difference, Subjects, View, Walk, still_there
+from gateway.steward.index.comparison.difference import Aspect, BoardView, Difference, Subjects, Walk, confirm
 from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import RebuildRefused
 from policies.model import Policy
@@ -34,7 +34,7 @@ class Reconciler:
         self._index = index
         self._inspection = Inspection(index.client, policy.board)
         self._rebuilder = Rebuilder(ledger, index, policy, clock=clock)
-        view = View(ledger, index, self._inspection, policy, clock)
+        view = BoardView(ledger, index, self._inspection, policy, clock)
         self._parts = [part.inspection for part in view.parts()]
         self._rounds = [_Round(aspect, walk) for aspect in aspects_of(view) for walk in aspect.walks()]
 
@@ -91,7 +91,7 @@ class _Round:
         if not found:
             return []
         await asyncio.sleep(MOMENT_S)
-        found = await still_there(self._aspect, found)
+        found = await confirm(self._aspect, found)
         await self._aspect.repair(found)
         return found
 

@@ -12,7 +12,7 @@ from gateway.index import keys
 from gateway.index.inspection import Inspection
 from gateway.runtime.settings import Settings
 from gateway.steward.index.check import check
-from gateway.steward.index.comparison.difference import Kind, View
+from gateway.steward.index.comparison.difference import BoardView, Kind
 from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import PolicyError
 from policies.loader import load_board
@@ -54,10 +54,12 @@ async def declare(
     return await call(harness, "PUT", path, token_of(harness, player), {"value": value})
 
 
-def view_of(harness: Harness, board: str = "vault") -> View:
+def view_of(harness: Harness, board: str = "vault") -> BoardView:
     edge = harness.edge
     inspection = Inspection(edge.index.client, board)
-    return View(edge.ledger, edge.index.boards[board], inspection, edge.boards[board].policy, harness.clock)
+    return BoardView(
+        edge.ledger, edge.index.boards[board], inspection, edge.boards[board].policy, harness.clock
+    )
 
 
 async def differences(harness: Harness, *, is_repaired: bool = False) -> list[Kind]:

@@ -17,7 +17,7 @@ from gateway.index.connection import connect
 from gateway.index.windows.heads import Heads
 from gateway.ledger.sqlite.group import SqliteTransaction, drive
 from gateway.ledger.standings.beyond_head import standings_behind
-from gateway.ledger.standings.folds import held_in, put_standing
+from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.ledger.standings.ranks import FIRST
 from gateway.records import Standing
 from gateway.steward.index.exact_ranks import HeadKeeper
@@ -99,7 +99,7 @@ class World:
         standing = a_standing(
             player, score, at_ms=seq % 3, seq=seq, ranking=self.ranking, stats={"kills": seq % 2}
         )
-        held = drive(held_in(self.tx, self.ranking, "alltime", player))
+        held = drive(read_slot(self.tx, self.ranking, "alltime", player))
         drive(put_standing(self.tx, self.ranking, standing, held))
         self.settled.append(standing)
         self.waiting.append(standing)

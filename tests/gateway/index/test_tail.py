@@ -18,7 +18,7 @@ from gateway.index.shards import ShardedIndex
 from gateway.index.windows.exact_distribution import Spreads
 from gateway.ledger.sqlite.group import SqliteTransaction, drive
 from gateway.ledger.standings.distribution import spread_of
-from gateway.ledger.standings.folds import held_in, put_standing
+from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.records import Spread, Standing, position_at
 from policies.errors import IndexNotWhole
 from policies.fields import Order
@@ -99,7 +99,7 @@ def in_sql(ranking: Ranking, standings: Sequence[Standing], asked: Sequence[int]
     with closing(ledger_in_memory()) as connection:
         tx = SqliteTransaction(connection)
         for each in standings:
-            held = drive(held_in(tx, ranking, "alltime", each.player))
+            held = drive(read_slot(tx, ranking, "alltime", each.player))
             drive(put_standing(tx, ranking, each, held))
         spread = drive(spread_of(ranking, "alltime", asked, SHARES)(tx))
         worst_first = "DESC" if ranking.policy.order is Order.ASCENDING else "ASC"

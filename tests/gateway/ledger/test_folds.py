@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.ledger.sqlite.group import drive
 from gateway.ledger.standings import folds
-from gateway.ledger.standings.folds import Counted, held_in, standing_in, with_one_more
+from gateway.ledger.standings.folds import CountChange, read_slot, standing_in, with_one_more
 from gateway.settlement.settle import receive
 from policies.fields import Order
 from policies.loader import Board
@@ -193,7 +193,7 @@ def test_M18_what_one_more_would_come_to_is_what_it_comes_to(operator: Operator)
         at_ms, seq = books.rows(
             f"SELECT achieved_at_ms, seq FROM submissions WHERE submission_id = 'run-{number}'"
         )[0]
-        held = drive(held_in(books.tx, ranking, "alltime", "ada"))
-        told = with_one_more(ranking, held, Counted(1, f"run-{number}", seq, at_ms, score, {}))
+        held = drive(read_slot(books.tx, ranking, "alltime", "ada"))
+        told = with_one_more(ranking, held, CountChange(1, f"run-{number}", seq, at_ms, score, {}))
         books.decide(f"run-{number}", State.PROMOTED)
         assert stored(books)["alltime"][:4] == told[:4]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gateway.ledger.sqlite.group import SqliteTransaction, drive
 from gateway.ledger.standings import anchors
 from gateway.ledger.standings.anchors import drop_anchors, respace, spacing_of, tend_anchors
-from gateway.ledger.standings.folds import held_in, put_standing
+from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.ledger.standings.ranks import Slice, around_of, before_of, behind_of, just_behind, page_of
 from gateway.ledger.transaction import Transaction
 from gateway.records import Standing
@@ -51,7 +51,7 @@ def in_memory() -> Iterator[SqliteTransaction]:
 
 
 async def put(tx: Transaction, ranking: Ranking, standing: Standing) -> None:
-    held = await held_in(tx, ranking, standing.window, standing.player)
+    held = await read_slot(tx, ranking, standing.window, standing.player)
     await put_standing(tx, ranking, standing, held)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.ledger.archive import freezing, reading, windows
 from gateway.ledger.archive.reading import archived_around, archived_beside, archived_page, archived_players
-from gateway.ledger.archive.windows import Stage
+from gateway.ledger.archive.windows import ArchiveStage
 from gateway.ledger.transaction import Query
 from gateway.runtime.failpoints import Point, Unforeseen, arm
 from gateway.steward.archive import archiving
@@ -181,7 +181,7 @@ def test_no_transaction_is_longer_than_a_slice(monkeypatch: pytest.MonkeyPatch):
     shelf.settle_down()
     shelf.do = do  # type: ignore[method-assign]
     shelf.assert_archived(name)
-    assert Stage.KEPT is shelf.archived(name).stage
+    assert ArchiveStage.KEPT is shelf.archived(name).stage
     assert 12 > longest  # two rows and what is noted of them; a decision writes seven
 
 
@@ -271,12 +271,12 @@ def test_standings_of_an_archived_window_leave_the_ledger_and_are_folded_again_w
     assert [(6,)] == shelf.rows(count)
     shelf.clock.shift(60)
     shelf.settle_down()
-    assert ([(0,)], Stage.KEPT) == (shelf.rows(count), shelf.archived(name).stage)
+    assert ([(0,)], ArchiveStage.KEPT) == (shelf.rows(count), shelf.archived(name).stage)
 
     shelf.decide("s5", State.REVOKED)
     assert [(1,)] == shelf.rows(count)
     shelf.settle_down()
-    assert (2, 5, Stage.KEPT) == tuple(
+    assert (2, 5, ArchiveStage.KEPT) == tuple(
         getattr(shelf.archived(name), each) for each in ("revision", "entries", "stage")
     )
     shelf.assert_archived(name)
@@ -336,7 +336,7 @@ def test_archives_are_kept_for_as_long_as_the_settings_say():
     shelf.assert_archived(name)
     shelf.clock.shift(2 * DAY_S)
     shelf.settle_down()
-    assert (Stage.FORGOTTEN, False) == (shelf.archived(name).stage, shelf.archived(name).is_readable)
+    assert (ArchiveStage.FORGOTTEN, False) == (shelf.archived(name).stage, shelf.archived(name).is_readable)
     assert {"page": [], "around": [], "players": [], "beside": []} == entries_of(shelf, name)
     shelf.decide("s1", State.REVOKED)
     shelf.settle_down()

@@ -9,7 +9,7 @@ import pytest
 from gateway.index import keys
 from gateway.ledger import index_pages
 from gateway.ledger.archive.reading import archived_page
-from gateway.ledger.archive.windows import Stage, archived_window
+from gateway.ledger.archive.windows import ArchiveStage, archived_window
 from gateway.settlement.joins import set_joined
 from gateway.steward.archive import archiving
 from gateway.steward.archive.archiving import Archiver
@@ -64,7 +64,7 @@ async def test_any_number_of_stewards_archive_the_same(duty: Duty, monkeypatch: 
     expected = ["p8", "p6", "p7", "p4", "p5", "p2", "p0", "p1"]
     assert list(enumerate(expected, start=1)) == await ranks(duty, day)
     found = await duty.ledger.read(archived_window("tiny", day))
-    assert (Stage.KEPT, 8, 5) == (found.stage, found.entries, found.groups)
+    assert (ArchiveStage.KEPT, 8, 5) == (found.stage, found.entries, found.groups)
 
 
 @on_both_ledgers
@@ -125,14 +125,14 @@ async def test_archiving_leaves_index_and_ledger_equal(duty: Duty):
     await duty.promote("waits-1", "waits-2", to_state=State.REJECTED)
     duty.clock.shift(DAY_S)
     await archive(duty)
-    assert Stage.FROZEN is (await duty.ledger.read(archived_window("tiny", day))).stage
+    assert ArchiveStage.FROZEN is (await duty.ledger.read(archived_window("tiny", day))).stage
     assert day in await duty.ledger.read(index_pages.live_windows("tiny", now_ms=duty.clock()))
     await assert_equal(duty)
 
     await expire(duty, day)
     duty.clock.shift(2 * DAY_S)
     await archive(duty)
-    assert Stage.KEPT is (await duty.ledger.read(archived_window("tiny", day))).stage
+    assert ArchiveStage.KEPT is (await duty.ledger.read(archived_window("tiny", day))).stage
     assert day not in await duty.ledger.read(index_pages.live_windows("tiny", now_ms=0))
     await assert_equal(duty)
     await duty.promote("ada-3", to_state=State.REVOKED)

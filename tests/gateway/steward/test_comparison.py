@@ -14,7 +14,7 @@ from gateway.ledger import queries
 from gateway.runtime.clock import wall_clock
 from gateway.runtime.telemetry import REGISTRY, Event
 from gateway.steward.index import check as checking
-from gateway.steward.index.check import Checked, check
+from gateway.steward.index.check import IndexReport, check
 from policies.vocabulary import State
 from tests.support.duty import Duty
 from tests.support.stores import on_both_ledgers
@@ -176,11 +176,11 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.steward.index.reconcile.MOMENT_S", 0)
 
 
-async def check_now(duty: Duty, *, is_repaired: bool = False) -> Checked:
+async def check_now(duty: Duty, *, is_repaired: bool = False) -> IndexReport:
     return await check(duty.view(), is_repaired=is_repaired, in_flight_s=0)
 
 
-def places(checked: Checked) -> set[tuple[str, str, str, str, str]]:
+def places(checked: IndexReport) -> set[tuple[str, str, str, str, str]]:
     return {(d.kind.value, d.window, d.player, d.submission, d.key) for d in checked.differences}
 
 
@@ -215,7 +215,7 @@ def made(redis: Redis, forgeries: Sequence[str]) -> set[tuple[str, str, str, str
 async def test_I26_check_names_each_difference_and_repairs_it(duty: Duty, forgeries: list[Sequence[str]]):
     """Nothing differs before; then exactly what was changed, with place and both sides; after the repair nothing."""
     await duty.fill()
-    assert Checked((), is_complete=True, left=0) == await check_now(duty)
+    assert IndexReport((), is_complete=True, left=0) == await check_now(duty)
     for together in forgeries:
         before = duty.snapshot()
         expected = made(duty.redis, together)

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.ledger import index_pages
 from gateway.steward.archive import refold as refolding
-from gateway.steward.archive.refold import Refolded, refold_board
+from gateway.steward.archive.refold import RefoldCounts, refold_board
 from policies.loader import Board
 from policies.model import WindowKind
 from policies.vocabulary import State
@@ -31,7 +31,7 @@ def changed_policy(duty: Duty, **changes: Any) -> Board:
     return board
 
 
-async def refold(duty: Duty) -> Refolded:
+async def refold(duty: Duty) -> RefoldCounts:
     done = await refold_board(duty.ledger, duty.board.policy, clock=duty.clock, tell=lambda _count: None)
     await duty.rebuilder().rebuild()
     return done
@@ -67,7 +67,7 @@ async def test_a_changed_policy_is_what_standings_come_to_after_a_refold(
     assert 3 == done.players
     assert done.changed > 0
     assert_board_is_the_fold(duty)
-    assert Refolded(3, 0) == await refold(duty)
+    assert RefoldCounts(3, 0) == await refold(duty)
 
 
 async def test_what_is_settled_after_a_refold_counts_on_from_it(duty: Duty):
@@ -79,13 +79,13 @@ async def test_what_is_settled_after_a_refold_counts_on_from_it(duty: Duty):
     await duty.promote("next")
     await duty.promote("cy-2", to_state=State.REVOKED)
     assert_board_is_the_fold(duty)
-    assert Refolded(3, 0) == await refold(duty)
+    assert RefoldCounts(3, 0) == await refold(duty)
 
 
 async def test_an_unchanged_policy_changes_nothing(duty: Duty):
     """No standing is touched, so none gets another number."""
     await duty.fill()
-    assert Refolded(3, 0) == await refold(duty)
+    assert RefoldCounts(3, 0) == await refold(duty)
 
 
 async def test_M11_a_tie_field_that_turns_round_has_the_next_run_compared_with_all_anew(duty: Duty):

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from gateway.steward.index.comparison.difference import Aspect, View
-from gateway.steward.index.comparison.groups import Groups
+from gateway.steward.index.comparison.difference import Aspect, BoardView
 from gateway.steward.index.comparison.hashes import Baselines, Names
-from gateway.steward.index.comparison.heads import Totals
 from gateway.steward.index.comparison.keyspace import Keyspace
 from gateway.steward.index.comparison.segments import GroupMembers, GroupSlots, Memberships
 from gateway.steward.index.comparison.standings import Members, Slots
 from gateway.steward.index.comparison.submissions import Pending, Settled
+from gateway.steward.index.comparison.tie_groups import TieGroups
+from gateway.steward.index.comparison.totals import Totals
 
 
-def aspects_when_cold(view: View) -> tuple[Aspect, ...]:
+def aspects_when_cold(view: BoardView) -> tuple[Aspect, ...]:
     """All that is in the index of a board that is cold: what belongs to no window, and no key that does."""
     return (Keyspace(view, is_cold=True), Baselines(view), Settled(view), Pending(view))
 
 
-def aspects_of(view: View) -> tuple[Aspect, ...]:
+def aspects_of(view: BoardView) -> tuple[Aspect, ...]:
     """All that a board's index holds. Keys come first: a key of another type has to go before it can be looked into."""
     of_groups = (Memberships(view), GroupSlots(view), GroupMembers(view)) if view.policy.segments else ()
     parts = view.parts()
     return (
         *(Keyspace(each) for each in (parts if view.index in view.index.shards else [view, *parts])),
-        *(kind(part) for part in parts for kind in (Slots, Members, Groups, Names)),
+        *(kind(part) for part in parts for kind in (Slots, Members, TieGroups, Names)),
         Baselines(view),
         Settled(view),
         Pending(view),

@@ -14,7 +14,7 @@ from gateway.ledger import index_pages
 from gateway.ledger.ledger import Ledger
 from gateway.records import Standing
 from gateway.runtime.clock import Clock
-from gateway.steward.index.readable_windows import readable
+from gateway.steward.index.readable_windows import readable_windows
 from policies.model import Policy
 from policies.windows import FOREVER_MS
 
@@ -77,7 +77,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class BoardView:
     """One board from both sides."""
 
     ledger: Ledger
@@ -91,7 +91,7 @@ class View:
         """The name of the board in the index; of a shard, its own."""
         return self.index.board
 
-    def parts(self) -> list[View]:
+    def parts(self) -> list[BoardView]:
         """The views of the indexes that the windows are in: this one, unless the board is in shards."""
         return [
             self
@@ -118,7 +118,7 @@ class View:
         if self.index not in self.index.shards:
             return {}
         found: dict[str, int | None] = dict(await self.live_windows())
-        found |= {window.name: window.expires_at_ms for window in readable(self.policy, self.clock())}
+        found |= {window.name: window.expires_at_ms for window in readable_windows(self.policy, self.clock())}
         return {name: None if ends_ms == FOREVER_MS else ends_ms for name, ends_ms in sorted(found.items())}
 
 
@@ -145,7 +145,7 @@ class Aspect(Protocol):
         ...
 
 
-async def still_there(aspect: Aspect, found: Sequence[Difference]) -> list[Difference]:
+async def confirm(aspect: Aspect, found: Sequence[Difference]) -> list[Difference]:
     """Those differences that are there at a second look, with nothing moved in the index since the first.
 
     What is on its way is no difference: a settlement shows on the index a moment after it is in the ledger.
@@ -164,7 +164,7 @@ def text_of(raw: bytes) -> str | None:
     return None if "\0" in text else text
 
 
-def shown(raw: bytes | None) -> str:
+def printable(raw: bytes | None) -> str:
     """Bytes from Redis as a person can read them, without what a terminal would obey, and not more than a line."""
     text = (raw or b"")[:SHOWN_BYTES].decode(errors="backslashreplace")
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)

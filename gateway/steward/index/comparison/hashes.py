@@ -8,13 +8,13 @@ from gateway.index import keys
 from gateway.ledger import index_pages, queries
 from gateway.records import StoredBaseline
 from gateway.steward.index.comparison.difference import (
+    BoardView,
     Difference,
     Kind,
     Subjects,
-    View,
     Walk,
+    printable,
     sequence_of,
-    shown,
     text_of,
 )
 
@@ -24,7 +24,7 @@ class TextsOfPlayers:
 
     def __init__(
         self,
-        view: View,
+        view: BoardView,
         key: str,
         due_of: Callable[[Sequence[bytes]], Awaitable[dict[bytes, str]]],
         kind_of: Callable[[bytes | None], Kind],
@@ -44,9 +44,9 @@ class TextsOfPlayers:
             Difference(
                 self._view.board,
                 self._kind_of(value),
-                player=shown(subject),
+                player=printable(subject),
                 ledger=due.get(subject, ""),
-                index=shown(value),
+                index=printable(value),
                 subject=subject,
             )
             for subject, value in held.items()
@@ -69,7 +69,7 @@ def _kind_of_name(held: bytes | None) -> Kind:
 class Names:
     """The display name of everybody who stands on the board."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BoardView) -> None:
         self._view = view
         self._texts = TextsOfPlayers(view, keys.names(view.board), self._names, _kind_of_name)
 
@@ -104,7 +104,7 @@ class Names:
 class Baselines:
     """What is learnt of each player, and of all."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BoardView) -> None:
         self._view = view
         self._key = keys.baselines(view.board)
 
@@ -152,9 +152,9 @@ class Baselines:
         return Difference(
             self._view.board,
             kind,
-            player=shown(subject),
+            player=printable(subject),
             ledger=ledger,
-            index=shown(held),
+            index=printable(held),
             subject=subject,
         )
 

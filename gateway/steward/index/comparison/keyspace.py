@@ -9,12 +9,12 @@ from gateway.index import keys
 from gateway.index.inspection import KeyFacts
 from gateway.steward.index.comparison.difference import (
     AHEAD_MS,
+    BoardView,
     Difference,
     Kind,
     Subjects,
-    View,
     Walk,
-    shown,
+    printable,
     text_of,
 )
 
@@ -25,7 +25,7 @@ SCAN: Final = 1_000
 class Keyspace:
     """Every key that bears the board's hash tag. None of a window is ours while the board `is_cold`."""
 
-    def __init__(self, view: View, *, is_cold: bool = False) -> None:
+    def __init__(self, view: BoardView, *, is_cold: bool = False) -> None:
         self._view = view
         self._is_cold = is_cold
         self._stem = keys.stem(view.board)
@@ -155,12 +155,14 @@ class Keyspace:
         return found
 
     def _differs(self, held: KeyFacts, kind: Kind, ledger: str, index: str) -> Difference:
-        player = shown(held.key).removeprefix(f"{self._stem}open:") if kind is Kind.FORGED_OPEN_RUNS else ""
+        player = (
+            printable(held.key).removeprefix(f"{self._stem}open:") if kind is Kind.FORGED_OPEN_RUNS else ""
+        )
         return Difference(
             self._view.board,
             kind,
             player=player,
-            key=shown(held.key),
+            key=printable(held.key),
             ledger=ledger,
             index=index,
             subject=held.key,

@@ -12,16 +12,16 @@ from gateway.index.groups.segments import SegmentBoards
 from gateway.ledger.players import memberships as stored
 from gateway.records import Membership
 from gateway.steward.index.comparison.difference import (
+    BoardView,
     Difference,
     Kind,
     Subjects,
-    View,
     Walk,
-    shown,
+    printable,
     text_of,
 )
 from gateway.steward.index.comparison.hashes import TextsOfPlayers
-from gateway.steward.index.comparison.standings import Slot, standings_at
+from gateway.steward.index.comparison.standings import StandingSlot, standings_at
 
 
 class GroupMember(NamedTuple):
@@ -34,7 +34,7 @@ class GroupMember(NamedTuple):
 class Memberships:
     """The groups of each player, as the index has them."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BoardView) -> None:
         self._view = view
         key = keys.memberships(view.board)
         self._texts = TextsOfPlayers(view, key, self._due, lambda _held: Kind.WRONG_MEMBERSHIP)
@@ -73,7 +73,7 @@ class Memberships:
 class GroupSlots:
     """With which member each player stands on which groups' boards, and that it stands there."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BoardView) -> None:
         self._view = view
         self._segments = SegmentBoards(view.index, view.policy.segments)
 
@@ -86,16 +86,16 @@ class GroupSlots:
         async with aclosing(pages(self._view, count)) as found:
             async for page in found:
                 for window in windows:
-                    yield [Slot(window, each.player.encode()) for each in page]
+                    yield [StandingSlot(window, each.player.encode()) for each in page]
 
     async def _from_index(self, count: int) -> Subjects:
         for window in await self._view.windows():
             held = keys.segmented(self._view.board, window)
             async with aclosing(self._view.inspection.fields(held, count)) as slices:
                 async for fields in slices:
-                    yield [Slot(window, player) for player in fields]
+                    yield [StandingSlot(window, player) for player in fields]
 
-    async def compare(self, subjects: Sequence[Slot]) -> list[Difference]:
+    async def compare(self, subjects: Sequence[StandingSlot]) -> list[Difference]:
         """Players who stand on another group's board than they should, or not on their own."""
         held = await self._held(subjects)
         due = await self._due(list(held))
@@ -105,9 +105,9 @@ class GroupSlots:
                 self._view.board,
                 Kind.MISSING_GROUP if slot in due else Kind.FORGED_GROUP,
                 window=slot.window,
-                player=shown(slot.player),
+                player=printable(slot.player),
                 ledger=due.get(slot, b"").decode(),
-                index=shown(value),
+                index=printable(value),
                 subject=slot,
             )
             for slot, value in held.items()
@@ -121,17 +121,20 @@ class GroupSlots:
             if player is not None:
                 await self._segments.follow(player, [each.subject.window])
 
-    async def _held(self, subjects: Sequence[Slot]) -> dict[Slot, bytes]:
+    async def _held(self, subjects: Sequence[StandingSlot]) -> dict[StandingSlot, bytes]:
         by_window: dict[str, dict[bytes, None]] = defaultdict(dict)
         for window, player in subjects:
             by_window[window][player] = None
-        found: dict[Slot, bytes] = {}
+        found: dict[StandingSlot, bytes] = {}
         for window, whose in by_window.items():
             values = await self._view.inspection.values(keys.segmented(self._view.board, window), list(whose))
-            found |= {Slot(window, player): value or b"" for player, value in zip(whose, values, strict=True)}
+            found |= {
+                StandingSlot(window, player): value or b""
+                for player, value in zip(whose, values, strict=True)
+            }
         return found
 
-    async def _due(self, subjects: Sequence[Slot]) -> dict[Slot, bytes]:
+    async def _due(self, subjects: Sequence[StandingSlot]) -> dict[StandingSlot, bytes]:
         """The segmented values that should be there."""
         members = await members_at(self._view, subjects)
         found = await groups_at(self._view, subjects)
@@ -142,9 +145,9 @@ class GroupSlots:
             if values.get(slot.player)
         }
 
-    async def _absent(self, due: dict[Slot, bytes]) -> set[Slot]:
+    async def _absent(self, due: dict[StandingSlot, bytes]) -> set[StandingSlot]:
         """Those of whose members one is not on the board of its group."""
-        found: set[Slot] = set()
+        found: set[StandingSlot] = set()
         for slot, value in due.items():
             member, *groups = value.decode().split(" ")
             for group in groups:
@@ -158,7 +161,7 @@ class GroupSlots:
 class GroupMembers:
     """Members of groups' boards whose players are not in the group, or stand elsewhere."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BoardView) -> None:
         self._view = view
         self._stem = keys.stem(view.board) + "segment:"
 
@@ -187,9 +190,9 @@ class GroupMembers:
                 self._view.board,
                 Kind.FORGED_GROUP,
                 window=slot.window,
-                player=shown(slot.player),
-                key=shown(each.key.encode()),
-                index=shown(each.member),
+                player=printable(slot.player),
+                key=printable(each.key.encode()),
+                index=printable(each.member),
                 subject=each,
             )
             for each, slot in slots.items()
@@ -204,11 +207,11 @@ class GroupMembers:
     async def _is_there(self, subject: GroupMember) -> bool:
         return await self._view.inspection.scores(subject.key, [subject.member]) != [None]
 
-    def _slot(self, subject: GroupMember) -> Slot:
+    def _slot(self, subject: GroupMember) -> StandingSlot:
         """Where the member should stand; in no window for a key that no group has."""
         parts = subject.key.removeprefix(self._stem).split(":", 2)
         window = parts[2] if len(parts) > 2 else ""  # noqa: PLR2004 - segment, value, window
-        return Slot(window, subject.member.rpartition(b":")[2])
+        return StandingSlot(window, subject.member.rpartition(b":")[2])
 
     def _is_in(self, subject: GroupMember, membership: Membership | None) -> bool:
         segment, _, rest = subject.key.removeprefix(self._stem).partition(":")
@@ -217,20 +220,20 @@ class GroupMembers:
         return is_declared and membership is not None and membership.segments.get(segment) == value
 
 
-async def members_at(view: View, subjects: Sequence[Slot]) -> dict[Slot, str]:
+async def members_at(view: BoardView, subjects: Sequence[StandingSlot]) -> dict[StandingSlot, str]:
     """The members that players stand with in these slots, by the ledger."""
     due = await standings_at(view, subjects)
     return {slot: each.member for slot, each in due.items() if each.score is not None}
 
 
-async def groups_at(view: View, subjects: Sequence[Slot]) -> dict[bytes, Membership]:
+async def groups_at(view: BoardView, subjects: Sequence[StandingSlot]) -> dict[bytes, Membership]:
     """The memberships of the players of these slots, by the ledger."""
     players = sorted({player for player in (text_of(each.player) for each in subjects) if player is not None})
     found = await view.ledger.read(stored.memberships_of(view.board, players))
     return {player.encode(): each for player, each in found.items()}
 
 
-async def pages(view: View, count: int) -> AsyncGenerator[list[Membership], None]:
+async def pages(view: BoardView, count: int) -> AsyncGenerator[list[Membership], None]:
     """The ledger's memberships of a board, a page at a time."""
     after = ""
     while page := await view.ledger.read(stored.memberships_after(view.board, after, count=count)):

@@ -13,13 +13,13 @@ from gateway.index.windows.heads import Heads
 from gateway.ledger import index_pages
 from gateway.records import Standing
 from gateway.steward.index.comparison.difference import (
+    BoardView,
     Difference,
     Kind,
     Subjects,
-    View,
     Walk,
+    printable,
     sequence_of,
-    shown,
     text_of,
 )
 from policies.ranking import Place
@@ -28,7 +28,7 @@ TOP: Final = 100
 """Ranks that are looked at in every turn, since they are what people look at."""
 
 
-class Slot(NamedTuple):
+class StandingSlot(NamedTuple):
     """A player's place in a window, by the bytes that stand in Redis."""
 
     window: str
@@ -43,15 +43,15 @@ class Member(NamedTuple):
     member: bytes
 
     @property
-    def slot(self) -> Slot:
+    def slot(self) -> StandingSlot:
         """The slot of the player it names."""
-        return Slot(self.window, self.member.rpartition(b":")[2])
+        return StandingSlot(self.window, self.member.rpartition(b":")[2])
 
 
 class Slots:
     """What each player's slot says, and that the member it speaks of stands there with the right score."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BoardView) -> None:
         self._view = view
 
     def walks(self) -> Sequence[Walk]:
@@ -63,7 +63,7 @@ class Slots:
             after = ""
             while page := await self._view.standings_after(window, after, count):
                 holds = self._view.index.holds
-                yield [Slot(window, each.player.encode()) for each in page if holds(each.player)]
+                yield [StandingSlot(window, each.player.encode()) for each in page if holds(each.player)]
                 after = page[-1].player
 
     async def _from_index(self, count: int) -> Subjects:
@@ -71,9 +71,9 @@ class Slots:
             held = keys.members(self._view.board, window)
             async with aclosing(self._view.inspection.fields(held, count)) as slices:
                 async for fields in slices:
-                    yield [Slot(window, player) for player in fields if not self._is_count(player)]
+                    yield [StandingSlot(window, player) for player in fields if not self._is_count(player)]
 
-    async def compare(self, subjects: Sequence[Slot]) -> list[Difference]:
+    async def compare(self, subjects: Sequence[StandingSlot]) -> list[Difference]:
         """Slots that are missing, stale or forged, and members that a slot speaks of and that are not so."""
         held = await held_slots(self._view, subjects)
         due = await standings_at(self._view, subjects)
@@ -95,10 +95,10 @@ class Slots:
 
     async def _rightly_below(
         self,
-        held: Mapping[Slot, bytes | None],
-        due: Mapping[Slot, Standing],
-        scores: Mapping[Slot, float | None],
-    ) -> set[Slot]:
+        held: Mapping[StandingSlot, bytes | None],
+        due: Mapping[StandingSlot, Standing],
+        scores: Mapping[StandingSlot, float | None],
+    ) -> set[StandingSlot]:
         """The slots of standings that are behind all that is kept of their window, and say so."""
         named = {
             each
@@ -122,19 +122,19 @@ class Slots:
         for subject in held:
             await self._repair(subject, held[subject], due.get(subject))
 
-    async def _repair(self, subject: Slot, held: bytes | None, due: Standing | None) -> None:
+    async def _repair(self, subject: StandingSlot, held: bytes | None, due: Standing | None) -> None:
         if held is not None and not _is_older(held, due):
             slots = keys.members(self._view.board, subject.window)
             await self._view.inspection.drop(slots, {subject.player: held})
         if due is not None:
             await self._view.index.restore(due.player, [due], [])
 
-    async def _scores(self, due: Sequence[Standing]) -> dict[Slot, float | None]:
+    async def _scores(self, due: Sequence[Standing]) -> dict[StandingSlot, float | None]:
         """The ZSET scores of the members that the ledger has, by slot."""
         by_zset: dict[str, list[Standing]] = defaultdict(list)
         for each in due:
             by_zset[zset_at(self._view.index.window_key(each.window), each.order)].append(each)
-        found: dict[Slot, float | None] = {}
+        found: dict[StandingSlot, float | None] = {}
         for zset, some in by_zset.items():
             members = [each.member for each in some]
             scores = await self._view.inspection.scores(zset, members)
@@ -142,7 +142,7 @@ class Slots:
         return found
 
     def _difference(
-        self, subject: Slot, held: bytes | None, due: Standing | None, score: float | None
+        self, subject: StandingSlot, held: bytes | None, due: Standing | None, score: float | None
     ) -> Difference | None:
         kind = self._kind(held, due, score)
         if kind is None:
@@ -153,9 +153,9 @@ class Slots:
             self._view.board,
             kind,
             window=subject.window,
-            player=shown(subject.player),
+            player=printable(subject.player),
             ledger=f"{keys.slot_value(due)}{at}" if due else "",
-            index=f"{shown(held)}{held_at}",
+            index=f"{printable(held)}{held_at}",
             subject=subject,
         )
 
@@ -174,7 +174,7 @@ class Slots:
 class Members:
     """Members that no standing of the ledger explains."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BoardView) -> None:
         self._view = view
 
     def walks(self) -> Sequence[Walk]:
@@ -208,9 +208,9 @@ class Members:
                 self._view.board,
                 Kind.FORGED_MEMBER,
                 window=each.window,
-                player=shown(each.slot.player),
+                player=printable(each.slot.player),
                 ledger=keys.slot_value(due[each.slot]) if each.slot in due else "",
-                index=f"{shown(each.member)} at {score:.0f}",
+                index=f"{printable(each.member)} at {score:.0f}",
                 subject=each,
             )
             for each, score in there.items()
@@ -242,16 +242,16 @@ class Members:
             await self._view.inspection.prune(window, zset, seen)
 
 
-async def held_slots(view: View, subjects: Sequence[Slot]) -> dict[Slot, bytes | None]:
+async def held_slots(view: BoardView, subjects: Sequence[StandingSlot]) -> dict[StandingSlot, bytes | None]:
     """What the index has in these slots."""
-    found: dict[Slot, bytes | None] = {}
+    found: dict[StandingSlot, bytes | None] = {}
     for window, whose in _by_window(subjects).items():
         values = await view.inspection.values(keys.members(view.board, window), whose)
-        found |= {Slot(window, player): value for player, value in zip(whose, values, strict=True)}
+        found |= {StandingSlot(window, player): value for player, value in zip(whose, values, strict=True)}
     return found
 
 
-async def standings_at(view: View, subjects: Sequence[Slot]) -> dict[Slot, Standing]:
+async def standings_at(view: BoardView, subjects: Sequence[StandingSlot]) -> dict[StandingSlot, Standing]:
     """What the ledger has in these slots."""
     wanted = {
         window: [player for player in map(text_of, whose) if player is not None]
@@ -262,12 +262,12 @@ async def standings_at(view: View, subjects: Sequence[Slot]) -> dict[Slot, Stand
     return {slot_of(each): each for each in found if each.expires_at_ms > now_ms and holds(each.player)}
 
 
-def slot_of(standing: Standing) -> Slot:
+def slot_of(standing: Standing) -> StandingSlot:
     """The slot that a standing belongs in."""
-    return Slot(standing.window, standing.player.encode())
+    return StandingSlot(standing.window, standing.player.encode())
 
 
-def _by_window(subjects: Sequence[Slot]) -> dict[str, list[bytes]]:
+def _by_window(subjects: Sequence[StandingSlot]) -> dict[str, list[bytes]]:
     found: dict[str, dict[bytes, None]] = defaultdict(dict)
     for window, player in subjects:
         found[window][player] = None

@@ -10,12 +10,12 @@ from gateway.ledger import index_pages, queries
 from gateway.ledger.index_pages import Known
 from gateway.steward.index.comparison.difference import (
     AHEAD_MS,
+    BoardView,
     Difference,
     Kind,
     Subjects,
-    View,
     Walk,
-    shown,
+    printable,
     text_of,
 )
 from policies.vocabulary import State
@@ -24,7 +24,7 @@ from policies.vocabulary import State
 class Pending:
     """The submissions that wait for a verdict."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BoardView) -> None:
         self._view = view
         self._key = keys.pending(view.board)
 
@@ -46,7 +46,7 @@ class Pending:
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
         """Submissions that are missing from the set, were decided, or are unknown."""
         held = dict(zip(subjects, await self._view.inspection.scores(self._key, subjects), strict=True))
-        known = await known_on_board(self._view, list(held))
+        known = await known_submissions(self._view, list(held))
         found = [self._difference(each, held[each], known.get(each)) for each in held]
         return [each for each in found if each]
 
@@ -54,7 +54,7 @@ class Pending:
         """Puts the set right. What is forged on the settled set would keep a submission from it, and goes first."""
         subjects = [each.subject for each in found]
         await self._view.inspection.remove(self._key, subjects)
-        known = await known_on_board(self._view, subjects)
+        known = await known_submissions(self._view, subjects)
         waiting = {each: facts for each, facts in known.items() if facts.state is State.PENDING}
         if waiting:
             await self._view.inspection.remove(keys.settled(self._view.board), list(waiting))
@@ -76,7 +76,7 @@ class Pending:
             self._view.board,
             kind,
             player=known.player if known else "",
-            submission=shown(subject),
+            submission=printable(subject),
             ledger=f"{known.state.value} {known.received_at_ms}" if known else "",
             index="" if held is None else f"pending {held:.0f}",
             subject=subject,
@@ -86,7 +86,7 @@ class Pending:
 class Settled:
     """The submissions that were decided a moment ago. Those that are not there do no harm."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BoardView) -> None:
         self._view = view
         self._key = keys.settled(view.board)
 
@@ -100,14 +100,14 @@ class Settled:
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
         """Submissions that are unknown or not decided, and those whose time has not come."""
         held = dict(zip(subjects, await self._view.inspection.scores(self._key, subjects), strict=True))
-        known = await known_on_board(self._view, list(held))
+        known = await known_submissions(self._view, list(held))
         latest_ms = self._view.clock() + AHEAD_MS
         return [
             Difference(
                 self._view.board,
                 Kind.FORGED_SETTLED,
                 player=known[subject].player if subject in known else "",
-                submission=shown(subject),
+                submission=printable(subject),
                 ledger=known[subject].state.value if subject in known else "",
                 index=f"settled {at_ms:.0f}",
                 subject=subject,
@@ -121,7 +121,7 @@ class Settled:
         await self._view.inspection.remove(self._key, [each.subject for each in found])
 
 
-async def known_on_board(view: View, subjects: Sequence[bytes]) -> dict[bytes, Known]:
+async def known_submissions(view: BoardView, subjects: Sequence[bytes]) -> dict[bytes, Known]:
     """What the ledger has of these submissions, if they are the board's."""
     ids = [text for text in map(text_of, subjects) if text is not None]
     found = await view.ledger.read(index_pages.submissions_known(ids))

@@ -8,21 +8,29 @@ from contextlib import aclosing
 from typing import NamedTuple
 
 from gateway.index import keys
-from gateway.steward.index.comparison.difference import Difference, Kind, Subjects, View, Walk, shown, text_of
+from gateway.steward.index.comparison.difference import (
+    BoardView,
+    Difference,
+    Kind,
+    Subjects,
+    Walk,
+    printable,
+    text_of,
+)
 from policies.ranking import Place
 
 
-class Group(NamedTuple):
+class TieGroup(NamedTuple):
     """A group of a window, by the bytes that stand in Redis."""
 
     window: str
     member: bytes
 
 
-class Groups:
+class TieGroups:
     """The groups of every window, on boards that keep them. They follow from the entries, so the ledger is not asked."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BoardView) -> None:
         self._view = view
         self._ranking = view.index.ranking
 
@@ -36,28 +44,28 @@ class Groups:
                 async with aclosing(self._view.inspection.placed(held, count)) as slices:
                     async for placed in slices:
                         found = {self._group(window, member, score) for member, score in placed}
-                        yield [Group(window, each) for each in found if each]
+                        yield [TieGroup(window, each) for each in found if each]
 
     async def _from_groups(self, count: int) -> Subjects:
         for window in await self._view.windows():
             held = keys.groups(self._view.board, window)
             async with aclosing(self._view.inspection.members(held, count)) as slices:
                 async for members in slices:
-                    yield [Group(window, member) for member in members]
+                    yield [TieGroup(window, member) for member in members]
 
-    async def compare(self, subjects: Sequence[Group]) -> list[Difference]:
-        """Groups that are missing, or that no entry is of."""
+    async def compare(self, subjects: Sequence[TieGroup]) -> list[Difference]:
+        """TieGroups that are missing, or that no entry is of."""
         found: list[Difference] = []
         for window, groups in _by_window(subjects).items():
             for group, is_right in zip(groups, await self._look(window, groups), strict=True):
                 if not is_right:
-                    subject = Group(window, group)
+                    subject = TieGroup(window, group)
                     found.append(
                         Difference(
                             self._view.board,
                             Kind.WRONG_GROUP,
                             window=window,
-                            index=shown(group),
+                            index=printable(group),
                             subject=subject,
                         )
                     )
@@ -79,7 +87,7 @@ class Groups:
         return f"{order} {ties}".encode()
 
 
-def _by_window(subjects: Sequence[Group]) -> dict[str, list[bytes]]:
+def _by_window(subjects: Sequence[TieGroup]) -> dict[str, list[bytes]]:
     found: dict[str, dict[bytes, None]] = defaultdict(dict)
     for window, member in subjects:
         found[window][member] = None

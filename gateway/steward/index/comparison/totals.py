@@ -8,13 +8,13 @@ from gateway.index import keys
 from gateway.index.windows.heads import Head, Heads
 from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.transaction import Transaction
-from gateway.steward.index.comparison.difference import Difference, Kind, Subjects, View, Walk
+from gateway.steward.index.comparison.difference import BoardView, Difference, Kind, Subjects, Walk
 
 
 class Totals:
     """The number of all standings of a window: those of the head, and those that are counted below it."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BoardView) -> None:
         self._view = view
         self._heads = Heads(view.index)
 
