@@ -116,7 +116,7 @@ class ChangeStream:
         self.key = keys.changes(self.board)
         self._client = client
         self._ranking = ranking
-        self._places = Script(client, "places")
+        self._places = Script(client, "read_places")
 
     async def newest_id(self) -> str | None:
         """The id of the last entry, None while there is none."""

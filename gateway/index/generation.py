@@ -54,9 +54,9 @@ class Generation:
         self._name = secrets.token_hex(8)
         self._expiries: dict[str, int | None] = {}
         self._most_entries = ranking.policy.most_entries
-        self._trim = Script(client, "trim")
-        self._replace = Script(client, "replace")
-        self._swap = Script(client, "swap")
+        self._trim = Script(client, "trim_head")
+        self._replace = Script(client, "remove_standings")
+        self._swap = Script(client, "swap_generation")
         self._end = Script(client, "end_build")
 
     async def begin(self) -> None:

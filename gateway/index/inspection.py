@@ -41,9 +41,9 @@ class Inspection:
         self.board = board
         self._client = client
         self._version = keys.version(board)
-        self._prune = Script(client, "prune")
-        self._drop = Script(client, "drop")
-        self._groups = Script(client, "groups")
+        self._prune = Script(client, "prune_members")
+        self._drop = Script(client, "drop_fields")
+        self._groups = Script(client, "check_groups")
 
     async def is_whole(self) -> bool:
         """False once Redis was emptied, until the board is rebuilt."""

@@ -117,7 +117,7 @@ def parts_said() -> str:
 
 
 def refusals(board: str, kind: str, who: str) -> str:
-    """STRING: `<refusals> <limited until (ms)> <refusals before>` of a player or a hashed address (`refuse.lua`)."""
+    """STRING: `<refusals> <limited until (ms)> <refusals before>` of a player or a hashed address (`count_refusal.lua`)."""
     return f"lb:{{{board}}}:refused:{kind}:{who}"
 
 

@@ -21,7 +21,7 @@ class Parts:
 
     def __init__(self, client: Redis) -> None:
         self._client = client
-        self._attend = Script(client, "attend", is_raw=True)
+        self._attend = Script(client, "register_part", is_raw=True)
 
     async def attend(self, part_id: str, said: str) -> list[bytes | None]:
         """What every part says that is there, this one with it; None for one that said nothing."""

@@ -37,7 +37,7 @@ class Residency:
         self._board = policy.board
         self._client = client
         self._life_ms = (policy.cold_after_h or 0) * _HOUR_MS
-        self._evict = Script(client, "evict")
+        self._evict = Script(client, "evict_board")
         self._noted_s = float("-inf")
 
     @property

@@ -86,7 +86,7 @@ class ShardedIndex(BoardIndex):
         super().__init__(client, ranking)
         policy = ranking.policy
         self._parts = tuple(Shard(client, policy, number) for number in range(policy.shards))
-        self._relay = Script(client, "relay")
+        self._relay = Script(client, "relay_changes")
         self.versions = ShardedVersions(client, ranking, self._parts)
         self._turns = [asyncio.Lock() for _ in self._parts]
 

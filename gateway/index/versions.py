@@ -28,7 +28,7 @@ class Versions:
 
     def __init__(self, client: Redis, ranking: Ranking) -> None:
         self._ranking = ranking
-        self._version = Script(client, "version")
+        self._version = Script(client, "read_version")
         self._batcher: Batcher[str, Version] = Batcher(self._ask)
 
     def of(self, window: str) -> asyncio.Future[Version]:

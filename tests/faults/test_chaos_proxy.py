@@ -82,7 +82,7 @@ FATES = [Fate.RESET_BEFORE, Fate.RESET_AFTER, Fate.DROP_REPLY]
 async def test_I02_a_lost_admission_charges_one_cell_at_most(world: World, proxy: ChaosProxy, fate: Fate):
     """202 in time by this process's own limit; in Redis the call is charged once if it arrived, and never again."""
     assert f'"player";r={CELLS - 1}' == await left(world, 1)
-    proxy.on(calls("admit"), fate)
+    proxy.on(calls("admit_submissions"), fate)
     await left(world, 2)
     assert [fate] == proxy.applied
     charged = 1 if fate is Fate.RESET_BEFORE else 2
@@ -95,13 +95,13 @@ async def test_I02_a_lost_admission_charges_one_cell_at_most(world: World, proxy
 async def test_I02_a_lost_note_or_projection_is_made_good_once(world: World, proxy: ChaosProxy, fate: Fate):
     """Whether Redis had done it or not: in the end the board has it, and listeners were told of it once."""
     await left(world, 1)
-    proxy.on(calls("pend"), fate)
+    proxy.on(calls("close_runs"), fate)
     await left(world, 2)
     waiting = [each.decode() for each in (await world.history()).pending("tiny")]
     await world.verify(*waiting)
     last, request = world.honest(points=3)
     await world.harness.send(request)
-    proxy.on(calls("project"), fate)
+    proxy.on(calls("project_change"), fate)
     await world.verify(last.id)
     assert [fate, fate] == proxy.applied
 
@@ -187,7 +187,7 @@ async def test_I02_I11_steward_and_worker_outlive_a_bad_line_to_redis(
             runs.append(await client.submitted(points=number + 2))
             proxy.delay_s = 0.02 * (number % 3)
             proxy.on(_is_of_rq, FATES[number % 3], nth=number + 1)
-            proxy.on(calls("project"), FATES[number % 3])
+            proxy.on(calls("project_change"), FATES[number % 3])
             if number % 3 == 2:
                 proxy.reset_all()
         proxy.delay_s = 0

@@ -147,7 +147,7 @@ async def caught_up(harness: Harness, board: str = "vault") -> None:
 
 
 def entry(player: str, number: int, **other: Any) -> dict[str, Any]:
-    """What `project.lua` writes of a player that comes to the top of an empty window with a score of `number`."""
+    """Return what `project_change.lua` writes when a player tops an empty window with a score of `number`."""
     facts: dict[str, Any] = {
         "seq": number,
         "window": "alltime",

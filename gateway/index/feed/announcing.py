@@ -25,7 +25,7 @@ class Announcer:
     def __init__(self, client: Redis, as_text: Callable[[FeedEvent], str]) -> None:
         self._client = client
         self._as_text = as_text
-        self._claim = Script(client, "claim")
+        self._claim = Script(client, "claim_announcements")
 
     async def announce(self, stream: ChangeStream) -> None:
         """Publishes what nobody has announced of a board."""

@@ -64,7 +64,7 @@ class ChangeGroup:
         self._group = group
         self._consumer = consumer
         self._keys = (keys.changes(board), keys.group_mark(board, group))
-        self._take = Script(client, "take", is_raw=True)
+        self._take = Script(client, "take_changes", is_raw=True)
 
     async def take(self, count: int, *, left_ms: int = LEFT_MS, gone_ms: int = GONE_MS) -> Taken:
         """Up to `count` entries, those first that a consumer has left lying."""

@@ -34,7 +34,7 @@ class FriendLists:
     def __init__(self, client: Redis, *, most_bytes: int) -> None:
         self._most_bytes = most_bytes // keys.FRIENDS_BUCKETS
         self._keep = Script(client, "keep_friends")
-        self._read = Script(client, "friends")
+        self._read = Script(client, "read_friends")
 
     async def kept(self, player: str) -> FriendList | None:
         """The copy of a player's list, or None if there is none."""
@@ -65,7 +65,7 @@ class Circles:
         self._index = index
         self._memory = memory or CircleMemory(CIRCLE_MS / 1000)
         client = index.client
-        self._circle = ReadingScript(client, "circle")
+        self._circle = ReadingScript(client, "read_circle")
 
     async def page(self, window: str, friends: FriendList, first: int, count: int) -> SubsetPage:
         """`count` entries of a window from 0-based rank `first` among the player and whom they follow."""

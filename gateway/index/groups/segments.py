@@ -30,8 +30,8 @@ class SegmentBoards:
         self._segments = frozenset(segments)
         self._client = client = index.client
         self._keep = Script(client, "keep_membership")
-        self._segment = Script(client, "segment")
-        self._subset = ReadingScript(client, "subset")
+        self._segment = Script(client, "sync_segments")
+        self._subset = ReadingScript(client, "read_subset")
 
     async def keep(self, membership: Membership, windows: Iterable[str]) -> None:
         """Has the player stand in these groups and no others, in these windows, unless a newer membership is known."""

@@ -26,7 +26,7 @@ ADMIT_LINGER_S: Final = 0.001
 
 
 class Admission(IntEnum):
-    """What the limits say of a submission; the numbers are those of `admit.lua`."""
+    """What the limits say of a submission; the numbers are those of `admit_submissions.lua`."""
 
     ADMITTED = 0
     KNOWN = 1
@@ -42,7 +42,7 @@ class Admission(IntEnum):
 _ADMISSIONS: Final = tuple(Admission)
 
 TOLD: Final = 5
-"""How many values `admit.lua` returns for each submission."""
+"""How many values `admit_submissions.lua` returns for each submission."""
 
 
 class Asking(NamedTuple):
@@ -75,7 +75,7 @@ class SubmissionLimits:
     def __init__(self, client: Redis, board: str, limits: Limits) -> None:
         self._board = board
         self._limits = limits
-        self._script = Script(client, "admit")
+        self._script = Script(client, "admit_submissions")
         self._local = LocalLimiter()
         self._refusals = RefusalCounts(client, board, limits.refused)
         self._batcher: Batcher[Asking, Admitted] = Batcher(self._send, linger_s=ADMIT_LINGER_S)
@@ -160,7 +160,7 @@ class KeyedLimit:
     """One limit by key, for what is not a submission. Fails limited: without Redis this process decides."""
 
     def __init__(self, client: Redis, rate: Rate, key: Callable[[str], str]) -> None:
-        self._script = Script(client, "limit")
+        self._script = Script(client, "charge_limits")
         self._rate = rate
         self._key = key
         self._local = LocalLimiter()
@@ -181,7 +181,7 @@ class AddressLimit:
     """
 
     def __init__(self, client: Redis, rate: Rate, key: Callable[[str, str], str]) -> None:
-        self._script = Script(client, "limit")
+        self._script = Script(client, "charge_limits")
         self._rates = (rate, rate.times(NETWORK_SHARE))
         self._key = key
         self._local = LocalLimiter()

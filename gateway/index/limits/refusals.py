@@ -24,7 +24,7 @@ class RefusalCounts:
     """The refusals of one board. Fails limited: without Redis this process counts."""
 
     def __init__(self, client: Redis, board: str, most: Refusals) -> None:
-        self._script = Script(client, "refuse")
+        self._script = Script(client, "count_refusal")
         self._board = board
         self._most = most
         self._local = LocalCounts(most.window_s * 1000)

@@ -28,7 +28,7 @@ class Spreads:
     def __init__(self, index: BoardIndex) -> None:
         client = index.client
         self._index = index
-        self._spread = ReadingScript(client, "spread")
+        self._spread = ReadingScript(client, "read_distribution")
 
     async def of(self, window: str, scores: Sequence[int], shares: Sequence[int]) -> Spread:
         """The spread of a window; of a board in shards it is of as many moments as there are shards and shares."""

@@ -1,7 +1,7 @@
 """The heads of a board's windows: all that the index keeps of them where a board has `exact_ranks`.
 
 Invariant: a head is a beginning of the order of all standings. So a rank in it is exact, and what comes after it begins
-with the first standing below. `project.lua` keeps it so as standings come and go, without looking below: what would be
+with the first standing below. `project_change.lua` keeps it so as standings come and go, without looking below: what would be
 the last of a head while anything is below goes below too, and so does what is too much. Heads only shrink by that, and
 are filled up from the ledger (`gateway.steward.index.exact_ranks`).
 
@@ -50,9 +50,9 @@ class Heads:
     def __init__(self, index: BoardIndex) -> None:
         client = index.client
         self._index = index
-        self._refill = Script(client, "refill")
-        self._trim = Script(client, "trim")
-        self._recount = Script(client, "recount")
+        self._refill = Script(client, "refill_head")
+        self._trim = Script(client, "trim_head")
+        self._recount = Script(client, "recount_below")
 
     async def of(self, window: str) -> Head:
         """The head of a window."""

@@ -37,7 +37,7 @@ class ListedPlayers:
     def __init__(self, index: BoardIndex) -> None:
         self._index = index
         client = index.client
-        self._listed = ReadingScript(client, "listed")
+        self._listed = ReadingScript(client, "read_players")
 
     async def entries(self, window: str, players: Sequence[str]) -> SubsetPage:
         """Those of these players who stand in a window, by rank."""

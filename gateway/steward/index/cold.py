@@ -2,9 +2,9 @@
 
 Why no change is lost: a change is in the ledger before the index hears of it. Redis does one thing at a time, so it
 hears before the windows are taken away, and they go with it; or while the board is cold, and then it is left to the
-ledger; or after `swap.lua` has put a rebuilt board in place and taken the mark of the cold away in the same step. What
-the ledger got while that was built is shown before the board is said to be whole (`gateway.steward.index.rebuild`).
-Until it is, readers are answered from the ledger.
+ledger; or after `swap_generation.lua` has put a rebuilt board in place and taken the mark of the cold away in the same
+step. What the ledger got while that was built is shown before the board is said to be whole
+(`gateway.steward.index.rebuild`). Until it is, readers are answered from the ledger.
 """
 
 from __future__ import annotations

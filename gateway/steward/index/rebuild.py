@@ -3,7 +3,8 @@
 Why no reader sees half a board, and no change is lost:
 
 - Pages go into keys of a generation of its own. Readers and writers know the live keys alone, so a crash before the
-  swap changes nothing for them; `swap.lua` puts all keys in place in one step, so nobody reads two generations at once.
+  swap changes nothing for them; `swap_generation.lua` puts all keys in place in one step, so nobody reads two
+  generations at once.
 - Sequence numbers are given in the order of commits. `head` is read first, so whatever is in the ledger up to it is in
   pages read later. Then events after `head` are read, each slice in one snapshot with what they touched, and that is
   built again, until a slice is the last: the generation is then the board of the moment when that slice was read, S.

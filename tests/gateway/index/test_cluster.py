@@ -137,7 +137,9 @@ async def test_a_cluster_nobody_answers_for_is_an_index_that_is_not_there():
     with unserved_port() as one, unserved_port() as two:
         client = connect(f"redis+cluster://127.0.0.1:{one},127.0.0.1:{two}", timeout_ms=500)
         with pytest.raises(IndexUnavailable):
-            await Script(client, "page")(["lb:{b}:alltime", "lb:{b}:alltime:members", "lb:{b}:names"], [0, 9])
+            await Script(client, "read_page")(
+                ["lb:{b}:alltime", "lb:{b}:alltime:members", "lb:{b}:names"], [0, 9]
+            )
         with pytest.raises(IndexUnavailable), answering():
             await by_pipeline(client)
         await refuse_evicting(client)

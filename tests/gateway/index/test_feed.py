@@ -172,7 +172,7 @@ async def running(valkey: ValkeyServer, client: Redis) -> AsyncIterator[LiveFeed
 
 
 class Board:
-    """A board that writes its changes as `project.lua` does, and remembers who stood where after each."""
+    """A board that writes its changes as `project_change.lua` does, and remembers all places after each."""
 
     def __init__(self, client: Redis, window: str) -> None:
         self._client = client

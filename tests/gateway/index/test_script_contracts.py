@@ -98,6 +98,6 @@ def test_no_number_is_formatted_by_lua(name: str):
 
 def test_an_include_is_put_before_its_script():
     """A script is sent with what it includes, once."""
-    source = script_source("admit")
+    source = script_source("admit_submissions")
     assert 1 == source.count("local function gcra(")
     assert source.index("local function gcra(") < source.index("local population")

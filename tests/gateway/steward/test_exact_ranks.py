@@ -126,7 +126,7 @@ async def test_a_rebuild_keeps_its_lease_while_it_cuts(duty: Duty, monkeypatch: 
             duty.redis.pexpire(keys.lease("tiny"), building.LEASE_MS // 3)
         return answer
 
-    trim = Script(duty.index.client, "trim")
+    trim = Script(duty.index.client, "trim_head")
     monkeypatch.setattr(Script, "__call__", takes_long)
     await duty.rebuilder().rebuild()
     assert [True] * 6 == lives  # three slices of each window

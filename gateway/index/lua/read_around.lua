@@ -3,7 +3,7 @@
 -- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] names hash   KEYS[4] its groups zset
 -- ARGV[1] kind of rank (unique, sparse, dense)   ARGV[2] orders of one score (count)   ARGV[3] digits of tie fields (count)
 -- ARGV[4] neighbours on each side (count)   ARGV[5..] player ids
--- Returns what page.lua does for each player, or false for one without a standing.
+-- Returns what read_page.lua does for each player, or false for one without a standing.
 -- Clock: none. Read-only.
 
 local radius, slots, digits = tonumber(ARGV[4]), tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -5,7 +5,7 @@
 -- ARGV[1] player id around whom to read, empty for a page   ARGV[2] first rank among them, from 0 (of a page)
 -- ARGV[3] last rank from 0, or neighbours on each side (count)   ARGV[4] name of the window
 -- ARGV[5] how long a circle is kept (ms)   ARGV[6..] player ids of the circle, all or none
--- Returns 0 if the circle is not there and no ids came, else what subset.lua returns.
+-- Returns 0 if the circle is not there and no ids came, else what read_subset.lua returns.
 -- Clock: none but what keys expire by. Idempotent: what it writes follows from the window.
 
 local around, first, last, window, life_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]

@@ -4,7 +4,7 @@
 -- ARGV[1] kind of rank (unique, sparse, dense)   ARGV[2] orders of one score (count)   ARGV[3] digits of tie fields (count)
 -- ARGV[4] order (decimal)   ARGV[5] member   ARGV[6] most entries (count)
 -- ARGV[7] 1 for the entries behind the place, 0 for those ahead   ARGV[8] 1 if the entry at the place is among them
--- Returns as page.lua does.
+-- Returns as read_page.lua does.
 -- Clock: none. Read-only.
 
 -- By bytes, as Redis sorts members: Lua's own comparison follows the locale.

@@ -23,7 +23,7 @@ local function tell(status, wait_us, left_cells, baseline, refusals)
   answer[at + 4], answer[at + 5] = baseline, refusals
 end
 
--- How long (µs) its refusals still limit whose they are, how many there were before (`refuse.lua`), and if any is remembered.
+-- How long (µs) its refusals still limit whose they are, how many there were before (`count_refusal.lua`), and if any is remembered.
 local function refused(key)
   local kept = redis.call('GET', key)
   local until_ms, before = string.match(kept or '', '^%d+ (%d+) (%d+)$')
