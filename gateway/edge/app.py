@@ -17,7 +17,7 @@ from gateway.edge.auth.signed import CHALLENGE
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.docs import pages
 from gateway.edge.http.request import strict_query
-from gateway.edge.live.asking import SEATS
+from gateway.edge.live.feed_request import SEATS
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, without_server
 from gateway.edge.reads.page_cache import PAGES, PageCache
 from gateway.edge.reads.read_budget import BUDGET, ReadBudgets, budgeted

@@ -10,7 +10,7 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from gateway.edge.health import health
-from gateway.edge.live import asking, sse, websocket
+from gateway.edge.live import feed_request, sse, websocket
 from gateway.edge.moderation import moderation
 from gateway.edge.players import friends, joins, memberships
 from gateway.edge.problems import ProblemType as P
@@ -168,9 +168,9 @@ ROUTES: tuple[Route, ...] = (
           "Read a histogram of the scores", read_models.Distribution,
           problems=(*_INDEXED, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("window", "bins", "edges")),
     Route("GET", "/v1/boards/{board}/live", sse.follow_board, Caller.ANYONE,
-          "Follow a board live (Server-Sent Events)", problems=_LIVE, query=asking.QUERY, is_stream=True),
+          "Follow a board live (Server-Sent Events)", problems=_LIVE, query=feed_request.QUERY, is_stream=True),
     Route("GET", "/v1/boards/{board}/live/websocket", websocket.follow_board_by_websocket, Caller.ANYONE,
-          "Follow a board live (WebSocket)", status=101, problems=(*_LIVE, P.CSRF), query=asking.QUERY,
+          "Follow a board live (WebSocket)", status=101, problems=(*_LIVE, P.CSRF), query=feed_request.QUERY,
           is_stream=True),
     Route("GET", "/v1/boards/{board}/windows", windows.list_windows, Caller.ANYONE, "List a board's windows",
           read_models.WindowList, problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY),

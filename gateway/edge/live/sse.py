@@ -10,9 +10,9 @@ from aiohttp import web
 
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import player_of
-from gateway.edge.live.asking import asked_of, following, seated, wants_friends
+from gateway.edge.live.feed_request import feed_request_of, hold_seat, open_feed, wants_friends
+from gateway.edge.live.heartbeats import STALLED_S, with_heartbeats
 from gateway.edge.live.messages import as_sse, sse_heartbeat
-from gateway.edge.live.pacing import STALLED_S, paced
 from gateway.edge.problems import COMMON_HEADERS
 from gateway.index.feed.live import Following
 
@@ -26,8 +26,8 @@ RETRY: Final = b"retry: 2000\n\n"
 async def follow_board(request: web.Request) -> web.StreamResponse:
     """The board's events, until the listener leaves or falls too far behind."""
     edge = request.app[EDGE]
-    asked = await asked_of(request, player_of(request) if wants_friends(request) else None)
-    with seated(request):
+    feed_request = await feed_request_of(request, player_of(request) if wants_friends(request) else None)
+    with hold_seat(request):
         response = web.StreamResponse(
             headers={
                 **COMMON_HEADERS,
@@ -37,7 +37,7 @@ async def follow_board(request: web.Request) -> web.StreamResponse:
             }
         )
         await response.prepare(request)
-        async with following(edge, asked, "sse") as feed:
+        async with open_feed(edge, feed_request, "sse") as feed:
             await _send(request, response, RETRY)
             await _copy(request, response, feed)
     return response
@@ -45,7 +45,7 @@ async def follow_board(request: web.Request) -> web.StreamResponse:
 
 async def _copy(request: web.Request, response: web.StreamResponse, feed: Following) -> None:
     connection = cast("Connection", request.protocol)
-    async with aclosing(paced(feed, connection.gone())) as batches:
+    async with aclosing(with_heartbeats(feed, connection.gone())) as batches:
         async for events in batches:
             data = b"".join(map(as_sse, events)) if events else sse_heartbeat(feed.position)
             await _send(request, response, data)

@@ -12,9 +12,15 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from gateway.edge.auth.tokens import Bearer
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import player_by_token, player_of
-from gateway.edge.live.asking import asked_of, following, refuse_other_sites, seated, wants_friends
+from gateway.edge.live.feed_request import (
+    feed_request_of,
+    hold_seat,
+    open_feed,
+    refuse_other_sites,
+    wants_friends,
+)
+from gateway.edge.live.heartbeats import HEARTBEAT_S, STALLED_S, with_heartbeats
 from gateway.edge.live.messages import as_message, position_message
-from gateway.edge.live.pacing import HEARTBEAT_S, STALLED_S, paced
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.feed.listener import End
 from gateway.index.feed.live import Following
@@ -44,10 +50,10 @@ async def follow_board_by_websocket(request: web.Request) -> web.StreamResponse:
     edge = request.app[EDGE]
     refuse_other_sites(request)
     socket = _handshake(request)
-    asked = await asked_of(request, _player(request) if wants_friends(request) else None)
-    with seated(request):
+    feed_request = await feed_request_of(request, _player(request) if wants_friends(request) else None)
+    with hold_seat(request):
         await socket.prepare(request)
-        async with following(edge, asked, "websocket") as feed:
+        async with open_feed(edge, feed_request, "websocket") as feed:
             code, reason = await _converse(request, socket, feed)
     await socket.close(code=code, message=reason.encode())
     return socket
@@ -102,7 +108,7 @@ async def _converse(request: web.Request, socket: web.WebSocketResponse, feed: F
 
 async def _tell(request: web.Request, socket: web.WebSocketResponse, feed: Following) -> tuple[int, str]:
     """Sends the events until the feed ends. Raises ConnectionResetError if the client takes nothing for STALLED_S."""
-    async with aclosing(paced(feed)) as batches:
+    async with aclosing(with_heartbeats(feed)) as batches:
         async for events in batches:
             for event in events:
                 await _send(request, socket, as_message(event))

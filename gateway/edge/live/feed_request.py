@@ -40,7 +40,7 @@ _NAMED_WINDOW: Final = re.compile(r"([a-z]{1,16}):[0-9A-Za-z_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FeedRequest:
     """What a listener wants of which board, and after which id; None: from now on."""
 
     board: Board
@@ -48,7 +48,7 @@ class Asked:
     after: str | None
 
 
-async def asked_of(request: web.Request, bearer: Bearer | None) -> Asked:
+async def feed_request_of(request: web.Request, bearer: Bearer | None) -> FeedRequest:
     """What the request asks for. Raises `schema-violation`, `malformed-request`, `not-found` and `token-invalid`."""
     edge, board = request.app[EDGE], board_of(request)
     windows, kinds, mode = _windows(request, board), _kinds(request), _mode(request)
@@ -60,7 +60,7 @@ async def asked_of(request: web.Request, bearer: Bearer | None) -> Asked:
     if "events" in request.query and watched is None and kinds != {EventKind.STANDING}:
         raise _violation("events: rank and overtaken are about players: name them, or ask for friends")
     interest = Interest(windows, players, watched or frozenset(), kinds, mode)
-    return Asked(board, interest, _after(request))
+    return FeedRequest(board, interest, _after(request))
 
 
 def wants_friends(request: web.Request) -> bool:
@@ -76,7 +76,7 @@ SEATS: Final = web.AppKey("seats", Places)
 
 
 @contextmanager
-def seated(request: web.Request) -> Iterator[None]:
+def hold_seat(request: web.Request) -> Iterator[None]:
     """Keeps a seat. Raises `quota-exceeded` for a client that has as many feeds as it may.
 
     Raises `temporary-reduced-capacity` if this process has as many listeners as it may.
@@ -96,7 +96,7 @@ def seated(request: web.Request) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def following(edge: Edge, asked: Asked, transport: str) -> AsyncIterator[Following]:
+async def open_feed(edge: Edge, asked: FeedRequest, transport: str) -> AsyncIterator[Following]:
     """The feed, counted while it is open."""
     with LISTENERS.labels(transport).track_inprogress():
         async with edge.live.listen(asked.board.name, asked.interest, asked.after) as feed:

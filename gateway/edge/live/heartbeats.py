@@ -16,7 +16,7 @@ STALLED_S: Final = 10.0
 """How long a listener may take nothing of what is sent before its connection is cut."""
 
 
-async def paced(
+async def with_heartbeats(
     feed: Following, leaving: asyncio.Future[None] | None = None
 ) -> AsyncGenerator[list[FeedEvent], None]:
     """The events of a feed until it ends, and an empty list whenever a heartbeat is due.
