@@ -22,7 +22,7 @@ from gateway.edge.auth.tokens import Tokens
 from gateway.edge.context import Edge
 from gateway.edge.health.lag import Lag
 from gateway.edge.health.probes import Probes
-from gateway.edge.http.per_board import OfBoards
+from gateway.edge.http.per_board import PerBoard
 from gateway.edge.live.messages import as_message
 from gateway.edge.players.friends import ADDRESS_RATE, PROFILE_RATE
 from gateway.edge.reads.board_reader import BoardReader
@@ -152,7 +152,7 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
             ):
                 yield edge
         finally:
-            for coalescer in edge.coalescers.made():
+            for coalescer in edge.coalescers.existing():
                 await coalescer.drained()
 
 
@@ -228,15 +228,15 @@ class _Opened:
 class _OfBoards(TypedDict):
     """The parts of an edge that there is one of for each board, or for some, by its name."""
 
-    readers: OfBoards[BoardReader]
-    spreads: OfBoards[SpreadReader]
-    circles: OfBoards[Circles]
-    coalescers: OfBoards[Coalescer]
-    segments: OfBoards[SegmentBoards]
-    listed: OfBoards[ListedPlayers]
-    submission_limits: OfBoards[SubmissionLimits]
-    run_limits: OfBoards[KeyedLimit]
-    open_runs: OfBoards[OpenRuns]
+    readers: PerBoard[BoardReader]
+    spreads: PerBoard[SpreadReader]
+    circles: PerBoard[Circles]
+    coalescers: PerBoard[Coalescer]
+    segments: PerBoard[SegmentBoards]
+    listed: PerBoard[ListedPlayers]
+    submission_limits: PerBoard[SubmissionLimits]
+    run_limits: PerBoard[KeyedLimit]
+    open_runs: PerBoard[OpenRuns]
 
 
 class _OfSenders(TypedDict):
@@ -282,28 +282,28 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
 def _of_boards(opened: _Opened, boards: BoardsInForce) -> _OfBoards:
     ledger, index = opened.ledger, opened.index
     of = index.boards
-    readers = OfBoards(boards, lambda board: BoardReader(of[board.name], ledger))
+    readers = PerBoard(boards, lambda board: BoardReader(of[board.name], ledger))
     circles = CircleMemory(CIRCLE_MS / 1000)
     return {
         "readers": readers,
-        "spreads": OfBoards(boards, lambda board: _spread_reader(readers[board.name])),
-        "circles": OfBoards(boards, lambda board: Circles(of[board.name], circles)),
-        "coalescers": OfBoards(
+        "spreads": PerBoard(boards, lambda board: _spread_reader(readers[board.name])),
+        "circles": PerBoard(boards, lambda board: Circles(of[board.name], circles)),
+        "coalescers": PerBoard(
             boards,
             lambda board: Coalescer(ledger, index, staleness_s=board.policy.staleness_s),
             needs=lambda board: board.policy.staleness_s,
         ),
-        "segments": OfBoards(
+        "segments": PerBoard(
             boards,
             lambda board: SegmentBoards(of[board.name], board.policy.segments),
             needs=lambda board: board.policy.segments,
         ),
-        "listed": OfBoards(boards, lambda board: ListedPlayers(of[board.name])),
-        "submission_limits": OfBoards(
+        "listed": PerBoard(boards, lambda board: ListedPlayers(of[board.name])),
+        "submission_limits": PerBoard(
             boards, lambda board: SubmissionLimits(index.client, board.name, board.policy.limits)
         ),
-        "run_limits": OfBoards(boards, lambda board: _run_limit(index, board)),
-        "open_runs": OfBoards(
+        "run_limits": PerBoard(boards, lambda board: _run_limit(index, board)),
+        "open_runs": PerBoard(
             boards, lambda board: OpenRuns(index.client, board.name, board.policy.limits.open_runs)
         ),
     }

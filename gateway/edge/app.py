@@ -11,7 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from gateway.edge.admission.seats import Places
+from gateway.edge.admission.seats import Seats
 from gateway.edge.admission.shedding import VISIT, overloaded
 from gateway.edge.auth.signed import CHALLENGE
 from gateway.edge.context import EDGE, Edge
@@ -61,7 +61,7 @@ def build_app(edge: Edge) -> web.Application:
     app[EDGE] = edge
     app.on_response_prepare.append(without_server)
     app[PAGES] = PageCache()
-    app[SEATS] = Places(edge.settings.live_per_address, edge.settings.live_per_network)
+    app[SEATS] = Seats(edge.settings.live_per_address, edge.settings.live_per_network)
     app[BUDGET] = ReadBudgets(edge.settings.read_budget_ms / 1000)
     for route in ROUTES:
         handler = route.handler

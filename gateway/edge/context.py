@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gateway.edge.auth.tokens import Tokens
     from gateway.edge.health.lag import Lag
     from gateway.edge.health.probes import Probes
-    from gateway.edge.http.per_board import OfBoards
+    from gateway.edge.http.per_board import PerBoard
     from gateway.edge.reads.board_reader import BoardReader
     from gateway.edge.reads.cursors import Cursors
     from gateway.edge.reads.score_distribution import SpreadReader
@@ -51,21 +51,21 @@ class Edge:
     ledger: Ledger
     recordings: Recordings
     index: Index
-    readers: OfBoards[BoardReader]
-    spreads: OfBoards[SpreadReader]
+    readers: PerBoard[BoardReader]
+    spreads: PerBoard[SpreadReader]
     live: LiveFeed
     lag: Lag
-    submission_limits: OfBoards[SubmissionLimits]
-    run_limits: OfBoards[KeyedLimit]
-    open_runs: OfBoards[OpenRuns]
+    submission_limits: PerBoard[SubmissionLimits]
+    run_limits: PerBoard[KeyedLimit]
+    open_runs: PerBoard[OpenRuns]
     player_limit: AddressLimit
     profile_limit: KeyedLimit
     profile_changes: AddressLimit
     friends: FriendLists
-    circles: OfBoards[Circles]
-    coalescers: OfBoards[Coalescer]
-    segments: OfBoards[SegmentBoards]
-    listed: OfBoards[ListedPlayers]
+    circles: PerBoard[Circles]
+    coalescers: PerBoard[Coalescer]
+    segments: PerBoard[SegmentBoards]
+    listed: PerBoard[ListedPlayers]
     addresses: ClientAddresses
     cursors: Cursors
     tickets: Tickets

@@ -12,9 +12,9 @@ from aiohttp.http_exceptions import LineTooLong
 
 from gateway.edge.admission.address import ClientName
 from gateway.edge.admission.early_refusals import is_whole_request, is_write, refusal
-from gateway.edge.admission.seats import Places
-from gateway.edge.admission.unread import unread_s
-from gateway.edge.admission.unsent import Outgoing, Unsent
+from gateway.edge.admission.receive_delay import receive_delay_s
+from gateway.edge.admission.seats import Seats
+from gateway.edge.admission.send_backlog import SendBacklog, SendBuffer
 from gateway.edge.app import answering_expectations, build_app
 from gateway.edge.context import Edge
 from gateway.edge.problems import Problem, ProblemType, problem_response
@@ -73,8 +73,8 @@ class ConnectionGate:
         self._server = server
         self._addresses = edge.addresses
         settings = edge.settings
-        self._places = Places(settings.connections_per_address, settings.connections_per_network)
-        self.unsent = Unsent(
+        self._seats = Seats(settings.connections_per_address, settings.connections_per_network)
+        self.send_backlog = SendBacklog(
             settings.unsent_mib * 1024 * 1024, is_behind_proxies=bool(settings.trusted_proxies)
         )
         self.entrance = edge.entrance
@@ -98,11 +98,11 @@ class ConnectionGate:
     def enter(self, peer: str) -> ClientName | None:
         """The names under which the connection is counted, or None if its address or network may have no more."""
         names = self._addresses.names(peer, ())
-        return names if self._places.enter(names) else None
+        return names if self._seats.enter(names) else None
 
     def leave(self, names: ClientName) -> None:
         """Counts a connection as gone."""
-        self._places.leave(names)
+        self._seats.leave(names)
 
 
 class Connection(web.RequestHandler):
@@ -116,7 +116,7 @@ class Connection(web.RequestHandler):
         "_head_deadline",
         "_is_new",
         "_is_plain",
-        "_outgoing",
+        "_send_buffer",
         "_received_s",
     )
 
@@ -126,7 +126,7 @@ class Connection(web.RequestHandler):
         self._head_deadline: asyncio.TimerHandle | None = None
         self._received_s = self._loop.time()
         self._is_plain = True
-        self._outgoing: Outgoing | None = None
+        self._send_buffer: SendBuffer | None = None
         self._is_new = True
         self._expected: float | None = None
         self._counted_as: ClientName | None = None
@@ -148,7 +148,9 @@ class Connection(web.RequestHandler):
             transport.abort()
         else:
             self._gate.connections.add(self)
-            self._outgoing = Outgoing(self._gate.unsent, transport, self._counted_as.address, self._loop)
+            self._send_buffer = SendBuffer(
+                self._gate.send_backlog, transport, self._counted_as.address, self._loop
+            )
             super().connection_made(transport)
             transport.set_write_buffer_limits(0)  # whatever waits is told of, and holds its request back
             self._expect_head()
@@ -179,7 +181,7 @@ class Connection(web.RequestHandler):
         is_ending = self._gate.shutdown.has_begun  # each answer then says that its connection ends
         if not (self._is_plain and is_alone and is_write(data)) or is_ending or self.transport is None:
             return False
-        waited_s = self._gate.entrance.may_pass_the_door(self._unread_s)
+        waited_s = self._gate.entrance.may_pass_the_door(self._receive_delay_s)
         if waited_s is not None:
             self.has_come_in()
             self._expected = waited_s
@@ -191,12 +193,12 @@ class Connection(web.RequestHandler):
         self._expect_head()
         return True
 
-    def _unread_s(self) -> float:
+    def _receive_delay_s(self) -> float:
         """How long the request had waited (s) that was just read, where it may have waited at all."""
         was_new, self._is_new = self._is_new, False
         if self.transport is None or not (was_new or self._gate.entrance.is_busy):
             return 0.0
-        return unread_s(self.transport)
+        return receive_delay_s(self.transport)
 
     def has_come_in(self) -> float | None:
         """How long the request that comes in now had waited (s), None if it was not let in at the door.
@@ -211,20 +213,20 @@ class Connection(web.RequestHandler):
     def pause_writing(self) -> None:
         """Has the client take what waits for it before the deadline: until then it holds our memory, and its place."""
         super().pause_writing()
-        if self._outgoing is not None:
-            self._outgoing.begin(self._gate.write_timeout_s)
+        if self._send_buffer is not None:
+            self._send_buffer.begin(self._gate.write_timeout_s)
 
     def resume_writing(self) -> None:
         """Counts the client as taking what is sent."""
         super().resume_writing()
-        if self._outgoing is not None:
-            self._outgoing.end()
+        if self._send_buffer is not None:
+            self._send_buffer.end()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Counts the connection as gone."""
         self.has_come_in()
-        if self._outgoing is not None:
-            self._outgoing.end()
+        if self._send_buffer is not None:
+            self._send_buffer.end()
         if self._head_deadline is not None:
             self._head_deadline.cancel()
         if self._counted_as is not None:

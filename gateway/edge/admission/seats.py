@@ -1,4 +1,4 @@
-"""Places that are bounded for each client: how many its address holds, and the network around that."""
+"""Seats that are bounded for each client: how many its address holds, and the network around that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from gateway.edge.admission.address import ClientName
 
 
-class Places:
+class Seats:
     """Counts what clients hold. Who holds nothing takes no memory."""
 
     def __init__(self, of_address: int, of_network: int) -> None:

@@ -10,7 +10,7 @@ from policies.loader import Board
 T = TypeVar("T")
 
 
-class OfBoards(Mapping[str, T], Generic[T]):
+class PerBoard(Mapping[str, T], Generic[T]):
     """A part for each board that `needs` it, by the board's name."""
 
     def __init__(
@@ -45,7 +45,7 @@ class OfBoards(Mapping[str, T], Generic[T]):
         """How many boards need the part."""
         return sum(1 for _ in self)
 
-    def made(self) -> list[T]:
+    def existing(self) -> list[T]:
         """The parts that were needed so far."""
         return list(self._made.values())
 

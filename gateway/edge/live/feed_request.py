@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.edge.admission.seats import Places
+from gateway.edge.admission.seats import Seats
 from gateway.edge.auth.tokens import Bearer
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import board_of, client_names
@@ -71,7 +71,7 @@ def wants_friends(request: web.Request) -> bool:
     return text == "true"
 
 
-SEATS: Final = web.AppKey("seats", Places)
+SEATS: Final = web.AppKey("seats", Seats)
 """How many feeds each client has open: else one could take all seats, and behind a proxy all its connections."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from redis.asyncio import Redis
 
 from gateway.edge.admission.address import ClientName
-from gateway.edge.admission.seats import Places
+from gateway.edge.admission.seats import Seats
 from gateway.index.limits.admission import AddressLimit
 from policies.limits import NETWORK_SHARE, Limits, Rate
 from tests.support.valkey import ValkeyServer
@@ -35,9 +35,9 @@ def test_a_network_may_send_what_so_many_of_its_addresses_may_unless_it_has_numb
 
 def test_who_holds_no_place_takes_no_memory():
     """However many clients come and go: names are counted while they hold something."""
-    places, clients = Places(2, 3), [ClientName(f"a{number}", f"n{number // 2}") for number in range(10)]
-    assert [True] * 10 == [places.enter(each) for each in clients]
-    assert 15 == len(places)
+    seats, clients = Seats(2, 3), [ClientName(f"a{number}", f"n{number // 2}") for number in range(10)]
+    assert [True] * 10 == [seats.enter(each) for each in clients]
+    assert 15 == len(seats)
     for each in clients:
-        places.leave(each)
-    assert 0 == len(places)
+        seats.leave(each)
+    assert 0 == len(seats)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 import uvloop
 
-from gateway.edge.admission.unsent import Outgoing, Unsent
+from gateway.edge.admission.send_backlog import SendBacklog, SendBuffer
 from gateway.edge.listener import ConnectionGate
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_edge
@@ -104,13 +104,13 @@ class Taking:
 async def test_F10_who_took_everything_is_left_alone():
     """Once nothing waits any more nothing is counted, and the time that was given is forgotten."""
     loop, is_later, transport = asyncio.get_running_loop(), asyncio.Event(), Taking()
-    unsent = Unsent(1024)
-    outgoing = Outgoing(unsent, transport, "address", loop)
-    outgoing.begin(0.001)
-    outgoing.end()
+    backlog = SendBacklog(1024)
+    buffer = SendBuffer(backlog, transport, "address", loop)
+    buffer.begin(0.001)
+    buffer.end()
     loop.call_later(0.002, is_later.set)  # later than it would have been cut off
     await is_later.wait()
-    assert (False, 0, {}) == (transport.is_aborted, unsent.total_bytes, unsent._held)
+    assert (False, 0, {}) == (transport.is_aborted, backlog.total_bytes, backlog._held)
 
 
 class Full(Taking):
@@ -123,15 +123,15 @@ class Full(Taking):
 async def test_F10_an_address_that_was_slow_is_not_remembered():
     """Neither one whose clients took everything in the end, nor one whose last client was cut off."""
     loop = asyncio.get_running_loop()
-    unsent = Unsent(1000)
-    for address, end in (("took", Outgoing.end), ("left", Outgoing.cut_off)):
-        slow = [Outgoing(unsent, Full(), address, loop) for _ in range(2)]
-        for outgoing in slow:
-            outgoing._weigh()
-        assert (200, {address: 200}) == (unsent.total_bytes, dict(unsent._of_address))
-        for outgoing in slow:
-            end(outgoing)
-        assert (0, {}) == (unsent.total_bytes, dict(unsent._of_address))
+    backlog = SendBacklog(1000)
+    for address, end in (("took", SendBuffer.end), ("left", SendBuffer.cut_off)):
+        slow = [SendBuffer(backlog, Full(), address, loop) for _ in range(2)]
+        for buffer in slow:
+            buffer._weigh()
+        assert (200, {address: 200}) == (backlog.total_bytes, dict(backlog._of_address))
+        for buffer in slow:
+            end(buffer)
+        assert (0, {}) == (backlog.total_bytes, dict(backlog._of_address))
 
 
 @pytest.mark.parametrize(("proxies", "is_cut_off"), [((), True), (("127.0.0.1",), False)])
@@ -141,7 +141,7 @@ async def test_F10_behind_a_proxy_one_address_may_have_all_that_may_wait(
     """It stands for all its clients; by itself an address has a quarter of it."""
     changes = {"unsent_mib": 1, "trusted_proxies": proxies}
     async with open_edge(settings.model_copy(update=changes)) as edge:
-        unsent, transport = ConnectionGate(edge, None).unsent, Taking()
-        outgoing = Outgoing(unsent, transport, "address", asyncio.get_running_loop())
-        unsent.weigh(outgoing, 500_000)
+        backlog, transport = ConnectionGate(edge, None).send_backlog, Taking()
+        buffer = SendBuffer(backlog, transport, "address", asyncio.get_running_loop())
+        backlog.weigh(buffer, 500_000)
         assert is_cut_off == transport.is_aborted

@@ -36,46 +36,46 @@ class Transport(Protocol):
         ...
 
 
-class Unsent:
+class SendBacklog:
     """Who does not take what is sent, longest first, with how much. It belongs to one event loop."""
 
     def __init__(self, limit_bytes: int, *, is_behind_proxies: bool = False) -> None:
         self._limit_bytes = limit_bytes
         self._address_limit_bytes = limit_bytes if is_behind_proxies else limit_bytes // PART_OF_ADDRESS
-        self._held: dict[Outgoing, int] = {}
+        self._held: dict[SendBuffer, int] = {}
         self._of_address: Counter[str] = Counter()
         self.total_bytes = 0
 
-    def weigh(self, outgoing: Outgoing, size_bytes: int) -> None:
+    def weigh(self, buffer: SendBuffer, size_bytes: int) -> None:
         """Notes how much one has waiting, and cuts off the oldest where that is too much in all, or for its address."""
-        self._add(outgoing, size_bytes - self._held.get(outgoing, 0))
-        self._held[outgoing] = size_bytes
-        address = outgoing.address
+        self._add(buffer, size_bytes - self._held.get(buffer, 0))
+        self._held[buffer] = size_bytes
+        address = buffer.address
         while self._of_address[address] > self._address_limit_bytes:
             next(each for each in self._held if each.address == address).cut_off()
         while self.total_bytes > self._limit_bytes:
             next(iter(self._held)).cut_off()
 
-    def forget(self, outgoing: Outgoing) -> None:
+    def forget(self, buffer: SendBuffer) -> None:
         """Notes that nothing of one waits any more."""
-        self._add(outgoing, -self._held.pop(outgoing, 0))
+        self._add(buffer, -self._held.pop(buffer, 0))
 
-    def _add(self, outgoing: Outgoing, size_bytes: int) -> None:
+    def _add(self, buffer: SendBuffer, size_bytes: int) -> None:
         self.total_bytes += size_bytes
-        self._of_address[outgoing.address] += size_bytes
-        if not self._of_address[outgoing.address]:
-            del self._of_address[outgoing.address]
+        self._of_address[buffer.address] += size_bytes
+        if not self._of_address[buffer.address]:
+            del self._of_address[buffer.address]
 
 
-class Outgoing:
-    """The outgoing side of one connection, of which something waits from `begin` to `end`."""
+class SendBuffer:
+    """The send buffer of one connection, which holds bytes from `begin` to `end`."""
 
-    __slots__ = ("_handles", "_loop", "_transport", "_unsent", "address")
+    __slots__ = ("_backlog", "_handles", "_loop", "_transport", "address")
 
     def __init__(
-        self, unsent: Unsent, transport: Transport, address: str, loop: asyncio.AbstractEventLoop
+        self, backlog: SendBacklog, transport: Transport, address: str, loop: asyncio.AbstractEventLoop
     ) -> None:
-        self._unsent = unsent
+        self._backlog = backlog
         self._transport = transport
         self._loop = loop
         self._handles: tuple[asyncio.Handle, ...] = ()
@@ -90,7 +90,7 @@ class Outgoing:
 
     def end(self) -> None:
         """Everything was sent, or the connection is gone."""
-        self._unsent.forget(self)
+        self._backlog.forget(self)
         for handle in self._handles:
             handle.cancel()
         self._handles = ()
@@ -105,4 +105,4 @@ class Outgoing:
         self._transport.abort()
 
     def _weigh(self) -> None:
-        self._unsent.weigh(self, self._transport.get_write_buffer_size())
+        self._backlog.weigh(self, self._transport.get_write_buffer_size())

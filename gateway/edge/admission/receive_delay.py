@@ -20,7 +20,7 @@ _LAST_DATA_RECEIVED: Final = struct.Struct("=52xI")
 _getsockopt: Final = ctypes.CDLL(None, use_errno=True).getsockopt if sys.platform == "linux" else None
 
 
-def unread_s(transport: asyncio.BaseTransport) -> float:
+def receive_delay_s(transport: asyncio.BaseTransport) -> float:
     """Return how long the bytes that were just read from a connection had waited (s), 0.0 where nobody can tell.
 
     The kernel knows of the newest alone. To ask takes a system call.
