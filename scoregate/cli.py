@@ -90,8 +90,8 @@ def serve(bind: Bind = None) -> None:
     """Run the edge."""
     import asyncio
 
-    from gateway.edge.health.gauges import measuring_from_threads
-    from gateway.edge.listener import listening
+    from gateway.edge.health.gauges import measure_from_threads
+    from gateway.edge.listener import listen
     from gateway.runtime.reload import reload_when_asked
     from gateway.wiring import open_edge, put_in_force
     from scoregate.metrics import serving_edge_metrics
@@ -101,8 +101,8 @@ def serve(bind: Bind = None) -> None:
 
     async def run(told: Told) -> None:
         async with open_edge(settings) as edge:
-            with serving_edge_metrics(settings, measuring_from_threads(edge)):
-                async with listening(edge):
+            with serving_edge_metrics(settings, measure_from_threads(edge)):
+                async with listen(edge):
                     put = partial(put_in_force, edge)
                     reloading = asyncio.create_task(
                         reload_when_asked(told.reload, settings, edge.boards, put)

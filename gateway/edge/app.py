@@ -12,13 +12,13 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from gateway.edge.admission.seats import Seats
-from gateway.edge.admission.shedding import VISIT, overloaded
-from gateway.edge.auth.signed import CHALLENGE
+from gateway.edge.admission.shedding import VISIT, overload_problem
+from gateway.edge.auth.signed_request import CHALLENGE
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.docs import pages
 from gateway.edge.http.request import strict_query
 from gateway.edge.live.feed_request import SEATS
-from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, without_server
+from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, remove_server_header
 from gateway.edge.reads.page_cache import PAGES, PageCache
 from gateway.edge.reads.read_budget import BUDGET, ReadBudgets, budgeted
 from gateway.edge.reads.staleness import telling
@@ -59,7 +59,7 @@ def build_app(edge: Edge) -> web.Application:
     """The application of a running edge."""
     app = web.Application(middlewares=[answer_problems], client_max_size=0)
     app[EDGE] = edge
-    app.on_response_prepare.append(without_server)
+    app.on_response_prepare.append(remove_server_header)
     app[PAGES] = PageCache()
     app[SEATS] = Seats(edge.settings.live_per_address, edge.settings.live_per_network)
     app[BUDGET] = ReadBudgets(edge.settings.read_budget_ms / 1000)
@@ -75,7 +75,7 @@ def build_app(edge: Edge) -> web.Application:
     return app
 
 
-def answering_expectations(answer: _Answer) -> _Answer:
+def refuse_expectations(answer: _Answer) -> _Answer:
     """The application's handler, with a problem for an `Expect` that nobody meets.
 
     The library reads that field before any middleware runs, on paths that there are not as well.
@@ -132,7 +132,7 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
 
 def _without_ledger(error: LedgerUnavailable) -> Problem:
     if isinstance(error, LedgerOverloaded):
-        return overloaded()
+        return overload_problem()
     _log.error(Event.LEDGER_DOWN, error=str(error))
     return Problem(ProblemType.REDUCED_CAPACITY, headers={"Retry-After": "1"})
 
@@ -143,7 +143,7 @@ def _visiting(request: web.Request) -> Iterator[None]:
     if request.method in _SAFE:
         yield
         return
-    come_in = getattr(request.protocol, "has_come_in", None)
+    come_in = getattr(request.protocol, "take_wait_s", None)
     visit = request[VISIT] = request.app[EDGE].entrance.visit(come_in() if come_in else None)
     if not request.can_read_body:
         visit.begin()

@@ -15,7 +15,7 @@ from gateway.edge.admission.early_refusals import is_whole_request, is_write, re
 from gateway.edge.admission.receive_delay import receive_delay_s
 from gateway.edge.admission.seats import Seats
 from gateway.edge.admission.send_backlog import SendBacklog, SendBuffer
-from gateway.edge.app import answering_expectations, build_app
+from gateway.edge.app import build_app, refuse_expectations
 from gateway.edge.context import Edge
 from gateway.edge.problems import Problem, ProblemType, problem_response
 from gateway.edge.shutdown import drain, stop_listening
@@ -35,7 +35,7 @@ _log = logger()
 
 
 @asynccontextmanager
-async def listening(edge: Edge) -> AsyncIterator[tuple[str, int]]:
+async def listen(edge: Edge) -> AsyncIterator[tuple[str, int]]:
     """Listen while the block runs, and yield the address. At the end finish every request whose first byte has come.
 
     Raises SettingsError where one cannot listen.
@@ -44,7 +44,7 @@ async def listening(edge: Edge) -> AsyncIterator[tuple[str, int]]:
     runner = web.AppRunner(build_app(edge), shutdown_timeout=CLOSE_S)
     await runner.setup()
     assert runner.server is not None
-    runner.server.request_handler = answering_expectations(runner.server.request_handler)
+    runner.server.request_handler = refuse_expectations(runner.server.request_handler)
     gate = ConnectionGate(edge, runner.server)
     host, port = settings.bind_address
     try:
@@ -112,12 +112,12 @@ class Connection(web.RequestHandler):
         "_counted_as",
         "_expected",
         "_gate",
-        "_gone",
         "_head_deadline",
         "_is_new",
         "_is_plain",
-        "_send_buffer",
+        "_lost",
         "_received_s",
+        "_send_buffer",
     )
 
     def __init__(self, gate: ConnectionGate, server: Any, **options: Any) -> None:
@@ -130,15 +130,15 @@ class Connection(web.RequestHandler):
         self._is_new = True
         self._expected: float | None = None
         self._counted_as: ClientName | None = None
-        self._gone: asyncio.Future[None] | None = None
+        self._lost: asyncio.Future[None] | None = None
 
-    def gone(self) -> asyncio.Future[None]:
+    def lost(self) -> asyncio.Future[None]:
         """Done once the connection is lost: who only sends hears of it late, and who has nothing to send never."""
-        if self._gone is None:
-            self._gone = self._loop.create_future()
+        if self._lost is None:
+            self._lost = self._loop.create_future()
             if self.transport is None:
-                self._gone.set_result(None)
-        return self._gone
+                self._lost.set_result(None)
+        return self._lost
 
     def connection_made(self, transport: Any) -> None:
         """Lets the connection in, or closes it at once."""
@@ -181,9 +181,9 @@ class Connection(web.RequestHandler):
         is_ending = self._gate.shutdown.has_begun  # each answer then says that its connection ends
         if not (self._is_plain and is_alone and is_write(data)) or is_ending or self.transport is None:
             return False
-        waited_s = self._gate.entrance.may_pass_the_door(self._receive_delay_s)
+        waited_s = self._gate.entrance.admit_unparsed(self._receive_delay_s)
         if waited_s is not None:
-            self.has_come_in()
+            self.take_wait_s()
             self._expected = waited_s
             return False
         self.transport.write(refusal())
@@ -200,14 +200,14 @@ class Connection(web.RequestHandler):
             return 0.0
         return receive_delay_s(self.transport)
 
-    def has_come_in(self) -> float | None:
+    def take_wait_s(self) -> float | None:
         """How long the request that comes in now had waited (s), None if it was not let in at the door.
 
         It is then no longer expected.
         """
         waited_s, self._expected = self._expected, None
         if waited_s is not None:
-            self._gate.entrance.no_longer_expects()
+            self._gate.entrance.forget_expected()
         return waited_s
 
     def pause_writing(self) -> None:
@@ -224,7 +224,7 @@ class Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Counts the connection as gone."""
-        self.has_come_in()
+        self.take_wait_s()
         if self._send_buffer is not None:
             self._send_buffer.end()
         if self._head_deadline is not None:
@@ -233,8 +233,8 @@ class Connection(web.RequestHandler):
             self._gate.connections.discard(self)
             self._gate.leave(self._counted_as)
             super().connection_lost(exc)
-        if self._gone is not None and not self._gone.done():
-            self._gone.set_result(None)
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(None)
 
     def quiet_s(self) -> float:
         """Return for how long no request has been here and nothing has come; 0 while one is being answered."""

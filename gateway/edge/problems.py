@@ -19,7 +19,7 @@ COMMON_HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
 """On every response."""
 
 
-async def without_server(_request: web.BaseRequest, response: web.StreamResponse) -> None:
+async def remove_server_header(_request: web.BaseRequest, response: web.StreamResponse) -> None:
     """Takes the `Server` field off an answer: the library puts its version there, and Python's."""
     response.headers.pop("Server", None)
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from aiohttp import web
 from pydantic import BaseModel
 
-from gateway.edge.health import health
+from gateway.edge.health import endpoints
 from gateway.edge.live import feed_request, sse, websocket
 from gateway.edge.moderation import moderation
 from gateway.edge.players import friends, joins, memberships
@@ -197,6 +197,6 @@ ROUTES: tuple[Route, ...] = (
           "Take a promoted submission off the board", outcomes.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
     Route("POST", "/v1/moderation/{submission}/reinstate", moderation.reinstate, Caller.MODERATOR,
           "Let a revoked submission count again", outcomes.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
-    Route("GET", "/livez", health.livez, Caller.ANYONE, "Whether the process answers", outcomes.Liveness),
-    Route("GET", "/readyz", health.readyz, Caller.ANYONE, "Whether submissions can be taken", outcomes.Readiness),
+    Route("GET", "/livez", endpoints.livez, Caller.ANYONE, "Whether the process answers", outcomes.Liveness),
+    Route("GET", "/readyz", endpoints.readyz, Caller.ANYONE, "Whether submissions can be taken", outcomes.Readiness),
 )  # fmt: skip

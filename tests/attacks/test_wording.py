@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from gateway.edge.http import strict_json
-from gateway.edge.http.wording import fault_of
+from gateway.edge.http.validation_messages import first_fault
 from gateway.edge.problems import Problem
 from gateway.edge.wire import bodies
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339
@@ -109,7 +109,7 @@ def test_B13_no_raw_validator_text_reaches_a_client(model: Any, value: Any):
     """Every fault has words of ours, and none of them is a place holder."""
     with pytest.raises(ValidationError) as caught:
         model.validate_python(value) if isinstance(model, TypeAdapter) else model.model_validate(value)
-    _, words = fault_of(caught.value)
+    _, words = first_fault(caught.value)
     assert not [each for each in RAW if each in words], words
     assert words not in {"expected another value", "expected another form"}
 

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from gateway.edge.context import Edge
 from gateway.edge.health import gauges
-from gateway.edge.health.gauges import measuring_from_threads
+from gateway.edge.health.gauges import measure_from_threads
 from gateway.ledger.derived.webhooks import (
     Attempt,
     DeliveryState,
@@ -96,7 +96,7 @@ async def test_F09_an_edge_tells_them_apart_from_its_players(harness: Harness):
     await harness.edge.ledger.write(note_attempts([over], now_ms=0, disable_after=9))
     assert 404 == (await harness.get("/v1/boards/nothing")).status
     settings = settings_at(f"127.0.0.1:{free_port()}", harness.edge.settings.data_dir)
-    with serving_edge_metrics(settings, measuring_from_threads(harness.edge)):
+    with serving_edge_metrics(settings, measure_from_threads(harness.edge)):
         text, server = await asyncio.to_thread(scrape, f"http://{settings.metrics_bind}/metrics")
     assert 'scoregate_verify_backlog{lane="urgent"} 0.0' in text
     assert "scoregate_unsealed_events 1.0" in text
@@ -129,7 +129,7 @@ def test_F09_an_edge_whose_loop_hangs_is_measured_all_the_same(
     loop = asyncio.new_event_loop()
 
     async def made() -> Callable[[], None]:
-        return gauges.measuring_from_threads(cast("Edge", None))
+        return gauges.measure_from_threads(cast("Edge", None))
 
     measure = loop.run_until_complete(made())
     assert b"scoregate_unexpected_total" in Rendering(measure).text()

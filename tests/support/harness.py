@@ -19,7 +19,7 @@ from gateway.edge.auth.signatures import Draft, sign_ed25519, sign_hmac_sha256
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.context import Edge
 from gateway.edge.health.gauges import measure_ledger
-from gateway.edge.listener import listening
+from gateway.edge.listener import listen
 from gateway.index import keys
 from gateway.index.scripts import answering
 from gateway.ledger import queries
@@ -253,7 +253,7 @@ class Harness:
 async def running_harness(settings: Settings, clock: ShiftedClock | None = None) -> AsyncIterator[Harness]:
     """An edge that answers, until the block ends."""
     clock = clock or ShiftedClock()
-    async with open_edge(settings, clock=clock) as edge, listening(edge) as (host, port):
+    async with open_edge(settings, clock=clock) as edge, listen(edge) as (host, port):
         await _say_that_nothing_is_missing(edge)
         async with aiohttp.ClientSession() as session:
             yield Harness(edge, clock, session, f"{host}:{port}")

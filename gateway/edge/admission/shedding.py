@@ -117,7 +117,7 @@ class Entrance:
         """
         if expected is None and self.is_full():
             _shed.inc()
-            raise overloaded()
+            raise overload_problem()
         visit = Visit(self, expected or 0.0)
         WAITER.set(visit)
         return visit
@@ -131,7 +131,7 @@ class Entrance:
         """True while so many are under way that others may be waiting."""
         return len(self._under_way) + self._expected >= ALWAYS
 
-    def may_pass_the_door(self, waited_s: Callable[[], float]) -> float | None:
+    def admit_unparsed(self, waited_s: Callable[[], float]) -> float | None:
         """How long a request waited (s) that is here but not parsed yet, if it may come in; it is then expected."""
         waited = None if self.is_full() else waited_s()
         if waited is None or waited > self._within_s * PART_UNREAD:
@@ -140,7 +140,7 @@ class Entrance:
         self._expected += 1
         return waited
 
-    def no_longer_expects(self) -> None:
+    def forget_expected(self) -> None:
         """Counts one that was let in at the door as having come, or as gone."""
         self._expected -= 1
 
@@ -184,7 +184,7 @@ class Entrance:
         self._began_s, self._left = now_s, 0
 
 
-def overloaded() -> Problem:
+def overload_problem() -> Problem:
     """The refusal of what cannot be answered in time."""
     return Problem(ProblemType.REDUCED_CAPACITY, headers={"Retry-After": str(random.randint(*RETRY_S))})  # noqa: S311
 
@@ -193,7 +193,7 @@ VISIT: Final = web.RequestKey("visit", Visit)
 """The visit that a request is, if it may write."""
 
 
-def arrived(request: web.Request) -> None:
+def begin_visit(request: web.Request) -> None:
     """Has the time to answer begin once the whole request is there: a slow client keeps nobody waiting but itself."""
     visit = request.get(VISIT)
     if visit is not None and not visit.is_inside:

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from gateway.edge.auth import signatures
 from gateway.edge.auth.server_keys import EVERY_BOARD, TrustedServer
-from gateway.edge.auth.signed import SignedRequest, invalid, read_signature
+from gateway.edge.auth.signed_request import SignedRequest, invalid_signature, read_signature
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.problems import Problem, ProblemType
 from gateway.ledger.records import SERVER_CREDENTIAL
@@ -50,7 +50,7 @@ async def _signer(request: web.Request, body: bytes) -> tuple[TrustedServer, Ser
     if server is None:
         raise _forbidden_or_invalid(edge, signed)
     if parsed.tag is not signatures.Tag.SERVER:
-        raise invalid()
+        raise invalid_signature()
     signatures.check_algorithm(parsed, "ed25519")
     signatures.check_time(parsed, edge.clock() / 1000, edge.settings.clock_skew_s)
     signatures.check_content_digest(signed.content_digest, body)
@@ -72,16 +72,16 @@ def _forbidden_or_invalid(edge: Edge, signed: SignedRequest) -> Problem:
     key = edge.tickets.key(signed.parsed.keyid)
     if signatures.verify_hmac_sha256(key, signed.base, signed.parsed.signature):
         return Problem(ProblemType.SCOPE_FORBIDDEN, "a run's key does not write entries")
-    return invalid()
+    return invalid_signature()
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def ledger_refusals_as_problems() -> Iterator[None]:
     """Turns what the ledger refuses of a server's request as a whole into its problem."""
     try:
         yield
     except KeyRevoked:
-        raise invalid() from None
+        raise invalid_signature() from None
     except NonceReused:
         raise Problem(ProblemType.NONCE_REUSED) from None
     except OperationReused as error:

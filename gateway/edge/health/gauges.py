@@ -40,7 +40,7 @@ async def measure_ledger(edge: Edge) -> None:
     UNSEALED_AGE.set(_age_s(edge, tail.since_ms))
 
 
-def measuring_from_threads(edge: Edge) -> Callable[[], None]:
+def measure_from_threads(edge: Edge) -> Callable[[], None]:
     """The same for a thread that is not the event loop's, which is the caller's."""
     loop = asyncio.get_running_loop()
 

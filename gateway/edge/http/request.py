@@ -15,11 +15,11 @@ from aiohttp.typedefs import Handler
 from pydantic import BaseModel, ValidationError
 
 from gateway.edge.admission.address import ClientName
-from gateway.edge.admission.shedding import arrived
+from gateway.edge.admission.shedding import begin_visit
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http import strict_json
-from gateway.edge.http.wording import fault_of
+from gateway.edge.http.validation_messages import first_fault
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.limits.admission import LocalLimiter
 from gateway.runtime.telemetry import Event, logger
@@ -73,7 +73,7 @@ async def _read(
         raise Problem(ProblemType.REQUEST_TIMEOUT) from None
     except web.RequestPayloadError:
         raise Problem(ProblemType.MALFORMED_REQUEST, "the body ends before its length") from None
-    arrived(request)
+    begin_visit(request)
     return body
 
 
@@ -105,7 +105,7 @@ def parse_body(body: bytes, model: type[Model]) -> Model:
 
 def schema_violation(error: ValidationError, *, skip: int = 0) -> Problem:
     """The refusal of a value, naming the first field that is wrong, without the `skip` outermost parts of its place."""
-    place, words = fault_of(error)
+    place, words = first_fault(error)
     field = ".".join(str(part) for part in place[skip:]) or "body"
     return Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {words}")
 

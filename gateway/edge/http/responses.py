@@ -52,11 +52,13 @@ def score_accepted(
     receipt: Receipt, state: State, *, outcome: str, headers: Mapping[str, str] = NO_HEADERS
 ) -> web.Response:
     """The 202 of a durable submission, counted by its outcome; the same for a resend, which says that it is one."""
-    answer = counted(receipt, state, outcome=outcome)
-    return json_response(answer, status=202, headers={**headers, **replayed(is_replay=not receipt.is_new)})
+    answer = count_acceptance(receipt, state, outcome=outcome)
+    return json_response(
+        answer, status=202, headers={**headers, **replay_header(is_replay=not receipt.is_new)}
+    )
 
 
-def counted(receipt: Receipt, state: State, *, outcome: str) -> outcomes.ScoreAccepted:
+def count_acceptance(receipt: Receipt, state: State, *, outcome: str) -> outcomes.ScoreAccepted:
     """What is told of a durable submission, which is counted here by its outcome."""
     outcome = outcome if receipt.is_new else "replayed"
     count_submission(receipt.board, outcome)
@@ -70,7 +72,7 @@ def counted(receipt: Receipt, state: State, *, outcome: str) -> outcomes.ScoreAc
     )
 
 
-def replayed(*, is_replay: bool) -> dict[str, str]:
+def replay_header(*, is_replay: bool) -> dict[str, str]:
     """The field that tells a stored answer from a first one."""
     return {"Idempotency-Replayed": "true"} if is_replay else {}
 
@@ -178,7 +180,7 @@ def submission_status(
     )
 
 
-def shown_finding(finding: Finding) -> outcomes.FindingShown:
+def finding_shown(finding: Finding) -> outcomes.FindingShown:
     """A finding as a moderator sees it."""
     return outcomes.FindingShown(**finding.as_dict(), meaning=finding.reason.meaning)  # type: ignore[arg-type]
 
@@ -198,7 +200,7 @@ def held_submission(
         state=found.state.value,
         reason=found.reason.value,
         meaning=found.reason.meaning,
-        findings=[shown_finding(finding) for finding in (*found.findings, *replayed)],
+        findings=[finding_shown(finding) for finding in (*found.findings, *replayed)],
         received_at=rfc3339(found.received_at_ms),
         cursor=found.seq,
         etag=etag(version),

@@ -45,7 +45,7 @@ async def follow_board(request: web.Request) -> web.StreamResponse:
 
 async def _copy(request: web.Request, response: web.StreamResponse, feed: Following) -> None:
     connection = cast("Connection", request.protocol)
-    async with aclosing(with_heartbeats(feed, connection.gone())) as batches:
+    async with aclosing(with_heartbeats(feed, connection.lost())) as batches:
         async for events in batches:
             data = b"".join(map(as_sse, events)) if events else sse_heartbeat(feed.position)
             await _send(request, response, data)

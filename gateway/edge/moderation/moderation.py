@@ -12,7 +12,7 @@ from gateway.edge.auth.tokens import Bearer
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.preconditions import etag, expected_version
 from gateway.edge.http.request import SMALL_BODY, board_of, moderator_of, parse_body, read_body, whole_number
-from gateway.edge.http.responses import held_submission, json_response, replayed, shown_finding
+from gateway.edge.http.responses import finding_shown, held_submission, json_response, replay_header
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import bodies, outcomes
 from gateway.ledger import queries
@@ -125,7 +125,7 @@ def _shown(event: Mapping[str, Any]) -> outcomes.EventShown:
         policy=event["policy"],
         rules_version=event["rules_version"],
         detail=detail,
-        findings=[shown_finding(each) for each in findings or ()],
+        findings=[finding_shown(each) for each in findings or ()],
         at=rfc3339(event["at_ms"]),
     )
 
@@ -196,7 +196,7 @@ async def _already_decided(edge: Edge, decision: Decision, conflict: StateConfli
 def _decided(decision: Decision, version: int, *, is_replay: bool = False) -> web.Response:
     state, tag = decision.to_state.value, etag(version)
     answer = outcomes.Decided(submission=decision.submission_id, state=state, etag=tag)
-    return json_response(answer, headers={"ETag": tag, **replayed(is_replay=is_replay)})
+    return json_response(answer, headers={"ETag": tag, **replay_header(is_replay=is_replay)})
 
 
 async def _case(request: web.Request) -> tuple[Edge, StoredSubmission, Bearer]:

@@ -10,11 +10,15 @@ import orjson
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.edge.admission.limits import quota_exceeded
-from gateway.edge.auth.trusted_servers import authenticate_for_every_board, operation_submission, refusing
+from gateway.edge.admission.rate_limits import quota_exceeded
+from gateway.edge.auth.trusted_servers import (
+    authenticate_for_every_board,
+    ledger_refusals_as_problems,
+    operation_submission,
+)
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import client_names, parse_body, player_of, read_body
-from gateway.edge.http.responses import json_response, replayed
+from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import bodies, fields, outcomes
 from gateway.ledger import index_pages
@@ -71,12 +75,12 @@ async def replace_friends(request: web.Request) -> web.Response:
     server = await authenticate_for_every_board(request, body)
     asked = parse_body(body, bodies.NewFriends)
     wanted = set(asked.friends) - {player}
-    with refusing():
+    with ledger_refusals_as_problems():
         is_new = await edge.ledger.write(_replacing(server, asked.operation, player, wanted))
     if is_new:
         await _show(edge, await edge.ledger.read(stored.friends_of(player), ReadKind.PLAYERS))
     answer = outcomes.FriendsChanged(player=player, total=len(wanted))
-    return json_response(answer, headers=replayed(is_replay=not is_new))
+    return json_response(answer, headers=replay_header(is_replay=not is_new))
 
 
 async def friends_of(edge: Edge, player: str) -> FriendList:

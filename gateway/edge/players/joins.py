@@ -7,10 +7,10 @@ import hashlib
 import orjson
 from aiohttp import web
 
-from gateway.edge.auth.trusted_servers import authenticate, operation_submission, refusing
+from gateway.edge.auth.trusted_servers import authenticate, ledger_refusals_as_problems, operation_submission
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import SMALL_BODY, board_of, parse_body, player_of, read_body
-from gateway.edge.http.responses import json_response, replayed
+from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.players.friends import charge_profile
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import bodies, outcomes
@@ -50,7 +50,7 @@ async def write_join(request: web.Request) -> web.Response:
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
     asked = parse_body(body, bodies.NewJoin)
-    with refusing():
+    with ledger_refusals_as_problems():
         is_new = await edge.ledger.write(_writing(board, server, asked))
     await show_joined(edge.ledger, edge.index.boards[board.name], asked.player, now_ms=edge.clock())
     now = await edge.ledger.read(stored.has_joined(board.name, asked.player), ReadKind.PLAYERS)
@@ -97,4 +97,4 @@ def _writing(board: Board, server: ServerRequest, asked: bodies.NewJoin) -> Oper
 
 def _shown(board: Board, player: str, *, joins_now: bool, is_replay: bool = False) -> web.Response:
     answer = outcomes.JoinShown(board=board.name, player=player, joined=joins_now)
-    return json_response(answer, headers=replayed(is_replay=is_replay))
+    return json_response(answer, headers=replay_header(is_replay=is_replay))

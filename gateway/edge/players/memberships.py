@@ -9,10 +9,10 @@ from contextlib import suppress
 import orjson
 from aiohttp import web
 
-from gateway.edge.auth.trusted_servers import authenticate, operation_submission, refusing
+from gateway.edge.auth.trusted_servers import authenticate, ledger_refusals_as_problems, operation_submission
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import SMALL_BODY, board_of, parse_body, player_of, read_body
-from gateway.edge.http.responses import json_response, replayed
+from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.players.friends import charge_profile, named_player
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import bodies, outcomes
@@ -54,7 +54,7 @@ async def write_membership(request: web.Request) -> web.Response:
     server = await authenticate(request, board, body)
     asked = parse_body(body, bodies.NewMembership)
     _refuse_undeclared(board, asked.segments, ProblemType.SCHEMA_VIOLATION)
-    with refusing():
+    with ledger_refusals_as_problems():
         is_new = await edge.ledger.write(_writing(board, server, asked))
     now = await edge.ledger.read(stored.membership_of(board.name, asked.player), ReadKind.PLAYERS)
     await _show(edge, board, now)
@@ -97,4 +97,4 @@ async def _show(edge: Edge, board: Board, membership: Membership) -> None:
 def _shown(board: Board, membership: Membership, *, is_replay: bool = False) -> web.Response:
     declared = {name: value for name, value in membership.segments.items() if name in board.policy.segments}
     answer = outcomes.MembershipShown(board=board.name, player=membership.player, segments=declared)
-    return json_response(answer, headers=replayed(is_replay=is_replay))
+    return json_response(answer, headers=replay_header(is_replay=is_replay))

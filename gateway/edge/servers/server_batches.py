@@ -9,11 +9,11 @@ from typing import Any, Final
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.edge.auth.trusted_servers import authenticate, refusing
+from gateway.edge.auth.trusted_servers import authenticate, ledger_refusals_as_problems
 from gateway.edge.context import EDGE
 from gateway.edge.http import strict_json
 from gateway.edge.http.request import NDJSON, board_of, read_body, schema_violation
-from gateway.edge.http.responses import json_response, replayed
+from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.problems import PROBLEM_BASE, Problem, ProblemType
 from gateway.edge.servers.server_operations import showing
 from gateway.edge.servers.server_requests import PROBLEM_OF, Asked, operation_of, refuse_impossible, result_of
@@ -45,18 +45,18 @@ async def write_batch(request: web.Request) -> web.Response:
     asked = [each for each in parsed if not isinstance(each, Problem)]
     operations = [operation_of(board, server, each) for each in asked]
     if len(asked) < len(parsed):
-        with refusing():
+        with ledger_refusals_as_problems():
             refusals = await find_refusals(edge.ledger, board, server, operations)
         raise _batch_refused(_errors_of(parsed, refusals))
     try:
-        with refusing():
+        with ledger_refusals_as_problems():
             done = await perform(edge.ledger, board, server, operations, showing(edge, board, asked))
     except OperationsRefused as refused:
         raise _batch_refused([_error_of(refusal) for refusal in refused.refusals]) from None
     results = [result_of(board, server, each, result) for each, result in zip(asked, done, strict=True)]
     is_replay = not any(result.is_new for result in done)
     return json_response(
-        outcomes.BatchDone(board=board.name, results=results), headers=replayed(is_replay=is_replay)
+        outcomes.BatchDone(board=board.name, results=results), headers=replay_header(is_replay=is_replay)
     )
 
 
@@ -67,7 +67,7 @@ async def write_each(request: web.Request) -> web.Response:
     parsed = [_parse_or_problem(board, server, value) for value in values]
     asked = [each for each in parsed if not isinstance(each, Problem)]
     operations = [operation_of(board, server, each) for each in asked]
-    with refusing():
+    with ledger_refusals_as_problems():
         told = await perform_each(edge.ledger, board, server, operations, showing(edge, board, asked))
     results = list(_outcomes(board, server, parsed, iter(told)))
     refused = sum(each.problem is not None for each in results)

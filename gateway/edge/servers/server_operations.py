@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from gateway.edge.auth.trusted_servers import authenticate, refusing
+from gateway.edge.auth.trusted_servers import authenticate, ledger_refusals_as_problems
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import SMALL_BODY, board_of, parse_body, read_body
-from gateway.edge.http.responses import json_response, replayed, score_accepted
+from gateway.edge.http.responses import json_response, replay_header, score_accepted
 from gateway.edge.problems import Problem
 from gateway.edge.servers.server_requests import (
     PROBLEM_OF,
@@ -45,7 +45,7 @@ async def remove_entries(request: web.Request) -> web.Response:
     server = await authenticate(request, board, body)
     removal = parse_body(body, bodies.NewRemoval)
     done = await _perform_one(request, board, server, removal)
-    return json_response(removed(board, removal, done), headers=replayed(is_replay=not done.is_new))
+    return json_response(removed(board, removal, done), headers=replay_header(is_replay=not done.is_new))
 
 
 def showing(edge: Edge, board: Board, asked: Sequence[Asked]) -> Show:
@@ -76,7 +76,7 @@ async def _perform_one(
     edge = request.app[EDGE]
     operation = operation_of(board, server, asked)
     try:
-        with refusing():
+        with ledger_refusals_as_problems():
             [done] = await perform(edge.ledger, board, server, [operation], showing(edge, board, [asked]))
     except OperationsRefused as refused:
         [refusal] = refused.refusals

@@ -8,7 +8,7 @@ from typing import Final
 import orjson
 
 from gateway.edge.auth.trusted_servers import operation_submission
-from gateway.edge.http.responses import counted
+from gateway.edge.http.responses import count_acceptance
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.details import stored_details
 from gateway.edge.wire import bodies, outcomes
@@ -123,7 +123,7 @@ def result_of(
     """What is told of an operation that is done."""
     if isinstance(asked, bodies.NewRemoval):
         return removed(board, asked, done)
-    return counted(receipt_of(board, server, asked, done), State.PROMOTED, outcome="trusted")
+    return count_acceptance(receipt_of(board, server, asked, done), State.PROMOTED, outcome="trusted")
 
 
 def removed(board: Board, removal: bodies.NewRemoval, done: PerformedOperation) -> outcomes.Removed:

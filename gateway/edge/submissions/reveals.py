@@ -7,10 +7,10 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.edge.admission.limits import refuse_large
+from gateway.edge.admission.rate_limits import refuse_large
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import player_of, read_octets
-from gateway.edge.http.responses import json_response, replayed
+from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.players.friends import charge_profile
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.submissions.submit import LATE_MS
@@ -72,7 +72,7 @@ async def reveal_recording(request: web.Request) -> web.Response:
         recording_digest=_text_of(hashlib.sha256(body).digest()),
         recording_bytes=len(body),
     )
-    return json_response(answer, headers=replayed(is_replay=not is_new))
+    return json_response(answer, headers=replay_header(is_replay=not is_new))
 
 
 async def _own_submission(request: web.Request) -> StoredSubmission:

@@ -7,7 +7,7 @@ import secrets
 
 from aiohttp import web
 
-from gateway.edge.admission.limits import quota_exceeded
+from gateway.edge.admission.rate_limits import quota_exceeded
 from gateway.edge.auth.tickets import SEED_BITS, Ticket, new_run_id
 from gateway.edge.auth.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.context import EDGE, Edge

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from gateway.edge.admission.limits import rate_limit_headers, refuse_large, refuse_limited
+from gateway.edge.admission.rate_limits import rate_limit_headers, refuse_large, refuse_limited
 from gateway.edge.auth import signatures
-from gateway.edge.auth.signed import SignedRequest, invalid, read_signature
+from gateway.edge.auth.signed_request import SignedRequest, invalid_signature, read_signature
 from gateway.edge.auth.tickets import Ticket
 from gateway.edge.auth.trusted_servers import signing_server
 from gateway.edge.context import EDGE, Edge
@@ -112,7 +112,7 @@ async def _refusal(edge: Edge, signed: SignedRequest) -> Problem:
     """A server's valid signature submits no runs; anything else is just invalid."""
     if signed.parsed.tag is signatures.Tag.SERVER and await signing_server(edge, signed):
         return Problem(ProblemType.SCOPE_FORBIDDEN, "a server's key does not submit runs")
-    return invalid()
+    return invalid_signature()
 
 
 def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_ms: int) -> None:

@@ -143,6 +143,6 @@ async def test_a_body_that_is_not_read_ends_its_connection(
     def refuse(_: Edge) -> None:
         raise Problem(kind)
 
-    monkeypatch.setattr("gateway.edge.health.health._is_timely", refuse)
+    monkeypatch.setattr("gateway.edge.health.endpoints._is_timely", refuse)
     answer = await harness.get("/readyz")
     assert (kind.status, "close") == (answer.status, answer.headers.get("Connection"))

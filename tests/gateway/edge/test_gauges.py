@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.edge.health import gauges
-from gateway.edge.health.gauges import measure_ledger, measuring_from_threads
+from gateway.edge.health.gauges import measure_from_threads, measure_ledger
 from policies.errors import LedgerUnavailable
 from tests.support.harness import Harness
 from tests.support.metrics import metric
@@ -67,7 +67,7 @@ async def test_while_the_ledger_cannot_be_asked_gauges_keep_what_they_said(
     await measure_ledger(harness.edge)
     assert (True, True, before) == (asked.is_set(), given_up.is_set(), told())
     given_up.clear()
-    await asyncio.to_thread(measuring_from_threads(harness.edge))
+    await asyncio.to_thread(measure_from_threads(harness.edge))
     async with asyncio.timeout(10):
         await given_up.wait()
     assert before == told()

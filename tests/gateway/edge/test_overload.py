@@ -13,7 +13,7 @@ import uvloop
 
 from gateway.edge import listener
 from gateway.edge.admission.early_refusals import is_whole_request, is_write, refusal
-from gateway.edge.admission.shedding import ALWAYS, Entrance, Visit, overloaded
+from gateway.edge.admission.shedding import ALWAYS, Entrance, Visit, overload_problem
 from gateway.edge.problems import Problem, problem_response
 from gateway.ledger import queries
 from gateway.runtime.deadline import WAITER
@@ -70,19 +70,19 @@ def test_F21_who_was_let_in_at_the_door_counts_until_it_has_come():
     entrance, under_way = busy(Clock(), a_second=200)
     for visit in under_way[20:]:
         visit.leave()
-    let_in = [entrance.may_pass_the_door(float) is not None for _ in range(100)]
+    let_in = [entrance.admit_unparsed(float) is not None for _ in range(100)]
     assert 20 + sum(let_in) == pytest.approx(200 * QUEUED_S, rel=0.2)
-    assert entrance.may_pass_the_door(float) is None
-    entrance.no_longer_expects()
-    assert 0.0 == entrance.may_pass_the_door(float)
+    assert entrance.admit_unparsed(float) is None
+    entrance.forget_expected()
+    assert 0.0 == entrance.admit_unparsed(float)
 
 
 def test_F21_what_waited_unread_is_older_than_it_seems():
     """It has less time left for the answer; with none to speak of it is refused, though nothing else is under way."""
     clock = Clock()
     entrance = Entrance(WITHIN_S, monotonic_s=clock)
-    assert [0.2, None] == [entrance.may_pass_the_door(lambda age=age: age) for age in (0.2, 0.4)]
-    entrance.no_longer_expects()
+    assert [0.2, None] == [entrance.admit_unparsed(lambda age=age: age) for age in (0.2, 0.4)]
+    entrance.forget_expected()
     visit = entrance.visit(0.2)
     assert clock.s + WITHIN_S - 0.2 == visit.until_s
     clock.s += 3.0  # its body comes late, which is not for us to answer
@@ -93,10 +93,10 @@ def test_F21_what_waited_unread_is_older_than_it_seems():
 def test_F21_who_is_refused_is_counted_wherever_that_is():
     """At the door as after it: operators see that it is the edge that sheds."""
     entrance, _ = busy(Clock(), a_second=200)
-    while entrance.may_pass_the_door(float) is not None:
+    while entrance.admit_unparsed(float) is not None:
         pass
     before = shed()
-    assert entrance.may_pass_the_door(float) is None
+    assert entrance.admit_unparsed(float) is None
     with pytest.raises(Problem):
         entrance.visit()
     assert 2 == shed() - before
@@ -326,7 +326,7 @@ def test_F21_a_refusal_at_the_door_is_the_problem_that_any_other_is():
     """With the same type, fields and count; and each asks for another time, so that not all come again at once."""
     with counts(200, "scoregate_problems_total", type="temporary-reduced-capacity"):
         refusals = [refusal().partition(b"\r\n\r\n") for _ in range(200)]
-    ours = problem_response(overloaded())
+    ours = problem_response(overload_problem())
     assert {ours.body} == {body for *_, body in refusals}
     heads = [head.decode().split("\r\n") for head, *_ in refusals]
     assert {"HTTP/1.1 503 Service Unavailable"} == {line for line, *_ in heads}

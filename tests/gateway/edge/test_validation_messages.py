@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from gateway.edge.http.request import parse_body, schema_violation
-from gateway.edge.http.wording import PATTERNS, fault_of
+from gateway.edge.http.validation_messages import PATTERNS, first_fault
 from gateway.edge.problems import Problem
 from gateway.edge.wire import bodies
 
@@ -129,4 +129,4 @@ def test_of_several_faults_the_first_is_told():
     """By its place in the body, with each step of the way there."""
     with pytest.raises(ValidationError) as refused:
         bodies.NewScore.model_validate({"score": "x", "ticks": "y"})
-    assert (("score",), WHOLE) == fault_of(refused.value)
+    assert (("score",), WHOLE) == first_fault(refused.value)

@@ -41,7 +41,7 @@ def read_signature(request: web.Request) -> SignedRequest:
     return SignedRequest(parsed, base, content_digest or "")
 
 
-def invalid() -> Problem:
+def invalid_signature() -> Problem:
     """The one answer to every signature that does not verify, whatever is wrong with it."""
     return Problem(ProblemType.SIGNATURE_INVALID)
 

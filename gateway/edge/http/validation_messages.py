@@ -49,7 +49,7 @@ _WORDS: Final[Mapping[str, _Words]] = {
 }
 
 
-def fault_of(error: ValidationError) -> tuple[tuple[int | str, ...], str]:
+def first_fault(error: ValidationError) -> tuple[tuple[int | str, ...], str]:
     """The place of the first thing that is wrong, and what it is, as a sentence without its full stop."""
     first = error.errors(include_url=False, include_input=False)[0]
     return first["loc"], _words_of(first)
