@@ -23,10 +23,10 @@ from rq.worker import BaseWorker
 
 from bench.replay import MODULE, Run, recorded, verifier
 from policies.vocabulary import SimulatorKind
-from replay.simulators import Fault, Simulation, SimulationRequest
+from replay.simulators import Simulation, SimulationRequest, SimulatorFault
 from replay.simulators.sandbox import Sandbox
 from replay.simulators.wasm import Machine
-from replay.simulators.wire import Order
+from replay.simulators.wire import SimulationOrder
 from tests.support.valkey import running_valkey
 
 BATCH = 16
@@ -42,9 +42,9 @@ class InThisProcess:
         """What runs the module."""
         return "wasmtime, in this process"
 
-    def simulate(self, request: SimulationRequest) -> Simulation | Fault:
+    def simulate(self, request: SimulationRequest) -> Simulation | SimulatorFault:
         """The simulation of the run."""
-        order = Order(
+        order = SimulationOrder(
             digest=request.digest,
             seed=request.seed,
             ticks=request.ticks,
@@ -55,7 +55,7 @@ class InThisProcess:
             inputs=request.inputs,
         )
         outcome = self._machine.run(order)
-        if isinstance(outcome, Fault):
+        if isinstance(outcome, SimulatorFault):
             self._machine.load(request.digest, MODULE.read_bytes())
             outcome = self._machine.run(order)
         return outcome

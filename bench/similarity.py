@@ -34,9 +34,9 @@ from policies.judging import Forensics
 from policies.vocabulary import Claim, Reason, State
 from replay.forensics.inputs import inputs_of
 from replay.forensics.shingles import bands_of
-from replay.forensics.similarity import Play, similarity
+from replay.forensics.similarity import ComparableRecording, similarity
 from replay.recording import decode, encode
-from replay.worker.exhibits import MOST_COMPARED
+from replay.worker.evidence import MOST_COMPARED
 from tests.replay.forensics import players
 from validators.judge import Judgement
 from validators.submission import Submission
@@ -76,9 +76,11 @@ def played(seed: int) -> Words:
     return np.bitwise_xor.accumulate(words)
 
 
-def read(recording: bytes) -> Play:
+def read(recording: bytes) -> ComparableRecording:
     """The recording as a worker reads it."""
-    return Play(recording, inputs_of(decode(recording, maximum_ticks=2 * TICKS).inputs, LIMITS.buttons))
+    return ComparableRecording(
+        recording, inputs_of(decode(recording, maximum_ticks=2 * TICKS).inputs, LIMITS.buttons)
+    )
 
 
 def submission(number: int, recording: bytes) -> NewSubmission:
@@ -122,7 +124,7 @@ class Outcome:
 
 async def search(ledger: SqliteLedger, seq: int, words: Words, original: str, outcome: Outcome) -> None:
     """Looks for what is like a recording, and notes whether that is the original."""
-    copy = Play(b"", inputs_of(words.astype("<u4").tobytes(), LIMITS.buttons))
+    copy = ComparableRecording(b"", inputs_of(words.astype("<u4").tobytes(), LIMITS.buttons))
     started = time.perf_counter()
     bands = bands_of(copy.shingles)
     banded = time.perf_counter()
@@ -141,7 +143,7 @@ async def search(ledger: SqliteLedger, seq: int, words: Words, original: str, ou
     outcome.others += bool(set(named) - {original})
 
 
-def _named(copy: Play, near: Iterable[Neighbour]) -> tuple[str, ...]:
+def _named(copy: ComparableRecording, near: Iterable[Neighbour]) -> tuple[str, ...]:
     alike = [
         (each.submission_id, read(each.recording.body))
         for each in list(near)[:MOST_COMPARED]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.judging import ALL_BITS, Transform
 from policies.model import Policy, Writes
 from policies.replaying import BuildStatus, RecordingKind
@@ -39,7 +39,7 @@ def _anomaly(policy: Policy) -> Iterator[str]:
             f"`anomaly.spread_floor` ({floor:g}) from another; the validator finds nothing"
         )
         return
-    best = bounds.minimum if policy.order is Order.ASCENDING else bounds.maximum
+    best = bounds.minimum if policy.order is SortOrder.ASCENDING else bounds.maximum
     if rule.prior and abs(best - rule.prior.mean) / max(rule.prior.spread, floor) <= rule.threshold:
         yield (
             f"anomaly.prior: even {best}, the best score there is, is within {rule.threshold:g} spreads of the prior's mean; "
@@ -50,7 +50,7 @@ def _anomaly(policy: Policy) -> Iterator[str]:
 def _velocity(policy: Policy) -> Iterator[str]:
     """The validator counts a second of play at least, from the lowest score or 0 (`validators.velocity`)."""
     pace, most = policy.velocity.points_per_second, policy.score.maximum - max(policy.score.minimum, 0)
-    if pace is None or policy.order is Order.ASCENDING or policy.validators.velocity is Mode.OFF:
+    if pace is None or policy.order is SortOrder.ASCENDING or policy.validators.velocity is Mode.OFF:
         return
     if pace >= most:
         yield f"velocity.points_per_second: {pace:g} is more than the highest score needs in one second; it finds nothing"

@@ -8,8 +8,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from policies.changing import shown
-from policies.fields import Order
-from policies.judging import OF_TIME
+from policies.fields import SortOrder
+from policies.judging import TIME_VALIDATORS
 from policies.limits import Rate
 from policies.loader import Board
 from policies.model import Operator, Policy, TieBreak, Writes
@@ -81,7 +81,7 @@ def explanation(board: Board, finds: Mapping[str, str]) -> Iterator[tuple[str, s
 
 
 def _score(policy: Policy) -> str:
-    bounds, first = policy.score, "lowest" if policy.order is Order.ASCENDING else "highest"
+    bounds, first = policy.score, "lowest" if policy.order is SortOrder.ASCENDING else "highest"
     scaled = f", read with {policy.decimals} decimals" if policy.decimals else ""
     return (
         f"{bounds.minimum} to {bounds.maximum} in steps of {bounds.step}{scaled}; "
@@ -117,7 +117,7 @@ def _time(policy: Policy) -> str:
         told.append(f"the longest run has {policy.replay.maximum_ticks} ({longest_s:g} s)")
     told.append(f"play may seem {policy.velocity.slack_s:g} s longer than our clock says since the ticket")
     pace = policy.velocity.points_per_second
-    if policy.order is Order.DESCENDING:
+    if policy.order is SortOrder.DESCENDING:
         told.append(
             "any number of points a second" if pace is None else f"a second gives up to {pace:g} points"
         )
@@ -167,7 +167,7 @@ def _validators(policy: Policy, finds: Mapping[str, str]) -> Iterator[tuple[str,
 
 def _silent(policy: Policy, name: str) -> str:
     """Why a validator has nothing to go by on this board, or what it goes by where the policy left that open."""
-    if name in OF_TIME and not policy.has_tick_rate:
+    if name in TIME_VALIDATORS and not policy.has_tick_rate:
         return " Not asked here: the policy does not say how long a tick is."
     if name == "velocity" and policy.velocity.points_per_second is None:
         return " Finds nothing here: `velocity.points_per_second` is not stated."

@@ -16,14 +16,14 @@ StatName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 BuildName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$")]
 
 
-class Order(StrEnum):
+class SortOrder(StrEnum):
     """Which scores rank first."""
 
     DESCENDING = "descending"
     ASCENDING = "ascending"
 
 
-class Part(BaseModel):
+class PolicySection(BaseModel):
     """A section of the policy: strict, closed and immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -8,13 +8,13 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
-from policies.fields import Part, Score
+from policies.fields import PolicySection, Score
 from policies.vocabulary import SCORE_LIMIT, Mode
 
-Moded = Annotated[Mode, Field(strict=False)]
+ModeSetting = Annotated[Mode, Field(strict=False)]
 
 
-class Bounds(Part):
+class Bounds(PolicySection):
     """What a score can be at all. Where that refuses, the client is told `bounds-violation`, never the limit."""
 
     minimum: Score = 0
@@ -28,7 +28,7 @@ class Bounds(Part):
         return self
 
 
-class StatRange(Part):
+class StatRange(PolicySection):
     """What a statistic of a run can be, and whether each claim has it."""
 
     minimum: Score = 0
@@ -43,7 +43,7 @@ class StatRange(Part):
         return self
 
 
-class Velocity(Part):
+class Velocity(PolicySection):
     """How fast points can come, and how far a client's clock may seem to run ahead of ours.
 
     Without `points_per_second` no pace is too high: only the studio knows what its game can give.
@@ -53,27 +53,27 @@ class Velocity(Part):
     slack_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 2.0
 
 
-class SlowMotion(Part):
+class SlowMotion(PolicySection):
     """How many times as long as it was played a run may have been open, once it is long enough to tell."""
 
     ratio: Annotated[float, Field(gt=1, le=1000, allow_inf_nan=False)] = 3.0
     least_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = 30.0
 
 
-class Delay(Part):
+class Delay(PolicySection):
     """How long after it can have ended, at the earliest, a run may be submitted."""
 
     most_s: Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)] = 600.0
 
 
-class Abandonment(Part):
+class Abandonment(PolicySection):
     """How many of the runs that a player opened within a day have to be submitted, once they are enough to tell."""
 
     least_runs: Annotated[int, Field(ge=2, le=1_000_000)] = 30
     least_share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.1
 
 
-class Prior(Part):
+class Prior(PolicySection):
     """What the studio believes of its players before there are any: mean and standard deviation of a score."""
 
     mean: Annotated[float, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT, allow_inf_nan=False)]
@@ -104,7 +104,7 @@ def normal_score(rank: float, count: int) -> float:
     return NormalDist().inv_cdf((rank - 0.375) / (count + 0.25))
 
 
-class Anomaly(Part):
+class Anomaly(PolicySection):
     """When a score is too far above what is known of the player, or of the board's players, to go unseen.
 
     `threshold` is in standard deviations. With fewer than `minimum_history` promoted runs the player is measured
@@ -135,7 +135,7 @@ class Anomaly(Part):
             )
 
 
-class Drift(Part):
+class Drift(PolicySection):
     """When a player's bests have climbed too far from where they began to be the same player's: a CUSUM.
 
     Both in standard deviations of the player's early scores: what each new best is allowed above their centre (`slack`),
@@ -146,7 +146,7 @@ class Drift(Part):
     decision: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 6.0
 
 
-class Progress(Part):
+class Progress(PolicySection):
     """How far a player's best may be beaten at once: in largest steps of the player's own, and in points for anybody."""
 
     times: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = 3.0
@@ -157,7 +157,7 @@ ALL_BITS = 2**32 - 1
 """Every bit of an input word."""
 
 
-class Forensics(Part):
+class Forensics(PolicySection):
     """What hands can do, and from where on two recordings are one: the limits of `replay.forensics`.
 
     `buttons` is the mask of the bits of an input word that are buttons; all bits: the board does not say. A button that was pressed less than
@@ -181,27 +181,27 @@ class Forensics(Part):
     resemblance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.5
 
 
-OF_TIME: Final = frozenset({"clock", "slow_motion", "delay"})
+TIME_VALIDATORS: Final = frozenset({"clock", "slow_motion", "delay"})
 """Validators that take ticks for time, and are not asked where the policy does not say how long a tick is."""
 
 
-class Modes(Part):
+class Modes(PolicySection):
     """What becomes of what each validator finds: nothing, a record, a moderator's look, or a rejection."""
 
-    bounds: Moded = Mode.REJECT
-    stats: Moded = Mode.REJECT
-    rules: Moded = Mode.REJECT
-    velocity: Moded = Mode.REJECT
-    clock: Moded = Mode.REJECT
-    slow_motion: Moded = Mode.SHADOW
-    delay: Moded = Mode.OFF
-    abandonment: Moded = Mode.SHADOW
-    anomaly: Moded = Mode.FLAG
-    drift: Moded = Mode.FLAG
-    progress: Moded = Mode.SHADOW
-    probing: Moded = Mode.SHADOW
-    recording_reuse: Moded = Mode.FLAG
-    timing: Moded = Mode.SHADOW
-    input_rate: Moded = Mode.SHADOW
-    slow_motion_inputs: Moded = Mode.SHADOW
-    similarity: Moded = Mode.SHADOW
+    bounds: ModeSetting = Mode.REJECT
+    stats: ModeSetting = Mode.REJECT
+    rules: ModeSetting = Mode.REJECT
+    velocity: ModeSetting = Mode.REJECT
+    clock: ModeSetting = Mode.REJECT
+    slow_motion: ModeSetting = Mode.SHADOW
+    delay: ModeSetting = Mode.OFF
+    abandonment: ModeSetting = Mode.SHADOW
+    anomaly: ModeSetting = Mode.FLAG
+    drift: ModeSetting = Mode.FLAG
+    progress: ModeSetting = Mode.SHADOW
+    probing: ModeSetting = Mode.SHADOW
+    recording_reuse: ModeSetting = Mode.FLAG
+    timing: ModeSetting = Mode.SHADOW
+    input_rate: ModeSetting = Mode.SHADOW
+    slow_motion_inputs: ModeSetting = Mode.SHADOW
+    similarity: ModeSetting = Mode.SHADOW

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from policies.fields import Part
+from policies.fields import PolicySection
 
 NETWORK_SHARE: Final = 8
 """How many addresses' worth a wider network may send, unless a policy says otherwise."""
@@ -15,7 +15,7 @@ MOST_PER_MINUTE: Final = 10_000_000
 MOST_AT_ONCE: Final = 1_000_000
 
 
-class Rate(Part):
+class Rate(PolicySection):
     """A GCRA limit: `burst` at once, then `per_minute` spread evenly."""
 
     per_minute: Annotated[int, Field(ge=1, le=MOST_PER_MINUTE)]
@@ -29,7 +29,7 @@ class Rate(Part):
         )
 
 
-class Refusals(Part):
+class RefusalLimits(PolicySection):
     """How many claims of a player, and of an address, may be refused or rejected at once before more are not looked at.
 
     Who reaches that waits for `window_s`.
@@ -40,7 +40,7 @@ class Refusals(Part):
     window_s: Annotated[int, Field(ge=1, le=86_400)] = 3600
 
 
-class Limits(Part):
+class Limits(PolicySection):
     """Rate limits of the board's submissions and of their bytes (KiB), and how many runs a player may have open at once.
 
     A network is a /48 of IPv6 and a /24 of IPv4; without numbers of its own it has those of `NETWORK_SHARE` addresses.
@@ -52,7 +52,7 @@ class Limits(Part):
     player_kib: Rate = Rate(per_minute=1024, burst=8192)
     address_kib: Rate = Rate(per_minute=8192, burst=32_768)
     network_kib: Rate | None = None
-    refused: Refusals = Refusals()
+    refused: RefusalLimits = RefusalLimits()
     open_runs: Annotated[int, Field(ge=1, le=1000)] = 5
 
     @property
@@ -66,7 +66,7 @@ class Limits(Part):
         return self.network_kib or self.address_kib.times(NETWORK_SHARE)
 
 
-class Keeping(Part):
+class RecordingRetention(PolicySection):
     """How many days the recording of a refused or revoked run is kept after the last decision on it; null for ever."""
 
     refused_days: Annotated[int, Field(ge=1, le=36_500)] | None = 90

@@ -20,7 +20,7 @@ from pydantic import Field, field_validator, model_validator
 
 from policies.defaults import SPREADS_OF_RANGE, SUM_LIMIT, completed
 from policies.errors import SettingRefused
-from policies.fields import BuildName, Name, Order, Part, Score, SegmentName, StatName
+from policies.fields import BuildName, Name, PolicySection, Score, SegmentName, SortOrder, StatName
 from policies.judging import (
     Abandonment,
     Anomaly,
@@ -35,10 +35,10 @@ from policies.judging import (
     Transform,
     Velocity,
 )
-from policies.limits import Keeping, Limits
+from policies.limits import Limits, RecordingRetention
 from policies.plugins import Plugin
 from policies.replaying import Build, Replay, Verification
-from policies.rules import RULES, Asked, Rule, asked, refuse_unaskable
+from policies.rules import RULES, CompiledRules, Rule, compile_rules, refuse_unusable_rules
 from policies.vocabulary import SCORE_LIMIT, Mode
 
 RANKS_TO_LOSE = 100
@@ -124,27 +124,27 @@ class Writes(StrEnum):
     TRUSTED = "trusted"
 
 
-class TieField(Part):
+class TieField(PolicySection):
     """A statistic of the run that decides between equal scores, and which values of it are ahead."""
 
     stat: StatName
-    order: Annotated[Order, Field(strict=False)] = Order.DESCENDING
+    order: Annotated[SortOrder, Field(strict=False)] = SortOrder.DESCENDING
 
 
-class Details(Part):
+class DetailRules(PolicySection):
     """What a submission may carry for readers besides its score: up to so many integers, an object of so many bytes."""
 
     integers: Annotated[int, Field(ge=0, le=64)] = 0
     object_bytes: Annotated[int, Field(ge=0, le=1024)] = 0
 
 
-class Policy(Part):
+class Policy(PolicySection):
     """One board: its meaning, its rules, and what happens to what breaks them."""
 
     board: Name
     title: Annotated[str, Field(min_length=1, max_length=80)]
     writes: Annotated[Writes, Field(strict=False)] = Writes.VERIFIED
-    order: Annotated[Order, Field(strict=False)] = Order.DESCENDING
+    order: Annotated[SortOrder, Field(strict=False)] = SortOrder.DESCENDING
     operator: Annotated[Operator, Field(strict=False)] = Operator.BEST
     decimals: Annotated[int, Field(ge=0, le=9)] = 0
     ranks: Annotated[
@@ -153,7 +153,7 @@ class Policy(Part):
     tie_break: Annotated[TieBreak, Field(strict=False)] = TieBreak.FIRST
     tie_fields: Annotated[tuple[TieField, ...], Field(max_length=4, strict=False)] = ()
     tie_resolution_ms: Annotated[int, Field(ge=1, le=86_400_000)] | None = None
-    details: Details = Details()
+    details: DetailRules = DetailRules()
     time_zone: Annotated[str, Field(max_length=64)] = "UTC"
     season: Annotated[str, Field(max_length=100)] | None = None
     windows: Annotated[
@@ -174,7 +174,7 @@ class Policy(Part):
     delay: Delay = Delay()
     abandonment: Abandonment = Abandonment()
     limits: Limits = Limits()
-    recordings: Keeping = Keeping()
+    recordings: RecordingRetention = RecordingRetention()
     run_lifetime_s: Annotated[int, Field(ge=30, le=604_800)] = 3600
     anomaly: Anomaly = Anomaly()
     drift: Drift = Drift()
@@ -287,7 +287,7 @@ class Policy(Part):
         if len(set(names)) != len(names):
             raise ValueError("each rule has a name of its own")
         scores = (self.score.minimum, self.score.maximum)
-        refuse_unaskable(self.rules, self.claim_stats, scores, next(iter(self.builds), "build"))
+        refuse_unusable_rules(self.rules, self.claim_stats, scores, next(iter(self.builds), "build"))
         return self
 
     @field_validator("time_zone")
@@ -374,9 +374,9 @@ class Policy(Part):
         return MappingProxyType(dict.fromkeys(others, (-SCORE_LIMIT, SCORE_LIMIT)) | ranges)
 
     @cached_property
-    def rules_asked(self) -> Asked:
+    def compiled_rules(self) -> CompiledRules:
         """The rules that a claim is asked, compiled."""
-        return asked(self.rules, self.validators.rules)
+        return compile_rules(self.rules, self.validators.rules)
 
     @property
     def most_entries(self) -> int | None:

@@ -9,19 +9,19 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import Field, JsonValue, field_validator
 
-from policies.fields import Part
-from policies.judging import Moded
+from policies.fields import PolicySection
+from policies.judging import ModeSetting
 from policies.vocabulary import Finding, Mode
 
 GROUP: Final = "scoregate.validators"
 """The entry point group that a studio's package offers its validators in."""
 
 
-class Plugin(Part):
+class Plugin(PolicySection):
     """A validator of the studio's own, what becomes of what it finds, and what becomes of a run that it failed on."""
 
-    mode: Moded = Mode.SHADOW
-    on_failure: Moded = Mode.SHADOW
+    mode: ModeSetting = Mode.SHADOW
+    on_failure: ModeSetting = Mode.SHADOW
     settings: Annotated[dict[str, JsonValue], Field(max_length=64)] = {}  # noqa: RUF012 - pydantic gives each a copy
 
     @field_validator("on_failure")

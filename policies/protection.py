@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Policy, Writes
 from policies.vocabulary import Mode
 
@@ -33,7 +33,7 @@ def _without_replay(policy: Policy) -> Iterator[str]:
         "an invented score: nothing is replayed, so a changed client claims whatever is within the bounds, and the moderator "
         "has no more than the claim to decide by; a `replay` section and `builds` end that"
     )
-    if policy.velocity.points_per_second is None and policy.order is Order.DESCENDING:
+    if policy.velocity.points_per_second is None and policy.order is SortOrder.DESCENDING:
         yield "a score that came too fast: `velocity.points_per_second` does not say how fast points can come"
     if not policy.has_tick_rate:
         yield "how long a run lasted: neither `replay` nor `velocity.points_per_second` says that ticks are time"

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import (
     COMPOSITE_BEGIN_MS,
     COMPOSITE_SPANS_MS,
@@ -51,7 +51,7 @@ _FIELDS_VERSION: Final = 2
 """Version of this form, in the rule of boards with tie fields: in the first, 2**53 - 1 tied with a missing field."""
 
 
-class Reached(NamedTuple):
+class ReachedScore(NamedTuple):
     """A score with the submission it was reached with: when (Unix ms), under which event, and its tie fields, packed."""
 
     score: int
@@ -61,7 +61,7 @@ class Reached(NamedTuple):
     ties: str = ""
 
 
-class Place(NamedTuple):
+class BoardPlace(NamedTuple):
     """Where a standing is on its board. Places compare as their ranks do."""
 
     order: int
@@ -73,7 +73,7 @@ class Ranking:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._sign = 1 if policy.order is Order.ASCENDING else -1
+        self._sign = 1 if policy.order is SortOrder.ASCENDING else -1
         self._is_composite = policy.tie_break is TieBreak.COMPOSITE
         self._lowest = min(self._sign * policy.score.minimum, self._sign * policy.score.maximum)
         self._highest = max(self._sign * policy.score.minimum, self._sign * policy.score.maximum)
@@ -86,11 +86,11 @@ class Ranking:
         """True if the distinct groups are kept, as dense ranks ask for."""
         return RankKind.DENSE in self.policy.ranks
 
-    def merit(self, reached: Reached) -> tuple[int, str, int, int]:
+    def merit(self, reached: ReachedScore) -> tuple[int, str, int, int]:
         """What `best` compares: the lower is better."""
         return (self._sign * reached.score, reached.ties, reached.at_ms, reached.seq)
 
-    def standing(self, counting: Sequence[Reached]) -> Reached | None:
+    def standing(self, counting: Sequence[ReachedScore]) -> ReachedScore | None:
         """What the board's operator makes of all that counts for a player; None of nothing.
 
         A sum, or a count, is reached with its last submission, and held to what a score can be.
@@ -110,15 +110,15 @@ class Ranking:
         """A run's tie fields, packed in fixed width so that texts sort as they do; a missing one is the worst."""
         return "".join(_packed(field, stats.get(field.stat)) for field in self.policy.tie_fields)
 
-    def place(self, window: Window, player: str, reached: Reached) -> Place:
+    def place(self, window: Window, player: str, reached: ReachedScore) -> BoardPlace:
         """Where a player with this score is in a window."""
         if not self._is_composite:
             at = f"{reached.at_ms:0{_TIME_DIGITS}x}{reached.seq:0{_SEQ_DIGITS}x}"
-            return Place(self._sign * reached.score, f"{reached.ties}{at}:{player}")
+            return BoardPlace(self._sign * reached.score, f"{reached.ties}{at}:{player}")
         slots = self.slots(window.name)
         ahead = min(max(self._sign * reached.score, self._lowest), self._highest) - self._lowest
         elapsed = max(0, reached.at_ms - _begin_ms(window)) // self.resolutions_ms[window.kind]
-        return Place(ahead * slots + min(elapsed, slots - 1), player)
+        return BoardPlace(ahead * slots + min(elapsed, slots - 1), player)
 
     def slots(self, window: str) -> int:
         """How many integers of a window belong to one score: 1 unless the time is packed beside it."""
@@ -148,7 +148,7 @@ class Ranking:
         least = 0 if self._sign > 0 else -1
         return tuple(sorted(self.order_from(window, score + least) for score in self.policy.ranges))
 
-    def achieved_at_ms(self, window: str, place: Place) -> int:
+    def achieved_at_ms(self, window: str, place: BoardPlace) -> int:
         """When the score behind a place was reached (Unix ms); of a composite one the beginning of its slot.
 
         Raises ValueError for a member that no standing has.
@@ -168,21 +168,21 @@ class Ranking:
         begin_ms, resolution_ms = _begin_ms(found), self.resolutions_ms[found.kind]
         return begin_ms + max(0, at_ms - begin_ms) // resolution_ms * resolution_ms
 
-    def group(self, window: str, place: Place) -> tuple[int, str]:
+    def group(self, window: str, place: BoardPlace) -> tuple[int, str]:
         """What entries that are tied have in common: the score, and the tie fields; not the time."""
         return (place.order // self.slots(window), place.member[: self.tie_digits])
 
-    def group_begin(self, window: str, place: Place) -> Place:
+    def group_begin(self, window: str, place: BoardPlace) -> BoardPlace:
         """The least place that an entry tied with this one can have: by it groups sort as their entries do."""
         slots = self.slots(window)
-        return Place(place.order // slots * slots, place.member[: self.tie_digits])
+        return BoardPlace(place.order // slots * slots, place.member[: self.tie_digits])
 
-    def group_end(self, window: str, place: Place) -> Place:
+    def group_end(self, window: str, place: BoardPlace) -> BoardPlace:
         """A place that is behind every entry tied with this one, and not behind any other."""
         begin = self.group_begin(window, place)
         if self.tie_digits:
-            return Place(begin.order, f"{begin.member}~")  # behind hex digits and the colon
-        return Place(begin.order + self.slots(window), "")
+            return BoardPlace(begin.order, f"{begin.member}~")  # behind hex digits and the colon
+        return BoardPlace(begin.order + self.slots(window), "")
 
 
 def player_at(member: str) -> str:
@@ -198,7 +198,7 @@ def _packed(field: TieField, value: int | None) -> str:
     if value is None:
         return f"{_FIELD_MISSING:0{_FIELD_DIGITS}x}"
     raised = min(max(value, -SCORE_LIMIT), SCORE_LIMIT) + _FIELD_OFFSET
-    if field.order is Order.DESCENDING:
+    if field.order is SortOrder.DESCENDING:
         raised = _FIELD_BEST - raised
     return f"{raised:0{_FIELD_DIGITS}x}"
 

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from policies.errors import SettingRefused
-from policies.fields import Part, StatName
+from policies.fields import PolicySection, StatName
 from policies.vocabulary import SCORE_LIMIT, SimulatorKind
 
 WARM_RUNS = 256
@@ -33,7 +33,7 @@ class BuildStatus(StrEnum):
     BLOCKED = "blocked"
 
 
-class Build(Part):
+class Build(PolicySection):
     """A build of the game. `simulator` is the file that plays its recordings again, relative to the policy file.
 
     `files` are further files and folders that it needs, besides those of `replay.files`.
@@ -45,7 +45,7 @@ class Build(Part):
     status: Annotated[BuildStatus, Field(strict=False)] = BuildStatus.ALLOW
 
 
-class Budget(Part):
+class Budget(PolicySection):
     """What one re-simulation may cost. Past any of these it is `inconclusive`."""
 
     fuel: Annotated[int, Field(ge=1_000, le=10**13)] = 20_000_000_000
@@ -53,7 +53,7 @@ class Budget(Part):
     wall_ms: Annotated[int, Field(ge=10, le=600_000)] = 10_000
 
 
-class Audit(Part):
+class AuditRules(PolicySection):
     """How many of a day's verified runs are simulated again, and when: `at`, in the board's time zone.
 
     A run is drawn with the chance `share`; where that gives fewer than `least`, so many are drawn.
@@ -72,7 +72,7 @@ def detection_probability(share: float, runs: int) -> float:
     return 1.0 - (1.0 - share) ** runs
 
 
-class Verification(Part):
+class Verification(PolicySection):
     """What is verified, and in which order. `top`: the first so many of a window are those worth a lie.
 
     What would enter it is always verified, and so is a newcomer, and what beats the player's best by more than
@@ -84,10 +84,10 @@ class Verification(Part):
     beats_best_by: Annotated[int, Field(ge=0, le=SCORE_LIMIT)] = 0
     share: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
     reveal_s: Annotated[int, Field(ge=3600, le=2_592_000)] | None = None
-    audit: Audit = Audit()
+    audit: AuditRules = AuditRules()
 
 
-class Replay(Part):
+class Replay(PolicySection):
     """How a recording is re-simulated, by the simulator of the run's build."""
 
     simulator: Annotated[SimulatorKind, Field(strict=False)] = SimulatorKind.WASM

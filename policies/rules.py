@@ -16,8 +16,8 @@ from typing import Annotated, Any, Final, NamedTuple
 from pydantic import Field, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from policies.fields import Name, Part
-from policies.judging import Moded
+from policies.fields import Name, PolicySection
+from policies.judging import ModeSetting
 from policies.vocabulary import SCORE_LIMIT, Mode
 
 RULE_LENGTH: Final = 500
@@ -58,12 +58,12 @@ _UNABLE: Final = (ArithmeticError, LookupError, TypeError, ValueError, RuntimeEr
 """What the engine raises for an expression that has no value: overflow, division by zero, no such stat, other types."""
 
 
-class Rule(Part):
+class Rule(PolicySection):
     """A condition that every honest claim fulfils, as `score == stats.coins * 10 + stats.kills * 100`."""
 
     name: Name
     rule: Annotated[str, Field(min_length=1, max_length=RULE_LENGTH)]
-    mode: Moded | None = None
+    mode: ModeSetting | None = None
 
     @field_validator("rule")
     @classmethod
@@ -107,20 +107,20 @@ class Condition:
         return "" if isinstance(answer, bool) else f"a rule is true or false, and this gives {answer!r}"
 
 
-class Asked(NamedTuple):
+class CompiledRules(NamedTuple):
     """The rules of a board that are not off, each with its mode, and all of them as one condition; None without any."""
 
-    whole: Condition | None
-    each: tuple[tuple[Rule, Mode], ...]
+    together: Condition | None
+    weighed: tuple[tuple[Rule, Mode], ...]
 
 
-def asked(rules: Sequence[Rule], mode: Mode) -> Asked:
+def compile_rules(rules: Sequence[Rule], mode: Mode) -> CompiledRules:
     """The rules that are asked, where `mode` is that of rules without one of their own."""
     each = tuple((rule, rule.mode or mode) for rule in rules if (rule.mode or mode) is not Mode.OFF)
-    return Asked(Condition([rule.rule for rule, _ in each]) if each else None, each)
+    return CompiledRules(Condition([rule.rule for rule, _ in each]) if each else None, each)
 
 
-def refuse_unaskable(
+def refuse_unusable_rules(
     rules: Sequence[Rule], stats: Mapping[str, tuple[int, int]], scores: tuple[int, int], build: str
 ) -> None:
     """Raises ValidationError, naming each rule that no claim can be asked."""

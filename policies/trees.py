@@ -44,7 +44,7 @@ class EntryKind(StrEnum):
     FOLDER = "folder"
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """One entry: its path from the folder, with slashes, and what the system says of it."""
 
     path: str
@@ -59,7 +59,7 @@ class Tree(NamedTuple):
     size_bytes: int
 
 
-class Keeper(Protocol):
+class TreeSink(Protocol):
     """Takes what is read of a folder, each folder before what it holds."""
 
     def folder(self, path: str) -> None:
@@ -72,7 +72,7 @@ class Keeper(Protocol):
         """What takes the content of a file, piece by piece."""
 
 
-class Nobody:
+class _DiscardingSink:
     """Keeps nothing."""
 
     def folder(self, path: str) -> None:
@@ -86,10 +86,10 @@ class Nobody:
         return nullcontext(len)
 
 
-_NOBODY: Final = Nobody()
+_DISCARD: Final = _DiscardingSink()
 
 
-def read_tree(folder: Path, keeper: Keeper = _NOBODY) -> Tree:
+def read_tree(folder: Path, keeper: TreeSink = _DISCARD) -> Tree:
     """Reads everything in `folder` once: what the keeper is given are the very bytes that are hashed.
 
     Raises OSError for what cannot be read, and TreeRefused.
@@ -113,7 +113,7 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def entries(folder: Path) -> Iterator[Entry]:
+def entries(folder: Path) -> Iterator[TreeEntry]:
     """Everything in a folder, each folder in it before what it holds. Raises OSError and TreeRefused."""
     waiting, count = [""], 0
     while waiting:
@@ -129,14 +129,14 @@ def entries(folder: Path) -> Iterator[Entry]:
                 yield entry
 
 
-def _entry(found: os.DirEntry[str], within: str, folder: Path) -> Entry:
+def _entry(found: os.DirEntry[str], within: str, folder: Path) -> TreeEntry:
     path = posixpath.join(within, found.name)
     status = found.stat(follow_symlinks=False)
     _refuse_name(path, folder)
     kind = _kind(status.st_mode)
     if kind is None:
         raise TreeRefused(f"{folder}: {path} is no file, folder or link")
-    return Entry(path, kind, status)
+    return TreeEntry(path, kind, status)
 
 
 def _refuse_name(path: str, folder: Path) -> None:
@@ -155,7 +155,7 @@ def _kind(mode: int) -> EntryKind | None:
     return EntryKind.FOLDER if stat.S_ISDIR(mode) else None
 
 
-def _value(entry: Entry, folder: Path, keeper: Keeper, limit_bytes: int) -> tuple[str, int]:
+def _value(entry: TreeEntry, folder: Path, keeper: TreeSink, limit_bytes: int) -> tuple[str, int]:
     """What the list says of an entry, and how many bytes its content has."""
     if entry.kind is EntryKind.FOLDER:
         keeper.folder(entry.path)

@@ -10,7 +10,7 @@ from policies.vocabulary import Claim, Reason, Verdict, VerdictKind
 from replay.divergence import divergence_of
 from replay.fingerprint import fingerprint_of
 from replay.recording import Recording, RecordingError, decode
-from replay.simulators import Fault, Malformed, Simulation, SimulationRequest, Simulators
+from replay.simulators import MalformedRecording, Simulation, SimulationRequest, SimulatorFault, Simulators
 
 
 def verify(
@@ -38,9 +38,9 @@ def verify(
     if reason is not None:
         return replace(verdict, reason=reason)
     outcome = simulators.simulate(request_of(recording, played, seed, replay, simulator))
-    if isinstance(outcome, Malformed):
+    if isinstance(outcome, MalformedRecording):
         return replace(verdict, reason=Reason.RECORDING_MALFORMED)
-    if isinstance(outcome, Fault):
+    if isinstance(outcome, SimulatorFault):
         unplayed = replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=outcome.reason)
         return replace(unplayed, detail=outcome.detail, said=outcome.said)
     divergence = divergence_of(played, outcome)

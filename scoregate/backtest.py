@@ -17,7 +17,7 @@ from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from policies.loader import load_board
 from scoregate.existing import existing_ledger
-from validators.backtest import Backtest, Case, Report, Share
+from validators.backtest import Backtest, BacktestReport, Case, Proportion
 
 SHOWN_CASES = 20
 
@@ -27,7 +27,7 @@ UNPLAYED = (
 )
 
 
-async def backtest(settings: Settings, file: Path, since: str | None, console: Console) -> Report:
+async def backtest(settings: Settings, file: Path, since: str | None, console: Console) -> BacktestReport:
     """What the policy in `file` would have decided of its board's history. Raises PolicyError and SettingsError."""
     board, since_ms = load_board(file), _instant(since)
     test = Backtest(board.policy, digest=board.digest, since_ms=since_ms)
@@ -40,7 +40,7 @@ async def backtest(settings: Settings, file: Path, since: str | None, console: C
     return test.report
 
 
-def tell(report: Report, console: Console, *, shown: int = SHOWN_CASES) -> None:
+def tell(report: BacktestReport, console: Console, *, shown: int = SHOWN_CASES) -> None:
     """Prints a report for people."""
     _say(
         console,
@@ -62,7 +62,7 @@ def tell(report: Report, console: Console, *, shown: int = SHOWN_CASES) -> None:
         _say(console, f"and {len(report.changed) - shown} more (--json has them all)")
 
 
-def as_json(report: Report) -> str:
+def as_json(report: BacktestReport) -> str:
     """A report as one JSON object."""
     return orjson.dumps(
         {
@@ -92,14 +92,14 @@ def _progress(console: Console) -> Progress:
     )
 
 
-def _moves(report: Report) -> Table:
+def _moves(report: BacktestReport) -> Table:
     table = Table("then", "new", "submissions", title="Decisions")
     for (then, now), count in sorted(report.moves.items()):
         table.add_row(then.value, now.value, str(count), style=None if then is now else "bold")
     return table
 
 
-def _validators(report: Report) -> Table:
+def _validators(report: BacktestReport) -> Table:
     table = Table("validator", "finding", "then", "new", title="Findings")
     then, now = report.found(is_new=False), report.found(is_new=True)
     for name, severity in sorted({*then, *now}):
@@ -108,12 +108,12 @@ def _validators(report: Report) -> Table:
     return table
 
 
-def _quality(report: Report, *, is_new: bool) -> str:
+def _quality(report: BacktestReport, *, is_new: bool) -> str:
     precision, recall = report.precision(is_new=is_new), report.recall(is_new=is_new)
     return f"against moderators' decisions: precision {_share(precision)}, recall {_share(recall)}"
 
 
-def _share(share: Share) -> str:
+def _share(share: Proportion) -> str:
     if not share.of:
         return "unknown (none decided)"
     low, high = share.interval
@@ -127,7 +127,7 @@ def _line(case: Case) -> str:
     )
 
 
-def _side(report: Report, *, is_new: bool) -> Mapping[str, Any]:
+def _side(report: BacktestReport, *, is_new: bool) -> Mapping[str, Any]:
     shares = {"precision": report.precision(is_new=is_new), "recall": report.recall(is_new=is_new)}
     found = report.found(is_new=is_new)
     return {

@@ -13,7 +13,7 @@ from policies.vocabulary import SimulatorKind
 from replay.kit.causes import cause_of
 from replay.kit.look import Weight, look_at
 from replay.recording import encode, pack_inputs
-from replay.simulators import Fault, Outcome, Simulation, SimulationRequest, Simulators
+from replay.simulators import Simulation, SimulationOutcome, SimulationRequest, SimulatorFault, Simulators
 from replay.simulators.installed import AllSimulators
 
 FIRST_RUN_MS: Final = 10_000
@@ -86,9 +86,9 @@ def _first_request(simulator: Simulator, replay: Replay) -> SimulationRequest:
     )
 
 
-def _trouble_in(outcome: Outcome, replay: Replay) -> str:
+def _trouble_in(outcome: SimulationOutcome, replay: Replay) -> str:
     """What of an answer shows that honest runs cannot be judged: `malformed` may be right of an empty recording."""
-    if isinstance(outcome, Fault):
+    if isinstance(outcome, SimulatorFault):
         hint = "" if replay.recording is RecordingKind.SCOREGATE else _HINT
         return f"its first run fails: {cause_of(outcome)}{hint}"
     if isinstance(outcome, Simulation) and len(outcome.stats) != len(replay.stats):

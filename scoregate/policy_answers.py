@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import typer
 
 from policies.errors import SettingsError
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import WindowKind, Writes
 from policies.vocabulary import SCORE_LIMIT
 
@@ -41,7 +41,7 @@ class NewBoard:
     board: str
     title: str
     writes: Writes
-    order: Order
+    order: SortOrder
     minimum: int
     maximum: int | None
     windows: tuple[str, ...]
@@ -162,9 +162,9 @@ def writes_of(text: str) -> Writes:
     return Writes(text)
 
 
-def order_of(text: str) -> Order:
+def order_of(text: str) -> SortOrder:
     """Which scores are first: `higher` or `lower`."""
-    orders = {"higher": Order.DESCENDING, "lower": Order.ASCENDING}
+    orders = {"higher": SortOrder.DESCENDING, "lower": SortOrder.ASCENDING}
     if text not in orders:
         raise ValueError(f"expected higher or lower; got {text!r}")
     return orders[text]

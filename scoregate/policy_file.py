@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from policies.errors import PolicyError, SettingsError
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.loader import Board, load_board
 from policies.model import Writes
 from policies.vocabulary import SimulatorKind
@@ -55,7 +55,9 @@ def _lines(board: NewBoard, file: Path) -> Iterator[str]:
     yield f"writes: {board.writes.value}"
     yield ""
     first = (
-        "Low scores rank first, as times do." if board.order is Order.ASCENDING else "High scores rank first."
+        "Low scores rank first, as times do."
+        if board.order is SortOrder.ASCENDING
+        else "High scores rank first."
     )
     yield f"# {first} `operator` says what counts of a player's scores: best, latest, sum, count."
     yield f"order: {board.order.value}"
@@ -109,7 +111,7 @@ def _hints(board: NewBoard) -> Iterator[str]:
     yield "  player: {per_minute: 20, burst: 10}"
     yield "  address: {per_minute: 600, burst: 120}"
     yield "  open_runs: 5"
-    if board.order is Order.DESCENDING:
+    if board.order is SortOrder.DESCENDING:
         yield ""
         yield "# The most points that a second of play can give. Runs that are faster are rejected, so be generous."
         yield "# velocity: {points_per_second: 1000}"

@@ -25,7 +25,15 @@ from policies.loader import Board, Simulator
 from policies.trees import TreeRefused
 from policies.vocabulary import Reason
 from replay.simulators.installed import AllSimulators
-from replay.worker.reverification import Batch, Plan, Reverified, Reverifier, Tell, events_of, new_batch
+from replay.worker.reverification import (
+    ReverificationBatch,
+    ReverificationPlan,
+    ReverifiedRun,
+    Reverifier,
+    Tell,
+    events_of,
+    new_batch,
+)
 from scoregate.existing import existing_ledger
 
 
@@ -36,8 +44,8 @@ class Done:
     board: str
     build: str
     simulator: Simulator
-    plan: Plan
-    batch: Batch | None
+    plan: ReverificationPlan
+    batch: ReverificationBatch | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,7 @@ def _simulator(board: Board, build: str, path: Path | None) -> Simulator:
     return Simulator(digest, path.resolve(), files)
 
 
-async def undo(settings: Settings, batch: str, console: Console) -> Batch:
+async def undo(settings: Settings, batch: str, console: Console) -> ReverificationBatch:
     """What undoing a batch did. Raises SettingsError for a batch that revoked nothing here."""
     async with _deployment(settings) as deployment:
         board = await _board_of(deployment.ledger, batch)
@@ -162,7 +170,7 @@ def as_json(done: Done) -> str:
     return orjson.dumps(found).decode()
 
 
-def _as_dict(found: Reverified) -> dict[str, Any]:
+def _as_dict(found: ReverifiedRun) -> dict[str, Any]:
     verdict = found.verdict
     return {
         "submission": found.submission_id,

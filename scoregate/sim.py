@@ -21,10 +21,10 @@ from policies.vocabulary import Claim, SimulatorKind, VerdictKind
 from replay.kit.causes import cause_of
 from replay.kit.check import (
     GENEROUS,
-    Checked,
     Checker,
-    Prepared,
-    RunChecked,
+    CheckReport,
+    PreparedRun,
+    RunReport,
     Tell,
     meanings,
     open_simulators,
@@ -33,8 +33,8 @@ from replay.kit.check import (
 from replay.kit.look import Remark, Weight, look_at, memory_mib
 from replay.kit.runs import PlayedRun, read_run
 from replay.kit.settings import settings_of
-from replay.kit.verdict import Judged, judge_run, numbered, question, replay_of
-from replay.simulators import Fault, Simulation, Simulators
+from replay.kit.verdict import JudgedRun, judge_run, numbered, question, replay_of
+from replay.simulators import Simulation, SimulatorFault, Simulators
 from replay.simulators.installed import AllSimulators
 from scoregate.policy_file import KINDS
 
@@ -98,7 +98,7 @@ def run_one(
     seed: int | None,
     claimed: Claimed,
     policy: Path | None,
-) -> Judged:
+) -> JudgedRun:
     """The gateway's verdict on one recording. Raises RunUnreadable, SettingsError and PolicyError."""
     chosen, run = tried(path, kind, policy), read_run(recording, seed)
     with AllSimulators() as simulators:
@@ -109,16 +109,16 @@ def run_one(
         return judge_run(run, prepared.replay, chosen.simulator, simulators, time.perf_counter)
 
 
-def _prepared(run: PlayedRun, chosen: Tried, simulators: Simulators, budget: Budget) -> Prepared:
+def _prepared(run: PlayedRun, chosen: Tried, simulators: Simulators, budget: Budget) -> PreparedRun:
     """The run with the board's section, or with one that fits it, whose statistics are named by the claim or by number."""
     if chosen.section is not None:
-        return Prepared(run, chosen.section)
+        return PreparedRun(run, chosen.section)
     names = tuple(run.claim.stats) if run.claim else ()
     fitting = replay_of(run, budget, names, chosen.kind)
     if not names:
         outcome = simulators.simulate(question(run, fitting, chosen.simulator))
         fitting = fitting.model_copy(update={"stats": numbered(outcome)})
-    return Prepared(run, fitting)
+    return PreparedRun(run, fitting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +135,13 @@ class Thoroughness:
 
 def check_all(
     chosen: Tried, recordings: Sequence[Path], console: Console, *, seed: int | None, wanted: Thoroughness
-) -> Checked:
+) -> CheckReport:
     """Everything that the kit finds out about a simulator. Raises RunUnreadable and SettingsError."""
     runs = [read_run(each, seed) for each in recordings]
     module = chosen.simulator.path.read_bytes() if chosen.kind is SimulatorKind.WASM else None
     remarks = look_at(module) if module is not None else ()
     if any(each.weight is Weight.UNUSABLE for each in remarks):
-        return Checked(remarks, (), None, None)
+        return CheckReport(remarks, (), None, None)
     with AllSimulators() as simulators:
         prepared = [_prepared(run, chosen, simulators, GENEROUS) for run in runs]
     memory = memory_mib(module, GENEROUS.memory_mib) if module is not None else None
@@ -164,7 +164,7 @@ def _progress(console: Console, total: int) -> Iterator[Tell]:
         yield lambda: progress.advance(task)
 
 
-def verdict_as_dict(judged: Judged) -> dict[str, Any]:
+def verdict_as_dict(judged: JudgedRun) -> dict[str, Any]:
     """A verdict for machines: hashes as 16 hex digits, time in milliseconds."""
     verdict, outcome = judged.verdict, judged.outcome
     found: dict[str, Any] = {
@@ -175,7 +175,7 @@ def verdict_as_dict(judged: Judged) -> dict[str, Any]:
         "engine": verdict.engine,
         "detail": dict(verdict.detail),
         "divergence": verdict.divergence and verdict.divergence.as_dict(),
-        "said": judged.outcome.said if isinstance(judged.outcome, Fault) else "",
+        "said": judged.outcome.said if isinstance(judged.outcome, SimulatorFault) else "",
         "simulation": None,
         "wall_ms": round(judged.seconds * 1000, 3),
     }
@@ -192,7 +192,7 @@ def verdict_as_dict(judged: Judged) -> dict[str, Any]:
     return found
 
 
-def verdict_lines(judged: Judged) -> Iterator[str]:
+def verdict_lines(judged: JudgedRun) -> Iterator[str]:
     """A verdict for people."""
     verdict, outcome = judged.verdict, judged.outcome
     yield f"{verdict.kind.value}: {verdict.reason.value}: {verdict.reason.meaning}"
@@ -205,7 +205,7 @@ def verdict_lines(judged: Judged) -> Iterator[str]:
         yield f"  cost        {outcome.fuel} fuel, {1000 * judged.seconds:.2f} ms"
     elif verdict.detail:
         yield "  " + ", ".join(f"{name} {value}" for name, value in verdict.detail.items())
-    for said in outcome.said.splitlines() if isinstance(outcome, Fault) else ():
+    for said in outcome.said.splitlines() if isinstance(outcome, SimulatorFault) else ():
         yield f"  it said     {said}"
     if found := verdict.divergence:
         yield f"  parted      after tick {found.after_tick}, and not after tick {found.at_tick}"
@@ -214,7 +214,7 @@ def verdict_lines(judged: Judged) -> Iterator[str]:
     yield f"  simulator   {verdict.simulator}, {verdict.engine}"
 
 
-def checked_as_json(checked: Checked) -> str:
+def checked_as_json(checked: CheckReport) -> str:
     """What the kit found, as one JSON object in a line."""
     found = {
         "is_safe": checked.is_safe,
@@ -227,7 +227,7 @@ def checked_as_json(checked: Checked) -> str:
     return orjson.dumps(found).decode()
 
 
-def _run_as_dict(run: RunChecked) -> Mapping[str, Any]:
+def _run_as_dict(run: RunReport) -> Mapping[str, Any]:
     return {
         "run": run.name,
         "verdict": run.verdict.kind.value,
@@ -241,7 +241,7 @@ def _run_as_dict(run: RunChecked) -> Mapping[str, Any]:
     }
 
 
-def checked_lines(checked: Checked) -> Iterator[str]:
+def checked_lines(checked: CheckReport) -> Iterator[str]:
     """What the kit found, for people."""
     yield from map(_remark_line, checked.remarks)
     for run in checked.runs:
@@ -262,7 +262,7 @@ def _remark_line(remark: Remark) -> str:
     return f"{remark.weight.value}: {remark.text}"
 
 
-def _run_lines(run: RunChecked) -> Iterator[str]:
+def _run_lines(run: RunReport) -> Iterator[str]:
     verdict = run.verdict
     line = f"{run.name}: {verdict.kind.value}"
     if verdict.kind is not VerdictKind.VERIFIED:
@@ -271,7 +271,7 @@ def _run_lines(run: RunChecked) -> Iterator[str]:
         line += f" It parts after tick {found.after_tick}, and not after tick {found.at_tick}."
     yield line
     if verdict.kind is VerdictKind.INCONCLUSIVE:
-        cause = cause_of(Fault(verdict.reason, verdict.detail, verdict.said))
+        cause = cause_of(SimulatorFault(verdict.reason, verdict.detail, verdict.said))
         yield from (f"  {told}" for told in cause.splitlines())
     for each in run.differences:
         yield f"  {each.setting}: {each.what} is {each.found}, not {each.expected}"

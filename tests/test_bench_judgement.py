@@ -18,7 +18,7 @@ from bench.judgement.outcomes import Outcome
 from bench.judgement.pool import Pool, pool_of
 from bench.judgement.population import HONEST, Played, Size, population
 from bench.judgement.report import lines, missed
-from validators.backtest import Share
+from validators.backtest import Proportion
 
 SIZE = Size(honest=40, cheating=2)
 TINY = Extent(levels=2, each=2, superhuman=1, size=SIZE)
@@ -125,7 +125,7 @@ def test_a_calibrated_rate_holds_whatever_the_tails_of_the_signals_are():
     rare = rarest(columns, is_calibrating)
     for rate in RATES:
         limit = threshold(rare[is_calibrating], rate)
-        low, high = Share(int((rare[~is_calibrating] < limit).sum()), count // 2).interval
+        low, high = Proportion(int((rare[~is_calibrating] < limit).sum()), count // 2).interval
         assert low < rate < high
         assert (rare[is_calibrating] < limit).mean() <= rate
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.judging import Transform, normal_score
 from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
 from validators.baseline import Baseline
 from validators.bests import best_of, distances_of, is_better
-from validators.scale import Middle, middle_of, of_moments
+from validators.scale import Middle, middle_of, middle_of_moments
 from validators.submission import History, Submission
 
 
@@ -33,7 +33,7 @@ def anomaly(submission: Submission, policy: Policy, history: History) -> Iterato
     if population:
         yield from _against(population, Reason.ANOMALY_POPULATION, score, policy)
     elif is_newcomer and rule.prior:
-        prior = of_moments(rule.prior.mean, rule.prior.spread, distances_of(policy))
+        prior = middle_of_moments(rule.prior.mean, rule.prior.spread, distances_of(policy))
         yield from _beyond(prior, 0, Reason.ANOMALY_POPULATION, score, policy)
     if is_newcomer:
         yield from _record(score, policy, history.population)
@@ -54,7 +54,7 @@ def _against(known: Baseline, reason: Reason, score: int, policy: Policy) -> Ite
 def _beyond(middle: Middle, count: int, reason: Reason, score: int, policy: Policy) -> Iterator[Finding]:
     """By how many spreads a score is better than the middle."""
     rule, scale = policy.anomaly, distances_of(policy)
-    sign = -1 if policy.order is Order.ASCENDING else 1
+    sign = -1 if policy.order is SortOrder.ASCENDING else 1
     floored = middle.floored(policy.spread_floor, scale)
     gain = sign * floored.deviation(score, scale)
     if gain <= rule.threshold:
@@ -83,5 +83,5 @@ def _record(score: int, policy: Policy, population: Baseline) -> Iterator[Findin
     if population.count < policy.anomaly.minimum_population or record is None:
         return
     if is_better(score, record, policy):
-        ends = {"at_least": record} if policy.order is Order.ASCENDING else {"at_most": record}
+        ends = {"at_least": record} if policy.order is SortOrder.ASCENDING else {"at_most": record}
         yield Finding(Reason.ANOMALY_RECORD, score, Expected(**ends, unit="points"), population.count)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from policies.model import Policy
 from policies.replaying import BuildStatus
 from policies.vocabulary import Finding, Reason, Severity, State, Verdict
-from validators.baseline import Scored
+from validators.baseline import PromotedScore
 from validators.bounds import is_playable
 from validators.judge import judge, judge_verdict, weighed
 from validators.memory import Memory
@@ -27,7 +27,7 @@ DAY_MS = 86_400_000
 MODERATOR = "moderator:"
 
 
-class Outcome(StrEnum):
+class CaseOutcome(StrEnum):
     """What becomes of a submission before a moderator sees it."""
 
     REFUSED = "refused"
@@ -40,10 +40,10 @@ class Outcome(StrEnum):
     @property
     def is_suspicion(self) -> bool:
         """True for what keeps a submission off the board for now."""
-        return self in {Outcome.REFUSED, Outcome.REJECTED, Outcome.HELD}
+        return self in {CaseOutcome.REFUSED, CaseOutcome.REJECTED, CaseOutcome.HELD}
 
 
-class Happened(NamedTuple):
+class HistoricalEvent(NamedTuple):
     """One event of a submission: what it was judged by at the edge, and after the replay if this event followed one."""
 
     at_ms: int
@@ -55,14 +55,14 @@ class Happened(NamedTuple):
     findings: tuple[Finding, ...]
     findings_after: tuple[Finding, ...]
     verdict: Verdict | None
-    scored: Scored
+    scored: PromotedScore
     is_trusted: bool
 
 
-class Judged(NamedTuple):
+class CaseDecision(NamedTuple):
     """A decision, with the reason for it."""
 
-    outcome: Outcome
+    outcome: CaseOutcome
     reason: str
     findings: tuple[Finding, ...]
 
@@ -74,8 +74,8 @@ class Case:
     submission_id: str
     player: str
     score: int
-    then: Judged
-    now: Judged
+    then: CaseDecision
+    now: CaseDecision
     is_cheat: bool | None = None
 
     @property
@@ -85,7 +85,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Proportion:
     """A share of cases, with the 95 % interval of E. B. Wilson ("Probable Inference", JASA 22, 1927)."""
 
     hits: int
@@ -111,9 +111,9 @@ class Backtest:
         self._since_ms = since_ms
         self._memory = Memory()
         self._open: dict[str, Case] = {}
-        self.report = Report()
+        self.report = BacktestReport()
 
-    def take(self, event: Happened) -> None:
+    def take(self, event: HistoricalEvent) -> None:
         """Judges, compares, labels and learns, as the event asks for."""
         if not event.is_trusted:
             self._compare(event)
@@ -121,7 +121,7 @@ class Backtest:
         if counted:
             self._memory.count(event.submission, event.scored, counted)
 
-    def _compare(self, event: Happened) -> None:
+    def _compare(self, event: HistoricalEvent) -> None:
         submission_id = event.submission.submission_id
         if event.from_state is State.RECEIVED and event.submission.received_at_ms >= self._since_ms:
             case = self._opened(event)
@@ -137,31 +137,31 @@ class Backtest:
             known.then = _then(event, known.then.findings + event.findings_after)
             known.now = self._after_replay(known.now, event)
 
-    def _opened(self, event: Happened) -> Case:
+    def _opened(self, event: HistoricalEvent) -> Case:
         run, now = event.submission, self._before_replay(event)
         return Case(run.submission_id, run.player, run.claim.score, _then(event, event.findings), now)
 
-    def _before_replay(self, event: Happened) -> Judged:
+    def _before_replay(self, event: HistoricalEvent) -> CaseDecision:
         submission = event.submission
         if not is_playable(submission.claim, self._policy):
-            return Judged(Outcome.REFUSED, "bounds-violation", ())
+            return CaseDecision(CaseOutcome.REFUSED, "bounds-violation", ())
         history = replace(self._memory.history(submission), refusals=_refusals(event.findings))
         build = self._status_of(submission.build)
         judgement = judge(submission, self._policy, history, digest=self._digest, build=build)
         if judgement.refusal:
-            return Judged(Outcome.REFUSED, "bounds-violation", judgement.findings)
-        return Judged(Outcome(judgement.state.value), judgement.reason.value, judgement.findings)
+            return CaseDecision(CaseOutcome.REFUSED, "bounds-violation", judgement.findings)
+        return CaseDecision(CaseOutcome(judgement.state.value), judgement.reason.value, judgement.findings)
 
-    def _after_replay(self, now: Judged, event: Happened) -> Judged:
+    def _after_replay(self, now: CaseDecision, event: HistoricalEvent) -> CaseDecision:
         """What follows the verdict. Without one (a draw spared the replay, a fault of ours) what happened stands."""
-        if now.outcome is not Outcome.PENDING:
+        if now.outcome is not CaseOutcome.PENDING:
             return now
         if event.verdict is None:
             return _then(event, now.findings)
         findings = now.findings + tuple(self._weighed_again(event.findings_after))
         build = self._status_of(event.submission.build)
         judgement = judge_verdict(event.verdict, findings, build=build)
-        return Judged(Outcome(judgement.state.value), judgement.reason.value, findings)
+        return CaseDecision(CaseOutcome(judgement.state.value), judgement.reason.value, findings)
 
     def _status_of(self, build: str) -> BuildStatus:
         """What the policy says of a build; one that it does not know any more is no reason to hold a run."""
@@ -176,7 +176,7 @@ class Backtest:
 
 
 @dataclass(slots=True)
-class Report:
+class BacktestReport:
     """What a backtest found."""
 
     cases: list[Case] = field(default_factory=list)
@@ -205,11 +205,11 @@ class Report:
         return [
             case
             for case in self.cases
-            if (case.then.outcome, case.now.outcome) == (Outcome.REJECTED, Outcome.PENDING)
+            if (case.then.outcome, case.now.outcome) == (CaseOutcome.REJECTED, CaseOutcome.PENDING)
         ]
 
     @property
-    def moves(self) -> Mapping[tuple[Outcome, Outcome], int]:
+    def moves(self) -> Mapping[tuple[CaseOutcome, CaseOutcome], int]:
         """How many cases went from which outcome to which."""
         return Counter((case.then.outcome, case.now.outcome) for case in self.cases)
 
@@ -220,19 +220,19 @@ class Report:
 
     def held_per_day(self, *, is_new: bool) -> float:
         """How many submissions a day wait for a moderator."""
-        held = sum((case.now if is_new else case.then).outcome is Outcome.HELD for case in self.cases)
+        held = sum((case.now if is_new else case.then).outcome is CaseOutcome.HELD for case in self.cases)
         return held / self.days
 
-    def precision(self, *, is_new: bool) -> Share:
+    def precision(self, *, is_new: bool) -> Proportion:
         """Of what is suspected and a moderator decided on: which share is a cheat."""
         suspected = [case for case in self._labelled() if _judged(case, is_new=is_new).outcome.is_suspicion]
-        return Share(sum(bool(case.is_cheat) for case in suspected), len(suspected))
+        return Proportion(sum(bool(case.is_cheat) for case in suspected), len(suspected))
 
-    def recall(self, *, is_new: bool) -> Share:
+    def recall(self, *, is_new: bool) -> Proportion:
         """Of what moderators called a cheat: which share is suspected."""
         cheats = [case for case in self._labelled() if case.is_cheat]
         suspected = sum(_judged(case, is_new=is_new).outcome.is_suspicion for case in cheats)
-        return Share(suspected, len(cheats))
+        return Proportion(suspected, len(cheats))
 
     def _labelled(self) -> list[Case]:
         return [case for case in self.cases if case.is_cheat is not None]
@@ -244,9 +244,9 @@ def _refusals(findings: Sequence[Finding]) -> int:
     return int(max(found, default=0))
 
 
-def _judged(case: Case, *, is_new: bool) -> Judged:
+def _judged(case: Case, *, is_new: bool) -> CaseDecision:
     return case.now if is_new else case.then
 
 
-def _then(event: Happened, findings: tuple[Finding, ...]) -> Judged:
-    return Judged(Outcome(event.to_state.value), event.reason, findings)
+def _then(event: HistoricalEvent, findings: tuple[Finding, ...]) -> CaseDecision:
+    return CaseDecision(CaseOutcome(event.to_state.value), event.reason, findings)

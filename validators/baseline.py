@@ -33,7 +33,7 @@ def recent_of(subject: str) -> int:
     return POPULATION_RECENT if is_population(subject) else PLAYER_RECENT
 
 
-def taught_by(player: str, build: str) -> tuple[str, str, str]:
+def subjects_of(player: str, build: str) -> tuple[str, str, str]:
     """Whose baselines a promoted score is learnt in: its player's, its build's, and the whole board's."""
     return player, population_of(build), POPULATION
 
@@ -92,7 +92,7 @@ class Sums:
         return Baseline(self.count, self.total / self.count, squares)
 
 
-class Scored(NamedTuple):
+class PromotedScore(NamedTuple):
     """A promoted score: when it was achieved (Unix ms), and the number of its submission, which parts equal times."""
 
     at_ms: int
@@ -100,32 +100,32 @@ class Scored(NamedTuple):
     score: int
 
 
-class Ends(NamedTuple):
+class ScoreExtremes(NamedTuple):
     """The lowest and the highest of a set of scores; None where there are none."""
 
     lowest: int | None = None
     highest: int | None = None
 
-    def plus(self, score: int) -> Ends:
+    def plus(self, score: int) -> ScoreExtremes:
         """The ends with one more score."""
         if self.lowest is None or self.highest is None:
-            return Ends(score, score)
-        return Ends(min(self.lowest, score), max(self.highest, score))
+            return ScoreExtremes(score, score)
+        return ScoreExtremes(min(self.lowest, score), max(self.highest, score))
 
 
-NO_ENDS: Final = Ends()
+NO_EXTREMES: Final = ScoreExtremes()
 
 
-def ends_of(parts: Iterable[Ends]) -> Ends:
+def extremes_of(parts: Iterable[ScoreExtremes]) -> ScoreExtremes:
     """The ends of several sets together."""
-    ends = NO_ENDS
+    ends = NO_EXTREMES
     for score in chain(*parts):
         ends = ends if score is None else ends.plus(score)
     return ends
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class RunningBaseline:
     """A baseline as it is kept: what a promoted score is added to, and a revoked one taken out of.
 
     `recent` are the newest `size`, oldest first. After `minus` some of what is left may be unknown: then `has_gap` is
@@ -134,27 +134,27 @@ class Learnt:
 
     size: int
     sums: Sums = Sums()
-    recent: tuple[Scored, ...] = ()
-    ends: Ends = NO_ENDS
+    recent: tuple[PromotedScore, ...] = ()
+    ends: ScoreExtremes = NO_EXTREMES
     has_gap: bool = False
 
-    def plus(self, scored: Scored) -> Learnt:
+    def plus(self, scored: PromotedScore) -> RunningBaseline:
         """With one more promoted score, wherever in time it stands."""
         recent = list(self.recent)
         insort(recent, scored)
         sums, ends = self.sums.plus(scored.score), self.ends.plus(scored.score)
-        return Learnt(self.size, sums, tuple(recent[-self.size :]), ends, self.has_gap)
+        return RunningBaseline(self.size, sums, tuple(recent[-self.size :]), ends, self.has_gap)
 
-    def minus(self, scored: Scored) -> Learnt:
+    def minus(self, scored: PromotedScore) -> RunningBaseline:
         """Without one of its scores."""
         sums = self.sums.minus(scored.score)
         recent = tuple(each for each in self.recent if each != scored)
         has_gap = self.has_gap or scored.score in self.ends or len(recent) < min(sums.count, self.size)
-        return Learnt(self.size, sums, recent, self.ends, has_gap)
+        return RunningBaseline(self.size, sums, recent, self.ends, has_gap)
 
-    def filled(self, recent: Iterable[Scored], ends: Ends) -> Learnt:
+    def filled(self, recent: Iterable[PromotedScore], ends: ScoreExtremes) -> RunningBaseline:
         """With the newest of what is promoted, in any order, and the ends of all of it."""
-        return Learnt(self.size, self.sums, tuple(sorted(recent)[-self.size :]), ends)
+        return RunningBaseline(self.size, self.sums, tuple(sorted(recent)[-self.size :]), ends)
 
     @property
     def baseline(self) -> Baseline:
@@ -164,9 +164,9 @@ class Learnt:
         return Baseline(moments.count, moments.mean, moments.squares, scores, *self.ends)
 
 
-def learnt_from(scores: Iterable[Scored], size: int) -> Learnt:
+def running_baseline_of(scores: Iterable[PromotedScore], size: int) -> RunningBaseline:
     """What these promoted scores teach, from nothing."""
-    learnt = Learnt(size)
+    learnt = RunningBaseline(size)
     for each in sorted(scores):
         learnt = learnt.plus(each)
     return learnt

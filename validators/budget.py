@@ -11,7 +11,7 @@ URGENT: Final = 4
 """From this harm on a submission is in the urgent lane: it would enter the top, or is suspicious and would count."""
 
 
-class Prospect(NamedTuple):
+class PromotionImpact(NamedTuple):
     """What a submission would do to its board if it were promoted now.
 
     `counts`: it would be, or be part of, a standing; `enters_top`: one among the first of a window; `is_newcomer`: its
@@ -24,7 +24,7 @@ class Prospect(NamedTuple):
     gain: int
 
 
-def expected_harm(prospect: Prospect, *, is_flagged: bool) -> int:
+def expected_harm(prospect: PromotionImpact, *, is_flagged: bool) -> int:
     """The harm of a submission: 0, 1, 2, 4, 8 or 16, what it would do times how little speaks for it.
 
     The damage is 0 where no standing would change, 1 for the player's own, 4 for one in the top; the suspicion is 1 for
@@ -36,7 +36,7 @@ def expected_harm(prospect: Prospect, *, is_flagged: bool) -> int:
     return damage * suspicion
 
 
-def must_verify(prospect: Prospect, *, allowed_gain: int) -> bool:
+def must_verify(prospect: PromotionImpact, *, allowed_gain: int) -> bool:
     """Whether a submission is verified whatever the draw: in the top, a newcomer's, or a gain of more points than allowed."""
     return prospect.counts and (prospect.enters_top or prospect.is_newcomer or prospect.gain > allowed_gain)
 

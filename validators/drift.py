@@ -16,7 +16,7 @@ from validators.scale import Middle, middle_of_values, step_on_scale
 from validators.submission import History, Submission
 
 
-class Chart(NamedTuple):
+class CusumChart(NamedTuple):
     """A CUSUM as it stands after a series: its sum, how many bests are in it, and what it measures them by."""
 
     total: float
@@ -43,7 +43,7 @@ def drift(submission: Submission, policy: Policy, history: History) -> Iterator[
     yield Finding(Reason.DRIFT, round(chart.total, 3), expected, len(scores), {"bests": chart.bests})
 
 
-def chart_of(values: NDArray[np.float64], early: int, policy: Policy) -> Chart:
+def chart_of(values: NDArray[np.float64], early: int, policy: Policy) -> CusumChart:
     """The chart after a series of merits, the last of which is judged; the first `early` of it are what it is measured by.
 
     Where it went above the decision before the last and that was promoted all the same, it begins again from the scores
@@ -58,14 +58,14 @@ def chart_of(values: NDArray[np.float64], early: int, policy: Policy) -> Chart:
         best = values[at]
         z = (best - chart.early.centre) / chart.early.spread
         total = max(0.0, chart.total + min(z - policy.drift.slack, limit / 2))
-        chart = Chart(float(total), chart.bests + 1, chart.early)
+        chart = CusumChart(float(total), chart.bests + 1, chart.early)
         if total > limit and at < len(values) - 1:
             chart, best = _begun(values[at + 1 - early : at + 1], policy)
     return chart
 
 
-def _begun(values: NDArray[np.float64], policy: Policy) -> tuple[Chart, float]:
+def _begun(values: NDArray[np.float64], policy: Policy) -> tuple[CusumChart, float]:
     """A chart before its first best, and the best to be beaten."""
     centre, spread = middle_of_values(values)
     floor = step_on_scale(policy.spread_floor, abs(centre), distances_of(policy))
-    return Chart(0.0, 0, Middle(centre, max(spread, floor))), float(values.max())
+    return CusumChart(0.0, 0, Middle(centre, max(spread, floor))), float(values.max())

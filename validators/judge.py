@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from policies.judging import OF_TIME
+from policies.judging import TIME_VALIDATORS
 from policies.model import Policy, Writes
 from policies.replaying import BuildStatus
 from policies.vocabulary import SEVERITIES, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
@@ -108,7 +108,8 @@ def _found(submission: Submission, policy: Policy, history: History, *, digest: 
     built_in = chain.from_iterable(
         weighed(name, check(submission, policy, history), policy, digest=digest)
         for name, check in VALIDATORS
-        if getattr(policy.validators, name) is not Mode.OFF and (policy.has_tick_rate or name not in OF_TIME)
+        if getattr(policy.validators, name) is not Mode.OFF
+        and (policy.has_tick_rate or name not in TIME_VALIDATORS)
     )
     return (*built_in, *_own(submission, policy, history, digest=digest))
 

@@ -8,12 +8,12 @@ from validators.baseline import (
     EMPTY,
     POPULATION,
     Baseline,
-    Ends,
-    Learnt,
-    Scored,
+    PromotedScore,
+    RunningBaseline,
+    ScoreExtremes,
     population_of,
     recent_of,
-    taught_by,
+    subjects_of,
 )
 from validators.submission import History, Submission
 
@@ -30,9 +30,9 @@ class Memory:
         player, population, build = map(self._baseline, subjects)
         return History(player, population, build)
 
-    def count(self, submission: Submission, scored: Scored, difference: int) -> None:
+    def count(self, submission: Submission, scored: PromotedScore, difference: int) -> None:
         """Learns a submission that counts from now on (1), or forgets one that does no more (-1)."""
-        for name in taught_by(submission.player, submission.build):
+        for name in subjects_of(submission.player, submission.build):
             subject = self._subjects.setdefault(name, _Subject(recent_of(name)))
             subject.learn(scored) if difference > 0 else subject.forget(scored)
 
@@ -45,23 +45,23 @@ class _Subject:
     """A player, a build or the whole board: all that counts of it, and what that teaches."""
 
     def __init__(self, size: int) -> None:
-        self._counting: list[Scored] = []
-        self._learnt = Learnt(size)
+        self._counting: list[PromotedScore] = []
+        self._learnt = RunningBaseline(size)
         self.baseline = EMPTY
 
-    def learn(self, scored: Scored) -> None:
+    def learn(self, scored: PromotedScore) -> None:
         insort(self._counting, scored)
         self._keep(self._learnt.plus(scored))
 
-    def forget(self, scored: Scored) -> None:
+    def forget(self, scored: PromotedScore) -> None:
         del self._counting[bisect_left(self._counting, scored)]
         learnt = self._learnt.minus(scored)
         if learnt.has_gap:
             scores = [each.score for each in self._counting]
-            ends = Ends(min(scores), max(scores)) if scores else Ends()
+            ends = ScoreExtremes(min(scores), max(scores)) if scores else ScoreExtremes()
             learnt = learnt.filled(self._counting[-learnt.size :], ends)
         self._keep(learnt)
 
-    def _keep(self, learnt: Learnt) -> None:
+    def _keep(self, learnt: RunningBaseline) -> None:
         self._learnt = learnt
         self.baseline = learnt.baseline

@@ -12,7 +12,7 @@ from typing import Any, Final
 from policies.model import Policy
 from policies.plugins import Plugin, load_plugin
 from policies.vocabulary import SCORE_LIMIT, Expected, Finding, Mode, Reason
-from validators.own import Own
+from validators.studio_findings import StudioFinding
 from validators.submission import History, Submission
 
 MOST_FINDINGS: Final = 8
@@ -25,7 +25,7 @@ _CODE: Final = re.compile(r"[a-z][a-z0-9-]{0,47}")
 _WORDS: Final = 64
 
 
-def plugins(submission: Submission, policy: Policy, history: History) -> Iterator[Own]:
+def plugins(submission: Submission, policy: Policy, history: History) -> Iterator[StudioFinding]:
     """What the studio's own validators found, each under `plugin:<name>`, and a finding for each that failed.
 
     One that raises, or gives what is no finding, has found nothing: its failure is what is found. `on_failure` says
@@ -37,10 +37,10 @@ def plugins(submission: Submission, policy: Policy, history: History) -> Iterato
         try:
             found = _asked(name, plugin, submission, policy, history)
         except Exception as error:  # noqa: BLE001 - the studio's code must not cost a player the submission
-            yield Own(plugin.on_failure, f"plugin:{name}", _failure(error))
+            yield StudioFinding(plugin.on_failure, f"plugin:{name}", _failure(error))
         else:
             for each in found:
-                yield Own(plugin.mode, f"plugin:{name}", each)
+                yield StudioFinding(plugin.mode, f"plugin:{name}", each)
 
 
 def _asked(

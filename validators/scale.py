@@ -65,7 +65,7 @@ def all_on_scale(scores: Sequence[int], transform: Transform) -> NDArray[np.floa
 def middle_of(known: Baseline, transform: Transform) -> Middle:
     """Median and MAD of the newest scores of a baseline; mean and standard deviation of all where the MAD is 0."""
     robust = robust_middle(known.scores, transform)
-    return robust if robust.spread > 0 else of_moments(known.mean, known.spread, transform)
+    return robust if robust.spread > 0 else middle_of_moments(known.mean, known.spread, transform)
 
 
 @lru_cache(maxsize=1024)
@@ -87,7 +87,7 @@ def middle_of_values(values: NDArray[np.float64]) -> Middle:
     return Middle(centre, deviation * factor / NORMAL_MAD)
 
 
-def of_moments(mean: float, spread: float, transform: Transform) -> Middle:
+def middle_of_moments(mean: float, spread: float, transform: Transform) -> Middle:
     """Mean and standard deviation of scores, on the scale.
 
     For logarithms those of the lognormal distribution that has these two: J. Aitchison and J. A. C. Brown, "The

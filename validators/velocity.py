@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
 from validators.submission import History, Submission
@@ -15,7 +15,7 @@ def velocity(submission: Submission, policy: Policy, _history: History) -> tuple
     board there is nothing to find.
     """
     most = policy.velocity.points_per_second
-    if most is None or policy.order is Order.ASCENDING:
+    if most is None or policy.order is SortOrder.ASCENDING:
         return ()
     played_s = max(submission.claim.ticks / policy.ticks_per_second, 1.0)
     pace = (submission.claim.score - max(policy.score.minimum, 0)) / played_s

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from gateway.index.generation import Generation
 from gateway.records import Standing
-from policies.ranking import Ranking, Reached
+from policies.ranking import Ranking, ReachedScore
 from policies.windows import FOREVER_MS, window_named
 from tests.support.policies import a_ranking
 
@@ -60,7 +60,7 @@ def standing_of(ranking: Ranking, window: str, number: int, seq: int, score: int
     found, player, at_ms = window_named(ranking.policy, window), player_of(number), EPOCH_MS + number // 200
     ties = ranking.ties({"kills": number % 40, "deaths": number % 7})
     submission_id = f"01m7{number:022d}"
-    place = ranking.place(found, player, Reached(score, at_ms, seq, submission_id, ties))
+    place = ranking.place(found, player, ReachedScore(score, at_ms, seq, submission_id, ties))
     expires_at_ms = found.expires_at_ms or FOREVER_MS
     return Standing(
         ranking.policy.board,

@@ -14,7 +14,7 @@ from policies.model import Policy
 from policies.vocabulary import Severity, Verdict, VerdictKind
 from validators.abandonment import abandonment
 from validators.anomaly import anomaly
-from validators.baseline import Scored
+from validators.baseline import PromotedScore
 from validators.bests import best_among, is_better, merits
 from validators.delay import delay
 from validators.drift import chart_of
@@ -56,7 +56,7 @@ def judged(runs: Sequence[Played], policy: Policy, verdicts: Sequence[Verdict] |
         judgement = judge(asked, policy, history, digest=DIGEST)
         yield Judged(dict(chain.from_iterable(check(asked, history).items() for check in checks)), judgement)
         if verdicts[number].kind is VerdictKind.VERIFIED if verdicts else not is_suspected(judgement):
-            scored = Scored(asked.received_at_ms, number, asked.claim.score)
+            scored = PromotedScore(asked.received_at_ms, number, asked.claim.score)
             players.count(asked, scored, 1)
             if run.account.teaches:
                 crowd.count(asked, scored, 1)

@@ -15,7 +15,7 @@ from bench.judgement.calibration import rarest, threshold
 from bench.judgement.courses import CHEATING_RUNS, COURSES
 from bench.judgement.population import HONEST, Played
 from bench.judgement.signals import Signals, layer_of
-from validators.backtest import Share
+from validators.backtest import Proportion
 
 RATES: Final = (0.01, 0.001)
 ALL: Final = "all"
@@ -64,17 +64,17 @@ class Detection:
             return [name for name in self._columns if layer_of(name) not in LEFT_OUT]
         return [name for name in self._columns if layer_of(name) == layer]
 
-    def has_a_say(self, layer: str) -> Share:
+    def has_a_say(self, layer: str) -> Proportion:
         """Of the honest runs those that the layer finds anything in, however little."""
         found = [self._columns[name] > -np.inf for name in self._names(layer)]
         return _share(np.logical_or.reduce(found)[self._honest])
 
-    def of_runs(self, layer: str, rate: float, name: str) -> Share:
+    def of_runs(self, layer: str, rate: float, name: str) -> Proportion:
         """Of the cheating runs of a row those that are detected; for HONEST the false positives of the half that is counted."""
         flags = self.flagged[layer, rate]
         return _share(flags[self._rows[name]])
 
-    def of_accounts(self, layer: str, rate: float, name: str) -> Share:
+    def of_accounts(self, layer: str, rate: float, name: str) -> Proportion:
         """Of the accounts of a row those with a detected run among the first ten."""
         flags = self.flagged[layer, rate]
         by_account = defaultdict(list)
@@ -92,5 +92,5 @@ class Detection:
         return rows
 
 
-def _share(flags: Flags | Sequence[bool]) -> Share:
-    return Share(int(np.sum(flags)), len(flags))
+def _share(flags: Flags | Sequence[bool]) -> Proportion:
+    return Proportion(int(np.sum(flags)), len(flags))

@@ -16,7 +16,7 @@ from bench.judgement.recordings import examined, refused_with_own_seed, verdicts
 from bench.judgement.signals import Signals, without_replay
 from policies.loader import load_board
 from policies.vocabulary import Verdict, VerdictKind
-from validators.backtest import Share
+from validators.backtest import Proportion
 
 POLICY: Final = Path(__file__).resolve().parents[2] / "policies" / "arcade.yaml"
 
@@ -41,7 +41,7 @@ class Measured(NamedTuple):
     replayed: Detection
     unreplayed: Detection
     outcomes: Sequence[Outcome]
-    refused: Share
+    refused: Proportion
 
 
 def measured(extent: Extent, seed: int, processes: int = 1) -> Measured:

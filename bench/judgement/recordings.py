@@ -19,13 +19,13 @@ from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason, Verdict, VerdictKind
 from replay.forensics.inputs import Inputs, inputs_of
 from replay.forensics.shingles import bands_of, shingles_of
-from replay.forensics.similarity import Play, similarity
+from replay.forensics.similarity import ComparableRecording, similarity
 from replay.forensics.slow_motion import input_rate, slow_motion_inputs
 from replay.forensics.timing import timing
 from replay.simulators.sandbox import Sandbox
 from replay.verify import verify
-from replay.worker.exhibits import MOST_COMPARED
-from validators.backtest import Share
+from replay.worker.evidence import MOST_COMPARED
+from validators.backtest import Proportion
 
 Named = tuple[str, Finding]
 """A finding with the validator's name."""
@@ -62,14 +62,14 @@ def verdicts_of(runs: Sequence[Played], pool: Pool, board: Board) -> list[Verdic
     return [known[run.source, run.submission.claim.score] for run in runs]
 
 
-def refused_with_own_seed(thefts: Sequence[Played], pool: Pool, board: Board) -> Share:
+def refused_with_own_seed(thefts: Sequence[Played], pool: Pool, board: Board) -> Proportion:
     """Of stolen recordings those that do not give the claim with the seed of the thief's own ticket, as the game has it."""
     replay, simulator = board.policy.replay, board.simulators[BUILD]
     assert replay is not None
     stolen = [(run.submission.claim, pool.runs[run.source].recording, run.hand.change_seed) for run in thefts]
     with Sandbox() as sandbox:
         kinds = [verify(*each, replay, simulator, sandbox).kind for each in stolen]
-    return Share(sum(kind is VerdictKind.MISMATCH for kind in kinds), len(kinds))
+    return Proportion(sum(kind is VerdictKind.MISMATCH for kind in kinds), len(kinds))
 
 
 def examined(
@@ -122,7 +122,9 @@ class Shelf:
         self._same: Counter[bytes] = Counter()
         self._runs: list[Played] = []
 
-    def put_and_find(self, run: Played, seen: Seen) -> tuple[list[Finding], list[tuple[str, Play]]]:
+    def put_and_find(
+        self, run: Played, seen: Seen
+    ) -> tuple[list[Finding], list[tuple[str, ComparableRecording]]]:
         """What says that the recording was sent before, and the plays of others that it is to be held against."""
         near = Counter(at for band in seen.bands for at in self._buckets[band])
         nearest = sorted(near, key=lambda at: (-near[at], at))[:MOST_NEIGHBOURS]
@@ -139,10 +141,10 @@ class Shelf:
             (each.submission.submission_id, self.play_of(each)) for each in others[:MOST_COMPARED]
         ]
 
-    def play_of(self, run: Played) -> Play:
+    def play_of(self, run: Played) -> ComparableRecording:
         """The recording of a run, made anew."""
         words = words_of(*_task(run, self._pool)[:2])
-        return Play(b"", inputs_of(words.astype("<u4").tobytes(), self._limits.buttons))
+        return ComparableRecording(b"", inputs_of(words.astype("<u4").tobytes(), self._limits.buttons))
 
 
 def _task(run: Played, pool: Pool) -> Task:

@@ -11,7 +11,7 @@ from bench.judgement.detection import ALL, RATES, Detection
 from bench.judgement.measurement import Measured
 from bench.judgement.outcomes import Outcome
 from bench.judgement.population import HONEST, Played
-from validators.backtest import Share
+from validators.backtest import Proportion
 
 WORTH_TELLING: Final = 0.2
 """A layer that detects less of a cheat at the higher rate is left out of the table."""
@@ -32,7 +32,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
 
 
-def percent(share: Share, digits: int = 0) -> str:
+def percent(share: Proportion, digits: int = 0) -> str:
     """A share with its interval, in percent."""
     low, high = share.interval
     return f"{100 * share.hits / max(1, share.of):.{digits}f} % ({100 * low:.{digits}f} to {100 * high:.{digits}f})"
@@ -80,7 +80,7 @@ def operating_point(runs: Sequence[Played], outcomes: Sequence[Outcome]) -> Iter
     for run, outcome in zip(runs, outcomes, strict=True):
         counts[run.account.name][outcome] += 1
     rows = [
-        [name, *(percent(Share(found[each], found.total()), 1) for each in Outcome)]
+        [name, *(percent(Proportion(found[each], found.total()), 1) for each in Outcome)]
         for name, found in counts.items()
     ]
     yield from table(["runs of", *(each.value for each in Outcome)], rows)

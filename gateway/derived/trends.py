@@ -19,7 +19,7 @@ from gateway.ledger.derived.trends import Slot
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.clock import Clock
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.loader import Board
 from policies.vocabulary import State
 
@@ -112,7 +112,7 @@ class Trends:
         )
         if earlier is None:
             return TrendKind.IMPROVED, 0
-        sign = -1 if order is Order.ASCENDING else 1
+        sign = -1 if order is SortOrder.ASCENDING else 1
         return TrendKind.IMPROVED, max(0, sign * (event.score - earlier))
 
 

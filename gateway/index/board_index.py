@@ -21,7 +21,7 @@ from gateway.records import Change, Standing, StoredBaseline
 from gateway.runtime.concurrency import in_turns
 from policies.errors import IndexUnavailable
 from policies.model import RankKind
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 from policies.vocabulary import State
 
 PEND_LINGER_S: Final = 0.005
@@ -48,7 +48,7 @@ class Entry:
     score: int
     achieved_at_ms: int
     submission_id: str
-    place: Place
+    place: BoardPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Page:
 class Cut(NamedTuple):
     """Where a page ends or begins: behind a place or ahead of it, with the entry that may stand there or without."""
 
-    place: Place
+    place: BoardPlace
     is_behind: bool = True
     is_included: bool = False
 
@@ -134,7 +134,7 @@ class BoardIndex:
         """True for the players whose standings belong here."""
         return True
 
-    async def positions(self, window: str, places: Sequence[Place]) -> list[int]:
+    async def positions(self, window: str, places: Sequence[BoardPlace]) -> list[int]:
         """How many entries are ahead of each place."""
         asked = [part for order, member in places for part in (order, f"({order}", member)]
         held = [self.window_key(window)]
@@ -299,7 +299,7 @@ class BoardIndex:
         """Entries from position `first`, whose first group has the rank `lead`."""
         ranking, rank, before = self.ranking, lead, None
         for position, (player, order, member, submission_id, name) in enumerate(rows, start=first + 1):
-            place = Place(int(order), member)
+            place = BoardPlace(int(order), member)
             group = ranking.group(window, place)
             if kind is RankKind.UNIQUE:
                 rank = position

@@ -7,7 +7,7 @@ from typing import Final
 from zlib import crc32
 
 from gateway.records import Standing, StoredBaseline
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 from validators.baseline import Baseline
 
 POPULATION_FIELD = "*"
@@ -249,7 +249,7 @@ def slot_below(standing: Standing) -> str:
 
 def group_of(ranking: Ranking, standing: Standing) -> tuple[int, str]:
     """Score and member of a standing's group."""
-    order, ties = ranking.group(standing.window, Place(standing.order, standing.member))
+    order, ties = ranking.group(standing.window, BoardPlace(standing.order, standing.member))
     return order, f"{order} {ties}"
 
 

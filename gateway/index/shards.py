@@ -34,7 +34,7 @@ from gateway.records import Change, Standing
 from gateway.runtime.concurrency import in_turns
 from policies.errors import IndexNotWhole
 from policies.model import Policy, RankKind
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 
 TOP: Final = 1_000
 """Entries read from each shard at most; a page that ends further down is searched for by its position."""
@@ -141,8 +141,8 @@ class ShardedIndex(BoardIndex):
 
     async def _ranked_now(self, fields: dict[str, str]) -> dict[str, str]:
         window = fields["window"]
-        now = Place(int(fields["order"]), fields["member"]) if fields["order"] else None
-        was = Place(int(fields["was_order"]), fields["was_member"]) if fields["was_order"] else None
+        now = BoardPlace(int(fields["order"]), fields["member"]) if fields["order"] else None
+        was = BoardPlace(int(fields["was_order"]), fields["was_member"]) if fields["was_order"] else None
         rank = 1 + await self.position(window, now) if now else 0
         was_rank = 1 + await self.position(window, was) if was else 0
         if now and was and now < was:
@@ -159,12 +159,12 @@ class ShardedIndex(BoardIndex):
         await self._relay_from(shard)
         return is_shown
 
-    async def positions(self, window: str, places: Sequence[Place]) -> list[int]:
+    async def positions(self, window: str, places: Sequence[BoardPlace]) -> list[int]:
         """How many entries of the board are ahead of each place."""
         counts = await asyncio.gather(*(each.positions(window, places) for each in self.shards))
         return [sum(of_place) for of_place in zip(*counts, strict=True)]
 
-    async def position(self, window: str, place: Place) -> int:
+    async def position(self, window: str, place: BoardPlace) -> int:
         """How many entries of the board are ahead of a place."""
         [ahead] = await self.positions(window, [place])
         return ahead
@@ -225,12 +225,12 @@ class ShardedIndex(BoardIndex):
             ranked.append(replace(each, rank=rank))
         return replace(page, entries=tuple(ranked))
 
-    def _first_of(self, window: str, place: Place) -> Place:
+    def _first_of(self, window: str, place: BoardPlace) -> BoardPlace:
         """The lowest place that any entry tied with this one could have."""
         order, ties = self.ranking.group(window, place)
-        return Place(order * self.ranking.slots(window), ties)
+        return BoardPlace(order * self.ranking.slots(window), ties)
 
-    async def _offsets(self, window: str, place: Place) -> list[int]:
+    async def _offsets(self, window: str, place: BoardPlace) -> list[int]:
         """How many entries of each shard are ahead of a place."""
         counts = await asyncio.gather(*(each.positions(window, [place]) for each in self.shards))
         return [count for [count] in counts]

@@ -10,7 +10,7 @@ import orjson
 
 from gateway.records import StoredBaseline
 from policies.vocabulary import Claim, Expected, Finding, Reason, Severity, State
-from validators.baseline import Ends, Learnt, Scored, Sums, recent_of
+from validators.baseline import PromotedScore, RunningBaseline, ScoreExtremes, Sums, recent_of
 from validators.judge import Judgement
 from validators.submission import Submission
 
@@ -140,16 +140,19 @@ def receipt_from(row: Sequence[Any]) -> Receipt:
     return Receipt(submission_id, board, player, score, State(state), nonce, content_digest, is_new=False)
 
 
-def learnt_from_row(row: Sequence[Any]) -> Learnt:
+def learnt_from_row(row: Sequence[Any]) -> RunningBaseline:
     """What a row of `baselines` keeps."""
     _, subject, count, total, total_of_squares, recent, lowest, highest, _ = row
-    scores = tuple(Scored(*each) for each in orjson.loads(recent))
-    return Learnt(
-        recent_of(subject), Sums(count, int(total), int(total_of_squares)), scores, Ends(lowest, highest)
+    scores = tuple(PromotedScore(*each) for each in orjson.loads(recent))
+    return RunningBaseline(
+        recent_of(subject),
+        Sums(count, int(total), int(total_of_squares)),
+        scores,
+        ScoreExtremes(lowest, highest),
     )
 
 
-def row_of(board: str, subject: str, learnt: Learnt, seq: int) -> tuple[Any, ...]:
+def row_of(board: str, subject: str, learnt: RunningBaseline, seq: int) -> tuple[Any, ...]:
     """The row of `baselines` that keeps it."""
     sums, recent = learnt.sums, orjson.dumps([tuple(each) for each in learnt.recent]).decode()
     return (

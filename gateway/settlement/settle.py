@@ -25,7 +25,7 @@ from gateway.runtime.failpoints import Point, reach
 from policies.errors import CaseOvertaken, IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.loader import Board
 from policies.vocabulary import TRANSITIONS, Reason, State
-from validators.baseline import POPULATION, Scored, population_of
+from validators.baseline import POPULATION, PromotedScore, population_of
 from validators.judge import RULES_VERSION
 
 T = TypeVar("T")
@@ -97,9 +97,9 @@ class SettledDecision(NamedTuple):
         )
 
     @property
-    def scored(self) -> Scored:
+    def scored(self) -> PromotedScore:
         """What it means for the baselines."""
-        return Scored(self.found.achieved_at_ms, self.found.seq, self.found.claim.score)
+        return PromotedScore(self.found.achieved_at_ms, self.found.seq, self.found.claim.score)
 
     def change(self, stands: tuple[Standing, ...], learnt: tuple[StoredBaseline, ...]) -> Change:
         """What the index has to learn of it."""

@@ -29,7 +29,7 @@ Signals = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Play:
+class ComparableRecording:
     """A recording to be compared: its bytes, and its inputs, which one in another format than ours does not have."""
 
     recording: bytes
@@ -41,7 +41,9 @@ class Play:
         return shingles_of_bytes(self.recording) if self.inputs is None else shingles_of(self.inputs)
 
 
-def similarity(ours: Play, others: Sequence[tuple[str, Play]], limits: Forensics) -> Iterator[Finding]:
+def similarity(
+    ours: ComparableRecording, others: Sequence[tuple[str, ComparableRecording]], limits: Forensics
+) -> Iterator[Finding]:
     """A finding that names those of the other submissions (by id) whose recording is nearly ours, the nearest first."""
     if ours.shingles.size < limits.minimum_shingles:
         return
@@ -61,7 +63,7 @@ def similarity(ours: Play, others: Sequence[tuple[str, Play]], limits: Forensics
         )
 
 
-def _fit(ours: Play, theirs: Play) -> float:
+def _fit(ours: ComparableRecording, theirs: ComparableRecording) -> float:
     if ours.inputs is None or theirs.inputs is None:
         return resemblance(ours.shingles, theirs.shingles)
     return correlation(ours.inputs, theirs.inputs)

@@ -38,7 +38,7 @@ BEAT_TICKS: Final = 65_536
 """How much of a run is searched for a beat, which bounds the cost: 18 minutes at 60 ticks a second."""
 
 
-class Measured(NamedTuple):
+class ButtonMeasurement(NamedTuple):
     """A number about presses, how many it was taken of, and whose they are (the bit; -1 for all together)."""
 
     value: float
@@ -70,12 +70,12 @@ def _too_even(buttons: Sequence[Button], limits: Forensics) -> Iterator[Finding]
 
 def _measured(
     buttons: Sequence[Button], measure: Callable[[Ticks], float], *, is_of_intervals: bool
-) -> Iterator[Measured]:
+) -> Iterator[ButtonMeasurement]:
     """The measure of each button whose intervals, or presses, are long enough to be told apart in ticks."""
     for button in buttons:
         spans = np.sort(np.diff(button.presses) if is_of_intervals else button.lengths)
         if spans.size and spans[spans.size // 2] >= COARSE_TICKS:
-            yield Measured(measure(spans), int(spans.size), button.bit)
+            yield ButtonMeasurement(measure(spans), int(spans.size), button.bit)
 
 
 def variation(spans: Ticks) -> float:
@@ -117,7 +117,7 @@ def _on_a_beat(
     (strength, beat_hz), (train, bit) = max(zip(beats, trains, strict=True), key=lambda each: each[0])
     if strength > limits.periodicity:
         expected = Expected(at_most=limits.periodicity, unit="strength of a beat")
-        worst = Measured(strength, int(train.size), bit)
+        worst = ButtonMeasurement(strength, int(train.size), bit)
         yield _finding(Reason.INPUTS_PERIODIC, worst, expected, beat_hz=round(beat_hz, 2))
 
 
@@ -152,7 +152,7 @@ def _too_short(buttons: Sequence[Button], ticks_per_second: int, limits: Forensi
     """Presses that ended within the time that a finger needs to go down and up."""
     longest = int(limits.shortest_press_ms * ticks_per_second / 1000)
     shares = [
-        Measured(float(np.mean(button.lengths <= longest)), int(button.lengths.size), button.bit)
+        ButtonMeasurement(float(np.mean(button.lengths <= longest)), int(button.lengths.size), button.bit)
         for button in buttons
         if button.lengths.size
     ]
@@ -171,6 +171,6 @@ def _same_tick_share(buttons: Sequence[Button]) -> float:
     return round(float(np.isin(presses, releases).mean()), 3)
 
 
-def _finding(reason: Reason, worst: Measured, expected: Expected, **detail: float) -> Finding:
+def _finding(reason: Reason, worst: ButtonMeasurement, expected: Expected, **detail: float) -> Finding:
     value, sample_size, bit = worst
     return Finding(reason, round(value, 4), expected, sample_size, {"button": bit, **detail})

@@ -10,9 +10,9 @@ from typing import Final
 from wasmtime import TrapCode
 
 from policies.vocabulary import Reason
-from replay.simulators import Fault
-from replay.simulators.answers import Rule as LineRule
-from replay.simulators.wasm import Rule as ModuleRule
+from replay.simulators import SimulatorFault
+from replay.simulators.answers import ProtocolRule
+from replay.simulators.wasm import ModuleRule
 
 _BROKEN: Final[Mapping[int, str]] = {
     ModuleRule.VALID_WASM: "it is no WebAssembly module that is taken",
@@ -22,24 +22,24 @@ _BROKEN: Final[Mapping[int, str]] = {
     ModuleRule.INPUT_ROOM: "its `inputs` gives no room for the inputs",
     ModuleRule.RESULT_ADDRESS: "its `simulate` gives no address of a result",
     ModuleRule.RESULT_CONTENT: "its result breaks the module interface",
-    LineRule.STRICT_JSON: "its answer is no line of strict JSON",
-    LineRule.FIELDS: "its answer lacks a field, or has one that is unknown or of another type",
-    LineRule.TICKS: "it played more ticks than it was asked for",
-    LineRule.STATS: "its statistics are not those of `replay.stats`",
-    LineRule.CHECKPOINTS: "its checkpoints do not fit the ticks",
-    LineRule.ONE_LINE: "it answered more than one line, or before it was asked",
-    LineRule.OUTPUT: "it wrote too much",
-    LineRule.ANOTHER_QUESTION: "it answered before it was asked, or another question",
+    ProtocolRule.STRICT_JSON: "its answer is no line of strict JSON",
+    ProtocolRule.FIELDS: "its answer lacks a field, or has one that is unknown or of another type",
+    ProtocolRule.TICKS: "it played more ticks than it was asked for",
+    ProtocolRule.STATS: "its statistics are not those of `replay.stats`",
+    ProtocolRule.CHECKPOINTS: "its checkpoints do not fit the ticks",
+    ProtocolRule.ONE_LINE: "it answered more than one line, or before it was asked",
+    ProtocolRule.OUTPUT: "it wrote too much",
+    ProtocolRule.ANOTHER_QUESTION: "it answered before it was asked, or another question",
 }
 
 
-def cause_of(fault: Fault) -> str:
+def cause_of(fault: SimulatorFault) -> str:
     """What went wrong, and the simulator's own words for it, which may have several lines."""
     told = _told(fault)
     return f"{told}: {fault.said}" if fault.said else told
 
 
-def _told(fault: Fault) -> str:
+def _told(fault: SimulatorFault) -> str:
     detail = fault.detail
     match fault.reason:
         case Reason.TIMED_OUT if "wall_ms" in detail:

@@ -11,12 +11,12 @@ from policies.loader import Simulator
 from policies.replaying import Budget, Replay
 from policies.vocabulary import Reason, Verdict, VerdictKind
 from replay.kit.budget import Cost, Costs, costs_of, proposed
-from replay.kit.differences import Difference, first_difference
+from replay.kit.differences import ResultDifference, first_difference
 from replay.kit.look import Remark, Weight
 from replay.kit.runs import PlayedRun
 from replay.kit.settings import PROGRAM_SETTINGS, SETTINGS, Setting, command_of
-from replay.kit.verdict import Timer, Watched, judge_run, question
-from replay.simulators import Fault, Outcome, Simulation, SimulationRequest, Simulators
+from replay.kit.verdict import TimedSimulators, Timer, judge_run, question
+from replay.simulators import Simulation, SimulationOutcome, SimulationRequest, SimulatorFault, Simulators
 from replay.simulators.installed import AllSimulators
 from replay.simulators.process import ProcessSimulators
 from replay.simulators.sandbox import Sandbox
@@ -38,7 +38,7 @@ Tell = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRun:
     """A run, and the `replay` section that it is judged by."""
 
     run: PlayedRun
@@ -46,26 +46,26 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class RunChecked:
+class RunReport:
     """What came of one run: the gateway's verdict, where it went another way, what could not be tried, and its cost."""
 
     name: str
     verdict: Verdict
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ResultDifference, ...] = ()
     untried: tuple[str, ...] = ()
     cost: Cost | None = None
     memory_mib: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckReport:
     """What came of all runs, with what was remarked of the module.
 
     `budget` are the limits to set, `settings` the names of those that were tried.
     """
 
     remarks: tuple[Remark, ...]
-    runs: tuple[RunChecked, ...]
+    runs: tuple[RunReport, ...]
     costs: Costs | None
     budget: Budget | None
     settings: tuple[str, ...] = ()
@@ -102,13 +102,13 @@ class Checker:
 
     def check(
         self,
-        prepared: Sequence[Prepared],
+        prepared: Sequence[PreparedRun],
         remarks: tuple[Remark, ...],
         *,
         memory_mib: tuple[int, int] | None,
         margin: float,
         maximum_ticks: int | None,
-    ) -> Checked:
+    ) -> CheckReport:
         """What comes of the runs. `memory_mib` is what a module begins with and the most it can have, if it has memory.
 
         Raises SandboxUnavailable, and RunUnreadable for a run without a claim whose recording is none.
@@ -126,18 +126,20 @@ class Checker:
         costs = [each.cost for each in runs if each.cost]
         tried = tuple(each.name for each in self._settings)
         if not costs:
-            return Checked(remarks, runs, None, None, tried)
+            return CheckReport(remarks, runs, None, None, tried)
         memory = max(each.memory_mib for each in runs)
         budget = proposed(costs, memory, margin, maximum_ticks)
-        return Checked(remarks, runs, costs_of(costs, memory), budget, tried)
+        return CheckReport(remarks, runs, costs_of(costs, memory), budget, tried)
 
-    def _trial(self, prepared: Prepared, judging: Simulators, memory_mib: tuple[int, int] | None) -> Trial:
+    def _trial(
+        self, prepared: PreparedRun, judging: Simulators, memory_mib: tuple[int, int] | None
+    ) -> RunTrial:
         verdict = judge_run(prepared.run, prepared.replay, self._simulator, judging, self._timer).verdict
         self._tell()
-        trial = Trial(prepared.run.name, verdict)
+        trial = RunTrial(prepared.run.name, verdict)
         if verdict.reason in {Reason.RECORDING_MALFORMED, Reason.RECORDING_MISSING}:
             return trial
-        watched = Watched(judging, self._timer)
+        watched = TimedSimulators(judging, self._timer)
         generous = prepared.replay.model_copy(update={"budget": GENEROUS})
         request = question(prepared.run, generous, self._simulator)
         trial.begin(request, watched, self._repeats, self._tell, prepared.replay.budget.memory_mib)
@@ -146,16 +148,16 @@ class Checker:
         return trial
 
 
-class Trial:
+class RunTrial:
     """One run on its way through the settings."""
 
     def __init__(self, name: str, verdict: Verdict) -> None:
-        self.checked = RunChecked(name, verdict)
+        self.checked = RunReport(name, verdict)
         self._request: SimulationRequest | None = None
-        self._expected: Outcome | None = None
+        self._expected: SimulationOutcome | None = None
 
     def begin(
-        self, request: SimulationRequest, watched: Watched, repeats: int, tell: Tell, memory_mib: int
+        self, request: SimulationRequest, watched: TimedSimulators, repeats: int, tell: Tell, memory_mib: int
     ) -> None:
         """Plays the run a few times as it is judged: the first answer is the one that all others are held against."""
         expected = watched.simulate(request)
@@ -179,7 +181,7 @@ class Trial:
             self._compare(setting, simulators.simulate(replace(self._request, runs_per_process=1)))
         tell()
 
-    def find_memory(self, watched: Watched, least_mib: int, most_mib: int) -> None:
+    def find_memory(self, watched: TimedSimulators, least_mib: int, most_mib: int) -> None:
         """Finds the smallest limit of memory under which the answer is the same, between both."""
         if self._request is None:
             return
@@ -195,27 +197,27 @@ class Trial:
                 least_mib = middle + 1
         self.checked = replace(self.checked, memory_mib=most_mib)
 
-    def _compare(self, setting: Setting, found: Outcome) -> None:
-        if isinstance(found, Fault) and setting in SETTINGS and _is_untried(found):
+    def _compare(self, setting: Setting, found: SimulationOutcome) -> None:
+        if isinstance(found, SimulatorFault) and setting in SETTINGS and _is_untried(found):
             self.checked = replace(self.checked, untried=(*self.checked.untried, setting.name))
             return
         difference = self._difference(setting, found)
         if difference:
             self._differs(setting, difference)
 
-    def _difference(self, setting: Setting, found: Outcome) -> tuple[str, str, str] | None:
+    def _difference(self, setting: Setting, found: SimulationOutcome) -> tuple[str, str, str] | None:
         assert self._request is not None
         assert self._expected is not None
         every = self._request.checkpoint_ticks
         return first_difference(self._expected, found, every, has_stats=setting.has_stats)
 
     def _differs(self, setting: Setting, difference: tuple[str, str, str]) -> None:
-        found = Difference(self.checked.name, setting.name, *difference)
+        found = ResultDifference(self.checked.name, setting.name, *difference)
         if all(each.setting != setting.name for each in self.checked.differences):
             self.checked = replace(self.checked, differences=(*self.checked.differences, found))
 
 
-def _is_untried(fault: Fault) -> bool:
+def _is_untried(fault: SimulatorFault) -> bool:
     """Whether a setting could not be tried: too slow for it, or the engine cannot compile the module so."""
     return fault.reason in {Reason.TIMED_OUT, Reason.SIMULATOR_UNUSABLE}
 
@@ -232,7 +234,7 @@ def simulations(runs: int, repeats: int, settings: int) -> int:
     return runs * (1 + repeats + 1 + settings)
 
 
-def meanings(checked: Checked) -> Iterator[tuple[str, str]]:
+def meanings(checked: CheckReport) -> Iterator[tuple[str, str]]:
     """Name and meaning of each setting that made a difference, once."""
     named = {each.name: each.meaning for each in (SAME, FRESH, LESS_MEMORY, *SETTINGS, *PROGRAM_SETTINGS)}
     found = dict.fromkeys(each.setting for run in checked.runs for each in run.differences)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replay.simulators import Fault, Malformed, Outcome, Simulation
+from replay.simulators import MalformedRecording, Simulation, SimulationOutcome, SimulatorFault
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ResultDifference:
     """One run that went another way under a setting: what differs first, and both values."""
 
     run: str
@@ -19,7 +19,7 @@ class Difference:
 
 
 def first_difference(
-    expected: Outcome, found: Outcome, checkpoint_ticks: int, *, has_stats: bool = True
+    expected: SimulationOutcome, found: SimulationOutcome, checkpoint_ticks: int, *, has_stats: bool = True
 ) -> tuple[str, str, str] | None:
     """What differs first, the expected and the found; None if nothing does. Fuel is no part of the answer."""
     if not (isinstance(expected, Simulation) and isinstance(found, Simulation)):
@@ -38,11 +38,11 @@ def first_difference(
     return next(((what, str(one), str(other)) for what, (one, other) in pairs.items() if one != other), None)
 
 
-def described(outcome: Outcome) -> str:
+def described(outcome: SimulationOutcome) -> str:
     """An outcome in a few words."""
-    if isinstance(outcome, Fault):
+    if isinstance(outcome, SimulatorFault):
         numbers = " ".join(f"{name}={value}" for name, value in outcome.detail.items() if name != "fuel")
         return f"{outcome.reason.value} {numbers}".rstrip()
-    if isinstance(outcome, Malformed):
+    if isinstance(outcome, MalformedRecording):
         return "recording-malformed"
     return f"a score of {outcome.score} after {outcome.ticks} ticks"

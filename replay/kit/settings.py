@@ -16,10 +16,10 @@ from typing import Final
 from wasmtime import Store
 
 from policies.vocabulary import SimulatorKind
-from replay.simulators import Fault, Simulation
+from replay.simulators import Simulation, SimulatorFault
 from replay.simulators.child import main as serve
-from replay.simulators.wasm import Attempt, Compiled, Machine, standard_config
-from replay.simulators.wire import Order
+from replay.simulators.wasm import CompiledModule, Machine, ModuleRun, standard_config
+from replay.simulators.wire import SimulationOrder
 
 _ROOT = Path(__file__).resolve().parents[2]
 _BOOT = """
@@ -41,18 +41,18 @@ class Setting:
     meaning: str
     engine: Mapping[str, object] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
-    attempt: Callable[[Store, Compiled, Order], Attempt] = Attempt
+    run: Callable[[Store, CompiledModule, SimulationOrder], ModuleRun] = ModuleRun
     has_stats: bool = True
 
 
-class Unmetered(Attempt):
+class Unmetered(ModuleRun):
     """A run that uses no fuel, because the engine counts none."""
 
     def _fuel(self) -> int:
         return 0
 
 
-class PlayedBefore(Attempt):
+class PlayedBefore(ModuleRun):
     """A run in an instance that has played others: one from its own inputs under another seed, then itself."""
 
     def _simulation(self) -> Simulation:
@@ -63,7 +63,7 @@ class PlayedBefore(Attempt):
         return self._play(exports)
 
 
-class TickByTick(Attempt):
+class TickByTick(ModuleRun):
     """A run as a game plays it: `start`, then `tick` with each word. It has no statistics."""
 
     def _simulation(self) -> Simulation:
@@ -88,12 +88,12 @@ SETTINGS: Final = (
     Setting(
         "played-before",
         "in an instance that has played other runs: something of them is left after `start`",
-        attempt=PlayedBefore,
+        run=PlayedBefore,
     ),
     Setting(
         "tick-by-tick",
         "by `start` and `tick`, as a game plays it: `simulate` does not do the same",
-        attempt=TickByTick,
+        run=TickByTick,
         has_stats=False,
     ),
     Setting(
@@ -105,7 +105,7 @@ SETTINGS: Final = (
         "unmetered",
         "without fuel, as in a browser: its metering matters",
         {"consume_fuel": False},
-        attempt=Unmetered,
+        run=Unmetered,
     ),
     Setting("interruptible", "with code that looks for interruptions", {"epoch_interruption": True}),
     Setting(
@@ -152,12 +152,14 @@ class OtherMachine(Machine):
         super().__init__(config)
         self._setting = setting
 
-    def _attempt(self, store: Store, compiled: Compiled, order: Order) -> Simulation | Fault:
+    def _simulate(
+        self, store: Store, compiled: CompiledModule, order: SimulationOrder
+    ) -> Simulation | SimulatorFault:
         if self._setting.engine.get("consume_fuel", True):
             store.set_fuel(order.fuel)
         if "epoch_interruption" in self._setting.engine:
             store.set_epoch_deadline(EPOCHS_ALLOWED)
-        return self._setting.attempt(store, compiled, order).outcome()
+        return self._setting.run(store, compiled, order).outcome()
 
 
 def command_of(setting: Setting) -> Sequence[str]:

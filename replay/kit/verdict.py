@@ -10,7 +10,7 @@ from policies.replaying import Budget, Replay
 from policies.vocabulary import Claim, SimulatorKind, Verdict
 from replay.kit.runs import PlayedRun, RunUnreadable
 from replay.recording import Recording, RecordingError, decode
-from replay.simulators import Outcome, Simulation, SimulationRequest, Simulators
+from replay.simulators import Simulation, SimulationOutcome, SimulationRequest, Simulators
 from replay.verify import read_recording, request_of, verify
 
 TICKS_LIMIT = 10_000_000
@@ -24,28 +24,28 @@ Timer = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRun:
     """A verdict, the outcome it rests on (None where the recording was not simulated), and the seconds that took."""
 
     verdict: Verdict
-    outcome: Outcome | None
+    outcome: SimulationOutcome | None
     seconds: float
 
 
-class Watched:
+class TimedSimulators:
     """Simulators that note what came out last, and how long it took."""
 
     def __init__(self, simulators: Simulators, timer: Timer) -> None:
         self._simulators = simulators
         self._timer = timer
-        self.outcome: Outcome | None = None
+        self.outcome: SimulationOutcome | None = None
         self.seconds = 0.0
 
     def engine_of(self, kind: SimulatorKind) -> str:
         """Name and version of what runs simulators of this kind."""
         return self._simulators.engine_of(kind)
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         """The outcome of the simulators."""
         begun = self._timer()
         self.outcome = self._simulators.simulate(request)
@@ -55,21 +55,21 @@ class Watched:
 
 def judge_run(
     run: PlayedRun, replay: Replay, simulator: Simulator, simulators: Simulators, timer: Timer
-) -> Judged:
+) -> JudgedRun:
     """The gateway's verdict on the run. One without a claim is held against its own recording alone.
 
     Raises RunUnreadable for a run without a claim whose recording is none.
     """
-    watched = Watched(simulators, timer)
+    watched = TimedSimulators(simulators, timer)
     claim = run.claim
     if claim is None:
         request = question(run, replay, simulator)
         claim = _own_claim(watched.simulate(request), request.ticks, replay.stats)
     verdict = verify(claim, run.recording, run.seed, replay, simulator, watched)
-    return Judged(verdict, watched.outcome, watched.seconds)
+    return JudgedRun(verdict, watched.outcome, watched.seconds)
 
 
-def _own_claim(outcome: Outcome, recorded_ticks: int, names: tuple[str, ...]) -> Claim:
+def _own_claim(outcome: SimulationOutcome, recorded_ticks: int, names: tuple[str, ...]) -> Claim:
     """What the simulation itself would claim, with the ticks of the recording where that says them."""
     if not isinstance(outcome, Simulation):
         return Claim(0, recorded_ticks)
@@ -108,7 +108,7 @@ def _decoded(run: PlayedRun) -> Recording:
         raise RunUnreadable(f"{run.name}: it is no recording: {error}; {advice}") from None
 
 
-def numbered(outcome: Outcome) -> tuple[str, ...]:
+def numbered(outcome: SimulationOutcome) -> tuple[str, ...]:
     """Names for statistics that nobody has named: `stat_1`, `stat_2`, ..."""
     count = len(outcome.stats) if isinstance(outcome, Simulation) else 0
     return tuple(f"stat_{number}" for number in range(1, count + 1))

@@ -1,7 +1,7 @@
 """What plays a recording again: modules, native programs, plug-ins, each in its sandbox.
 
-A simulator runs the game's own module, program or plug-in over a recording. It gives a `Simulation`; or `Malformed`
-for bytes that are no recording of its game; or a `Fault` when it could not: a fault is ours, or the game's, and never
+A simulator runs the game's own module, program or plug-in over a recording. It gives a `Simulation`; or `MalformedRecording`
+for bytes that are no recording of its game; or a `SimulatorFault` when it could not: a fault is ours, or the game's, and never
 evidence of a cheat.
 """
 
@@ -77,7 +77,7 @@ def last_lines(words: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SimulatorFault:
     """Why there is no simulation, with numbers for whoever looks into it.
 
     `said` are the program's own words for it, of a few lines at most. They are for developers and moderators to read:
@@ -90,11 +90,11 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedRecording:
     """The simulator's word that the bytes are no recording of its game."""
 
 
-Outcome = Simulation | Malformed | Fault
+SimulationOutcome = Simulation | MalformedRecording | SimulatorFault
 
 
 class Simulators(Protocol):
@@ -103,5 +103,5 @@ class Simulators(Protocol):
     def engine_of(self, kind: SimulatorKind) -> str:
         """Name and version of what runs simulators of this kind, for the verdict, such as `wasmtime 50.0.1`."""
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         """The simulation of the run, or why there is none, within the request's budget."""

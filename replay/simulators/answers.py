@@ -14,7 +14,14 @@ from typing import Annotated, Any, Literal, Never
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from policies.vocabulary import Reason
-from replay.simulators import Fault, Malformed, Outcome, Simulation, SimulationRequest, printable
+from replay.simulators import (
+    MalformedRecording,
+    Simulation,
+    SimulationOutcome,
+    SimulationRequest,
+    SimulatorFault,
+    printable,
+)
 
 VERSION = 1
 ANSWER_BYTES = 16_384
@@ -26,7 +33,7 @@ Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
-class Rule(IntEnum):
+class ProtocolRule(IntEnum):
     """The rules of the protocol, as `broken_rule` of a fault names the one that was broken."""
 
     STRICT_JSON = 11
@@ -39,16 +46,16 @@ class Rule(IntEnum):
     ANOTHER_QUESTION = 18
 
 
-class BrokenRule(Exception):
+class BrokenProtocolRule(Exception):
     """The program breaks a rule of the protocol."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: ProtocolRule) -> None:
         super().__init__(rule.name)
         self.rule = rule
 
-    def as_fault(self) -> Fault:
+    def as_fault(self) -> SimulatorFault:
         """The fault that it is."""
-        return Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": int(self.rule)})
+        return SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": int(self.rule)})
 
 
 class _Strict(BaseModel):
@@ -96,16 +103,16 @@ def answer_limit(request: SimulationRequest) -> int:
     return ANSWER_BYTES + CHECKPOINT_BYTES * checkpoints
 
 
-def meaning(line: bytes, request: SimulationRequest, number: int) -> Outcome:
-    """What a program's answer to the question of this number says. Raises BrokenRule for one that is none."""
+def meaning(line: bytes, request: SimulationRequest, number: int) -> SimulationOutcome:
+    """What a program's answer to the question of this number says. Raises BrokenProtocolRule for one that is none."""
     answer = _answer(_strict(line))
     if answer.id != number:
-        raise BrokenRule(Rule.ANOTHER_QUESTION)
+        raise BrokenProtocolRule(ProtocolRule.ANOTHER_QUESTION)
     match answer:
         case _Failed():
-            return Fault(Reason.SIMULATOR_TRAPPED, said=printable(answer.fault))
+            return SimulatorFault(Reason.SIMULATOR_TRAPPED, said=printable(answer.fault))
         case _NotOfThisGame():
-            return Malformed()
+            return MalformedRecording()
         case _Played():
             return _simulation(answer, request)
 
@@ -115,14 +122,14 @@ def _answer(document: dict[str, Any]) -> _Played | _Failed | _NotOfThisGame:
     try:
         return kind.model_validate(document)
     except ValidationError:
-        raise BrokenRule(Rule.FIELDS) from None
+        raise BrokenProtocolRule(ProtocolRule.FIELDS) from None
 
 
 def _simulation(played: _Played, request: SimulationRequest) -> Simulation:
     if request.inputs and played.ticks > request.ticks:
-        raise BrokenRule(Rule.TICKS)
+        raise BrokenProtocolRule(ProtocolRule.TICKS)
     if set(played.stats) != set(request.stats):
-        raise BrokenRule(Rule.STATS)
+        raise BrokenProtocolRule(ProtocolRule.STATS)
     return Simulation(
         ticks=played.ticks,
         is_over=played.is_over,
@@ -137,7 +144,7 @@ def _simulation(played: _Played, request: SimulationRequest) -> Simulation:
 def _checkpoints(played: _Played, request: SimulationRequest) -> tuple[int, ...]:
     hashes = played.checkpoints or []
     if len(hashes) != (played.ticks // request.checkpoint_ticks if request.checkpoint_ticks else 0):
-        raise BrokenRule(Rule.CHECKPOINTS)
+        raise BrokenProtocolRule(ProtocolRule.CHECKPOINTS)
     return tuple(int(each, 16) for each in hashes)
 
 
@@ -148,9 +155,9 @@ def _strict(line: bytes) -> dict[str, Any]:
             line.decode(), object_pairs_hook=_object, parse_float=_refuse, parse_constant=_refuse
         )
     except (ValueError, RecursionError):  # what is no UTF-8 and no JSON, and an integer too long to read
-        raise BrokenRule(Rule.STRICT_JSON) from None
+        raise BrokenProtocolRule(ProtocolRule.STRICT_JSON) from None
     if not isinstance(document, dict):
-        raise BrokenRule(Rule.STRICT_JSON)
+        raise BrokenProtocolRule(ProtocolRule.STRICT_JSON)
     return document
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from policies.vocabulary import Reason
-from replay.simulators import Fault
+from replay.simulators import SimulatorFault
 from replay.simulators.confinement import confine, limit_next
 from replay.simulators.wasm import Machine
 from replay.simulators.wire import (
@@ -50,7 +50,7 @@ def _answer(machine: Machine, kind: int, payload: bytes) -> tuple[int, bytes]:
     try:
         return _load(machine, payload) if kind == LOAD else _run(machine, payload)
     except MemoryError:
-        return _refuse(Fault(Reason.OUT_OF_MEMORY))
+        return _refuse(SimulatorFault(Reason.OUT_OF_MEMORY))
 
 
 def _load(machine: Machine, payload: bytes) -> tuple[int, bytes]:
@@ -63,10 +63,10 @@ def _run(machine: Machine, payload: bytes) -> tuple[int, bytes]:
     order = unpack_order(payload)
     limit_next(order.memory_bytes, order.wall_ms)
     outcome = machine.run(order)
-    return _refuse(outcome) if isinstance(outcome, Fault) else (SIMULATION, pack_simulation(outcome))
+    return _refuse(outcome) if isinstance(outcome, SimulatorFault) else (SIMULATION, pack_simulation(outcome))
 
 
-def _refuse(fault: Fault) -> tuple[int, bytes]:
+def _refuse(fault: SimulatorFault) -> tuple[int, bytes]:
     return FAULT, pack_fault(fault)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from policies.errors import ScoregateError
 from policies.vocabulary import Reason
-from replay.simulators import Fault, last_lines
+from replay.simulators import SimulatorFault, last_lines
 
 READ_BYTES = 65_536
 LAST_WORDS_BYTES = 16_384
@@ -38,11 +38,11 @@ class SandboxUnavailable(ScoregateError):
     """The sandbox's child process cannot be started."""
 
 
-class Late(Exception):
+class ChildTimedOut(Exception):
     """The child did not answer in time."""
 
 
-class Dead(Exception):
+class ChildDied(Exception):
     """The child has ended."""
 
 
@@ -76,19 +76,19 @@ class ChildProcess:
         """Whether it is alive and has said nothing that it was not asked."""
         return self._process.poll() is None and not self._answers.poll(0)
 
-    def cause_of_death(self) -> Fault:
+    def cause_of_death(self) -> SimulatorFault:
         """Why the child ended, as far as its exit status and last words tell."""
         try:
             status = self._process.wait(timeout=1)
         except subprocess.TimeoutExpired:  # it closed its output and lives on
-            return Fault(Reason.SIMULATOR_UNUSABLE)
+            return SimulatorFault(Reason.SIMULATOR_UNUSABLE)
         if status in {-signal.SIGXCPU, _BY_SHELL + signal.SIGXCPU}:
-            return Fault(Reason.TIMED_OUT)
+            return SimulatorFault(Reason.TIMED_OUT)
         words = self.last_words()
         if b"MemoryError" in words or b"memory allocation of" in words:  # Python's words, and Rust's
-            return Fault(Reason.OUT_OF_MEMORY)
+            return SimulatorFault(Reason.OUT_OF_MEMORY)
         how = {"signal": -status} if status < 0 else {"exit_status": status}
-        return Fault(Reason.SIMULATOR_TRAPPED, how, last_lines(words))
+        return SimulatorFault(Reason.SIMULATOR_TRAPPED, how, last_lines(words))
 
     def kill(self) -> None:
         """Ends the process and all it may have started, at once."""
@@ -115,7 +115,7 @@ class ChildProcess:
             except BlockingIOError:
                 _await(_poll_of(self._stdin, select.POLLOUT), deadline)
             except BrokenPipeError:
-                raise Dead from None
+                raise ChildDied from None
 
     def _receive(self, least: int, most: int, deadline: float) -> bytearray:
         """At least `least` bytes and what else has come, up to `most`."""
@@ -124,7 +124,7 @@ class ChildProcess:
             _await(self._answers, deadline)
             more = os.read(self._stdout, min(most - len(data), READ_BYTES))
             if not more:
-                raise Dead
+                raise ChildDied
             data += more
         return data
 
@@ -145,10 +145,10 @@ def deadline_in(wall_ms: int) -> float:
 
 
 def left_ms(deadline: float) -> float:
-    """Milliseconds to the deadline. Raises Late past it."""
+    """Milliseconds to the deadline. Raises ChildTimedOut past it."""
     left = (deadline - time.monotonic()) * 1000
     if left <= 0:
-        raise Late
+        raise ChildTimedOut
     return left
 
 
@@ -173,9 +173,9 @@ def _start(
 
 
 def _await(awaited: select.poll, deadline: float) -> None:
-    """Returns once the descriptor is ready. Raises Late past the deadline."""
+    """Returns once the descriptor is ready. Raises ChildTimedOut past the deadline."""
     if not awaited.poll(left_ms(deadline)):
-        raise Late
+        raise ChildTimedOut
 
 
 def _poll_of(descriptor: int, event: int) -> select.poll:

@@ -27,7 +27,7 @@ the dates of a ZIP archive go. Python takes no notice of a `.pyc` file that goes
 
 def copy_folder(source: Path, target: Path) -> Tree:
     """Copies a folder into a new one. Raises OSError and TreeRefused for the source, SandboxUnavailable for the target."""
-    keeper = _CopyingKeeper(target)
+    keeper = _CopyingSink(target)
     tree = read_tree(source, keeper)
     keeper.finish()
     return tree
@@ -114,7 +114,7 @@ class FolderCopies:
             shutil.rmtree(copy.path, ignore_errors=True)
 
 
-class _CopyingKeeper:
+class _CopyingSink:
     """Writes what is read into a folder."""
 
     def __init__(self, target: Path) -> None:

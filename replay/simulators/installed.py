@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from policies.vocabulary import SimulatorKind
-from replay.simulators import Outcome, SimulationRequest, Simulators
+from replay.simulators import SimulationOutcome, SimulationRequest, Simulators
 from replay.simulators.plugin import PluginSimulators
 from replay.simulators.process import ProcessSimulators
 from replay.simulators.sandbox import Sandbox
@@ -29,7 +29,7 @@ class AllSimulators:
         """Name and version of what runs simulators of this kind."""
         return self._by_kind[kind].engine_of(kind)
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         """What comes of the request. Raises SandboxUnavailable if no child can be started for it."""
         return self._by_kind[request.kind].simulate(request)
 

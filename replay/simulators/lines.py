@@ -14,9 +14,9 @@ from typing import Final, NamedTuple, Self
 
 from policies.replaying import Budget
 from policies.vocabulary import Reason, SimulatorKind
-from replay.simulators import Fault, Outcome, SimulationRequest
-from replay.simulators.answers import BrokenRule, answer_limit, meaning, question
-from replay.simulators.child_process import Dead, Late, deadline_in
+from replay.simulators import SimulationOutcome, SimulationRequest, SimulatorFault
+from replay.simulators.answers import BrokenProtocolRule, answer_limit, meaning, question
+from replay.simulators.child_process import ChildDied, ChildTimedOut, deadline_in
 from replay.simulators.line_child import LineChild
 
 CHILDREN_AT_ONCE: Final = 4
@@ -58,19 +58,19 @@ class LineSimulators(ABC):
         """Name and version of what runs the simulators, for the verdict."""
 
     @abstractmethod
-    def _open(self, request: SimulationRequest) -> LineChild | Fault:
+    def _open(self, request: SimulationRequest) -> LineChild | SimulatorFault:
         """A child that has the request's simulator, or why there can be none. Raises SandboxUnavailable."""
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         """What the simulator makes of the recording. Raises SandboxUnavailable if no child can be started."""
         with self._lock:
             child = self._ready_child(request)
-            if isinstance(child, Fault):
+            if isinstance(child, SimulatorFault):
                 return child
             outcome = self._ask(child, request)
-            if isinstance(outcome, Fault):
+            if isinstance(outcome, SimulatorFault):
                 outcome = child.explained(outcome)
-            if isinstance(outcome, Fault) or child.questions >= request.runs_per_process:
+            if isinstance(outcome, SimulatorFault) or child.questions >= request.runs_per_process:
                 self._drop(_key_of(request))
             return outcome
 
@@ -88,7 +88,7 @@ class LineSimulators(ABC):
     ) -> None:
         self.close()
 
-    def _ready_child(self, request: SimulationRequest) -> LineChild | Fault:
+    def _ready_child(self, request: SimulationRequest) -> LineChild | SimulatorFault:
         key = _key_of(request)
         child = self._children.get(key)
         if child is not None and not (child.is_ours and child.is_idle()):
@@ -98,25 +98,25 @@ class LineSimulators(ABC):
             while len(self._children) >= CHILDREN_AT_ONCE:
                 self._drop(next(iter(self._children)))
             opened = self._open(request)
-            if isinstance(opened, Fault):
+            if isinstance(opened, SimulatorFault):
                 return opened
             child = opened
         self._children.pop(key, None)
         self._children[key] = child  # the last in the order is the one asked last
         return child
 
-    def _ask(self, child: LineChild, request: SimulationRequest) -> Outcome:
+    def _ask(self, child: LineChild, request: SimulationRequest) -> SimulationOutcome:
         wall_ms = request.budget.wall_ms
         deadline = deadline_in(wall_ms if child.questions else wall_ms + self._start_wall_ms)
         try:
             number = secrets.randbits(ID_BITS)  # what answers before it was asked cannot guess it
             line = child.ask(question(request, number), answer_limit(request), deadline)
             return meaning(line, request, number)
-        except Late:
-            return Fault(Reason.TIMED_OUT, {"wall_ms": wall_ms})
-        except Dead:
+        except ChildTimedOut:
+            return SimulatorFault(Reason.TIMED_OUT, {"wall_ms": wall_ms})
+        except ChildDied:
             return child.cause_of_death()
-        except BrokenRule as broken:
+        except BrokenProtocolRule as broken:
             return broken.as_fault()
 
     def _drop(self, key: _Key) -> None:

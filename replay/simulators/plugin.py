@@ -14,9 +14,9 @@ from typing import Final
 
 from policies.digests import simulator_digest
 from policies.vocabulary import Reason, SimulatorKind
-from replay.simulators import Fault, SimulationRequest
-from replay.simulators.answers import VERSION, BrokenRule, Rule
-from replay.simulators.child_process import Dead, Late, SandboxUnavailable, boot, deadline_in
+from replay.simulators import SimulationRequest, SimulatorFault
+from replay.simulators.answers import VERSION, BrokenProtocolRule, ProtocolRule
+from replay.simulators.child_process import ChildDied, ChildTimedOut, SandboxUnavailable, boot, deadline_in
 from replay.simulators.line_child import LineChild
 from replay.simulators.lines import LineSimulators
 from replay.simulators.plugin_child import HELLO, LOADED
@@ -34,9 +34,9 @@ class PluginSimulators(LineSimulators):
         """The protocol and the interpreter, such as `json-lines 1, cpython 3.11.7`."""
         return f"json-lines {VERSION}, {platform.python_implementation().lower()} {platform.python_version()}"
 
-    def _open(self, request: SimulationRequest) -> LineChild | Fault:
+    def _open(self, request: SimulationRequest) -> LineChild | SimulatorFault:
         source = _source(request)
-        if isinstance(source, Fault):
+        if isinstance(source, SimulatorFault):
             return source
         child = LineChild(boot("plugin_child", hash_seed=True), environment=HASH_SEED)
         try:
@@ -54,13 +54,13 @@ class PluginSimulators(LineSimulators):
     def _await_hello(self, child: LineChild) -> None:
         try:
             is_ready = child.ask(b"", len(HELLO) + 1, deadline_in(self._start_wall_ms)) == HELLO
-        except (Late, Dead, BrokenRule):
+        except (ChildTimedOut, ChildDied, BrokenProtocolRule):
             is_ready = False
         if not is_ready:
             words = child.last_words().decode("utf-8", "replace").strip()
             raise SandboxUnavailable(f"the plug-in's process did not start: {words or 'it said nothing'}")
 
-    def _load(self, child: LineChild, source: bytes, request: SimulationRequest) -> Fault | None:
+    def _load(self, child: LineChild, source: bytes, request: SimulationRequest) -> SimulatorFault | None:
         """None once the child has compiled the file and run it once, as an import does."""
         budget = request.budget
         order = {
@@ -71,22 +71,22 @@ class PluginSimulators(LineSimulators):
         deadline = deadline_in(budget.wall_ms)
         try:
             is_loaded = child.ask(json.dumps(order).encode() + b"\n", len(LOADED) + 1, deadline) == LOADED
-        except Late:
-            return Fault(Reason.TIMED_OUT, {"wall_ms": budget.wall_ms})
-        except Dead:
+        except ChildTimedOut:
+            return SimulatorFault(Reason.TIMED_OUT, {"wall_ms": budget.wall_ms})
+        except ChildDied:
             return child.cause_of_death()
-        except BrokenRule as broken:
+        except BrokenProtocolRule as broken:
             return broken.as_fault()
-        return None if is_loaded else BrokenRule(Rule.FIELDS).as_fault()
+        return None if is_loaded else BrokenProtocolRule(ProtocolRule.FIELDS).as_fault()
 
 
-def _source(request: SimulationRequest) -> bytes | Fault:
+def _source(request: SimulationRequest) -> bytes | SimulatorFault:
     try:
         with request.module.open("rb") as file:
             source = file.read(SOURCE_BYTES_LIMIT + 1)
     except OSError:
-        return Fault(Reason.SIMULATOR_MISSING)
+        return SimulatorFault(Reason.SIMULATOR_MISSING)
     if len(source) > SOURCE_BYTES_LIMIT:
-        return Fault(Reason.SIMULATOR_UNUSABLE)
+        return SimulatorFault(Reason.SIMULATOR_UNUSABLE)
     is_right = simulator_digest(hashlib.sha256(source).hexdigest(), {}) == request.digest
-    return source if is_right else Fault(Reason.SIMULATOR_MISSING)
+    return source if is_right else SimulatorFault(Reason.SIMULATOR_MISSING)

@@ -19,7 +19,7 @@ from typing import Final
 from policies.digests import simulator_digest
 from policies.trees import Tree, TreeRefused
 from policies.vocabulary import Reason, SimulatorKind
-from replay.simulators import Fault, SimulationRequest, bubblewrap
+from replay.simulators import SimulationRequest, SimulatorFault, bubblewrap
 from replay.simulators.answers import VERSION
 from replay.simulators.child_process import SandboxUnavailable, boot
 from replay.simulators.confinement import NOBODY
@@ -53,7 +53,7 @@ _Contents = Mapping[str, bytes]
 _Trees = Mapping[str, Tree]
 
 
-_MISSING: Final = Fault(Reason.SIMULATOR_MISSING)
+_MISSING: Final = SimulatorFault(Reason.SIMULATOR_MISSING)
 
 
 class ProcessSimulators(LineSimulators):
@@ -90,7 +90,7 @@ class ProcessSimulators(LineSimulators):
     def _bubblewrap(self) -> str | None:
         return None if self._is_alone else bubblewrap.version()
 
-    def _open(self, request: SimulationRequest) -> LineChild | Fault:
+    def _open(self, request: SimulationRequest) -> LineChild | SimulatorFault:
         is_inside = self._bubblewrap() is not None
         if self._needs_bubblewrap and not is_inside:
             raise SandboxUnavailable(
@@ -104,13 +104,13 @@ class ProcessSimulators(LineSimulators):
 
     def _started(
         self, request: SimulationRequest, belongings: ExitStack, *, is_inside: bool
-    ) -> _Program | Fault:
+    ) -> _Program | SimulatorFault:
         try:
             return (self._inside if is_inside else self._alone)(request, belongings)
         except _Unfit as unfit:
             return unfit.fault
         except TreeRefused as refused:
-            return Fault(Reason.SIMULATOR_UNUSABLE, said=str(refused))
+            return SimulatorFault(Reason.SIMULATOR_UNUSABLE, said=str(refused))
         except OSError:
             return _MISSING
 
@@ -159,7 +159,7 @@ class _Program(LineChild):
 class _Unfit(Exception):
     """The program cannot be started as the policy has it; `fault` says why."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: SimulatorFault) -> None:
         super().__init__()
         self.fault = fault
 
@@ -236,7 +236,7 @@ def _folders(request: SimulationRequest) -> Mapping[str, Path]:
 
 def _refuse_much(size_bytes: int) -> None:
     if size_bytes > FILES_BYTES_LIMIT:
-        raise _Unfit(Fault(Reason.SIMULATOR_UNUSABLE))
+        raise _Unfit(SimulatorFault(Reason.SIMULATOR_UNUSABLE))
 
 
 def _refuse_other(request: SimulationRequest, contents: _Contents, trees: _Trees) -> None:

@@ -14,15 +14,22 @@ from types import TracebackType
 from typing import Self
 
 from policies.vocabulary import Reason, SimulatorKind
-from replay.simulators import Fault, Simulation, SimulationRequest, wire
-from replay.simulators.child_process import ChildProcess, Dead, Late, SandboxUnavailable, boot, deadline_in
+from replay.simulators import Simulation, SimulationRequest, SimulatorFault, wire
+from replay.simulators.child_process import (
+    ChildDied,
+    ChildProcess,
+    ChildTimedOut,
+    SandboxUnavailable,
+    boot,
+    deadline_in,
+)
 
 MODULE_BYTES_LIMIT = 64 * 1024 * 1024
 """The largest module file that is read."""
 MODULES_AT_ONCE = 32
 """Modules that one child keeps compiled; it is replaced by a fresh one before it takes more."""
 
-_GARBLED = Fault(Reason.SIMULATOR_UNUSABLE)
+_GARBLED = SimulatorFault(Reason.SIMULATOR_UNUSABLE)
 _WASMTIME_VERSION = version("wasmtime")
 
 
@@ -51,7 +58,7 @@ class Sandbox:
         """The engine that the child runs, such as `wasmtime 50.0.1`."""
         return f"wasmtime {_WASMTIME_VERSION}"
 
-    def simulate(self, request: SimulationRequest) -> Simulation | Fault:
+    def simulate(self, request: SimulationRequest) -> Simulation | SimulatorFault:
         """The simulation, or why there is none. Raises SandboxUnavailable if no child can be started."""
         with self._lock:
             child = self._ready_child(request.digest)
@@ -90,19 +97,19 @@ class Sandbox:
             self._child.kill()
         self._child = None
 
-    def _load(self, child: Child, request: SimulationRequest) -> Fault | None:
+    def _load(self, child: Child, request: SimulationRequest) -> SimulatorFault | None:
         """Nothing once the child has the module, or why it cannot have it."""
         module = _read_module(request.module)
-        if isinstance(module, Fault):
+        if isinstance(module, SimulatorFault):
             return module
         question = wire.pack_load(request.digest, module)
         answer = self._ask(child, wire.LOAD, question, wire.FAULT_BYTES, self._load_wall_ms)
-        if isinstance(answer, Fault):
+        if isinstance(answer, SimulatorFault):
             return answer
         child.loaded.add(request.digest)
         return None
 
-    def _run(self, child: Child, request: SimulationRequest) -> Simulation | Fault:
+    def _run(self, child: Child, request: SimulationRequest) -> Simulation | SimulatorFault:
         limit = wire.simulation_limit(request.ticks, request.checkpoint_ticks)
         question = wire.pack_order(_order(request))
         outcome = self._ask(child, wire.ORDER, question, limit, request.budget.wall_ms)
@@ -111,13 +118,13 @@ class Sandbox:
 
     def _ask(
         self, child: Child, kind: int, question: bytes, limit: int, wall_ms: int
-    ) -> Simulation | Fault | None:
+    ) -> Simulation | SimulatorFault | None:
         """The answer as it is meant; None stands for LOADED. A child that fails us is not used again."""
         try:
             return _meaning(kind, *child.ask(kind, question, limit, deadline_in(wall_ms)))
-        except Late:
-            fault = Fault(Reason.TIMED_OUT, {"wall_ms": wall_ms})
-        except Dead:
+        except ChildTimedOut:
+            fault = SimulatorFault(Reason.TIMED_OUT, {"wall_ms": wall_ms})
+        except ChildDied:
             fault = child.cause_of_death()
         except wire.WireError:
             fault = _GARBLED
@@ -139,7 +146,7 @@ class Child(ChildProcess):
         return digest in self.loaded or len(self.loaded) < MODULES_AT_ONCE
 
     def ask(self, kind: int, question: bytes, limit: int, deadline: float) -> tuple[int, bytes]:
-        """Kind and payload (at most `limit` bytes) of the answer. Raises Late, Dead or WireError."""
+        """Kind and payload (at most `limit` bytes) of the answer. Raises ChildTimedOut, ChildDied or WireError."""
         self._sequence = (self._sequence + 1) % 2**32
         self._send(wire.HEADER.pack(kind, self._sequence, len(question)) + question, deadline)
         answer = self._receive(wire.HEADER.size, wire.HEADER.size + limit, deadline)
@@ -154,7 +161,7 @@ class Child(ChildProcess):
     def _await_hello(self, deadline: float) -> None:
         try:
             hello = self._receive(len(wire.HELLO), len(wire.HELLO), deadline)
-        except (Late, Dead):
+        except (ChildTimedOut, ChildDied):
             hello = bytearray()
         if hello != wire.HELLO:
             words = self.last_words().decode("utf-8", "replace")
@@ -164,17 +171,17 @@ class Child(ChildProcess):
             )
 
 
-def _read_module(path: Path) -> bytes | Fault:
+def _read_module(path: Path) -> bytes | SimulatorFault:
     try:
         with path.open("rb") as file:
             module = file.read(MODULE_BYTES_LIMIT + 1)
     except OSError:
-        return Fault(Reason.SIMULATOR_MISSING)
-    return module if len(module) <= MODULE_BYTES_LIMIT else Fault(Reason.SIMULATOR_UNUSABLE)
+        return SimulatorFault(Reason.SIMULATOR_MISSING)
+    return module if len(module) <= MODULE_BYTES_LIMIT else SimulatorFault(Reason.SIMULATOR_UNUSABLE)
 
 
-def _order(request: SimulationRequest) -> wire.Order:
-    return wire.Order(
+def _order(request: SimulationRequest) -> wire.SimulationOrder:
+    return wire.SimulationOrder(
         digest=request.digest,
         seed=request.seed,
         ticks=request.ticks,
@@ -186,7 +193,7 @@ def _order(request: SimulationRequest) -> wire.Order:
     )
 
 
-def _meaning(question: int, answer: int, payload: bytes) -> Simulation | Fault | None:
+def _meaning(question: int, answer: int, payload: bytes) -> Simulation | SimulatorFault | None:
     """What an answer says. Raises WireError for one that does not belong to the question."""
     if answer == wire.FAULT:
         return wire.unpack_fault(payload)

@@ -2,7 +2,7 @@
 
 A module has no imports, so it has no clock, no file, no network and no randomness; NaNs are made canonical
 and no instruction whose result depends on the machine is allowed. So a run gives the same answer everywhere.
-Compiled code lives in this process' memory alone: there is no file of it that somebody could change.
+CompiledModule code lives in this process' memory alone: there is no file of it that somebody could change.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from wasmtime import (
 )
 
 from policies.vocabulary import Reason
-from replay.simulators import Fault, Simulation
+from replay.simulators import Simulation, SimulatorFault
 from replay.simulators.exports import SIGNATURES, Exports
-from replay.simulators.wire import STATS_LIMIT, Order
+from replay.simulators.wire import STATS_LIMIT, SimulationOrder
 
 ABI_VERSION = 1
 STACK_BYTES = 512 * 1024
@@ -61,7 +61,7 @@ _OFF = (
 )
 
 
-class Rule(IntEnum):
+class ModuleRule(IntEnum):
     """The rules of the module interface, as `broken_rule` of a fault names the one that was broken."""
 
     VALID_WASM = 1
@@ -73,16 +73,16 @@ class Rule(IntEnum):
     RESULT_CONTENT = 7
 
 
-class BrokenRule(Exception):
+class BrokenModuleRule(Exception):
     """The module breaks a rule of the module interface."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: ModuleRule) -> None:
         super().__init__(rule.name)
         self.rule = rule
 
 
 @dataclass(slots=True)
-class Compiled:
+class CompiledModule:
     """A module ready to be run, and what is known of it."""
 
     module: Module
@@ -96,56 +96,58 @@ class Machine:
     def __init__(self, config: Config | None = None) -> None:
         """`config` replaces the engine's settings, to see that they do not matter (`replay.kit`)."""
         self._engine = Engine(config or standard_config())
-        self._modules: dict[str, Compiled] = {}
+        self._modules: dict[str, CompiledModule] = {}
 
-    def load(self, digest: str, module: bytes) -> Fault | None:
+    def load(self, digest: str, module: bytes) -> SimulatorFault | None:
         """Compiles the module if it has the digest and keeps the interface, else says what is wrong."""
         if "sha256:" + hashlib.sha256(module).hexdigest() != digest:
-            return Fault(Reason.SIMULATOR_MISSING)
+            return SimulatorFault(Reason.SIMULATOR_MISSING)
         try:
             compiled = Module(self._engine, module)
-            self._modules[digest] = Compiled(compiled, _check_interface(compiled))
+            self._modules[digest] = CompiledModule(compiled, _check_interface(compiled))
         except WasmtimeError:
-            return _unusable(Rule.VALID_WASM)
-        except BrokenRule as broken:
+            return _unusable(ModuleRule.VALID_WASM)
+        except BrokenModuleRule as broken:
             return _unusable(broken.rule)
         return None
 
-    def run(self, order: Order) -> Simulation | Fault:
+    def run(self, order: SimulationOrder) -> Simulation | SimulatorFault:
         """The simulation that was ordered, or why there is none. The module must have been loaded."""
         compiled = self._modules.get(order.digest)
         if compiled is None:
-            return Fault(Reason.SIMULATOR_MISSING)
+            return SimulatorFault(Reason.SIMULATOR_MISSING)
         if compiled.initial_memory_bytes > order.memory_bytes:
-            return Fault(Reason.OUT_OF_MEMORY, {"memory_bytes": compiled.initial_memory_bytes})
+            return SimulatorFault(Reason.OUT_OF_MEMORY, {"memory_bytes": compiled.initial_memory_bytes})
         with Store(self._engine) as store:
             store.set_limits(order.memory_bytes, TABLE_ELEMENTS, instances=1, tables=TABLES, memories=1)
-            return self._attempt(store, compiled, order)
+            return self._simulate(store, compiled, order)
 
-    def _attempt(self, store: Store, compiled: Compiled, order: Order) -> Simulation | Fault:
+    def _simulate(
+        self, store: Store, compiled: CompiledModule, order: SimulationOrder
+    ) -> Simulation | SimulatorFault:
         store.set_fuel(order.fuel)
-        return Attempt(store, compiled, order).outcome()
+        return ModuleRun(store, compiled, order).outcome()
 
 
-class Attempt:
+class ModuleRun:
     """One run of one module in a store of its own."""
 
-    def __init__(self, store: Store, compiled: Compiled, order: Order) -> None:
+    def __init__(self, store: Store, compiled: CompiledModule, order: SimulationOrder) -> None:
         self._store = store
         self._compiled = compiled
         self._order = order
         self._exports: Exports | None = None
 
-    def outcome(self) -> Simulation | Fault:
+    def outcome(self) -> Simulation | SimulatorFault:
         """The simulation, or why there is none."""
         try:
             return self._simulation()
-        except BrokenRule as broken:
+        except BrokenModuleRule as broken:
             return _unusable(broken.rule)
         except Trap as trap:
             return self._trapped(trap.trap_code)
         except WasmtimeError:  # the instance could not be made: a table or memory beyond the limits
-            return Fault(Reason.OUT_OF_MEMORY)
+            return SimulatorFault(Reason.OUT_OF_MEMORY)
 
     def _simulation(self) -> Simulation:
         return self._play(self._instance())
@@ -154,7 +156,7 @@ class Attempt:
         """The exports of a fresh instance."""
         self._exports = exports = Exports(self._store, Instance(self._store, self._compiled.module, []))
         if not self._compiled.has_our_version and exports.call("abi_version") != ABI_VERSION:
-            raise BrokenRule(Rule.VERSION)
+            raise BrokenModuleRule(ModuleRule.VERSION)
         self._compiled.has_our_version = True
         return exports
 
@@ -165,11 +167,11 @@ class Attempt:
 
     def _feed(self, address: int) -> None:
         inputs = self._order.inputs
-        place = self._inside(address, len(inputs), Rule.INPUT_ROOM)
+        place = self._inside(address, len(inputs), ModuleRule.INPUT_ROOM)
         ctypes.memmove(place, inputs, len(inputs))
 
     def _result(self, address: int) -> Simulation:
-        head = ctypes.string_at(self._inside(address, _RECORD.size, Rule.RESULT_ADDRESS), _RECORD.size)
+        head = ctypes.string_at(self._inside(address, _RECORD.size, ModuleRule.RESULT_ADDRESS), _RECORD.size)
         ticks, is_over, score, state_hash, stats, checkpoints = _RECORD.unpack(head)
         if (
             ticks > self._order.ticks
@@ -177,9 +179,9 @@ class Attempt:
             or stats > STATS_LIMIT
             or checkpoints != self._checkpoints(ticks)
         ):
-            raise BrokenRule(Rule.RESULT_CONTENT)
+            raise BrokenModuleRule(ModuleRule.RESULT_CONTENT)
         size = 8 * (stats + checkpoints)
-        tail = ctypes.string_at(self._inside(address + _RECORD.size, size, Rule.RESULT_ADDRESS), size)
+        tail = ctypes.string_at(self._inside(address + _RECORD.size, size, ModuleRule.RESULT_ADDRESS), size)
         numbers = struct.unpack(f"<{stats}q{checkpoints}Q", tail)
         return Simulation(
             ticks, is_over == 1, score, state_hash, numbers[:stats], numbers[stats:], self._fuel()
@@ -188,25 +190,27 @@ class Attempt:
     def _checkpoints(self, ticks: int) -> int:
         return ticks // self._order.checkpoint_ticks if self._order.checkpoint_ticks else 0
 
-    def _inside(self, address: int, size: int, rule: Rule) -> int:
-        """The machine address of `size` bytes of the module's memory. Raises BrokenRule where it has none."""
+    def _inside(self, address: int, size: int, rule: ModuleRule) -> int:
+        """The machine address of `size` bytes of the module's memory. Raises BrokenModuleRule where it has none."""
         assert self._exports is not None
         address %= WORDS
         if address == 0 or address % 8 or address + size > self._exports.memory_bytes:
-            raise BrokenRule(rule)
+            raise BrokenModuleRule(rule)
         return self._exports.memory_address + address
 
     def _fuel(self) -> int:
         return self._order.fuel - self._store.get_fuel()
 
-    def _trapped(self, code: TrapCode | None) -> Fault:
+    def _trapped(self, code: TrapCode | None) -> SimulatorFault:
         if code is TrapCode.OUT_OF_FUEL:
-            return Fault(Reason.OUT_OF_FUEL, {"fuel": self._order.fuel})
+            return SimulatorFault(Reason.OUT_OF_FUEL, {"fuel": self._order.fuel})
         memory_bytes = self._exports.memory_bytes if self._exports else 0
         detail = {"fuel": self._fuel(), "memory_bytes": memory_bytes}
         if self._was_denied_memory(memory_bytes):
-            return Fault(Reason.OUT_OF_MEMORY, detail)
-        return Fault(Reason.SIMULATOR_TRAPPED, detail | ({} if code is None else {"trap": code.value}))
+            return SimulatorFault(Reason.OUT_OF_MEMORY, detail)
+        return SimulatorFault(
+            Reason.SIMULATOR_TRAPPED, detail | ({} if code is None else {"trap": code.value})
+        )
 
     def _was_denied_memory(self, memory_bytes: int) -> bool:
         """Whether a run that trapped has most likely been denied a memory.grow.
@@ -236,17 +240,17 @@ def standard_config() -> Config:
 
 
 def _check_interface(module: Module) -> int:
-    """The module's initial memory in bytes. Raises BrokenRule where it breaks the module interface."""
+    """The module's initial memory in bytes. Raises BrokenModuleRule where it breaks the module interface."""
     if module.imports:
-        raise BrokenRule(Rule.NO_IMPORTS)
+        raise BrokenModuleRule(ModuleRule.NO_IMPORTS)
     exports = {export.name: export.type for export in module.exports}
     for name, signature in SIGNATURES.items():
         kind = exports.get(name)
         if not isinstance(kind, FuncType) or signature_of(kind) != signature:
-            raise BrokenRule(Rule.EXPORTS)
+            raise BrokenModuleRule(ModuleRule.EXPORTS)
     memory = exports.get("memory")
     if not isinstance(memory, MemoryType):
-        raise BrokenRule(Rule.EXPORTS)
+        raise BrokenModuleRule(ModuleRule.EXPORTS)
     return memory.limits.min * 65_536
 
 
@@ -255,5 +259,5 @@ def signature_of(kind: FuncType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(map(str, kind.params)), tuple(map(str, kind.results))
 
 
-def _unusable(rule: Rule) -> Fault:
-    return Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": int(rule)})
+def _unusable(rule: ModuleRule) -> SimulatorFault:
+    return SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": int(rule)})

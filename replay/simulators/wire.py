@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from policies.vocabulary import Reason
-from replay.simulators import Fault, Simulation
+from replay.simulators import Simulation, SimulatorFault
 
 HELLO = b"SGC1"
 """What a child writes once it is confined and ready."""
@@ -45,7 +45,7 @@ class WireError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SimulationOrder:
     """One simulation as it is asked of the child: the request, without its path, with its budget."""
 
     digest: str
@@ -68,18 +68,20 @@ def unpack_load(payload: bytes) -> tuple[str, bytes]:
     return payload[:_DIGEST_BYTES].decode("ascii"), payload[_DIGEST_BYTES:]
 
 
-def pack_order(order: Order) -> bytes:
+def pack_order(order: SimulationOrder) -> bytes:
     """The payload of ORDER."""
     numbers = (order.seed, order.ticks, order.checkpoint_ticks, order.fuel, order.memory_bytes, order.wall_ms)
     return _ORDER.pack(order.digest.encode("ascii"), *numbers) + order.inputs
 
 
-def unpack_order(payload: bytes) -> Order:
+def unpack_order(payload: bytes) -> SimulationOrder:
     """The order that an ORDER holds."""
     digest, *numbers = _ORDER.unpack_from(payload)
     seed, ticks, checkpoint_ticks, fuel, memory_bytes, wall_ms = numbers
     inputs = payload[_ORDER.size :]
-    return Order(digest.decode("ascii"), seed, ticks, checkpoint_ticks, fuel, memory_bytes, wall_ms, inputs)
+    return SimulationOrder(
+        digest.decode("ascii"), seed, ticks, checkpoint_ticks, fuel, memory_bytes, wall_ms, inputs
+    )
 
 
 def simulation_limit(ticks: int, checkpoint_ticks: int) -> int:
@@ -107,17 +109,17 @@ def unpack_simulation(payload: bytes) -> Simulation:
     return Simulation(ticks, bool(is_over), score, state_hash, numbers[:stats], numbers[stats:], fuel)
 
 
-def pack_fault(fault: Fault) -> bytes:
+def pack_fault(fault: SimulatorFault) -> bytes:
     """The payload of FAULT. Of the detail, the numbers with a name in this protocol are kept."""
     numbers = (fault.detail.get(name, _ABSENT) for name in _NUMBERS)
     return _FAULT.pack(_REASONS.index(fault.reason), *numbers)
 
 
-def unpack_fault(payload: bytes) -> Fault:
+def unpack_fault(payload: bytes) -> SimulatorFault:
     """The fault that a FAULT holds. Raises WireError if it is not one."""
     try:
         reason, *numbers = _FAULT.unpack(payload)
         detail: Mapping[str, int] = {n: v for n, v in zip(_NUMBERS, numbers, strict=True) if v != _ABSENT}
-        return Fault(_REASONS[reason], detail)
+        return SimulatorFault(_REASONS[reason], detail)
     except (struct.error, IndexError):
         raise WireError from None

@@ -40,7 +40,7 @@ class AuditOutcome(StrEnum):
     UNABLE = "unable"
 
 
-class Audited(NamedTuple):
+class AuditedRun(NamedTuple):
     """A run with what its audit came to, and in what its simulations differ."""
 
     lease: Lease
@@ -81,7 +81,7 @@ class Auditor:
         await self._report([each for each in audited if each is not None])
         return len(audited)
 
-    async def _tried(self, lease: Lease) -> Audited | None:
+    async def _tried(self, lease: Lease) -> AuditedRun | None:
         """What an audit came to; `unable` where one run makes us fail, which is none of the others' matter."""
         try:
             return await self._audited(lease)
@@ -89,31 +89,31 @@ class Auditor:
             raise  # the ledger or the sandbox is away: that is the whole job's matter
         except Exception as error:  # noqa: BLE001 - the others of its job have done nothing
             report(FaultPlace.WORKER, error, submission=lease.submission.submission_id)
-            return Audited(lease, AuditOutcome.UNABLE)
+            return AuditedRun(lease, AuditOutcome.UNABLE)
 
-    async def _audited(self, lease: Lease) -> Audited | None:
+    async def _audited(self, lease: Lease) -> AuditedRun | None:
         """What an audit came to; None where the recording cannot be had now: it comes again."""
         board, found = self._boards[lease.submission.board], lease.submission
         simulator, replay = board.simulators.get(found.build), board.policy.replay
         is_spent = lease.attempt > 2 * self._settings.verify_attempts
         if is_spent or found.unreadable or not lease.recording:
-            return Audited(lease, AuditOutcome.UNABLE)
+            return AuditedRun(lease, AuditOutcome.UNABLE)
         if not replay or not simulator or simulator.digest != found.simulator:
-            return Audited(lease, AuditOutcome.UNABLE)
+            return AuditedRun(lease, AuditOutcome.UNABLE)
         try:
             recording = await self._recordings.load(lease.recording)
         except RecordingsUnavailable:
             return None
         except RecordingLost:
-            return Audited(lease, AuditOutcome.UNABLE)
+            return AuditedRun(lease, AuditOutcome.UNABLE)
         runs = [self._fingerprint(lease, recording, replay, simulator) for _ in range(RUNS)]
         known = [each for each in runs if each is not None]
         if len(known) < RUNS:
-            return Audited(lease, AuditOutcome.UNABLE)
+            return AuditedRun(lease, AuditOutcome.UNABLE)
         recorded = await self._ledger.read(audits.fingerprint_in(found.submission_id))
         differs = differences([*([recorded] if recorded else []), *known])
         outcome = AuditOutcome.DISAGREES if differs else AuditOutcome.AGREES
-        return Audited(lease, outcome, tuple(differs))
+        return AuditedRun(lease, outcome, tuple(differs))
 
     def _fingerprint(
         self, lease: Lease, recording: bytes, replay: Replay, simulator: Simulator
@@ -128,9 +128,9 @@ class Auditor:
             outcome = simulators.simulate(request_of(recording, played, found.seed, replay, simulator))
         return fingerprint_of(outcome) if isinstance(outcome, Simulation) else None
 
-    async def _report(self, audited: Sequence[Audited]) -> None:
+    async def _report(self, audited: Sequence[AuditedRun]) -> None:
         """Restricts builds whose simulator disagrees, in the transaction that strikes the audits off."""
-        by_build: dict[tuple[str, str], list[Audited]] = defaultdict(list)
+        by_build: dict[tuple[str, str], list[AuditedRun]] = defaultdict(list)
         for each in audited:
             if each.outcome is AuditOutcome.DISAGREES:
                 by_build[each.lease.submission.board, each.lease.submission.build].append(each)
@@ -153,7 +153,7 @@ class Auditor:
                 is_restricted=(board, build) in restricted,
             )
 
-    def _restriction(self, board: str, build: str, some: Sequence[Audited]) -> BuildChange:
+    def _restriction(self, board: str, build: str, some: Sequence[AuditedRun]) -> BuildChange:
         ids = ", ".join(each.lease.submission.submission_id for each in some)
         names = ", ".join(sorted({name for each in some for name in each.differs}))
         why = f"simulated again, these runs gave another result ({names}): {ids}"

@@ -38,8 +38,8 @@ from policies.vocabulary import SimulatorKind
 from replay.simulators import bubblewrap
 from replay.simulators.installed import AllSimulators
 from replay.worker.audit import Auditor
-from replay.worker.policies import WorkerPolicies
 from replay.worker.verifier import Verifier
+from replay.worker.worker_policies import WorkerPolicies
 
 MAINTENANCE_S: Final = 60
 

@@ -53,7 +53,7 @@ Tell = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Reverified:
+class ReverifiedRun:
     """A run that was judged again, by what a plan needs of it: there may be many, and their recordings are large.
 
     `reason` is why it counted. `verdict` None: it has no recording, or the one it had is lost.
@@ -68,9 +68,9 @@ class Reverified:
     verdict: Verdict | None
 
 
-def _reverified(run: PromotedRun, verdict: Verdict | None) -> Reverified:
+def _reverified(run: PromotedRun, verdict: Verdict | None) -> ReverifiedRun:
     found = run.submission
-    return Reverified(
+    return ReverifiedRun(
         found.submission_id,
         found.player,
         found.claim.score,
@@ -82,16 +82,16 @@ def _reverified(run: PromotedRun, verdict: Verdict | None) -> Reverified:
 
 
 @dataclass(slots=True)
-class Plan:
+class ReverificationPlan:
     """What came of a build's promoted runs: how many, those to revoke, those not known, those that a person decided on."""
 
     looked_at: int = 0
-    to_revoke: list[Reverified] = field(default_factory=list)
-    inconclusive: list[Reverified] = field(default_factory=list)
-    decided_by_people: list[Reverified] = field(default_factory=list)
+    to_revoke: list[ReverifiedRun] = field(default_factory=list)
+    inconclusive: list[ReverifiedRun] = field(default_factory=list)
+    decided_by_people: list[ReverifiedRun] = field(default_factory=list)
     standings: list[StandingImpact] = field(default_factory=list)
 
-    def note(self, found: Reverified) -> None:
+    def note(self, found: ReverifiedRun) -> None:
         """Puts a run where it belongs."""
         self.looked_at += 1
         if found.verdict is None or found.verdict.kind is VerdictKind.INCONCLUSIVE:
@@ -102,7 +102,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Batch:
+class ReverificationBatch:
     """What a batch did: ids of submissions that it settled, and of those that somebody had decided on meanwhile.
 
     `undone_before` are those that an earlier undoing reinstated.
@@ -127,32 +127,34 @@ class Reverifier:
         self._clock = clock
         self._tell = tell
 
-    async def plan(self, build: str, simulator: Simulator, simulators: Simulators) -> Plan:
+    async def plan(self, build: str, simulator: Simulator, simulators: Simulators) -> ReverificationPlan:
         """What the simulator makes of every promoted run of a build. Writes nothing.
 
         Raises LedgerUnavailable and RecordingsUnavailable.
         """
-        plan = Plan()
+        plan = ReverificationPlan()
         async for run in self._promoted(build):
             plan.note(_reverified(run, await self._verdict(run, simulator, simulators)))
             self._tell(1)
         plan.standings = await impact_of_revoking(self._ledger, self._board, plan.to_revoke, self._clock())
         return plan
 
-    async def apply(self, plan: Plan, simulator: Simulator, batch: str | None = None) -> Batch:
+    async def apply(
+        self, plan: ReverificationPlan, simulator: Simulator, batch: str | None = None
+    ) -> ReverificationBatch:
         """Revokes what the plan found, under a new batch or as more of one that was broken off.
 
         Raises LedgerUnavailable; what was revoked by then stays, and its batch can be undone.
         """
         batch = batch or await new_batch(self._ledger)
         decisions = (self._revocation(each, simulator, batch) for each in plan.to_revoke)
-        return await self._settle(Batch(batch), decisions)
+        return await self._settle(ReverificationBatch(batch), decisions)
 
-    async def undo(self, batch: str) -> Batch:
+    async def undo(self, batch: str) -> ReverificationBatch:
         """Reinstates what the batch revoked on this board and nobody has decided on since. Raises LedgerUnavailable."""
         revoked = await self._last_events(batch, Reason.REVERIFIED_OTHERWISE)
         undone = await self._last_events(batch, Reason.REVERIFICATION_UNDONE)
-        to_reinstate, done = [], Batch(batch)
+        to_reinstate, done = [], ReverificationBatch(batch)
         for each, event in revoked.items():
             if each in undone and undone[each].seq > event.seq:
                 done.undone_before.append(each)
@@ -189,7 +191,7 @@ class Reverifier:
         found = run.submission
         return verify(found.claim, recording, found.seed, replay, simulator, simulators)
 
-    def _revocation(self, found: Reverified, simulator: Simulator, batch: str) -> Decision:
+    def _revocation(self, found: ReverifiedRun, simulator: Simulator, batch: str) -> Decision:
         verdict = found.verdict
         assert verdict is not None
         return Decision(
@@ -222,7 +224,7 @@ class Reverifier:
             newest_event=event.seq,
         )
 
-    async def _settle(self, batch: Batch, decisions: Iterator[Decision]) -> Batch:
+    async def _settle(self, batch: ReverificationBatch, decisions: Iterator[Decision]) -> ReverificationBatch:
         for group in _slices(decisions, SLICE):
             settled = await settle(self._ledger, self._index, self._board, group)
             for decision, each in zip(group, settled, strict=True):

@@ -29,10 +29,10 @@ from policies.vocabulary import Finding, Reason, SimulatorKind, State, Verdict, 
 from replay.simulators import Simulators
 from replay.simulators.lines import START_WALL_MS
 from replay.verify import verify
-from replay.worker.apart import apart_if_need_be
+from replay.worker.evidence import EvidenceCollector, RecordingEvidence
 from replay.worker.examination import examine
-from replay.worker.exhibits import Exhibit, Exhibits
-from replay.worker.share import Share
+from replay.worker.failure_isolation import isolate_failures
+from replay.worker.verification_lottery import VerificationLottery
 from validators.judge import judge_verdict
 
 SETTLE_EVERY_S: Final = 0.2
@@ -65,10 +65,10 @@ class Verifier:
         self._index = index
         self._simulators = simulators
         self._recordings = recordings
-        self._exhibits = Exhibits(ledger, recordings)
+        self._collector = EvidenceCollector(ledger, recordings)
         self._clock = clock
         self._builds = BuildRegistry(ledger)
-        self._share = Share(boards, ledger, self._builds, self._exhibits, clock=clock)
+        self._lottery = VerificationLottery(boards, ledger, self._builds, self._collector, clock=clock)
         self._replay_s: dict[str, float] = {}
 
     async def verify_all(self, submission_ids: Sequence[str]) -> int:
@@ -80,11 +80,11 @@ class Verifier:
         lease_ms = (self._settings.lease_s + longest_s(self._boards) * len(submission_ids)) * 1000
         leases = await self._lease(submission_ids, lease_ms)
         reach(Point.AFTER_LEASE)
-        spared = await self._share.spared([each for each in leases if not each.submission.unreadable])
+        spared = await self._lottery.spared([each for each in leases if not each.submission.unreadable])
         unsettled: list[tuple[str, Decision]] = list(spared.values())
         judged = await self._ask([each for each in leases if each.submission.submission_id not in spared])
         examined = [each for each in judged if not self._is_hopeless(each)]
-        await self._judge(judged, await self._exhibits.of(self._boards, examined), unsettled)
+        await self._judge(judged, await self._collector.collect(self._boards, examined), unsettled)
         return len(leases)
 
     async def _lease(self, submission_ids: Sequence[str], lease_ms: int) -> list[Lease]:
@@ -95,23 +95,25 @@ class Verifier:
                 work.lease_all(some, boards=self._boards, now_ms=self._clock(), lease_ms=lease_ms)
             )
 
-        found = await apart_if_need_be(leased, submission_ids, str)
+        found = await isolate_failures(leased, submission_ids, str)
         return [lease for each in found for lease in each]
 
     async def _judge(
         self,
         leases: Sequence[Lease],
-        exhibits: dict[str, Exhibit],
+        evidence: dict[str, RecordingEvidence],
         unsettled: Sequence[tuple[str, Decision]],
     ) -> None:
-        """Decides on each and settles all, what is unsettled already first; each exhibit is let go once it was needed."""
+        """Decides on each and settles all, what is unsettled already first; each evidence is let go once it was needed."""
         waiting, since = list(unsettled), time.monotonic()
         for lease in leases:
             lasts_s = self._replay_s.get(lease.submission.simulator, SETTLE_EVERY_S)
             if waiting and time.monotonic() - since + lasts_s > SETTLE_EVERY_S:
                 await self._settle(waiting)
                 waiting = []
-            decision = await self._decided(lease, exhibits.pop(lease.submission.submission_id, Exhibit()))
+            decision = await self._decided(
+                lease, evidence.pop(lease.submission.submission_id, RecordingEvidence())
+            )
             if decision:
                 since = since if waiting else time.monotonic()
                 waiting.append((lease.submission.board, decision))
@@ -148,41 +150,41 @@ class Verifier:
         for board, group in by_board.items():
             # What makes us fail is left: it comes again, and in the end is held.
             settling = partial(settle, self._ledger, self._index, self._boards[board])
-            await apart_if_need_be(settling, group, attrgetter("submission_id"))
+            await isolate_failures(settling, group, attrgetter("submission_id"))
 
-    async def _decided(self, lease: Lease, exhibit: Exhibit) -> Decision | None:
+    async def _decided(self, lease: Lease, evidence: RecordingEvidence) -> Decision | None:
         """What is decided; None too where one run makes us fail: it comes again alone, and in the end is held."""
         try:
-            return await self._decide(lease, exhibit)
+            return await self._decide(lease, evidence)
         except ScoregateError:
             raise  # the ledger or the sandbox is away: that is the whole job's matter
         except Exception as error:  # noqa: BLE001 - the others of its job have done nothing
             report(FaultPlace.WORKER, error, submission=lease.submission.submission_id)
             return None
 
-    async def _decide(self, lease: Lease, exhibit: Exhibit) -> Decision | None:
+    async def _decide(self, lease: Lease, evidence: RecordingEvidence) -> Decision | None:
         """What is decided; None where the recording cannot be had now: the submission comes again."""
         found, board = lease.submission, self._boards[lease.submission.board]
         if held := self._unplayed(lease, board):
             return held
         try:
-            if lease.recording and exhibit.recording is None:
+            if lease.recording and evidence.recording is None:
                 await self._recordings.load(lease.recording)
                 return None  # it was away as it was to be examined, and nothing is judged unexamined
-            exhibit = await self._exhibits.beside(board.policy, exhibit)
+            evidence = await self._collector.with_compared(board.policy, evidence)
         except RecordingsUnavailable as error:
             _log.warning(Event.DUTY_FAILED, duty="verify", submission=found.submission_id, error=str(error))
             return None
         except RecordingLost:
             return self._decision(lease, State.HELD, Reason.RECORDING_LOST, {})
-        verdict = self._verdict(board, found, exhibit.recording)
+        verdict = self._verdict(board, found, evidence.recording)
         await self._builds.refresh_if_old()  # the build may have been blocked while we played it
         status = self._builds.status_of(board, found.build)
-        findings = examine(board, lease, exhibit)
+        findings = examine(board, lease, evidence)
         judgement = judge_verdict(verdict, (*found.findings, *findings), build=status)
         _tell(found, verdict)
-        evidence = _evidence(verdict, lease, findings) | {"build_status": status.value}
-        return self._decision(lease, judgement.state, judgement.reason, evidence)
+        detail = _event_detail(verdict, lease, findings) | {"build_status": status.value}
+        return self._decision(lease, judgement.state, judgement.reason, detail)
 
     def _unplayed(self, lease: Lease, board: Board) -> Decision | None:
         """The decision on what is not to be played, or cannot be, since its recording was here and is gone."""
@@ -255,7 +257,7 @@ def _simulator_of(board: Board, build: str, digest: str) -> Simulator | None:
     return simulator if simulator and simulator.digest == digest else None
 
 
-def _evidence(verdict: Verdict, lease: Lease, findings: Sequence[Finding]) -> dict[str, Any]:
+def _event_detail(verdict: Verdict, lease: Lease, findings: Sequence[Finding]) -> dict[str, Any]:
     return {
         "verdict": verdict.kind.value,
         "verdict_reason": verdict.reason.value,

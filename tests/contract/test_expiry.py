@@ -23,8 +23,8 @@ from gateway.steward.recordings import expiring
 from gateway.steward.recordings.expiring import DAY_MS, Expirer
 from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.errors import LedgerTampered
-from policies.fields import Order
-from policies.limits import Keeping
+from policies.fields import SortOrder
+from policies.limits import RecordingRetention
 from policies.model import Operator
 from policies.vocabulary import Reason, State
 from tests.contract.test_learning import Nowhere
@@ -34,7 +34,7 @@ from tests.support.metrics import counts
 from tests.support.stores import Store, open_in
 from tests.support.torn import tear
 
-BOARD = board_of(Operator.BEST, Order.DESCENDING)
+BOARD = board_of(Operator.BEST, SortOrder.DESCENDING)
 ENDED = (
     "INSERT INTO recording_expiries (digest, size_bytes, first_seq, expired_at_ms) "
     "SELECT digest, size_bytes, first_seq, 1 FROM recordings"
@@ -50,7 +50,7 @@ async def ledger(store: Store) -> AsyncIterator[Ledger]:
 
 def keeping(days: int | None) -> SimpleNamespace:
     """Boards that keep what was refused for so many days."""
-    policy = BOARD.policy.model_copy(update={"recordings": Keeping(refused_days=days)})
+    policy = BOARD.policy.model_copy(update={"recordings": RecordingRetention(refused_days=days)})
     return SimpleNamespace(policy=policy)
 
 

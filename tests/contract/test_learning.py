@@ -10,7 +10,7 @@ from gateway.ledger import index_pages, queries
 from gateway.ledger.ledger import Ledger
 from gateway.records import Change, StoredBaseline
 from gateway.settlement.settle import Decision, settle
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Operator
 from policies.vocabulary import Reason, State
 from tests.support.books import board_of
@@ -18,7 +18,7 @@ from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, open_in
 from validators import baseline
 
-BOARD = board_of(Operator.BEST, Order.DESCENDING)
+BOARD = board_of(Operator.BEST, SortOrder.DESCENDING)
 
 
 class Nowhere:
@@ -74,7 +74,7 @@ async def test_V05_a_revoked_score_leaves_no_trace_among_the_newest(ledger: Ledg
 @pytest.mark.parametrize("operator", Operator)
 async def test_scores_below_zero_are_folded_on_every_ledger(ledger: Ledger, operator: Operator):
     """By each operator, as the first score and after a revocation, which both fold all that counts."""
-    board = board_of(operator, Order.DESCENDING)
+    board = board_of(operator, SortOrder.DESCENDING)
     runs = [("r0", -5), ("r1", -7), ("r2", -(2**33))]
     for at, (run, score) in enumerate(runs):
         await ledger.append(new_submission(run, score=score, at_ms=NOON_MS + at))

@@ -20,13 +20,13 @@ from gateway.settlement.server_operations import (
     perform,
 )
 from policies.errors import KeyRevoked, NonceReused
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Operator
 from tests.support.books import CREDENTIAL, KEY_ID, a_removal, a_write, board_of, digest_of
 from tests.support.ledger import NOON_MS
 from tests.support.stores import Store, open_in
 
-BOARD = board_of(Operator.BEST, Order.DESCENDING)
+BOARD = board_of(Operator.BEST, SortOrder.DESCENDING)
 
 
 async def nowhere(changes: Sequence[Change]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gateway.ledger import queries
 from gateway.settlement.server_operations import OperationsRefused, Refused, ServerOperation
 from policies.errors import KeyRevoked, NonceReused
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Operator
 from policies.vocabulary import State
 from tests.support.books import (
@@ -29,7 +29,7 @@ from tests.support.books import (
 from tests.support.ledger import NOON_MS
 from tests.support.oracle import standings
 
-BEST = board_of(Operator.BEST, Order.DESCENDING)
+BEST = board_of(Operator.BEST, SortOrder.DESCENDING)
 
 
 def shown(books: Books) -> dict[tuple[str, str], int]:
@@ -49,7 +49,7 @@ T05 = {
 @pytest.mark.parametrize("order", list(itertools.permutations(T05)))
 def test_T05_a_removal_wins_over_every_older_write_in_all_orders(order: Sequence[int], operator: Operator):
     """Six orders of add 1, add 2, remove 3, sent twice: nothing stands, and what came too late was told so."""
-    books = Books(board_of(operator, Order.DESCENDING))
+    books = Books(board_of(operator, SortOrder.DESCENDING))
     arriving = [*order, *order]
     outcomes = [arrive(books, T05[number], arrival)[1] for arrival, number in enumerate(arriving)]
 
@@ -86,7 +86,7 @@ def operation_of(each: Said) -> ServerOperation:
     return a_write(name, each.score, player=each.player, version=each.version)
 
 
-def due(given_operations: Sequence[Said], operator: Operator, order: Order) -> dict[str, int]:
+def due(given_operations: Sequence[Said], operator: Operator, order: SortOrder) -> dict[str, int]:
     """What has to stand for each player: the fold of the scores above the last removal."""
     stands = {}
     for player in {each.player for each in given_operations}:
@@ -94,7 +94,7 @@ def due(given_operations: Sequence[Said], operator: Operator, order: Order) -> d
         removed = max((each.version for each in own if each.score is None), default=0)
         counting = sorted((each.version, each.score) for each in own if each.score is not None)
         scores = [score for version, score in counting if version > removed]
-        best = min if order is Order.ASCENDING else max
+        best = min if order is SortOrder.ASCENDING else max
         folds: dict[Operator, Any] = {
             Operator.BEST: best,
             Operator.SUM: sum,
@@ -106,12 +106,12 @@ def due(given_operations: Sequence[Said], operator: Operator, order: Order) -> d
     return stands
 
 
-@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("order", SortOrder)
 @pytest.mark.parametrize("operator", Operator)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_T05_operations_end_alike_in_any_order_and_with_repeats(
-    operator: Operator, order: Order, data: st.DataObject
+    operator: Operator, order: SortOrder, data: st.DataObject
 ):
     """Best, latest and sum, each order, every window: writes and removals with versions, shuffled and repeated."""
     board = board_of(operator, order)
@@ -129,8 +129,8 @@ def test_T05_operations_end_alike_in_any_order_and_with_repeats(
 
 @pytest.mark.parametrize("operator", Operator)
 @settings(max_examples=60, deadline=None)
-@given(asked=FREE_OPERATIONS, order=st.sampled_from(Order))
-def test_standings_follow_writes_corrections_and_removals(operator: Operator, asked: Any, order: Order):
+@given(asked=FREE_OPERATIONS, order=st.sampled_from(SortOrder))
+def test_standings_follow_writes_corrections_and_removals(operator: Operator, asked: Any, order: SortOrder):
     """Whatever is asked for, what stands is the fold of what counts: a best that is removed gives way to the next."""
     board = board_of(operator, order)
     books = Books(board)
@@ -142,8 +142,8 @@ def test_standings_follow_writes_corrections_and_removals(operator: Operator, as
 
 @pytest.mark.parametrize("operator", Operator)
 @settings(max_examples=40, deadline=None)
-@given(asked=FREE_OPERATIONS, order=st.sampled_from(Order))
-def test_a_batch_ends_as_its_operations_do_one_by_one(operator: Operator, asked: Any, order: Order):
+@given(asked=FREE_OPERATIONS, order=st.sampled_from(SortOrder))
+def test_a_batch_ends_as_its_operations_do_one_by_one(operator: Operator, asked: Any, order: SortOrder):
     """What can be done, done in one request: the same states, standings and baselines, folded once."""
     single, batched = Books(board_of(operator, order)), Books(board_of(operator, order))
     numbered = [free_operation(number, *each) for number, each in enumerate(asked)]
@@ -195,7 +195,7 @@ def test_a_removal_without_a_version_takes_all_that_counts_now():
 @pytest.mark.parametrize("operator", Operator)
 def test_T05_a_removal_takes_what_is_older_though_a_later_write_came_before_it(operator: Operator):
     """Also where only the latest stands: what it was to remove does not come back when that goes."""
-    books = Books(board_of(operator, Order.DESCENDING))
+    books = Books(board_of(operator, SortOrder.DESCENDING))
     for number, operation in enumerate([a_write("add-1", 5, version=1), a_write("add-3", 7, version=3)]):
         books.perform([operation], nonce=f"nonce-{number}")
     [done], _ = books.perform([a_removal("remove-2", version=2)], nonce="removal")

@@ -19,7 +19,7 @@ from gateway.records import Change
 from gateway.runtime.clock import wall_clock
 from gateway.steward.index.check import check
 from gateway.steward.index.comparison.difference import BoardView
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Operator
 from tests.support.books import FREE_OPERATIONS, Books, arrive, board_of, free_operation
 from tests.support.oracle import due, shown_on_board
@@ -64,7 +64,7 @@ async def deliver(
 @given(
     asked=FREE_OPERATIONS,
     days=st.lists(DAYS, min_size=14, max_size=14),
-    order=st.sampled_from(Order),
+    order=st.sampled_from(SortOrder),
     shuffle=st.randoms(use_true_random=False),
 )
 def test_the_index_ends_as_the_fold_of_the_ledger(
@@ -72,7 +72,7 @@ def test_the_index_ends_as_the_fold_of_the_ledger(
     operator: Operator,
     asked: Any,
     days: list[int],
-    order: Order,
+    order: SortOrder,
     shuffle: random.Random,
     is_lossy: bool,
 ):

@@ -23,7 +23,7 @@ from gateway.ledger.submissions import work
 from gateway.records import Change
 from gateway.settlement.settle import Decision, settle
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.loader import Board
 from policies.model import Operator
 from policies.vocabulary import SCORE_LIMIT, TRANSITIONS, Reason, State
@@ -234,11 +234,11 @@ def histories(limit: int) -> st.SearchStrategy[tuple[list[tuple[str, int, int]],
     )
 
 
-@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("order", SortOrder)
 @pytest.mark.parametrize("operator", Operator)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_standings_are_those_of_the_oracle(operator: Operator, order: Order, data: st.DataObject):
+def test_standings_are_those_of_the_oracle(operator: Operator, order: SortOrder, data: st.DataObject):
     """Best, latest and sum, each order, each window: after any promotions and revocations, credited when received."""
     board = board_of(operator, order)
     runs, steps = data.draw(histories(board.policy.score.maximum))
@@ -264,7 +264,7 @@ def test_V05_baselines_are_those_of_the_promoted_scores_alone(
     history: tuple[list[tuple[str, int, int]], list[int]],
 ):
     """Count, mean and spread of what is promoted, whatever was promoted and revoked before, for any scores there are."""
-    books, promoted = play_out(board_of(Operator.BEST, Order.DESCENDING), *history)
+    books, promoted = play_out(board_of(Operator.BEST, SortOrder.DESCENDING), *history)
     learnt = {
         each.player: each for each in drive(queries.baselines_page("tiny", after=None, count=9)(books.tx))
     }
@@ -284,8 +284,8 @@ def test_V05_baselines_are_those_of_the_promoted_scores_alone(
 def test_V05_a_revoked_score_leaves_no_trace():
     """An enormous score that was promoted and revoked changes not one bit of the baseline after it."""
     runs = [("ada", score, n) for n, score in enumerate([100, 110, 120, SCORE_LIMIT])]
-    honest, _ = play_out(board_of(Operator.BEST, Order.DESCENDING), runs, [0, 1, 2])
-    poisoned, _ = play_out(board_of(Operator.BEST, Order.DESCENDING), runs, [0, 3, 1, 2, 3])
+    honest, _ = play_out(board_of(Operator.BEST, SortOrder.DESCENDING), runs, [0, 1, 2])
+    poisoned, _ = play_out(board_of(Operator.BEST, SortOrder.DESCENDING), runs, [0, 3, 1, 2, 3])
     facts = (
         "SELECT board, player, count, total, total_of_squares, lowest, highest FROM baselines ORDER BY player"
     )

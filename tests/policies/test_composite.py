@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.model import COMPOSITE_BEGIN_MS, COMPOSITE_SPANS_MS, WindowKind
-from policies.ranking import Ranking, Reached
+from policies.ranking import Ranking, ReachedScore
 from policies.windows import window_at
 from tests.support.policies import a_ranking
 
@@ -24,7 +24,7 @@ def test_a_late_score_stays_ahead_of_every_worse_one(order: str, worse: int, lat
     board = ranking(order)
     window = window_at(board.policy, WindowKind.ALLTIME, COMPOSITE_BEGIN_MS)
     end_ms = COMPOSITE_BEGIN_MS + COMPOSITE_SPANS_MS[WindowKind.ALLTIME]
-    late = board.place(window, "ada", Reached(7, end_ms + late_ms, 1, "late"))
-    early = board.place(window, "bea", Reached(worse, COMPOSITE_BEGIN_MS, 2, "early"))
+    late = board.place(window, "ada", ReachedScore(7, end_ms + late_ms, 1, "late"))
+    early = board.place(window, "bea", ReachedScore(worse, COMPOSITE_BEGIN_MS, 2, "early"))
     assert 7 == board.score_at(window.name, late.order)
     assert late.order < early.order

@@ -9,8 +9,8 @@ import pytest
 
 from policies.loader import Simulator
 from policies.vocabulary import Reason
-from replay.simulators import Fault, Malformed, Simulation
-from replay.simulators.answers import BrokenRule, Rule, answer_limit, meaning, question
+from replay.simulators import MalformedRecording, Simulation, SimulatorFault
+from replay.simulators.answers import BrokenProtocolRule, ProtocolRule, answer_limit, meaning, question
 from tests.support.programs import SEED, WORDS, request
 
 ASKED = request(Simulator("sha256:" + "a" * 64, Path("/nowhere")), words=WORDS[:100])
@@ -62,7 +62,7 @@ def test_what_is_optional() -> None:
 
 def test_a_program_can_say_that_it_could_not() -> None:
     """Its words are shortened and printable, and belong to whoever tries it out."""
-    assert Fault(Reason.SIMULATOR_TRAPPED, said="no map E9M9[2J") == meaning(
+    assert SimulatorFault(Reason.SIMULATOR_TRAPPED, said="no map E9M9[2J") == meaning(
         b'{"id": 3, "fault": "no map\\n E9M9\\u001b[2J"}'.replace(b"\\n", b""), ASKED, NUMBER
     )
     assert 200 == len(meaning(json.dumps({"id": 3, "fault": "x" * 300}).encode(), ASKED, NUMBER).said)
@@ -70,73 +70,73 @@ def test_a_program_can_say_that_it_could_not() -> None:
 
 def test_a_program_can_say_that_it_is_no_recording() -> None:
     """That is an answer, and no fault."""
-    assert Malformed() == meaning(b'{"id": 3, "malformed": true}', RAW, NUMBER)
+    assert MalformedRecording() == meaning(b'{"id": 3, "malformed": true}', RAW, NUMBER)
 
 
 @pytest.mark.parametrize(
     ("answer", "rule"),
     [
-        (b"", Rule.STRICT_JSON),
-        (b"null", Rule.STRICT_JSON),
-        (b"[1]", Rule.STRICT_JSON),
-        (b"VERIFIED", Rule.STRICT_JSON),
-        (line()[:-1], Rule.STRICT_JSON),
-        (line() + line(), Rule.STRICT_JSON),
-        (b"\xff" + line(), Rule.STRICT_JSON),
-        (line().replace(b"-5", b"NaN"), Rule.STRICT_JSON),
-        (line().replace(b"-5", b"-Infinity"), Rule.STRICT_JSON),
-        (line().replace(b"-5", b"5.0"), Rule.STRICT_JSON),
-        (line().replace(b"-5", b"5e3"), Rule.STRICT_JSON),
-        (line().replace(b"-5", b"9" * 5000), Rule.STRICT_JSON),
-        (line().replace(b'"score"', b'"ticks"'), Rule.STRICT_JSON),
-        (line().replace(b'"largest_word"', b'"scoring_ticks"'), Rule.STRICT_JSON),
-        (b"[" * 10_000, Rule.STRICT_JSON),
-        (line(extra=1), Rule.FIELDS),
-        (line(score=...), Rule.FIELDS),
-        (line(is_over=...), Rule.FIELDS),
-        (line(stats=...), Rule.FIELDS),
-        (line(score=True), Rule.FIELDS),
-        (line(score="5"), Rule.FIELDS),
-        (line(score=None), Rule.FIELDS),
-        (line(score=2**63), Rule.FIELDS),
-        (line(score=-(2**63) - 1), Rule.FIELDS),
-        (line(is_over=1), Rule.FIELDS),
-        (line(ticks=-1), Rule.FIELDS),
-        (line(ticks=2**32), Rule.FIELDS),
-        (line(state_hash="0xff"), Rule.FIELDS),
-        (line(state_hash="F" * 16), Rule.FIELDS),
-        (line(state_hash=255), Rule.FIELDS),
-        (line(stats=[4, 7]), Rule.FIELDS),
-        (line(stats={"largest_word": 7, "scoring_ticks": "4"}), Rule.FIELDS),
-        (line(checkpoints={}), Rule.FIELDS),
-        (line(checkpoints=["0" * 15, "0" * 16]), Rule.FIELDS),
-        (line(fault="none"), Rule.FIELDS),
-        (b'{"id": 3, "fault": 3}', Rule.FIELDS),
-        (b'{"id": 3, "malformed": false}', Rule.FIELDS),
-        (b'{"id": 3, "malformed": true, "score": 5}', Rule.FIELDS),
-        (b'{"malformed": true}', Rule.FIELDS),
-        (b'{"id": 2, "malformed": true}', Rule.ANOTHER_QUESTION),
-        (b'{"id": 2, "fault": "no map"}', Rule.ANOTHER_QUESTION),
-        (line(id=2), Rule.ANOTHER_QUESTION),
-        (line(id=...), Rule.FIELDS),
-        (line(id=True), Rule.FIELDS),
-        (line(id="3"), Rule.FIELDS),
-        (line(ticks=101), Rule.TICKS),
-        (line(stats={}), Rule.STATS),
-        (line(stats={"largest_word": 7}), Rule.STATS),
-        (line(stats={"largest_word": 7, "scoring_ticks": 4, "kills": 1}), Rule.STATS),
-        (line(checkpoints=...), Rule.CHECKPOINTS),
-        (line(checkpoints=HASHES[:1]), Rule.CHECKPOINTS),
-        (line(checkpoints=[*HASHES, HASHES[0]]), Rule.CHECKPOINTS),
-        (line(ticks=99), Rule.CHECKPOINTS),
+        (b"", ProtocolRule.STRICT_JSON),
+        (b"null", ProtocolRule.STRICT_JSON),
+        (b"[1]", ProtocolRule.STRICT_JSON),
+        (b"VERIFIED", ProtocolRule.STRICT_JSON),
+        (line()[:-1], ProtocolRule.STRICT_JSON),
+        (line() + line(), ProtocolRule.STRICT_JSON),
+        (b"\xff" + line(), ProtocolRule.STRICT_JSON),
+        (line().replace(b"-5", b"NaN"), ProtocolRule.STRICT_JSON),
+        (line().replace(b"-5", b"-Infinity"), ProtocolRule.STRICT_JSON),
+        (line().replace(b"-5", b"5.0"), ProtocolRule.STRICT_JSON),
+        (line().replace(b"-5", b"5e3"), ProtocolRule.STRICT_JSON),
+        (line().replace(b"-5", b"9" * 5000), ProtocolRule.STRICT_JSON),
+        (line().replace(b'"score"', b'"ticks"'), ProtocolRule.STRICT_JSON),
+        (line().replace(b'"largest_word"', b'"scoring_ticks"'), ProtocolRule.STRICT_JSON),
+        (b"[" * 10_000, ProtocolRule.STRICT_JSON),
+        (line(extra=1), ProtocolRule.FIELDS),
+        (line(score=...), ProtocolRule.FIELDS),
+        (line(is_over=...), ProtocolRule.FIELDS),
+        (line(stats=...), ProtocolRule.FIELDS),
+        (line(score=True), ProtocolRule.FIELDS),
+        (line(score="5"), ProtocolRule.FIELDS),
+        (line(score=None), ProtocolRule.FIELDS),
+        (line(score=2**63), ProtocolRule.FIELDS),
+        (line(score=-(2**63) - 1), ProtocolRule.FIELDS),
+        (line(is_over=1), ProtocolRule.FIELDS),
+        (line(ticks=-1), ProtocolRule.FIELDS),
+        (line(ticks=2**32), ProtocolRule.FIELDS),
+        (line(state_hash="0xff"), ProtocolRule.FIELDS),
+        (line(state_hash="F" * 16), ProtocolRule.FIELDS),
+        (line(state_hash=255), ProtocolRule.FIELDS),
+        (line(stats=[4, 7]), ProtocolRule.FIELDS),
+        (line(stats={"largest_word": 7, "scoring_ticks": "4"}), ProtocolRule.FIELDS),
+        (line(checkpoints={}), ProtocolRule.FIELDS),
+        (line(checkpoints=["0" * 15, "0" * 16]), ProtocolRule.FIELDS),
+        (line(fault="none"), ProtocolRule.FIELDS),
+        (b'{"id": 3, "fault": 3}', ProtocolRule.FIELDS),
+        (b'{"id": 3, "malformed": false}', ProtocolRule.FIELDS),
+        (b'{"id": 3, "malformed": true, "score": 5}', ProtocolRule.FIELDS),
+        (b'{"malformed": true}', ProtocolRule.FIELDS),
+        (b'{"id": 2, "malformed": true}', ProtocolRule.ANOTHER_QUESTION),
+        (b'{"id": 2, "fault": "no map"}', ProtocolRule.ANOTHER_QUESTION),
+        (line(id=2), ProtocolRule.ANOTHER_QUESTION),
+        (line(id=...), ProtocolRule.FIELDS),
+        (line(id=True), ProtocolRule.FIELDS),
+        (line(id="3"), ProtocolRule.FIELDS),
+        (line(ticks=101), ProtocolRule.TICKS),
+        (line(stats={}), ProtocolRule.STATS),
+        (line(stats={"largest_word": 7}), ProtocolRule.STATS),
+        (line(stats={"largest_word": 7, "scoring_ticks": 4, "kills": 1}), ProtocolRule.STATS),
+        (line(checkpoints=...), ProtocolRule.CHECKPOINTS),
+        (line(checkpoints=HASHES[:1]), ProtocolRule.CHECKPOINTS),
+        (line(checkpoints=[*HASHES, HASHES[0]]), ProtocolRule.CHECKPOINTS),
+        (line(ticks=99), ProtocolRule.CHECKPOINTS),
     ],
 )
-def test_whatever_else_it_says_breaks_a_rule(answer: bytes, rule: Rule) -> None:
+def test_whatever_else_it_says_breaks_a_rule(answer: bytes, rule: ProtocolRule) -> None:
     """A simulator that lies about the shape of things is no evidence against anybody."""
-    with pytest.raises(BrokenRule) as raised:
+    with pytest.raises(BrokenProtocolRule) as raised:
         meaning(answer, ASKED, NUMBER)
     assert rule is raised.value.rule
-    assert Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": rule}) == raised.value.as_fault()
+    assert SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": rule}) == raised.value.as_fault()
 
 
 def test_an_honest_answer_fits_its_limit() -> None:

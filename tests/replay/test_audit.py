@@ -16,7 +16,7 @@ from gateway.ledger.judgement.builds import build_changes_of
 from policies.replaying import BuildStatus
 from policies.vocabulary import Reason
 from replay.fingerprint import differences, fingerprint_of
-from replay.simulators import Fault, Outcome, SimulationRequest
+from replay.simulators import SimulationOutcome, SimulationRequest, SimulatorFault
 from replay.simulators.installed import AllSimulators
 from tests.support import boards
 from tests.support.boards import BUILD
@@ -105,8 +105,8 @@ async def test_P13_a_simulator_that_agrees_is_left_alone(yard: Yard):
 async def test_P13_a_simulation_that_fails_accuses_nobody(yard: Yard, faulty: int):
     """A crash or a time-out says nothing about whether two results are the same."""
     await promoted(yard, "run-1")
-    outcomes: list[Outcome] = [simulation_of(0), simulation_of(0)]
-    outcomes[faulty] = Fault(Reason.TIMED_OUT)
+    outcomes: list[SimulationOutcome] = [simulation_of(0), simulation_of(0)]
+    outcomes[faulty] = SimulatorFault(Reason.TIMED_OUT)
     await yard.draw("run-1")
     before = counted("unable")
     assert 1 == await yard.audit("run-1", fresh=as_fresh(Told(*outcomes)))
@@ -193,12 +193,12 @@ def test_fingerprints_differ_where_simulations_do():
 class Leased(Told):
     """Simulators that look, while they are asked, how long the one submission is leased."""
 
-    def __init__(self, ledger: Path, outcome: Outcome) -> None:
+    def __init__(self, ledger: Path, outcome: SimulationOutcome) -> None:
         super().__init__(outcome, outcome)
         self.ledger = ledger
         self.lease_until_ms = 0
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         [[self.lease_until_ms]] = rows(self.ledger, "SELECT lease_until_ms FROM submissions")
         return super().simulate(request)
 

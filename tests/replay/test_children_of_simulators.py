@@ -14,7 +14,7 @@ from policies.loader import Simulator
 from policies.replaying import Budget
 from policies.trees import TreeRefused
 from policies.vocabulary import Reason, SimulatorKind
-from replay.simulators import Fault, Simulation
+from replay.simulators import Simulation, SimulatorFault
 from replay.simulators.child_process import SandboxUnavailable
 from replay.simulators.folder_copies import FolderCopies
 from replay.simulators.installed import AllSimulators
@@ -98,7 +98,7 @@ def test_P11_a_plugin_that_cannot_be_loaded_leaves_no_process(tmp_path: Path, te
     found = plugins.simulate(
         request(write(tmp_path, text, "plugin.py"), SimulatorKind.PLUGIN, budget=HURRIED)
     )
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     assert reason is found.reason
 
 
@@ -132,7 +132,7 @@ def test_P11_only_the_first_run_has_time_to_start(tmp_path: Path, opened: Callab
     asked = request(simulator, kind, budget=Budget(memory_mib=64, wall_ms=600))
     with simulators:
         assert isinstance(simulators.simulate(asked), Simulation)
-        assert Fault(Reason.TIMED_OUT, {"wall_ms": 600}) == simulators.simulate(asked)
+        assert SimulatorFault(Reason.TIMED_OUT, {"wall_ms": 600}) == simulators.simulate(asked)
 
 
 @pytest.mark.usefixtures("none_is_left")
@@ -144,7 +144,7 @@ def test_P11_a_process_that_goes_on_complaining_is_late_all_the_same(tmp_path: P
     with simulators:
         assert isinstance(simulators.simulate(asked), Simulation)
         found = simulators.simulate(asked)
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     assert (Reason.TIMED_OUT, {"wall_ms": 600}) == (found.reason, found.detail)
 
 
@@ -197,7 +197,7 @@ def test_P09_a_module_has_so_many_tables_and_elements_and_no_more(
     """P09: the limit itself is had; what is beyond it is not instantiated."""
     assert isinstance(sandbox.simulate(module_request(store(tmp_path, broken(more=most)))), Simulation)
     found = sandbox.simulate(module_request(store(tmp_path, broken(more=more))))
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     assert Reason.OUT_OF_MEMORY is found.reason
 
 
@@ -207,18 +207,18 @@ def test_P09_a_module_has_all_of_the_memory_of_its_budget(sandbox: Sandbox, tmp_
         sandbox.simulate(module_request(store(tmp_path, broken(memory="32")), memory_mib=2)), Simulation
     )
     found = sandbox.simulate(module_request(store(tmp_path, broken(memory="33")), memory_mib=2))
-    assert Fault(Reason.OUT_OF_MEMORY, {"memory_bytes": 33 * 65_536}) == found
+    assert SimulatorFault(Reason.OUT_OF_MEMORY, {"memory_bytes": 33 * 65_536}) == found
 
 
 def test_a_crash_is_told_with_what_it_had_used(sandbox: Sandbox, tmp_path: Path):
     """Fuel and memory, and which trap it was: what a developer needs to find it."""
     found = sandbox.simulate(module_request(store(tmp_path, broken("unreachable", memory="3"))))
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     assert {"fuel", "memory_bytes", "trap"} == found.detail.keys()
     assert 0 < found.detail["fuel"] < 1_000
     assert 3 * 65_536 == found.detail["memory_bytes"]
     looping = sandbox.simulate(module_request(store(tmp_path, broken("(loop $l br $l) i32.const 1024"))))
-    assert Fault(Reason.OUT_OF_FUEL, {"fuel": 50_000_000}) == looping
+    assert SimulatorFault(Reason.OUT_OF_FUEL, {"fuel": 50_000_000}) == looping
 
 
 def test_P18_a_module_file_of_any_size_is_not_taken(sandbox: Sandbox, tmp_path: Path):
@@ -226,10 +226,10 @@ def test_P18_a_module_file_of_any_size_is_not_taken(sandbox: Sandbox, tmp_path: 
     large = tmp_path / "large.wasm"
     large.touch()
     os.truncate(large, MODULE_BYTES_LIMIT + 1)
-    assert Fault(Reason.SIMULATOR_UNUSABLE) == sandbox.simulate(
+    assert SimulatorFault(Reason.SIMULATOR_UNUSABLE) == sandbox.simulate(
         module_request(Module(large, "sha256:" + "0" * 64))
     )
     os.truncate(large, 2**40)
-    assert Fault(Reason.SIMULATOR_UNUSABLE) == sandbox.simulate(
+    assert SimulatorFault(Reason.SIMULATOR_UNUSABLE) == sandbox.simulate(
         module_request(Module(large, "sha256:" + "0" * 64))
     )

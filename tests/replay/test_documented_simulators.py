@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from policies.vocabulary import SimulatorKind
-from replay.simulators import Malformed, Simulation
+from replay.simulators import MalformedRecording, Simulation
 from replay.simulators.installed import AllSimulators
 from tests.support.programs import need_programs, request, write
 
@@ -38,4 +38,4 @@ def test_the_plugin(tmp_path: Path) -> None:
         other = simulators.simulate(replace(asked, stats=("longest",), recording=b"PNG"))
     assert isinstance(found, Simulation), found
     assert (2, 34, (5,)) == (found.ticks, found.score, found.stats)
-    assert Malformed() == other
+    assert MalformedRecording() == other

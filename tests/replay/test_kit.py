@@ -16,13 +16,13 @@ from policies.loader import Simulator
 from policies.replaying import Budget
 from policies.vocabulary import Claim, Reason, VerdictKind
 from replay.kit.budget import Cost, proposed
-from replay.kit.check import GENEROUS, Checked, Checker, Prepared, open_simulators
+from replay.kit.check import GENEROUS, Checker, CheckReport, PreparedRun, open_simulators
 from replay.kit.instructions import instructions, is_float
 from replay.kit.look import Weight, look_at, memory_mib
 from replay.kit.runs import PlayedRun
 from replay.kit.settings import BY_NAME
 from replay.kit.verdict import replay_of
-from replay.simulators import Outcome, Simulation, SimulationRequest
+from replay.simulators import Simulation, SimulationOutcome, SimulationRequest
 from tests.replay.games import END, GAME, STATS, broken, play, store
 
 SEED = 77
@@ -51,7 +51,7 @@ assert GAME not in {FORGETS_NO_SCORE, SIMULATES_OTHERWISE, SHOWS_NAN, TRIES_TO_G
 
 def checked(
     folder: Path, wat: str, *settings: str, run: PlayedRun = RUN, memory: tuple[int, int] = (1, 1)
-) -> Checked:
+) -> CheckReport:
     """What the kit finds of a module in a few settings; claims are the module's own unless `run` has one."""
     module = store(folder, wat)
     checker = Checker(
@@ -61,11 +61,11 @@ def checked(
         settings=[BY_NAME[each] for each in settings],
         repeats=2,
     )
-    prepared = Prepared(run, replay_of(RUN, GENEROUS, STATS))
+    prepared = PreparedRun(run, replay_of(RUN, GENEROUS, STATS))
     return checker.check([prepared], (), memory_mib=memory, margin=4, maximum_ticks=None)
 
 
-def found_by(checked: Checked) -> set[str]:
+def found_by(checked: CheckReport) -> set[str]:
     return {each.setting for run in checked.runs for each in run.differences}
 
 
@@ -118,7 +118,7 @@ def test_P13_a_simulator_that_answers_as_it_likes_is_found(tmp_path: Path):
         def engine_of(self, kind: object) -> str:
             return "fickle 1"
 
-        def simulate(self, request: object) -> Outcome:
+        def simulate(self, request: object) -> SimulationOutcome:
             return Simulation(PLAY.ticks, True, next(answers), 0, tuple(PLAY.stats.values()), (), 5)
 
     @contextmanager
@@ -126,7 +126,7 @@ def test_P13_a_simulator_that_answers_as_it_likes_is_found(tmp_path: Path):
         yield Fickle()
 
     checker = Checker(Simulator("sha256:" + "0" * 64, tmp_path), opened, time.perf_counter, settings=())
-    prepared = Prepared(RUN, replay_of(RUN, GENEROUS, STATS))
+    prepared = PreparedRun(RUN, replay_of(RUN, GENEROUS, STATS))
     result = checker.check([prepared], (), memory_mib=None, margin=4, maximum_ticks=None)
 
     assert {"again", "fresh-process"} == found_by(result)
@@ -142,7 +142,7 @@ def test_P13_what_an_earlier_recording_left_is_found(tmp_path: Path):
         def engine_of(self, kind: object) -> str:
             return "remembering 1"
 
-        def simulate(self, request: SimulationRequest) -> Outcome:
+        def simulate(self, request: SimulationRequest) -> SimulationOutcome:
             self.most = max(self.most, request.seed)
             return Simulation(PLAY.ticks, True, self.most, 0, tuple(PLAY.stats.values()), (), 5)
 
@@ -152,7 +152,7 @@ def test_P13_what_an_earlier_recording_left_is_found(tmp_path: Path):
 
     checker = Checker(Simulator("sha256:" + "0" * 64, tmp_path), opened, time.perf_counter, settings=())
     runs = [replace(RUN, name=str(seed), seed=seed, claim=None) for seed in (9, 4)]
-    prepared = [Prepared(run, replay_of(run, GENEROUS, STATS)) for run in runs]
+    prepared = [PreparedRun(run, replay_of(run, GENEROUS, STATS)) for run in runs]
     result = checker.check(prepared, (), memory_mib=None, margin=4, maximum_ticks=None)
 
     assert [("4", "fresh-process", "score", "9", "4")] == [

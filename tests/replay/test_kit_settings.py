@@ -19,12 +19,26 @@ from policies.replaying import Budget
 from policies.vocabulary import Claim, Reason, SimulatorKind
 from replay.kit.budget import Cost, costs_of, proposed
 from replay.kit.causes import cause_of
-from replay.kit.check import GENEROUS, Checked, Checker, Prepared, meanings, open_simulators, simulations
+from replay.kit.check import (
+    GENEROUS,
+    Checker,
+    CheckReport,
+    PreparedRun,
+    meanings,
+    open_simulators,
+    simulations,
+)
 from replay.kit.look import memory_mib
 from replay.kit.runs import PlayedRun
 from replay.kit.settings import BY_NAME, PROGRAM_SETTINGS, SETTINGS, OtherMachine, Setting, settings_of
 from replay.kit.verdict import DEFAULT_CHECKPOINT_TICKS, replay_of
-from replay.simulators import Fault, Malformed, Outcome, Simulation, SimulationRequest
+from replay.simulators import (
+    MalformedRecording,
+    Simulation,
+    SimulationOutcome,
+    SimulationRequest,
+    SimulatorFault,
+)
 from replay.simulators.wasm import Machine
 from tests.replay.games import END, GAME, STATS, play
 from tests.support.programs import need_programs, request, serving
@@ -63,11 +77,11 @@ def test_P13_programs_are_tried_with_memory_that_is_filled(tmp_path: Path):
     assert [SETTINGS, PROGRAM_SETTINGS, ()] == [settings_of(each) for each in kinds]
 
 
-Answers = Callable[[Setting | None, int], Outcome]
+Answers = Callable[[Setting | None, int], SimulationOutcome]
 """What comes of the n-th question (from 0) to the simulators that were opened for a setting."""
 
 
-def checked(answers: Answers, *settings: str, repeats: int = 1, **asked: Any) -> tuple[Checked, int]:
+def checked(answers: Answers, *settings: str, repeats: int = 1, **asked: Any) -> tuple[CheckReport, int]:
     """What the kit finds of simulators that answer so, and how many simulations it told of."""
     told: list[None] = []
 
@@ -75,7 +89,7 @@ def checked(answers: Answers, *settings: str, repeats: int = 1, **asked: Any) ->
     def opened(setting: Setting | None) -> Iterator[Any]:
         questions = iter(range(1_000))
 
-        def simulate(request: SimulationRequest) -> Outcome:
+        def simulate(request: SimulationRequest) -> SimulationOutcome:
             return answers(setting, next(questions))
 
         yield SimpleNamespace(engine_of=lambda kind: "told 1", simulate=simulate)
@@ -88,7 +102,7 @@ def checked(answers: Answers, *settings: str, repeats: int = 1, **asked: Any) ->
         repeats=repeats,
         tell=lambda: told.append(None),
     )
-    prepared = [Prepared(RUN, replay_of(RUN, GENEROUS, STATS))]
+    prepared = [PreparedRun(RUN, replay_of(RUN, GENEROUS, STATS))]
     limits = {"memory_mib": None, "margin": 4, "maximum_ticks": None} | asked
     return checker.check(prepared, (), **limits), len(told)
 
@@ -131,11 +145,11 @@ def test_P13_what_differs_first_is_told_with_both_values(
 @pytest.mark.parametrize(
     ("outcome", "words"),
     [
-        (Fault(Reason.OUT_OF_FUEL, {"fuel": 5, "memory_bytes": 7}), "out-of-fuel memory_bytes=7"),
-        (Malformed(), "recording-malformed"),
+        (SimulatorFault(Reason.OUT_OF_FUEL, {"fuel": 5, "memory_bytes": 7}), "out-of-fuel memory_bytes=7"),
+        (MalformedRecording(), "recording-malformed"),
     ],
 )
-def test_P13_a_setting_without_a_simulation_is_a_difference(outcome: Outcome, words: str):
+def test_P13_a_setting_without_a_simulation_is_a_difference(outcome: SimulationOutcome, words: str):
     """P13: it fails there, and not where it is judged."""
     result, _ = checked(lambda setting, _: outcome if setting else HONEST, "interpreted")
     [difference] = result.runs[0].differences
@@ -149,14 +163,14 @@ def test_P13_a_setting_without_a_simulation_is_a_difference(outcome: Outcome, wo
 @pytest.mark.parametrize("reason", [Reason.TIMED_OUT, Reason.SIMULATOR_UNUSABLE])
 def test_P13_a_setting_that_cannot_be_tried_is_told_and_no_difference(reason: Reason):
     """P13: an interpreter may be too slow, an engine may not support it; in the judging setting it is a difference."""
-    result, _ = checked(lambda setting, _: Fault(reason) if setting else HONEST, "interpreted")
+    result, _ = checked(lambda setting, _: SimulatorFault(reason) if setting else HONEST, "interpreted")
     assert (("interpreted",), (), True) == (
         result.runs[0].untried,
         result.runs[0].differences,
         result.is_safe,
     )
     assert ("interpreted",) == result.settings
-    again, _ = checked(lambda _, number: Fault(reason) if number > 1 else HONEST)
+    again, _ = checked(lambda _, number: SimulatorFault(reason) if number > 1 else HONEST)
     assert [((), "again")] == [(run.untried, each.setting) for run in again.runs for each in run.differences]
 
 
@@ -190,9 +204,9 @@ def test_the_least_memory_that_gives_the_same_answer_is_found():
     """By halving; what cannot be told apart from the most is the most."""
     asked: list[int] = []
 
-    def answers(request: SimulationRequest) -> Outcome:
+    def answers(request: SimulationRequest) -> SimulationOutcome:
         asked.append(request.budget.memory_mib)
-        return HONEST if request.budget.memory_mib >= 11 else Fault(Reason.OUT_OF_MEMORY)
+        return HONEST if request.budget.memory_mib >= 11 else SimulatorFault(Reason.OUT_OF_MEMORY)
 
     @contextmanager
     def opened(_: object) -> Iterator[Any]:
@@ -201,7 +215,7 @@ def test_the_least_memory_that_gives_the_same_answer_is_found():
     checker = Checker(
         Simulator("sha256:" + "0" * 64, Path("game.wasm")), opened, time.perf_counter, settings=(), repeats=1
     )
-    prepared = [Prepared(RUN, replay_of(RUN, GENEROUS, STATS))]
+    prepared = [PreparedRun(RUN, replay_of(RUN, GENEROUS, STATS))]
     result = checker.check(prepared, (), memory_mib=(2, 64), margin=4, maximum_ticks=None)
     assert (11, 11, True) == (
         result.runs[0].memory_mib,
@@ -256,23 +270,29 @@ def test_a_recording_without_checkpoints_is_tried_with_those_of_a_policy():
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (Fault(Reason.TIMED_OUT, {"wall_ms": 300}), "it did not answer within 300 ms"),
-        (Fault(Reason.TIMED_OUT), "The simulator was stopped at its wall-clock limit"),
-        (Fault(Reason.OUT_OF_MEMORY), "The simulator asked for more memory than it may have"),
-        (Fault(Reason.SIMULATOR_UNUSABLE), "The simulator breaks its interface"),
-        (Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": 999}), "The simulator breaks its interface"),
-        (Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": 4}), "its `abi_version` is not 1"),
-        (Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": 17}), "it wrote too much"),
-        (Fault(Reason.SIMULATOR_TRAPPED, {"signal": int(signal.SIGSEGV)}), "it was ended by SIGSEGV"),
-        (Fault(Reason.SIMULATOR_TRAPPED, {"signal": 4711}), "it failed"),
+        (SimulatorFault(Reason.TIMED_OUT, {"wall_ms": 300}), "it did not answer within 300 ms"),
+        (SimulatorFault(Reason.TIMED_OUT), "The simulator was stopped at its wall-clock limit"),
+        (SimulatorFault(Reason.OUT_OF_MEMORY), "The simulator asked for more memory than it may have"),
+        (SimulatorFault(Reason.SIMULATOR_UNUSABLE), "The simulator breaks its interface"),
         (
-            Fault(Reason.SIMULATOR_TRAPPED, {"trap": TrapCode.STACK_OVERFLOW.value, "fuel": 5}),
+            SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": 999}),
+            "The simulator breaks its interface",
+        ),
+        (SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": 4}), "its `abi_version` is not 1"),
+        (SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": 17}), "it wrote too much"),
+        (
+            SimulatorFault(Reason.SIMULATOR_TRAPPED, {"signal": int(signal.SIGSEGV)}),
+            "it was ended by SIGSEGV",
+        ),
+        (SimulatorFault(Reason.SIMULATOR_TRAPPED, {"signal": 4711}), "it failed"),
+        (
+            SimulatorFault(Reason.SIMULATOR_TRAPPED, {"trap": TrapCode.STACK_OVERFLOW.value, "fuel": 5}),
             "it trapped: stack overflow",
         ),
-        (Fault(Reason.SIMULATOR_TRAPPED, {"exit_status": 3}), "it ended with status 3"),
-        (Fault(Reason.SIMULATOR_TRAPPED, said="out of cheese"), "it failed: out of cheese"),
+        (SimulatorFault(Reason.SIMULATOR_TRAPPED, {"exit_status": 3}), "it ended with status 3"),
+        (SimulatorFault(Reason.SIMULATOR_TRAPPED, said="out of cheese"), "it failed: out of cheese"),
     ],
 )
-def test_a_fault_is_told_in_words(fault: Fault, words: str):
+def test_a_fault_is_told_in_words(fault: SimulatorFault, words: str):
     """What went wrong, for whoever wrote the simulator, and its own words for it."""
     assert words == cause_of(fault)

@@ -18,7 +18,7 @@ import pytest
 from policies.loader import Simulator
 from policies.replaying import Budget
 from policies.vocabulary import Reason, SimulatorKind
-from replay.simulators import Fault, Simulation, SimulationRequest, bubblewrap
+from replay.simulators import Simulation, SimulationRequest, SimulatorFault, bubblewrap
 from replay.simulators.confinement import (
     ADDRESS_BYTES,
     COMPILE_BYTES,
@@ -62,7 +62,7 @@ def told(programs: ProcessSimulators, directory: Path, expression: str, runs: in
         "import resource as kept\nR = kept.getrlimit",
     )
     found = programs.simulate(replace(request(program, budget=BUDGET), runs_per_process=runs))
-    assert isinstance(found, Fault), found
+    assert isinstance(found, SimulatorFault), found
     assert Reason.SIMULATOR_TRAPPED is found.reason, found
     return json.loads(found.said)
 
@@ -193,7 +193,7 @@ def test_P17_a_plugin_shares_no_memory_and_no_network_with_the_machine(tmp_path:
     looks = "import os\ndef simulate(**asked):\n    raise ValueError(*[os.stat(f'/proc/self/ns/{n}').st_ino for n in ('ipc', 'net')])\n"
     with PluginSimulators() as plugins:
         found = plugins.simulate(request(write(tmp_path, looks, "plugin.py"), SimulatorKind.PLUGIN))
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     other = [int(each) for each in found.said.removeprefix("ValueError: ").strip("()").split(", ")]
     assert not set(own) & set(other)
 
@@ -204,7 +204,7 @@ def test_P09_a_plugin_has_the_memory_of_its_budget_while_it_is_loaded(tmp_path: 
     greedy = write(tmp_path, first + PLUGIN, "plugin.py")
     with PluginSimulators() as plugins:
         found = plugins.simulate(request(greedy, SimulatorKind.PLUGIN, budget=BUDGET))
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     assert Reason.OUT_OF_MEMORY is found.reason
 
 
@@ -227,7 +227,7 @@ def test_P17_nothing_stays_open_in_the_worker(programs: ProcessSimulators, tmp_p
     programs.simulate(asked)
     before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
     for _ in range(2):
-        assert isinstance(programs.simulate(asked), Fault)
+        assert isinstance(programs.simulate(asked), SimulatorFault)
     assert len(before) == len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from policies.vocabulary import SimulatorKind
-from replay.simulators import Outcome, SimulationRequest
+from replay.simulators import SimulationOutcome, SimulationRequest
 from replay.simulators.installed import AllSimulators
 from replay.worker.verifier import Verifier
 from tests.support import boards
@@ -66,7 +66,7 @@ class Stumbling:
     def engine_of(self, kind: SimulatorKind) -> str:
         return self._simulators.engine_of(kind)
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         if request.seed == self._seed:
             raise ZeroDivisionError
         return self._simulators.simulate(request)

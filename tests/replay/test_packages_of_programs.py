@@ -17,7 +17,7 @@ import pytest
 from policies.digests import digest_of, sha256_of, simulator_digest
 from policies.loader import Simulator
 from policies.vocabulary import Reason
-from replay.simulators import Fault, Simulation, process
+from replay.simulators import Simulation, SimulatorFault, process
 from replay.simulators.child_process import SandboxUnavailable
 from replay.simulators.folder_copies import FolderCopies
 from replay.simulators.process import ProcessSimulators
@@ -184,7 +184,7 @@ def test_P19_a_changed_folder_is_not_read(
 
 def reason_of(programs: ProcessSimulators, simulator: Simulator) -> Reason:
     found = programs.simulate(request(simulator))
-    assert isinstance(found, Fault), found
+    assert isinstance(found, SimulatorFault), found
     return found.reason
 
 

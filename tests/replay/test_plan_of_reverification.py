@@ -10,17 +10,17 @@ import pytest
 
 from policies.errors import RecordingLost, RecordingsUnavailable, SettingsError
 from policies.vocabulary import Reason, Verdict, VerdictKind
-from replay.worker.reverification import Plan, Reverified, Reverifier, begin_of
+from replay.worker.reverification import ReverificationPlan, ReverifiedRun, Reverifier, begin_of
 from tests.support import boards
 
 
-def judged(kind: VerdictKind | None, reason: Reason) -> Reverified:
+def judged(kind: VerdictKind | None, reason: Reason) -> ReverifiedRun:
     verdict = kind and Verdict(kind, Reason.SCORE_MISMATCH, "sha256:0", "engine")
-    return Reverified("run", "ada", 5, 1_000, reason, 7, verdict)
+    return ReverifiedRun("run", "ada", 5, 1_000, reason, 7, verdict)
 
 
-def placed(found: Reverified) -> tuple[int, int, int, int]:
-    plan = Plan()
+def placed(found: ReverifiedRun) -> tuple[int, int, int, int]:
+    plan = ReverificationPlan()
     plan.note(found)
     return (plan.looked_at, len(plan.to_revoke), len(plan.inconclusive), len(plan.decided_by_people))
 

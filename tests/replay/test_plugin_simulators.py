@@ -16,8 +16,8 @@ import pytest
 from policies.loader import Simulator
 from policies.replaying import RecordingKind, Replay
 from policies.vocabulary import Claim, Reason, SimulatorKind, VerdictKind
-from replay.simulators import Fault, Outcome, Simulation
-from replay.simulators.answers import Rule
+from replay.simulators import Simulation, SimulationOutcome, SimulatorFault
+from replay.simulators.answers import ProtocolRule
 from replay.simulators.child_process import SandboxUnavailable
 from replay.simulators.line_child import COMPLAINT_BYTES
 from replay.simulators.plugin import SOURCE_BYTES_LIMIT, PluginSimulators
@@ -62,7 +62,7 @@ def numbered(directory: Path, body: str, before: str = "") -> Simulator:
     )
 
 
-def outcome(plugins: PluginSimulators, simulator: Simulator, **asked: object) -> Outcome:
+def outcome(plugins: PluginSimulators, simulator: Simulator, **asked: object) -> SimulationOutcome:
     return plugins.simulate(replace(request(simulator, SimulatorKind.PLUGIN), **asked))
 
 
@@ -150,7 +150,7 @@ def test_what_a_plugin_may_import(shared: PluginSimulators, tmp_path: Path) -> N
 
 def test_P08_an_endless_plugin_is_late(shared: PluginSimulators, tmp_path: Path) -> None:
     """P08, P11: in a run or while it is loaded, it is killed at the limit."""
-    late = Fault(Reason.TIMED_OUT, {"wall_ms": 300})
+    late = SimulatorFault(Reason.TIMED_OUT, {"wall_ms": 300})
     assert late == outcome(shared, plugin(tmp_path, "while True: pass"), budget=HURRIED)
     assert late == outcome(shared, plugin(tmp_path, before="while True: pass\n"), budget=HURRIED)
     assert PLAY.score == score_of(shared, plugin(tmp_path))
@@ -159,7 +159,7 @@ def test_P08_an_endless_plugin_is_late(shared: PluginSimulators, tmp_path: Path)
 @linux_only
 def test_P09_a_memory_bomb_is_out_of_memory(shared: PluginSimulators, tmp_path: Path) -> None:
     """P09: the plug-in has its budget and no more, even if it catches the error."""
-    assert Fault(Reason.OUT_OF_MEMORY) == wordless(
+    assert SimulatorFault(Reason.OUT_OF_MEMORY) == wordless(
         outcome(shared, plugin(tmp_path, "data = bytearray(2**28)"))
     )
     kept = "data = []\ntry:\n    while True: data.append(bytearray(2**20))\nexcept MemoryError: number = len(data)"
@@ -171,38 +171,41 @@ def test_P09_a_memory_bomb_is_out_of_memory(shared: PluginSimulators, tmp_path: 
     [
         (
             "raise ValueError('no such level')",
-            Fault(Reason.SIMULATOR_TRAPPED, said="ValueError: no such level"),
+            SimulatorFault(Reason.SIMULATOR_TRAPPED, said="ValueError: no such level"),
         ),
         ("def deeper(): deeper()\ndeeper()", None),
         ("return object()", None),
-        ("raise SystemExit(7)", Fault(Reason.SIMULATOR_TRAPPED, {"exit_status": 7})),
-        ("import os; os.kill(os.getpid(), 9)", Fault(Reason.SIMULATOR_TRAPPED, {"signal": 9})),
-        ("return None", Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": Rule.STRICT_JSON})),
-        ("return {'score': 5}", Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": Rule.FIELDS})),
+        ("raise SystemExit(7)", SimulatorFault(Reason.SIMULATOR_TRAPPED, {"exit_status": 7})),
+        ("import os; os.kill(os.getpid(), 9)", SimulatorFault(Reason.SIMULATOR_TRAPPED, {"signal": 9})),
+        ("return None", SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": ProtocolRule.STRICT_JSON})),
+        (
+            "return {'score': 5}",
+            SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": ProtocolRule.FIELDS}),
+        ),
         (
             "return dict(play(seed, inputs, 50), score=float('nan'))",
-            Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": Rule.STRICT_JSON}),
+            SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": ProtocolRule.STRICT_JSON}),
         ),
         (
             "return dict(play(seed, inputs, 50), score=10**5000)",
-            Fault(Reason.SIMULATOR_TRAPPED, said=""),
+            SimulatorFault(Reason.SIMULATOR_TRAPPED, said=""),
         ),
         (
             "return dict(play(seed, inputs, 50), checkpoints=['f' * 16] * 10**5)",
-            Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": Rule.OUTPUT}),
+            SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": ProtocolRule.OUTPUT}),
         ),
         (
             f"import sys; sys.stderr.write('x' * {COMPLAINT_BYTES + 1}); sys.stderr.flush()",
-            Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": Rule.OUTPUT}),
+            SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": ProtocolRule.OUTPUT}),
         ),
     ],
 )
 def test_a_plugin_that_fails_convicts_nobody(
-    shared: PluginSimulators, tmp_path: Path, body: str, expected: Fault | None
+    shared: PluginSimulators, tmp_path: Path, body: str, expected: SimulatorFault | None
 ) -> None:
     """An exception, an exit, a wrong result: inconclusive, and the next plug-in is served."""
     found = outcome(shared, plugin(tmp_path, body))
-    assert isinstance(found, Fault), found
+    assert isinstance(found, SimulatorFault), found
     assert found.reason is (expected.reason if expected else Reason.SIMULATOR_TRAPPED)
     assert expected is None or expected.detail == found.detail
     assert not (expected and expected.said) or expected.said == found.said
@@ -223,7 +226,7 @@ def test_a_plugin_that_cannot_be_loaded_is_a_fault(
 ) -> None:
     """No Python, an import that is not there, an error at its start."""
     found = outcome(shared, write(tmp_path, text, "plugin.py"))
-    assert isinstance(found, Fault), found
+    assert isinstance(found, SimulatorFault), found
     assert (Reason.SIMULATOR_TRAPPED, {"exit_status": 1}) == (found.reason, found.detail)
     assert "Error" in found.said
 
@@ -231,18 +234,18 @@ def test_a_plugin_that_cannot_be_loaded_is_a_fault(
 def test_P18_a_file_that_is_a_bomb_costs_its_limits(shared: PluginSimulators, tmp_path: Path) -> None:
     """P18: memory taken while it is loaded, a file of megabytes, nesting without end: the child's trouble alone."""
     greedy = outcome(shared, write(tmp_path, "table = [0] * 10**9\n", "plugin.py"))
-    assert Fault(Reason.OUT_OF_MEMORY) == wordless(greedy)
+    assert SimulatorFault(Reason.OUT_OF_MEMORY) == wordless(greedy)
     huge = outcome(shared, write(tmp_path, "x = 1\n" * (SOURCE_BYTES_LIMIT // 6 + 1), "plugin.py"))
-    assert Fault(Reason.SIMULATOR_UNUSABLE) == huge
+    assert SimulatorFault(Reason.SIMULATOR_UNUSABLE) == huge
     nested = outcome(shared, write(tmp_path, "x = " + "-" * 200_000 + "1\n", "plugin.py"))
-    assert isinstance(nested, Fault)
+    assert isinstance(nested, SimulatorFault)
     assert PLAY.score == score_of(shared, plugin(tmp_path))
 
 
 def test_a_plugin_without_the_function_is_a_fault(shared: PluginSimulators, tmp_path: Path) -> None:
     """The one function is all that is asked of it."""
     found = outcome(shared, write(tmp_path, "def verify(): pass\n", "plugin.py"))
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     assert Reason.SIMULATOR_TRAPPED is found.reason
 
 
@@ -253,9 +256,9 @@ def test_P19_only_the_very_file_is_run(plugins: PluginSimulators, tmp_path: Path
     numbered(tmp_path, "number = 10**6")
     assert PLAY.score == score_of(plugins, simulator)
     plugins.close()
-    assert Fault(Reason.SIMULATOR_MISSING) == outcome(plugins, simulator)
+    assert SimulatorFault(Reason.SIMULATOR_MISSING) == outcome(plugins, simulator)
     simulator.path.unlink()
-    assert Fault(Reason.SIMULATOR_MISSING) == outcome(plugins, simulator)
+    assert SimulatorFault(Reason.SIMULATOR_MISSING) == outcome(plugins, simulator)
 
 
 def test_a_child_that_does_not_start_is_our_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

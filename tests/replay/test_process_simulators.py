@@ -22,8 +22,8 @@ from policies.digests import sha256_of, simulator_digest
 from policies.loader import Simulator
 from policies.replaying import Budget, RecordingKind, Replay
 from policies.vocabulary import Claim, Reason, SimulatorKind, VerdictKind
-from replay.simulators import Fault, Malformed, Simulation, bubblewrap, lines, process
-from replay.simulators.answers import Rule
+from replay.simulators import MalformedRecording, Simulation, SimulatorFault, bubblewrap, lines, process
+from replay.simulators.answers import ProtocolRule
 from replay.simulators.installed import AllSimulators
 from replay.simulators.line_child import COMPLAINT_BYTES
 from replay.simulators.process import TASKS_INSIDE, ProcessSimulators
@@ -216,7 +216,9 @@ def test_P13_a_program_can_be_nondeterministic_and_two_runs_show_it(
 ONCE = "say(honest(asked)) if globals().setdefault('first', asked) is asked else {then}"
 
 
-def second(programs: ProcessSimulators, program: Simulator) -> Simulation | Fault | Malformed:
+def second(
+    programs: ProcessSimulators, program: Simulator
+) -> Simulation | SimulatorFault | MalformedRecording:
     """What comes of a second run of a program that has started well, and has little time for it."""
     asked = request(program, budget=HURRIED)
     assert isinstance(programs.simulate(asked), Simulation)
@@ -229,7 +231,7 @@ def test_P08_an_endless_program_is_late(programs: ProcessSimulators, tmp_path: P
         "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ndef endless():\n    while True: pass"
     )
     found = second(programs, serving(tmp_path, ONCE.format(then="endless()"), before))
-    assert Fault(Reason.TIMED_OUT, {"wall_ms": 300}) == found
+    assert SimulatorFault(Reason.TIMED_OUT, {"wall_ms": 300}) == found
     assert [] == children(programs)
     assert_serves(programs, tmp_path)
 
@@ -237,10 +239,10 @@ def test_P08_an_endless_program_is_late(programs: ProcessSimulators, tmp_path: P
 def test_P09_a_memory_bomb_is_out_of_memory(programs: ProcessSimulators, tmp_path: Path) -> None:
     """P09: memory beyond the budget is denied, private or shared."""
     private = programs.simulate(request(serving(tmp_path, "data = bytearray(2**28)")))
-    assert Fault(Reason.OUT_OF_MEMORY) == wordless(private)
+    assert SimulatorFault(Reason.OUT_OF_MEMORY) == wordless(private)
     shared = "import mmap\ndata = mmap.mmap(-1, 2**31)"
     found = programs.simulate(request(serving(tmp_path, shared)))
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     assert Reason.SIMULATOR_TRAPPED is found.reason
     assert_serves(programs, tmp_path)
 
@@ -301,7 +303,7 @@ def test_a_fork_bomb_is_bounded(inside: ProcessSimulators, tmp_path: Path) -> No
 def test_a_chatty_program_is_killed(programs: ProcessSimulators, tmp_path: Path, body: str) -> None:
     """What it says is bounded, on both of its outputs."""
     found = programs.simulate(request(serving(tmp_path, body)))
-    assert Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": Rule.OUTPUT}) == wordless(found)
+    assert SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": ProtocolRule.OUTPUT}) == wordless(found)
     assert [] == children(programs)
 
 
@@ -311,17 +313,20 @@ def test_a_chatty_program_is_killed(programs: ProcessSimulators, tmp_path: Path,
 @pytest.mark.parametrize(
     ("body", "rule"),
     [
-        ("print(json.dumps(honest(asked)) + chr(10) + json.dumps(honest(asked)), flush=True)", Rule.ONE_LINE),
-        ("print('verified', flush=True)", Rule.STRICT_JSON),
-        ("say(dict(honest(asked), score=float('nan')))", Rule.STRICT_JSON),
-        ("say(dict(honest(asked), score=10**30))", Rule.FIELDS),
-        ("say(dict(honest(asked), ticks=10**6))", Rule.TICKS),
-        ("say(dict(honest(asked), stats={}))", Rule.STATS),
-        ("say(dict(honest(asked), checkpoints=[]))", Rule.CHECKPOINTS),
+        (
+            "print(json.dumps(honest(asked)) + chr(10) + json.dumps(honest(asked)), flush=True)",
+            ProtocolRule.ONE_LINE,
+        ),
+        ("print('verified', flush=True)", ProtocolRule.STRICT_JSON),
+        ("say(dict(honest(asked), score=float('nan')))", ProtocolRule.STRICT_JSON),
+        ("say(dict(honest(asked), score=10**30))", ProtocolRule.FIELDS),
+        ("say(dict(honest(asked), ticks=10**6))", ProtocolRule.TICKS),
+        ("say(dict(honest(asked), stats={}))", ProtocolRule.STATS),
+        ("say(dict(honest(asked), checkpoints=[]))", ProtocolRule.CHECKPOINTS),
     ],
 )
 def test_a_lying_program_convicts_nobody(
-    inside: ProcessSimulators, tmp_path: Path, body: str, rule: Rule
+    inside: ProcessSimulators, tmp_path: Path, body: str, rule: ProtocolRule
 ) -> None:
     """An answer that is none is inconclusive; its program is not asked again, and the next one serves."""
     verdict = verify(CLAIM, PLAY.recording, SEED, REPLAY, serving(tmp_path, body), inside)
@@ -334,7 +339,7 @@ def test_half_an_answer_is_none(programs: ProcessSimulators, tmp_path: Path) -> 
     """A line that ends with its program was not finished."""
     body = "sys.stdout.write(json.dumps(honest(asked))); sys.exit(0)"
     found = programs.simulate(request(serving(tmp_path, body)))
-    assert Fault(Reason.SIMULATOR_TRAPPED, {"exit_status": 0}) == found
+    assert SimulatorFault(Reason.SIMULATOR_TRAPPED, {"exit_status": 0}) == found
 
 
 def test_an_answer_nobody_asked_for_is_never_taken_for_the_next(
@@ -361,7 +366,7 @@ def test_an_answer_that_comes_late_is_never_taken_for_the_next(
     program = serving(tmp_path, late)
     assert isinstance(inside.simulate(request(program)), Simulation)
     found = inside.simulate(request(program))
-    assert Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": Rule.ANOTHER_QUESTION}) == found
+    assert SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": ProtocolRule.ANOTHER_QUESTION}) == found
 
 
 @pytest.mark.parametrize("number", ["0", "1", "2"])
@@ -381,14 +386,16 @@ def test_F14_a_program_that_answers_before_it_was_asked_convicts_nobody(
 def test_a_banner_is_not_an_answer(programs: ProcessSimulators, tmp_path: Path) -> None:
     """What a program says at its start, before it was asked, is no simulation."""
     found = programs.simulate(request(serving(tmp_path, before="print('Welcome!', flush=True)")))
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     assert Reason.SIMULATOR_UNUSABLE is found.reason
 
 
 def test_a_program_that_says_it_failed_is_started_anew(programs: ProcessSimulators, tmp_path: Path) -> None:
     """Its words are for its developer; the verdict has none of them."""
     program = serving(tmp_path, "say({'fault': 'out of cheese'})")
-    assert Fault(Reason.SIMULATOR_TRAPPED, said="out of cheese") == programs.simulate(request(program))
+    assert SimulatorFault(Reason.SIMULATOR_TRAPPED, said="out of cheese") == programs.simulate(
+        request(program)
+    )
     assert [] == children(programs)
     verdict = verify(CLAIM, PLAY.recording, SEED, REPLAY, program, programs)
     assert (VerdictKind.INCONCLUSIVE, {}) == (verdict.kind, verdict.detail)
@@ -409,7 +416,7 @@ def test_a_program_that_cannot_start_is_a_fault(
 ) -> None:
     """A crash before the first question is told by its exit status, and nobody waits for it."""
     found = programs.simulate(request(write(tmp_path, text)))
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     assert Reason.SIMULATOR_TRAPPED is found.reason
     assert found.detail["exit_status"] in statuses
     assert_serves(programs, tmp_path)
@@ -418,15 +425,15 @@ def test_a_program_that_cannot_start_is_a_fault(
 def test_a_crash_in_a_run_is_told_by_its_signal(inside: ProcessSimulators, tmp_path: Path) -> None:
     """A program that is killed, by itself or the system, is a fault and no verdict."""
     found = inside.simulate(request(serving(tmp_path, "os.kill(os.getpid(), 11)")))
-    assert Fault(Reason.SIMULATOR_TRAPPED, {"exit_status": 128 + 11}) == found
+    assert SimulatorFault(Reason.SIMULATOR_TRAPPED, {"exit_status": 128 + 11}) == found
 
 
 def test_a_program_that_is_gone_is_missing(programs: ProcessSimulators, tmp_path: Path) -> None:
     """No file, no simulation: neither the program nor what it reads."""
     gone = Simulator("sha256:" + "0" * 64, tmp_path / "gone")
-    assert Fault(Reason.SIMULATOR_MISSING) == programs.simulate(request(gone))
+    assert SimulatorFault(Reason.SIMULATOR_MISSING) == programs.simulate(request(gone))
     without = replace(serving(tmp_path), files=(tmp_path / "gone.wad",))
-    assert Fault(Reason.SIMULATOR_MISSING) == programs.simulate(request(without))
+    assert SimulatorFault(Reason.SIMULATOR_MISSING) == programs.simulate(request(without))
 
 
 def test_P19_a_changed_program_is_not_run(programs: ProcessSimulators, tmp_path: Path) -> None:
@@ -436,7 +443,7 @@ def test_P19_a_changed_program_is_not_run(programs: ProcessSimulators, tmp_path:
     serving(tmp_path, "number(10**6)")
     assert PLAY.score == score_of(programs, program)
     programs.close()
-    assert Fault(Reason.SIMULATOR_MISSING) == programs.simulate(request(program))
+    assert SimulatorFault(Reason.SIMULATOR_MISSING) == programs.simulate(request(program))
 
 
 def test_P19_a_changed_file_is_not_read(programs: ProcessSimulators, tmp_path: Path) -> None:
@@ -448,7 +455,7 @@ def test_P19_a_changed_file_is_not_read(programs: ProcessSimulators, tmp_path: P
     assert PLAY.score == score_of(programs, known)
     programs.close()
     wad.write_text("2")
-    assert Fault(Reason.SIMULATOR_MISSING) == programs.simulate(request(known))
+    assert SimulatorFault(Reason.SIMULATOR_MISSING) == programs.simulate(request(known))
 
 
 def test_P18_a_program_of_any_size_is_not_taken(
@@ -459,9 +466,11 @@ def test_P18_a_program_of_any_size_is_not_taken(
     huge = tmp_path / "huge.pak"
     huge.touch()
     os.truncate(huge, 2**40)
-    assert Fault(Reason.SIMULATOR_UNUSABLE) == programs.simulate(request(replace(program, files=(huge,))))
+    assert SimulatorFault(Reason.SIMULATOR_UNUSABLE) == programs.simulate(
+        request(replace(program, files=(huge,)))
+    )
     monkeypatch.setattr(process, "FILES_BYTES_LIMIT", 1000)
-    assert Fault(Reason.SIMULATOR_UNUSABLE) == programs.simulate(request(program))
+    assert SimulatorFault(Reason.SIMULATOR_UNUSABLE) == programs.simulate(request(program))
 
 
 def test_nothing_is_left_of_a_program_that_ran_alone(tmp_path: Path) -> None:
@@ -678,7 +687,7 @@ def test_P17_nothing_survives_its_run(inside: ProcessSimulators, tmp_path: Path)
     asked = request(program, budget=HURRIED)
     assert isinstance(inside.simulate(asked), Simulation)
     assert wait_until(lambda: running(mark))
-    assert Fault(Reason.TIMED_OUT, {"wall_ms": 300}) == inside.simulate(asked)
+    assert SimulatorFault(Reason.TIMED_OUT, {"wall_ms": 300}) == inside.simulate(asked)
     assert wait_until(lambda: not running(mark))
 
 
@@ -690,7 +699,7 @@ def test_P17_what_a_program_started_does_not_survive_its_end(
     mark = uuid.uuid4().hex
     lingering = LINGERING.replace(", start_new_session=True", ", stdin=0, stdout=2").format(mark=mark)
     program = serving(tmp_path, "os._exit(3)", lingering)
-    assert Fault(Reason.SIMULATOR_TRAPPED, {"exit_status": 3}) == programs.simulate(request(program))
+    assert SimulatorFault(Reason.SIMULATOR_TRAPPED, {"exit_status": 3}) == programs.simulate(request(program))
     assert wait_until(lambda: not running(mark))
 
 
@@ -744,5 +753,5 @@ def test_each_kind_goes_to_its_own(tmp_path: Path) -> None:
         assert ["wasmtime", "json-lines", "json-lines"] == engines
         assert isinstance(everything.simulate(request(serving(tmp_path))), Simulation)
         no_module = everything.simulate(request(serving(tmp_path), kind=SimulatorKind.WASM))
-        assert isinstance(no_module, Fault)
+        assert isinstance(no_module, SimulatorFault)
         assert Reason.SIMULATOR_UNUSABLE is no_module.reason

@@ -21,12 +21,12 @@ from gateway.settlement import builds
 from policies.replaying import BuildStatus
 from policies.vocabulary import Claim, Reason
 from replay.fingerprint import fingerprint_of
-from replay.simulators import Outcome, SimulationRequest
+from replay.simulators import SimulationOutcome, SimulationRequest
 from replay.simulators.installed import AllSimulators
 from replay.worker.verifier import Verifier, longest_s
 from tests.replay.games import END, Play, play
 from tests.replay.test_audit import as_fresh, promoted
-from tests.replay.test_share import GENEROUS, judged
+from tests.replay.test_verification_lottery import GENEROUS, judged
 from tests.support import boards
 from tests.support.boards import BUILD
 from tests.support.ledger import new_submission, opened, rows
@@ -74,12 +74,12 @@ async def test_the_event_of_a_verdict_has_all_that_it_rests_on(yard: Yard):
 class Looking(Told):
     """Simulators that do something while they are asked."""
 
-    def __init__(self, look: Any, *outcomes: Outcome) -> None:
+    def __init__(self, look: Any, *outcomes: SimulationOutcome) -> None:
         super().__init__(*outcomes)
         self.look = look
         self.seen: list[Any] = []
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         self.seen.append(self.look())
         return super().simulate(request)
 
@@ -168,7 +168,7 @@ async def test_P13_the_log_says_whether_an_audit_took_a_builds_right(yard: Yard,
 class Failing(Told):
     """Simulators in which something is wrong that nobody foresaw."""
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         raise ZeroDivisionError(request.seed)
 
 

@@ -27,7 +27,7 @@ from policies.errors import SettingsError
 from policies.loader import Simulator
 from replay.simulators.sandbox import Sandbox
 from replay.worker import reverification as judging_again
-from replay.worker.reverification import Batch, Plan, Reverifier, begin_of
+from replay.worker.reverification import ReverificationBatch, ReverificationPlan, Reverifier, begin_of
 from scoregate.cli import app
 from scoregate.replays import reverify
 from tests.replay.games import END, GAME, play
@@ -75,10 +75,10 @@ class Field:
         parts = (edge.boards[board], edge.ledger, edge.index, edge.recordings)
         return Reverifier(*parts, clock=self.world.harness.clock, tell=self.told.append)
 
-    async def plan(self, board: str = "best") -> Plan:
+    async def plan(self, board: str = "best") -> ReverificationPlan:
         return await self.reverifier(board).plan(BUILD, self.simulator, self.world.sandbox)
 
-    async def applied(self, plan: Plan, board: str = "best") -> Batch:
+    async def applied(self, plan: ReverificationPlan, board: str = "best") -> ReverificationBatch:
         return await self.reverifier(board).apply(plan, self.simulator)
 
     async def shown(self, board: str = "best") -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.settlement.settle import Decision
-from replay.simulators import Outcome, SimulationRequest
+from replay.simulators import SimulationOutcome, SimulationRequest
 from replay.worker import audit, verifier
 from replay.worker.verifier import Verifier
 from tests.support import boards
@@ -39,7 +39,7 @@ class Timed(Told):
         self.settled = 0
         self.unsettled: list[int] = []
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         self.unsettled.append(RUNS - len(self.outcomes) - self.settled)
         self.now_s += self.lasts_s
         return super().simulate(request)
@@ -80,7 +80,7 @@ class Looking(Told):
         self._ledger = yard.settings.ledger_path
         self.until_ms: list[int] = []
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         self.until_ms += [at_ms for (at_ms,) in rows(self._ledger, "SELECT lease_until_ms FROM submissions")]
         return super().simulate(request)
 

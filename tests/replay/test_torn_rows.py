@@ -17,7 +17,7 @@ from gateway.settlement.settle import Decision, settle
 from policies.errors import StateConflict
 from policies.vocabulary import Reason, State
 from replay.simulators.installed import AllSimulators
-from replay.worker import exhibits, share
+from replay.worker import evidence, verification_lottery
 from replay.worker.verifier import Verifier
 from tests.support import boards
 from tests.support.metrics import metric
@@ -115,14 +115,14 @@ async def test_F13_a_run_that_cannot_be_made_ready_holds_up_nobody_else(
     """What fails as recordings are expanded or looked for costs the run an attempt, and in the end it is held."""
     names = ["first", "bad", "last"]
     await yard.append(*names)
-    honest = exhibits.put_and_find
+    honest = evidence.put_and_find
 
     def failing(banded: list[Banded]) -> Any:
         if any(each.player == "player-1" for each in banded):
             raise ZeroDivisionError
         return honest(banded)
 
-    monkeypatch.setattr(exhibits, "put_and_find", failing)
+    monkeypatch.setattr(evidence, "put_and_find", failing)
     assert {
         "first": "promoted verified",
         "bad": "pending accepted",
@@ -149,14 +149,14 @@ async def test_F13_a_run_for_which_no_lot_can_be_drawn_is_verified(
             await verified(yard, "low")
         await yard.append("bad", first=2, player="ada", points=3)
         await yard.append("spared", first=3, player="ada", points=4)
-        honest = share.prospects.prospect
+        honest = verification_lottery.prospects.prospect
 
         def failing(ranking: Any, found: Any, top: int) -> Any:
             if found.submission_id == "bad":
                 raise ZeroDivisionError
             return honest(ranking, found, top)
 
-        monkeypatch.setattr(share.prospects, "prospect", failing)
+        monkeypatch.setattr(verification_lottery.prospects, "prospect", failing)
         assert {"bad": "promoted verified", "spared": "promoted sampled"} == await verified(
             yard, "bad", "spared"
         )

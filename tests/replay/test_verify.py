@@ -12,7 +12,13 @@ from policies.replaying import Budget, Replay
 from policies.vocabulary import Claim, Reason, SimulatorKind, Verdict, VerdictKind
 from replay.fingerprint import fingerprint_of
 from replay.recording import encode
-from replay.simulators import Fault, Malformed, Outcome, Simulation, SimulationRequest
+from replay.simulators import (
+    MalformedRecording,
+    Simulation,
+    SimulationOutcome,
+    SimulationRequest,
+    SimulatorFault,
+)
 from replay.verify import verify
 from tests.replay.games import END, STATS, play
 
@@ -34,7 +40,7 @@ SIMULATOR = Simulator("sha256:" + "a" * 64, Path("/nowhere/tiny.wasm"))
 class FakeSimulators:
     """Simulators that give the answer they were made with and remember what they were asked."""
 
-    def __init__(self, outcome: Outcome = SIMULATION) -> None:
+    def __init__(self, outcome: SimulationOutcome = SIMULATION) -> None:
         self.outcome = outcome
         self.requests: list[SimulationRequest] = []
 
@@ -42,7 +48,7 @@ class FakeSimulators:
         """What the verdict names."""
         return "fake 1"
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         """The answer it was made with."""
         self.requests.append(request)
         return self.outcome
@@ -51,7 +57,7 @@ class FakeSimulators:
 def verdict(
     claim: Claim = CLAIM,
     recording: bytes | None = PLAY.recording,
-    outcome: Outcome = SIMULATION,
+    outcome: SimulationOutcome = SIMULATION,
     policy: Replay = REPLAY,
 ) -> Verdict:
     """The verdict on the honest play, but for what is given."""
@@ -170,14 +176,14 @@ def test_a_recording_that_stops_early_is_not_over() -> None:
 )
 def test_a_fault_is_never_a_cheat_verdict(reason: Reason) -> None:
     """Whatever stops the simulator is inconclusive, with its numbers."""
-    found = verdict(outcome=Fault(reason, {"fuel": 3}))
+    found = verdict(outcome=SimulatorFault(reason, {"fuel": 3}))
     assert (VerdictKind.INCONCLUSIVE, reason) == judged(found)
     assert {"fuel": 3} == found.detail
 
 
 def test_the_simulators_word_that_it_is_no_recording_is_a_mismatch() -> None:
     """Bytes that the game itself cannot read are no evidence of a run; that is an answer, and no fault."""
-    assert (VerdictKind.MISMATCH, Reason.RECORDING_MALFORMED) == judged(verdict(outcome=Malformed()))
+    assert (VerdictKind.MISMATCH, Reason.RECORDING_MALFORMED) == judged(verdict(outcome=MalformedRecording()))
 
 
 RAW = Replay(

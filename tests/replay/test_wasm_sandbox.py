@@ -21,10 +21,10 @@ import pytest
 from policies.loader import Simulator
 from policies.replaying import Budget, Replay
 from policies.vocabulary import Claim, Reason, VerdictKind
-from replay.simulators import Fault, Simulation, SimulationRequest, wire
+from replay.simulators import Simulation, SimulationRequest, SimulatorFault, wire
 from replay.simulators.confinement import COMPILE_BYTES
 from replay.simulators.sandbox import MODULES_AT_ONCE, Sandbox, SandboxUnavailable
-from replay.simulators.wasm import Rule
+from replay.simulators.wasm import ModuleRule
 from replay.verify import verify
 from tests.replay.games import END, GAME, STATS, Module, at, broken, play, store, store_bytes
 
@@ -61,15 +61,17 @@ def request(
     return SimulationRequest(module.path, module.digest, seed, inputs, len(words), 50, budget)
 
 
-def outcome(sandbox: Sandbox, directory: Path, wat: str, budget: Budget = BUDGET) -> Simulation | Fault:
+def outcome(
+    sandbox: Sandbox, directory: Path, wat: str, budget: Budget = BUDGET
+) -> Simulation | SimulatorFault:
     """What comes of running the module that `wat` describes."""
     return sandbox.simulate(request(store(directory, wat), budget=budget))
 
 
-def fault(sandbox: Sandbox, directory: Path, wat: str, budget: Budget = BUDGET) -> Fault:
+def fault(sandbox: Sandbox, directory: Path, wat: str, budget: Budget = BUDGET) -> SimulatorFault:
     """The fault that running the module gives; the sandbox must serve an honest run after it."""
     found = outcome(sandbox, directory, wat, budget)
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     assert_serves(sandbox, directory)
     return found
 
@@ -297,7 +299,7 @@ def test_P11_the_wall_limit_kills_a_child_inside_a_C_call(sandbox: Sandbox, tmp_
     assert_serves(sandbox, tmp_path)
     child, used_s = child_of(sandbox), used_by_children_s()
     found = outcome(sandbox, tmp_path, broken(LONG_C_CALL, memory="256"), ALL_FUEL)
-    assert Fault(Reason.TIMED_OUT, {"wall_ms": 300}) == found
+    assert SimulatorFault(Reason.TIMED_OUT, {"wall_ms": 300}) == found
     assert used_by_children_s() - used_s < 1.5
     assert wait_until_gone(child)
     assert_serves(sandbox, tmp_path)
@@ -315,13 +317,13 @@ def test_P11_the_childs_own_clock_is_a_second_belt(sandbox: Sandbox, tmp_path: P
         wire.FAULT_BYTES,
         time.monotonic() + 20,
     )
-    order = wire.Order(module.digest, 0, 0, 0, 10**13, 2**24, 100, b"")
+    order = wire.SimulationOrder(module.digest, 0, 0, 0, 10**13, 2**24, 100, b"")
     child._send(
         wire.HEADER.pack(wire.ORDER, 99, len(wire.pack_order(order))) + wire.pack_order(order),
         time.monotonic() + 20,
     )
     child._process.wait(timeout=60)
-    assert Fault(Reason.TIMED_OUT) == child.cause_of_death()
+    assert SimulatorFault(Reason.TIMED_OUT) == child.cause_of_death()
 
 
 # Modules that break the interface
@@ -343,46 +345,46 @@ def test_P17_a_module_with_imports_is_unusable(shared: Sandbox, tmp_path: Path, 
     wat = broken(imports=imported)
     if "memory" in imported:
         wat = wat.replace('(memory (export "memory") 2)', "")
-    expected = Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": Rule.NO_IMPORTS})
+    expected = SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": ModuleRule.NO_IMPORTS})
     assert expected == fault(shared, tmp_path, wat)
 
 
 @pytest.mark.parametrize(
     ("wat", "rule"),
     [
-        (broken(version="i32.const 2"), Rule.VERSION),
-        (broken(inputs="i32.const 0"), Rule.INPUT_ROOM),
-        (broken(inputs="i32.const 4100"), Rule.INPUT_ROOM),
-        (broken(inputs="i32.const 131064"), Rule.INPUT_ROOM),
-        (broken(inputs="i32.const -8"), Rule.INPUT_ROOM),
-        (broken("i32.const 0"), Rule.RESULT_ADDRESS),
-        (broken("i32.const 1028"), Rule.RESULT_ADDRESS),
-        (broken("i32.const -8"), Rule.RESULT_ADDRESS),
-        (broken("i32.const 131056"), Rule.RESULT_ADDRESS),
-        (broken("(i32.store (i32.const 131064) (i32.const 1)) i32.const 131040"), Rule.RESULT_ADDRESS),
-        (broken("(i32.store (i32.const 1024) (i32.const 212)) i32.const 1024"), Rule.RESULT_CONTENT),
-        (broken("(i32.store (i32.const 1024) (i32.const 100)) i32.const 1024"), Rule.RESULT_CONTENT),
+        (broken(version="i32.const 2"), ModuleRule.VERSION),
+        (broken(inputs="i32.const 0"), ModuleRule.INPUT_ROOM),
+        (broken(inputs="i32.const 4100"), ModuleRule.INPUT_ROOM),
+        (broken(inputs="i32.const 131064"), ModuleRule.INPUT_ROOM),
+        (broken(inputs="i32.const -8"), ModuleRule.INPUT_ROOM),
+        (broken("i32.const 0"), ModuleRule.RESULT_ADDRESS),
+        (broken("i32.const 1028"), ModuleRule.RESULT_ADDRESS),
+        (broken("i32.const -8"), ModuleRule.RESULT_ADDRESS),
+        (broken("i32.const 131056"), ModuleRule.RESULT_ADDRESS),
+        (broken("(i32.store (i32.const 131064) (i32.const 1)) i32.const 131040"), ModuleRule.RESULT_ADDRESS),
+        (broken("(i32.store (i32.const 1024) (i32.const 212)) i32.const 1024"), ModuleRule.RESULT_CONTENT),
+        (broken("(i32.store (i32.const 1024) (i32.const 100)) i32.const 1024"), ModuleRule.RESULT_CONTENT),
         (
             broken(
                 "(i32.store8 (i32.const 1024) (i32.const 250))"
                 "(i32.store8 (i32.const 1052) (i32.const 5)) i32.const 1024"
             ),
-            Rule.RESULT_CONTENT,
+            ModuleRule.RESULT_CONTENT,
         ),
-        (broken("(i32.store (i32.const 1028) (i32.const 2)) i32.const 1024"), Rule.RESULT_CONTENT),
-        (broken("(i32.store (i32.const 1048) (i32.const -1)) i32.const 1024"), Rule.RESULT_CONTENT),
-        (broken("(i32.store (i32.const 1052) (i32.const 1)) i32.const 1024"), Rule.RESULT_CONTENT),
-        (broken().replace('(export "tick")', ""), Rule.EXPORTS),
-        (broken().replace('(export "memory")', ""), Rule.EXPORTS),
-        (broken().replace("(param i64))", "(param i32))"), Rule.EXPORTS),
-        (broken(memory="1 2 shared"), Rule.VALID_WASM),
-        (broken(memory="i64 1"), Rule.VALID_WASM),
-        (broken(more="(memory 1)"), Rule.VALID_WASM),
+        (broken("(i32.store (i32.const 1028) (i32.const 2)) i32.const 1024"), ModuleRule.RESULT_CONTENT),
+        (broken("(i32.store (i32.const 1048) (i32.const -1)) i32.const 1024"), ModuleRule.RESULT_CONTENT),
+        (broken("(i32.store (i32.const 1052) (i32.const 1)) i32.const 1024"), ModuleRule.RESULT_CONTENT),
+        (broken().replace('(export "tick")', ""), ModuleRule.EXPORTS),
+        (broken().replace('(export "memory")', ""), ModuleRule.EXPORTS),
+        (broken().replace("(param i64))", "(param i32))"), ModuleRule.EXPORTS),
+        (broken(memory="1 2 shared"), ModuleRule.VALID_WASM),
+        (broken(memory="i64 1"), ModuleRule.VALID_WASM),
+        (broken(more="(memory 1)"), ModuleRule.VALID_WASM),
     ],
 )
-def test_each_broken_rule_is_named(shared: Sandbox, tmp_path: Path, wat: str, rule: Rule) -> None:
+def test_each_broken_rule_is_named(shared: Sandbox, tmp_path: Path, wat: str, rule: ModuleRule) -> None:
     """A module that breaks the interface is unusable; no address is followed outside its memory."""
-    assert Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": rule}) == fault(shared, tmp_path, wat)
+    assert SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": rule}) == fault(shared, tmp_path, wat)
 
 
 @pytest.mark.parametrize(
@@ -391,21 +393,21 @@ def test_each_broken_rule_is_named(shared: Sandbox, tmp_path: Path, wat: str, ru
 def test_a_file_that_is_no_module_is_unusable(shared: Sandbox, tmp_path: Path, module: bytes) -> None:
     """Bytes that are not a valid module, or an empty one, are unusable."""
     found = shared.simulate(request(store_bytes(tmp_path, module)))
-    assert isinstance(found, Fault)
+    assert isinstance(found, SimulatorFault)
     assert Reason.SIMULATOR_UNUSABLE is found.reason
 
 
 def test_a_module_that_is_gone_is_missing(shared: Sandbox, tmp_path: Path) -> None:
     """No file, no simulation."""
     found = shared.simulate(request(Module(tmp_path / "gone.wasm", "sha256:" + "0" * 64)))
-    assert Fault(Reason.SIMULATOR_MISSING) == found
+    assert SimulatorFault(Reason.SIMULATOR_MISSING) == found
 
 
 def test_P19_a_changed_module_is_not_run(sandbox: Sandbox, tmp_path: Path) -> None:
     """P19: a file whose bytes have another digest than the policy's is not the policy's simulator."""
     module = store(tmp_path, GAME)
     module.path.write_bytes(store(tmp_path, broken()).path.read_bytes())
-    assert Fault(Reason.SIMULATOR_MISSING) == sandbox.simulate(request(module))
+    assert SimulatorFault(Reason.SIMULATOR_MISSING) == sandbox.simulate(request(module))
 
 
 @linux_only
@@ -454,7 +456,7 @@ def test_P18_a_compile_bomb_is_killed_and_the_gateway_unaffected(tmp_path: Path)
     with Sandbox() as sandbox:
         assert_serves(sandbox, tmp_path)
         sandbox._load_wall_ms, used_s = 200, used_by_children_s()
-        assert Fault(Reason.TIMED_OUT, {"wall_ms": 200}) == sandbox.simulate(request(module))
+        assert SimulatorFault(Reason.TIMED_OUT, {"wall_ms": 200}) == sandbox.simulate(request(module))
         assert used_by_children_s() - used_s < 1.0
         sandbox._load_wall_ms = 30_000
         assert_serves(sandbox, tmp_path)
@@ -469,7 +471,7 @@ def test_P18_a_compile_bomb_that_eats_memory_is_out_of_memory(sandbox: Sandbox, 
 def test_a_child_without_memory_is_out_of_memory(tmp_path: Path) -> None:
     """A child that Python's own MemoryError ends is reported as such."""
     with Sandbox(command=_with_child("data = bytearray(2**31)")) as sandbox:
-        assert Fault(Reason.OUT_OF_MEMORY) == outcome(sandbox, tmp_path, GAME)
+        assert SimulatorFault(Reason.OUT_OF_MEMORY) == outcome(sandbox, tmp_path, GAME)
 
 
 # A child that is killed, or is not what it should be
@@ -497,7 +499,7 @@ def test_a_child_killed_during_a_run_is_a_fault(sandbox: Sandbox, tmp_path: Path
 
     threading.Thread(target=kill_while_it_runs).start()
     budget = Budget(fuel=10**13, memory_mib=16, wall_ms=60_000)
-    assert Fault(Reason.SIMULATOR_TRAPPED, {"signal": 9}) == outcome(
+    assert SimulatorFault(Reason.SIMULATOR_TRAPPED, {"signal": 9}) == outcome(
         sandbox, tmp_path, broken(ENDLESS), budget
     )
     assert_serves(sandbox, tmp_path)
@@ -546,7 +548,7 @@ time.sleep(60)
 def test_a_child_that_answers_garbage_is_killed(tmp_path: Path, body: str) -> None:
     """What is no answer to the question makes the simulator unusable; the child is not asked again."""
     with Sandbox(command=_with_child(body)) as sandbox:
-        assert Fault(Reason.SIMULATOR_UNUSABLE) == outcome(sandbox, tmp_path, GAME)
+        assert SimulatorFault(Reason.SIMULATOR_UNUSABLE) == outcome(sandbox, tmp_path, GAME)
         assert sandbox._child is None
 
 
@@ -562,7 +564,7 @@ def test_a_simulation_of_the_wrong_size_is_garbage(tmp_path: Path, payload: str)
     answer(wire.SIMULATION, sequence, {payload})
     """
     with Sandbox(command=_with_child(body)) as sandbox:
-        assert Fault(Reason.SIMULATOR_UNUSABLE) == outcome(sandbox, tmp_path, GAME)
+        assert SimulatorFault(Reason.SIMULATOR_UNUSABLE) == outcome(sandbox, tmp_path, GAME)
 
 
 def test_an_answer_nobody_asked_for_is_never_taken_for_the_next(tmp_path: Path) -> None:
@@ -586,14 +588,14 @@ def test_an_answer_nobody_asked_for_is_never_taken_for_the_next(tmp_path: Path) 
 def test_a_silent_child_is_late(tmp_path: Path) -> None:
     """A child that says nothing is stopped at the limit."""
     with Sandbox(command=_with_child("pass"), load_wall_ms=200) as sandbox:
-        assert Fault(Reason.TIMED_OUT, {"wall_ms": 200}) == outcome(sandbox, tmp_path, GAME)
+        assert SimulatorFault(Reason.TIMED_OUT, {"wall_ms": 200}) == outcome(sandbox, tmp_path, GAME)
 
 
 def test_P11_a_child_that_does_not_listen_is_late(tmp_path: Path) -> None:
     """P11: one that reads no further holds up a question larger than its pipe, and is stopped at the limit too."""
     large = broken(more=f'(data (i32.const 16384) "{"x" * 100_000}")')
     with Sandbox(command=_with_child("pass"), load_wall_ms=200) as sandbox:
-        assert Fault(Reason.TIMED_OUT, {"wall_ms": 200}) == outcome(sandbox, tmp_path, large)
+        assert SimulatorFault(Reason.TIMED_OUT, {"wall_ms": 200}) == outcome(sandbox, tmp_path, large)
 
 
 @pytest.mark.parametrize("program", ["pass", "import sys; sys.exit('no wasmtime here')", "print('hello')"])

@@ -12,9 +12,9 @@ import pytest
 
 from policies.loader import Simulator
 from policies.vocabulary import Reason, SimulatorKind
-from replay.simulators import Fault, Simulation
+from replay.simulators import Simulation, SimulatorFault
 from replay.simulators.sandbox import Sandbox
-from replay.simulators.wasm import Rule
+from replay.simulators.wasm import ModuleRule
 from tests.replay.games import broken, store
 from tests.support.programs import SEED, WORDS
 from tests.support.programs import request as asked
@@ -26,7 +26,7 @@ def sandbox() -> Iterator[Sandbox]:
         yield sandbox
 
 
-def simulated(sandbox: Sandbox, directory: Path, wat: str) -> Simulation | Fault:
+def simulated(sandbox: Sandbox, directory: Path, wat: str) -> Simulation | SimulatorFault:
     module = store(directory, wat)
     return sandbox.simulate(asked(Simulator(module.digest, module.path), SimulatorKind.WASM, WORDS))
 
@@ -75,7 +75,7 @@ def scored(sandbox: Sandbox, directory: Path, number: str) -> int:
 )
 def test_P13_what_is_not_needed_is_not_there(sandbox: Sandbox, tmp_path: Path, more: str) -> None:
     """P13: threads and relaxed instructions depend on the machine; the rest is younger than most engines agree on."""
-    expected = Fault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": Rule.VALID_WASM})
+    expected = SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": ModuleRule.VALID_WASM})
     assert expected == simulated(sandbox, tmp_path, broken(more=more))
 
 

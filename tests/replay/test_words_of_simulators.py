@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from gateway.ledger import queries
 from policies.vocabulary import Reason
-from replay.simulators import SAID_CHARACTERS, SAID_LINES, Fault, Simulation
+from replay.simulators import SAID_CHARACTERS, SAID_LINES, Simulation, SimulatorFault
 from replay.simulators.installed import AllSimulators
 from replay.simulators.process import ProcessSimulators
 from scoregate.cli import app
@@ -98,7 +98,7 @@ def test_N01_what_was_said_of_another_run_is_not_told_of_this_one(tmp_path: Path
     program = serving(tmp_path, body)
     with ProcessSimulators(is_alone=True) as programs:
         assert isinstance(programs.simulate(request(program)), Simulation)
-        expected = Fault(Reason.SIMULATOR_TRAPPED, {"exit_status": 4}, "run 2")
+        expected = SimulatorFault(Reason.SIMULATOR_TRAPPED, {"exit_status": 4}, "run 2")
         assert expected == programs.simulate(request(program))
 
 
@@ -107,5 +107,5 @@ def test_N01_what_is_said_after_the_answers_end_is_told(tmp_path: Path):
     need_programs()
     body = "os.close(1); time.sleep(0.2); sys.stderr.write('too late'); sys.stderr.flush(); os._exit(5)"
     with ProcessSimulators(is_alone=True) as programs:
-        expected = Fault(Reason.SIMULATOR_TRAPPED, {"exit_status": 5}, "too late")
+        expected = SimulatorFault(Reason.SIMULATOR_TRAPPED, {"exit_status": 5}, "too late")
         assert expected == programs.simulate(request(serving(tmp_path, body)))

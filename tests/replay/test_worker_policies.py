@@ -10,7 +10,7 @@ import pytest
 
 from gateway.runtime.settings import Settings
 from policies.loader import Board, load_boards
-from replay.worker.policies import WorkerPolicies
+from replay.worker.worker_policies import WorkerPolicies
 from tests.support import boards
 
 

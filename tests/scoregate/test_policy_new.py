@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from policies.advice import advice_on
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.loader import load_board
 from policies.model import Policy, Writes
 from policies.vocabulary import SCORE_LIMIT, SimulatorKind
@@ -45,7 +45,7 @@ def expected(**changes: Any) -> dict[str, Any]:
         "board": "coins",
         "title": "Coins",
         "writes": Writes.OPEN,
-        "order": Order.DESCENDING,
+        "order": SortOrder.DESCENDING,
         "score": (0, 500),
         "windows": ["alltime"],
         "replay": None,
@@ -60,7 +60,7 @@ PATHS = {
         expected(
             board="null",
             title='Drei Münzen: "gut" #1',
-            order=Order.ASCENDING,
+            order=SortOrder.ASCENDING,
             score=(-500, -1),
             windows=["daily", "alltime"],
         ),

@@ -15,7 +15,7 @@ from gateway.ledger.transaction import Operation
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import receive
 from gateway.steward.archive.archiving import Archiver, ranking_of
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.loader import Board
 from policies.model import WindowKind
 from policies.vocabulary import Claim, State
@@ -133,7 +133,7 @@ class Shelf(Books):
         ranking = ranking_of(found, self.board.policy)
         folded = asyncio.run(board_as_of(self, ranking.policy, found.span, FOREVER_MS))  # type: ignore[arg-type]
         self.connection.execute("CREATE TEMP TABLE folded (place, merit, ties, player, score, submission)")
-        sign = 1 if ranking.policy.order is Order.ASCENDING else -1
+        sign = 1 if ranking.policy.order is SortOrder.ASCENDING else -1
         rows = [(n, sign * e.score, e.ties, e.player, e.score, e.submission_id) for n, e in enumerate(folded)]
         self.connection.executemany("INSERT INTO folded VALUES (?, ?, ?, ?, ?, ?)", rows)
         ranked = self.rows(

@@ -26,7 +26,7 @@ from gateway.settlement.server_operations import (
     perform_all,
 )
 from gateway.settlement.settle import Decision, _decide_all
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.loader import Board
 from policies.model import Operator
 from policies.vocabulary import SCORE_LIMIT, Claim, Reason, State
@@ -42,7 +42,7 @@ CREDENTIAL = SERVER_CREDENTIAL + KEY_ID
 
 
 @lru_cache(maxsize=32)
-def board_of(operator: Operator, order: Order) -> Board:
+def board_of(operator: Operator, order: SortOrder) -> Board:
     """The tiny board, folded so."""
     limit = 2**40 if operator is Operator.SUM else SCORE_LIMIT
     with tempfile.TemporaryDirectory() as folder:

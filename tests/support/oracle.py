@@ -17,7 +17,7 @@ from gateway.ledger.schema import events, submissions
 from gateway.ledger.schema import standings as standings_table
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.runtime.clock import wall_clock
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Operator, Policy
 from policies.vocabulary import TRANSITIONS, State
 from policies.windows import FOREVER_MS, window_at
@@ -48,7 +48,7 @@ def standing(counting: Sequence[Promoted], policy: Policy) -> tuple[int, Promote
         return sum(each.score for each in counting), latest
     if policy.operator is Operator.COUNT:
         return len(counting), latest
-    sign = 1 if policy.order is Order.ASCENDING else -1
+    sign = 1 if policy.order is SortOrder.ASCENDING else -1
     best = min(counting, key=lambda each: (sign * each.score, each.received_at_ms, each.seq))
     return best.score, best
 
@@ -86,7 +86,7 @@ def due(promoted: Sequence[Promoted], policy: Policy, now_ms: int) -> Shown:
     for (window, player), (score, reached) in standings(promoted, policy).items():
         member = f"{reached.received_at_ms:012x}{reached.seq:010x}:{player}".encode()
         if window in kept:
-            shown[window].append((member, float(score if policy.order is Order.ASCENDING else -score)))
+            shown[window].append((member, float(score if policy.order is SortOrder.ASCENDING else -score)))
     return {
         window: sorted(entries, key=lambda entry: (entry[1], entry[0])) for window, entries in shown.items()
     }

@@ -27,7 +27,7 @@ from gateway.ledger.definition import create_schema
 from gateway.ledger.schema import metadata
 from gateway.ledger.standings import folds
 from gateway.ledger.transaction import Query
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Operator
 
 ROWS: Final = 1_000_000
@@ -77,7 +77,7 @@ def statements() -> dict[str, Query]:
                 found.setdefault(id(query), (f"{module.__name__}.{name}{key}", query))
     named = dict(found.values())
     for operator in Operator:
-        for order in Order:
+        for order in SortOrder:
             named[f"gateway.ledger.standings.folds._counting[{operator.value},{order.value}]"] = (
                 folds._counting(operator, order)
             )

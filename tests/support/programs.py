@@ -15,7 +15,7 @@ import pytest
 from policies.loader import Simulator
 from policies.replaying import WARM_RUNS, Budget
 from policies.vocabulary import SimulatorKind
-from replay.simulators import Fault, Outcome, SimulationRequest, bubblewrap
+from replay.simulators import SimulationOutcome, SimulationRequest, SimulatorFault, bubblewrap
 from replay.simulators.process import PATH
 from tests.replay.games import END, MULTIPLIER, STATS
 
@@ -85,9 +85,9 @@ def need_bubblewrap() -> None:
         missing("bubblewrap is not installed, or may not make namespaces")
 
 
-def wordless(outcome: Outcome) -> Outcome:
+def wordless(outcome: SimulationOutcome) -> SimulationOutcome:
     """The outcome without what a program itself said of it."""
-    return replace(outcome, said="") if isinstance(outcome, Fault) else outcome
+    return replace(outcome, said="") if isinstance(outcome, SimulatorFault) else outcome
 
 
 def write(directory: Path, text: str, name: str = "program") -> Simulator:

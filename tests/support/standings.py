@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gateway.records import Standing
-from policies.ranking import Ranking, Reached
+from policies.ranking import Ranking, ReachedScore
 from policies.windows import window_named
 from tests.support.policies import EXACT_LIMIT, a_ranking
 
@@ -33,7 +33,7 @@ def a_standing(
     } | other
     order, member = 0, ""
     if score is not None:
-        reached = Reached(score, at_ms, seq, f"s{seq}", ranking.ties(stats))
+        reached = ReachedScore(score, at_ms, seq, f"s{seq}", ranking.ties(stats))
         order, member = ranking.place(window_named(ranking.policy, window), player, reached)
     facts |= {"order": order, "member": member, "rule": ranking.rule}
     return Standing(ranking.policy.board, window, player, player.title(), score, at_ms, **facts)

@@ -20,7 +20,7 @@ from gateway.wiring import load_policies, open_index, open_ledger
 from policies.loader import Board
 from policies.replaying import BuildStatus
 from policies.vocabulary import Claim, SimulatorKind
-from replay.simulators import Outcome, Simulation, SimulationRequest, Simulators
+from replay.simulators import Simulation, SimulationOutcome, SimulationRequest, Simulators
 from replay.worker.audit import Auditor
 from replay.worker.verifier import Verifier
 from tests.support.boards import BUILD, tiny_play
@@ -101,13 +101,13 @@ async def a_yard(stack: AsyncExitStack, folder: Path, valkey: ValkeyServer, **mo
 class Told:
     """Simulators that answer what they are told to, one after the other."""
 
-    def __init__(self, *outcomes: Outcome) -> None:
+    def __init__(self, *outcomes: SimulationOutcome) -> None:
         self.outcomes = list(outcomes)
 
     def engine_of(self, kind: SimulatorKind) -> str:
         return kind.value
 
-    def simulate(self, request: SimulationRequest) -> Outcome:
+    def simulate(self, request: SimulationRequest) -> SimulationOutcome:
         del request
         return self.outcomes.pop(0)
 

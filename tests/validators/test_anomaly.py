@@ -7,12 +7,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.judging import PLAYER_RECENT, Anomaly, Bounds, Prior, Transform
 from policies.vocabulary import Reason
 from tests.support.submissions import a_policy, a_submission
 from validators.anomaly import anomaly
-from validators.baseline import EMPTY, Baseline, Learnt, Scored, Sums
+from validators.baseline import EMPTY, Baseline, PromotedScore, RunningBaseline, Sums
 from validators.judge import judge
 from validators.scale import middle_of, robust_middle
 from validators.submission import History
@@ -91,15 +91,15 @@ def test_only_a_better_score_is_suspicious():
     """A bad day is no finding; on an ascending board lower is better."""
     history = of(*[5_000] * 8)
     assert () == findings(0, player=history)
-    assert findings(0, player=history, order=Order.ASCENDING)
-    assert () == findings(10_000, player=history, order=Order.ASCENDING)
+    assert findings(0, player=history, order=SortOrder.ASCENDING)
+    assert () == findings(10_000, player=history, order=SortOrder.ASCENDING)
 
 
 def known(*scores: int, keep: int = PLAYER_RECENT) -> Baseline:
     """What these promoted scores teach, in their order."""
-    learnt = Learnt(keep)
+    learnt = RunningBaseline(keep)
     for number, score in enumerate(scores):
-        learnt = learnt.plus(Scored(number, number, score))
+        learnt = learnt.plus(PromotedScore(number, number, score))
     return learnt.baseline
 
 
@@ -177,7 +177,7 @@ def test_ranks_ask_who_is_better_and_not_by_how_much():
     assert gain(132, *scores, **policy) == gain(9_999, *scores, **policy) == pytest.approx(2.078, abs=2e-3)
     assert gain(131, *scores, **policy) == pytest.approx(1.827, abs=2e-3)  # the 32½th of 33
     assert () == findings(127, player=known(*scores), **policy)
-    assert gain(99, *scores, order=Order.ASCENDING, **policy) == gain(132, *scores, **policy)
+    assert gain(99, *scores, order=SortOrder.ASCENDING, **policy) == gain(132, *scores, **policy)
 
 
 def test_V06_a_newcomer_is_measured_by_the_build_that_was_played():
@@ -193,11 +193,11 @@ def test_V06_a_newcomer_is_measured_by_the_build_that_was_played():
     assert [[], [Reason.ANOMALY_POPULATION]] == [[each.reason for each in some] for some in found]
 
 
-@pytest.mark.parametrize(("order", "record"), [(Order.DESCENDING, 1_300), (Order.ASCENDING, 700)])
-def test_V06_a_newcomers_record_is_found_however_near_it_is(order: Order, record: int):
+@pytest.mark.parametrize(("order", "record"), [(SortOrder.DESCENDING, 1_300), (SortOrder.ASCENDING, 700)])
+def test_V06_a_newcomers_record_is_found_however_near_it_is(order: SortOrder, record: int):
     """Better than every promoted score of the board by one step; as good is no finding, and neither is it a regular's."""
     board = known(*[800, 1_000, 1_200, 1_300, 700] * 10, keep=128)
-    better = record - 10 if order is Order.ASCENDING else record + 10
+    better = record - 10 if order is SortOrder.ASCENDING else record + 10
     [finding] = findings(better, population=board, order=order)
     assert (Reason.ANOMALY_RECORD, better, 50) == (finding.reason, finding.value, finding.sample_size)
     assert () == findings(record, population=board, order=order)

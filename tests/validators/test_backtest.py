@@ -10,8 +10,8 @@ from policies.judging import Modes
 from policies.replaying import Build, Replay
 from policies.vocabulary import Expected, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
 from tests.support.submissions import a_policy, a_submission
-from validators.backtest import Backtest, Happened, Outcome, Share
-from validators.baseline import Scored
+from validators.backtest import Backtest, CaseOutcome, HistoricalEvent, Proportion
+from validators.baseline import PromotedScore
 
 FAST = Finding(
     Reason.VELOCITY_POINTS, 200, Expected(at_most=100), severity=Severity.REJECT, validator="velocity"
@@ -69,9 +69,9 @@ class Log:
         is_trusted=False,
     ):
         self.test.take(
-            Happened(
+            HistoricalEvent(
                 run.received_at_ms, from_state, to_state, actor, reason.value, run, tuple(findings),
-                tuple(after), verdict, Scored(run.received_at_ms, int(run.submission_id[1:]), run.claim.score), is_trusted,
+                tuple(after), verdict, PromotedScore(run.received_at_ms, int(run.submission_id[1:]), run.claim.score), is_trusted,
             )
         )  # fmt: skip
 
@@ -96,21 +96,21 @@ def test_a_stricter_policy_holds_what_was_promoted():
     """The findings of now decide, after the verdict of then."""
     log = Log(velocity={"points_per_second": 40.0}, validators=Modes(velocity=Mode.FLAG))
     log.promoted()
-    assert [(Outcome.PROMOTED, Outcome.HELD, "velocity-points")] == log.outcomes()
+    assert [(CaseOutcome.PROMOTED, CaseOutcome.HELD, "velocity-points")] == log.outcomes()
 
 
 def test_a_milder_policy_lets_a_replay_decide_where_there_was_none():
     """What was rejected at once had no replay, so that more than `pending` cannot be told."""
     log = Log(velocity={"points_per_second": 1_000.0})
     log.received(State.REJECTED, Reason.VELOCITY_POINTS, [FAST], score=4_000)
-    assert [(Outcome.REJECTED, Outcome.PENDING, "accepted")] == log.outcomes()
+    assert [(CaseOutcome.REJECTED, CaseOutcome.PENDING, "accepted")] == log.outcomes()
 
 
 def test_what_the_bounds_of_now_refuse():
     """Narrower bounds refuse what was promoted."""
     log = Log(score={"minimum": 0, "maximum": 500, "step": 10})
     log.promoted()
-    assert [(Outcome.PROMOTED, Outcome.REFUSED, "bounds-violation")] == log.outcomes()
+    assert [(CaseOutcome.PROMOTED, CaseOutcome.REFUSED, "bounds-violation")] == log.outcomes()
 
 
 def test_what_the_replay_of_now_does_not_take_is_refused():
@@ -118,7 +118,7 @@ def test_what_the_replay_of_now_does_not_take_is_refused():
     for replay in (Replay(maximum_ticks=3_600), Replay(maximum_ticks=1_000, stats=("kills",))):
         log = Log(replay=replay)
         log.promoted()
-        assert [(Outcome.PROMOTED, Outcome.REFUSED, "bounds-violation")] == log.outcomes()
+        assert [(CaseOutcome.PROMOTED, CaseOutcome.REFUSED, "bounds-violation")] == log.outcomes()
 
 
 @pytest.mark.parametrize("status", ["provisional", "blocked"])
@@ -128,8 +128,15 @@ def test_a_build_is_what_the_policy_of_now_says(status):
     log.promoted()
     cheat = log.received()
     log.replayed(cheat, State.REJECTED, MISMATCH)
-    lie = (Outcome.HELD, "build-blocked") if status == "blocked" else (Outcome.REJECTED, "score-mismatch")
-    assert [(Outcome.PROMOTED, Outcome.HELD, f"build-{status}"), (Outcome.REJECTED, *lie)] == log.outcomes()
+    lie = (
+        (CaseOutcome.HELD, "build-blocked")
+        if status == "blocked"
+        else (CaseOutcome.REJECTED, "score-mismatch")
+    )
+    assert [
+        (CaseOutcome.PROMOTED, CaseOutcome.HELD, f"build-{status}"),
+        (CaseOutcome.REJECTED, *lie),
+    ] == log.outcomes()
 
 
 def test_what_a_replay_found_is_weighed_by_the_modes_of_now():
@@ -137,7 +144,7 @@ def test_what_a_replay_found_is_weighed_by_the_modes_of_now():
     log = Log(validators=Modes(recording_reuse=Mode.SHADOW))
     run = log.received()
     log.replayed(run, State.HELD, findings_after=[REUSED])
-    assert [(Outcome.HELD, Outcome.PROMOTED, "verified")] == log.outcomes()
+    assert [(CaseOutcome.HELD, CaseOutcome.PROMOTED, "verified")] == log.outcomes()
     assert {("recording_reuse", Severity.FLAG): 1} == log.report.found(is_new=False)
     assert {("recording_reuse", Severity.NOTE): 1} == log.report.found(is_new=True)
 
@@ -153,15 +160,15 @@ def test_each_is_judged_by_the_history_of_its_time():
     log.decided(revoked, State.PROMOTED, State.REVOKED)
     for _ in range(12):
         log.promoted(score=1_900)
-    assert Outcome.PROMOTED is log.report.cases[-1].now.outcome
+    assert CaseOutcome.PROMOTED is log.report.cases[-1].now.outcome
 
 
 @pytest.mark.parametrize(
     ("to_state", "reason", "outcome"),
     [
-        (State.PROMOTED, Reason.SAMPLED, Outcome.PROMOTED),
-        (State.SUPERSEDED, Reason.NOT_VERIFIED, Outcome.SUPERSEDED),
-        (State.HELD, Reason.RECORDING_LOST, Outcome.HELD),
+        (State.PROMOTED, Reason.SAMPLED, CaseOutcome.PROMOTED),
+        (State.SUPERSEDED, Reason.NOT_VERIFIED, CaseOutcome.SUPERSEDED),
+        (State.HELD, Reason.RECORDING_LOST, CaseOutcome.HELD),
     ],
 )
 def test_what_was_settled_without_a_replay_is_settled_so_again(to_state, reason, outcome):
@@ -171,7 +178,7 @@ def test_what_was_settled_without_a_replay_is_settled_so_again(to_state, reason,
     assert [(outcome, outcome, reason.value)] == log.outcomes()
     strict = Log(velocity={"points_per_second": 40.0})
     strict.settled(strict.received(), to_state, reason)
-    assert [(outcome, Outcome.REJECTED, "velocity-points")] == strict.outcomes()
+    assert [(outcome, CaseOutcome.REJECTED, "velocity-points")] == strict.outcomes()
 
 
 def test_what_came_before_is_learnt_and_not_counted():
@@ -180,7 +187,7 @@ def test_what_came_before_is_learnt_and_not_counted():
     for _ in range(6):
         log.promoted(score=1_000, elapsed_s=19)
     log.promoted(score=1_900)
-    assert [(Outcome.PROMOTED, Outcome.HELD, "anomaly-player")] == log.outcomes()
+    assert [(CaseOutcome.PROMOTED, CaseOutcome.HELD, "anomaly-player")] == log.outcomes()
 
 
 def test_a_servers_write_is_learnt_and_not_judged():
@@ -203,7 +210,10 @@ def test_precision_and_recall_are_of_what_moderators_decided():
     log.decided(caught, State.HELD, State.REJECTED)
     log.decided(slipped, State.PROMOTED, State.REVOKED)
     log.decided(honest, State.HELD, State.PROMOTED)
-    assert (Share(1, 2), Share(1, 2)) == (log.report.precision(is_new=True), log.report.recall(is_new=True))
+    assert (Proportion(1, 2), Proportion(1, 2)) == (
+        log.report.precision(is_new=True),
+        log.report.recall(is_new=True),
+    )
 
 
 def test_held_submissions_are_told_per_day():
@@ -219,14 +229,14 @@ def test_held_submissions_are_told_per_day():
 def test_an_interval_holds_its_share(of, data):
     """Wilson's interval is inside 0 to 1, around the share, and the whole of it where nothing is known."""
     hits = data.draw(st.integers(0, of))
-    low, high = Share(hits, of).interval
+    low, high = Proportion(hits, of).interval
     assert 0 <= low <= hits / of <= high <= 1
-    assert (0.0, 1.0) == Share(0, 0).interval
+    assert (0.0, 1.0) == Proportion(0, 0).interval
 
 
 def test_the_interval_is_wilsons():
     """8 of 10, from the formula's own tables: 0.490 to 0.943."""
-    low, high = Share(8, 10).interval
+    low, high = Proportion(8, 10).interval
     assert (0.490, 0.943) == (round(low, 3), round(high, 3))
 
 
@@ -242,11 +252,11 @@ def test_what_the_player_was_refused_before_is_known_by_the_finding_of_it():
         log.replayed(log.received(), State.PROMOTED)
         [case, other] = log.report.cases
         found[mode] = (case.now.outcome, [each.value for each in case.now.findings])
-        assert Outcome.PROMOTED is other.now.outcome
+        assert CaseOutcome.PROMOTED is other.now.outcome
     assert {
-        Mode.FLAG: (Outcome.HELD, [25]),
-        Mode.SHADOW: (Outcome.PROMOTED, [25]),
-        Mode.OFF: (Outcome.PROMOTED, []),
+        Mode.FLAG: (CaseOutcome.HELD, [25]),
+        Mode.SHADOW: (CaseOutcome.PROMOTED, [25]),
+        Mode.OFF: (CaseOutcome.PROMOTED, []),
     } == found
 
 

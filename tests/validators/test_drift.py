@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.judging import Drift, Transform
 from policies.vocabulary import Reason
 from tests.support.submissions import a_policy, a_submission
 from tests.validators.test_anomaly import known, rule
 from validators.anomaly import anomaly
-from validators.baseline import Baseline, Learnt, Scored
+from validators.baseline import Baseline, PromotedScore, RunningBaseline
 from validators.bests import merits
 from validators.drift import chart_of, drift
 from validators.scale import middle_of
@@ -56,7 +56,7 @@ def test_a_best_that_is_none_and_one_within_the_slack_change_nothing():
 def climb(seed: int, *, step: float, decoys: int = 0) -> int | None:
     """How many runs until the drift of somebody shows who is always `step` deviations above the own baseline, promoted each time."""
     policy = a_policy(anomaly=rule(minimum_history=8, spread_floor=10.0, threshold=4.0))
-    draw, learnt = np.random.default_rng(seed), Learnt(32)
+    draw, learnt = np.random.default_rng(seed), RunningBaseline(32)
     for run in range(40):
         middle = middle_of(learnt.baseline, Transform.NONE)
         is_honest = run < 8 or (run % (decoys + 1))
@@ -66,7 +66,7 @@ def climb(seed: int, *, step: float, decoys: int = 0) -> int | None:
             assert () == tuple(anomaly(a_submission(score=score), policy, history)) or is_honest
         if any(drift(a_submission(score=score), policy, history)):
             return run - 7
-        learnt = learnt.plus(Scored(run, run, score))
+        learnt = learnt.plus(PromotedScore(run, run, score))
     return None
 
 
@@ -116,7 +116,7 @@ def test_what_was_looked_into_is_not_reported_for_ever():
 @given(st.lists(st.integers(0, 5_000), min_size=5, max_size=20), st.integers(0, 5_000))
 def test_lower_is_better_on_an_ascending_board(scores, score):
     """Turned around, the same series drifts as much."""
-    turned = a_policy(anomaly=rule(spread_floor=50.0), order=Order.ASCENDING)
+    turned = a_policy(anomaly=rule(spread_floor=50.0), order=SortOrder.ASCENDING)
     plain = findings(score, *scores)
     mirrored = findings(5_000 - score, *(5_000 - each for each in scores), policy=turned)
     assert [each.value for each in plain] == [each.value for each in mirrored]

@@ -10,8 +10,17 @@ from typing import Any
 
 import pytest
 
-from policies.fields import Order
-from policies.judging import OF_TIME, Anomaly, Delay, Modes, Progress, SlowMotion, StatRange, Transform
+from policies.fields import SortOrder
+from policies.judging import (
+    TIME_VALIDATORS,
+    Anomaly,
+    Delay,
+    Modes,
+    Progress,
+    SlowMotion,
+    StatRange,
+    Transform,
+)
 from policies.model import Policy, Writes
 from policies.replaying import Replay
 from policies.rules import Rule
@@ -132,10 +141,10 @@ def test_the_evidence_of_what_is_known_is_all_there():
 
 @pytest.mark.parametrize(
     ("order", "score", "ends"),
-    [(Order.DESCENDING, 390, (None, 380)), (Order.ASCENDING, 90, (100, None))],
+    [(SortOrder.DESCENDING, 390, (None, 380)), (SortOrder.ASCENDING, 90, (100, None))],
 )
 def test_the_evidence_of_a_newcomers_record_says_which_it_beats(
-    order: Order, score: int, ends: tuple[int | None, int | None]
+    order: SortOrder, score: int, ends: tuple[int | None, int | None]
 ):
     """The best of all before it, on the side on which the board has its best."""
     run = a_submission(score=score)
@@ -188,9 +197,9 @@ def test_without_a_length_of_a_tick_nothing_goes_by_time():
             {each.validator for each in judge(asked, each_policy, history, digest="").findings}
             for each_policy in (unstated, stated)
         )
-        assert set() == told & OF_TIME
-        assert due & OF_TIME
-    assert {"clock", "slow_motion", "delay"} == OF_TIME
+        assert set() == told & TIME_VALIDATORS
+        assert due & TIME_VALIDATORS
+    assert {"clock", "slow_motion", "delay"} == TIME_VALIDATORS
 
 
 def test_a_finding_is_kept_as_it_was_made():

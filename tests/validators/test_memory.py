@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.submissions import a_submission
 from validators import baseline
-from validators.baseline import Scored, learnt_from, recent_of, taught_by
+from validators.baseline import PromotedScore, recent_of, running_baseline_of, subjects_of
 from validators.memory import Memory
 
 RUNS = st.lists(
@@ -29,21 +29,21 @@ def test_V05_what_was_taken_back_was_never_known(runs: Any, flips: list[int]):
             a_submission(score=score)._replace(submission_id=f"r{at}", player=player, build=build)
             for at, (player, build, score) in enumerate(runs)
         ]
-        scored = [Scored(at, at, score) for at, (_, _, score) in enumerate(runs)]
+        scored = [PromotedScore(at, at, score) for at, (_, _, score) in enumerate(runs)]
         memory, promoted = Memory(), set()
         for at in (each for each in flips if each < len(runs)):
             memory.count(submissions[at], scored[at], -1 if at in promoted else 1)
             promoted ^= {at}
         for asked in submissions:
             for subject, found in zip(
-                taught_by(asked.player, asked.build), _in_order(memory.history(asked)), strict=True
+                subjects_of(asked.player, asked.build), _in_order(memory.history(asked)), strict=True
             ):
                 due = [
                     scored[at]
                     for at, each in enumerate(submissions)
-                    if at in promoted and subject in taught_by(each.player, each.build)
+                    if at in promoted and subject in subjects_of(each.player, each.build)
                 ]
-                assert learnt_from(due, recent_of(subject)).baseline == found
+                assert running_baseline_of(due, recent_of(subject)).baseline == found
 
 
 def _in_order(history: Any) -> tuple[Any, Any, Any]:

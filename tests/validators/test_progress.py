@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.judging import Progress
 from policies.vocabulary import Reason
 from tests.support.submissions import a_policy, a_submission
@@ -66,6 +66,6 @@ def test_with_logarithms_a_step_is_a_ratio():
 def test_lower_is_better_on_an_ascending_board():
     """The bests go down, and so does what is too far."""
     times = (9_000, 8_900, 8_700)
-    assert () == findings(8_100, *times, order=Order.ASCENDING)
-    assert findings(8_090, *times, order=Order.ASCENDING)
-    assert () == findings(9_900, *times, order=Order.ASCENDING)
+    assert () == findings(8_100, *times, order=SortOrder.ASCENDING)
+    assert findings(8_090, *times, order=SortOrder.ASCENDING)
+    assert () == findings(9_900, *times, order=SortOrder.ASCENDING)

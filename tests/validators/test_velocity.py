@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Bounds
 from policies.vocabulary import Reason
 from tests.support.submissions import a_policy, a_submission
@@ -34,7 +34,7 @@ def test_a_run_shorter_than_a_second_is_measured_as_one_second():
 
 def test_V11_an_ascending_board_has_no_pace_of_points():
     """A lap time in milliseconds is not points."""
-    assert [] == reasons(a_policy(order=Order.ASCENDING), score=10_000)
+    assert [] == reasons(a_policy(order=SortOrder.ASCENDING), score=10_000)
 
 
 def test_points_are_counted_from_0_or_from_a_lowest_score_above_it():

@@ -28,7 +28,7 @@ from gateway.records import Spread
 from gateway.runtime.clock import rfc3339
 from policies.loader import Board
 from policies.model import RankKind
-from policies.ranking import Place
+from policies.ranking import BoardPlace
 from policies.windows import FOREVER_MS, Window, window_named
 
 Kept = TypeVar("Kept")
@@ -179,7 +179,7 @@ def _entry(found: ArchivedEntry, ranks: RankKind) -> Entry:
         RankKind.SPARSE: found.sparse_rank,
         RankKind.DENSE: found.dense_rank,
     }[ranks]
-    place = Place(found.order, found.member)
+    place = BoardPlace(found.order, found.member)
     return Entry(
         rank, found.player, found.name, found.score, found.achieved_at_ms, found.submission_id, place
     )

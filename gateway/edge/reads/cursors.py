@@ -20,7 +20,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.index.board_index import Cut, Page
 from policies.loader import Board
 from policies.model import RankKind
-from policies.ranking import Place
+from policies.ranking import BoardPlace
 
 _ALONE: Final = ("offset", "as_of", "friends", "players", "segment")
 """What cannot be asked for together with a cursor."""
@@ -41,7 +41,7 @@ _Form = tuple[
 
 _FORM: Final[TypeAdapter[_Form]] = TypeAdapter(_Form)
 
-_FROM_THE_END: Final = Cut(Place(2**53, "z"), is_behind=False)
+_FROM_THE_END: Final = Cut(BoardPlace(2**53, "z"), is_behind=False)
 """Ahead of a place that is behind every entry: the last page, for who asked for an offset beyond it."""
 
 _TAG_BYTES: Final = 16
@@ -101,7 +101,7 @@ class Cursors:
             told = self._authentic(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
             form = _FORM.validate_json(told, strict=True)
             _, name, window, ranks, rule, order, member, is_behind, is_included = form
-            cursor = Cursor(window, RankKind(ranks), Cut(Place(order, member), is_behind, is_included))
+            cursor = Cursor(window, RankKind(ranks), Cut(BoardPlace(order, member), is_behind, is_included))
         except ValueError:
             raise _violation("cursor: expected one that a page of the board gave") from None
         if name != board.name or cursor.ranks not in board.policy.ranks or self.text(board, cursor) != text:

@@ -21,7 +21,7 @@ from gateway.edge.reads.page_cache import PAGES, Drawn
 from gateway.edge.reads.score_distribution import FoundSpread
 from gateway.edge.wire import read_models
 from gateway.records import WHOLE_SHARE
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.loader import Board
 from policies.vocabulary import SCORE_LIMIT
 
@@ -124,7 +124,7 @@ async def _histogram_by_edges(
 
 async def _counts(board: Board, look: Look, edges: Sequence[int]) -> tuple[FoundSpread, list[int]]:
     """How many scores are below the first edge, between two of them, and from the last one on."""
-    is_ascending = board.policy.order is Order.ASCENDING
+    is_ascending = board.policy.order is SortOrder.ASCENDING
     # Where more is better, the scores below an edge are those that nothing from the edge on is better than.
     found = await look(edges if is_ascending else [edge - 1 for edge in edges], ())
     total, better = found.spread.total, found.spread.better

@@ -22,7 +22,7 @@ from gateway.ledger.standings.distribution import spread_of
 from gateway.records import WHOLE_SHARE, Spread, Standing
 from policies.errors import IndexNotWhole, IndexUnavailable
 from policies.model import RankKind
-from policies.ranking import Place
+from policies.ranking import BoardPlace
 
 ESTIMATED: Final = {"Scoregate-Source": "sketch"}
 """Said with what is estimated, by a sketch of all scores."""
@@ -118,7 +118,7 @@ class SpreadReader:
 
     async def among(self, window: str, entry: Entry, kind: RankKind) -> tuple[Among, bool]:
         """Where an entry is among all, and whether that is from the index."""
-        best_equal = Place(self._index.ranking.order_from(window, entry.score), "")
+        best_equal = BoardPlace(self._index.ranking.order_from(window, entry.score), "")
         found = await self.reader.page(window, Cut(best_equal, is_behind=False), 1, kind)
         page = found.page
         following = page.entries[-1].score if page.entries else None

@@ -35,7 +35,7 @@ from policies.errors import IndexUnavailable
 from policies.loader import Board
 from policies.model import Writes
 from policies.vocabulary import Claim, Reason, State
-from validators.baseline import EMPTY, taught_by
+from validators.baseline import EMPTY, subjects_of
 from validators.bounds import is_playable
 from validators.judge import Judgement, judge
 from validators.submission import History, Submission
@@ -284,7 +284,7 @@ async def _history(edge: Edge, ticket: Ticket) -> History:
     )
     known = {each.player: each.known for each in stored}
     player, build, population = (
-        known.get(subject, EMPTY) for subject in taught_by(ticket.player, ticket.build)
+        known.get(subject, EMPTY) for subject in subjects_of(ticket.player, ticket.build)
     )
     return History(player, population, build)
 

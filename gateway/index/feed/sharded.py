@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from gateway.index.changes import ChangeStream, RankedPlace
 from gateway.index.shards import SPREAD_AT_ONCE, ShardedIndex
 from gateway.runtime.concurrency import in_turns
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 
 
 class ShardedChangeStream(ChangeStream):
@@ -25,7 +25,7 @@ class ShardedChangeStream(ChangeStream):
 
     async def ranked(self, window: str, place: RankedPlace) -> RankedPlace:
         """The place with the rank that it has now."""
-        ahead = await self._index.position(window, Place(place.order, place.member))
+        ahead = await self._index.position(window, BoardPlace(place.order, place.member))
         return place._replace(rank=ahead + 1)
 
     async def _places_now(

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from gateway.index import keys
 from gateway.index.scripts import Script
 from policies.errors import IndexUnavailable
-from policies.limits import Refusals
+from policies.limits import RefusalLimits
 
 Value = TypeVar("Value")
 
@@ -23,7 +23,7 @@ MEMORY_MS: Final = 30 * 86_400_000
 class RefusalCounts:
     """The refusals of one board. Fails limited: without Redis this process counts."""
 
-    def __init__(self, client: Redis, board: str, most: Refusals) -> None:
+    def __init__(self, client: Redis, board: str, most: RefusalLimits) -> None:
         self._script = Script(client, "count_refusal")
         self._board = board
         self._most = most

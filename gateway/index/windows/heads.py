@@ -25,7 +25,7 @@ from gateway.index.scripts import Script, answering
 from gateway.index.transactions import transact
 from gateway.records import Standing
 from policies.errors import IndexUnavailable
-from policies.ranking import Place
+from policies.ranking import BoardPlace
 
 _COUNTED: Final = re.compile(r"([0-9]{1,18}) ([0-9]{1,15})")
 
@@ -36,7 +36,7 @@ class Head(NamedTuple):
     entries: int
     below: int
     version: str
-    last: Place | None
+    last: BoardPlace | None
 
     @property
     def total(self) -> int:
@@ -67,7 +67,7 @@ class Heads:
         counted = _COUNTED.fullmatch(held or "")
         version, below = (counted[1], int(counted[2])) if counted else ("", 0)
         try:
-            return Head(entries, below, version, Place(int(last[1]), last[0]) if last else None)
+            return Head(entries, below, version, BoardPlace(int(last[1]), last[0]) if last else None)
         except ValueError as error:
             raise IndexUnavailable("the index holds a place that we never wrote") from error
 

@@ -17,7 +17,7 @@ from gateway.index import keys
 from gateway.index.scripts import answering
 from gateway.index.transactions import transact
 from policies.errors import SketchUnreadable
-from policies.fields import Order
+from policies.fields import SortOrder
 
 K: Final = 1_000
 """The library's parameter of size: up to some 25 kB for any number of scores."""
@@ -29,12 +29,12 @@ RANK_ERROR: Final[float] = kll_doubles_sketch.get_normalized_rank_error(K, False
 class ScoreSketch:
     """The scores of some entries of a board. They are exact as doubles; where less is better they are kept negated."""
 
-    def __init__(self, order: Order) -> None:
-        self._sign = -1 if order is Order.ASCENDING else 1
+    def __init__(self, order: SortOrder) -> None:
+        self._sign = -1 if order is SortOrder.ASCENDING else 1
         self._kll = kll_doubles_sketch(K)
 
     @classmethod
-    def merged(cls, order: Order, stored: Iterable[bytes]) -> Self:
+    def merged(cls, order: SortOrder, stored: Iterable[bytes]) -> Self:
         """One sketch of all that went into these; its error is the same as theirs. Raises ValueError for other bytes."""
         found = cls(order)
         for each in stored:
@@ -103,7 +103,7 @@ def lacking(kept: KeptSketch, *, version: int, total: int) -> int:
 class Sketches:
     """The sketches of one board's windows: disposable, made anew by the steward. Raises IndexUnavailable."""
 
-    def __init__(self, client: Redis, board: str, order: Order) -> None:
+    def __init__(self, client: Redis, board: str, order: SortOrder) -> None:
         self._client = client
         self._board = board
         self._order = order

@@ -12,7 +12,7 @@ from gateway.index import keys
 from gateway.index.board_index import BoardIndex, Entry
 from gateway.index.scripts import ReadingScript
 from policies.errors import IndexUnavailable
-from policies.ranking import Place
+from policies.ranking import BoardPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def read_page(index: BoardIndex, window: str, answer: Sequence[Any]) -> SubsetPa
 
 def _entry(index: BoardIndex, window: str, rank: int, row: Sequence[Any]) -> SubsetEntry:
     player, value, member, submission_id, name, global_rank = row
-    place = Place(int(value), member)
+    place = BoardPlace(int(value), member)
     score = index.ranking.score_at(window, place.order)
     at_ms = index.ranking.achieved_at_ms(window, place)
     return SubsetEntry(Entry(rank, player, name, score, at_ms, submission_id, place), int(global_rank) + 1)

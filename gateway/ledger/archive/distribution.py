@@ -13,7 +13,7 @@ from gateway.ledger.archive.windows import ArchivedWindow, load
 from gateway.ledger.schema import archived_entries
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.records import Spread, position_at
-from policies.fields import Order
+from policies.fields import SortOrder
 
 _e = archived_entries.c
 _SCORE: Final = Query(
@@ -80,7 +80,7 @@ def archived_standing(board: str, window: str, player: str) -> Operation[Archive
 
 async def _better(tx: Transaction, found: ArchivedWindow, score: int) -> int:
     """How many entries have a better score."""
-    sign = 1 if orjson.loads(found.policy)["order"] == Order.ASCENDING else -1
+    sign = 1 if orjson.loads(found.policy)["order"] == SortOrder.ASCENDING else -1
     ahead, end = 0, found.entries
     while ahead < end:
         middle = (ahead + end) // 2

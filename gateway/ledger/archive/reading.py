@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, func, select
 from gateway.ledger.archive.windows import ArchivedWindow, load
 from gateway.ledger.schema import archived_entries, players
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from policies.ranking import Place
+from policies.ranking import BoardPlace
 
 _e = archived_entries.c
 
@@ -113,7 +113,7 @@ def archived_players(board: str, window: str, wanted: Sequence[str]) -> Operatio
 
 
 def archived_beside(
-    board: str, window: str, *, place: Place, is_behind: bool, is_included: bool, count: int
+    board: str, window: str, *, place: BoardPlace, is_behind: bool, is_included: bool, count: int
 ) -> Operation[ArchivedEntries | None]:
     """`count` entries behind a place or ahead of it, with the one that may stand there or without; None as above."""
 
@@ -122,7 +122,7 @@ def archived_beside(
         if found is None or not found.is_readable:
             return found and ArchivedEntries(found, [])
         ahead = await _count_ahead(tx, found, place)
-        with_it = await _count_ahead(tx, found, Place(place.order, place.member + _NEXT))
+        with_it = await _count_ahead(tx, found, BoardPlace(place.order, place.member + _NEXT))
         if is_behind:
             return ArchivedEntries(found, await _page(tx, found, ahead if is_included else with_it, count))
         end = with_it if is_included else ahead
@@ -136,13 +136,13 @@ _NEXT: Final = " "
 """Behind a member and ahead of any other: no member has it."""
 
 
-async def _count_ahead(tx: Transaction, found: ArchivedWindow, place: Place) -> int:
+async def _count_ahead(tx: Transaction, found: ArchivedWindow, place: BoardPlace) -> int:
     """How many entries are ahead of a place. Ranks are in the order of places, so it is searched for by halves."""
     ahead, end = 0, found.entries
     while ahead < end:
         middle = (ahead + end) // 2
         [(order, member)] = await tx.rows(_PLACE, **_whose(found), rank=middle + 1)
-        if Place(order, member) < place:
+        if BoardPlace(order, member) < place:
             ahead = middle + 1
         else:
             end = middle

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.schema import is_in, submissions, trend_slots
 from gateway.ledger.transaction import Operation, Query, Transaction
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.vocabulary import State
 
 _t, _s = trend_slots.c, submissions.c
@@ -48,9 +48,9 @@ _EARLIER = {
             _s.seq < bindparam("before"),
         )
     )
-    for order, best in ((Order.DESCENDING, func.max), (Order.ASCENDING, func.min))
+    for order, best in ((SortOrder.DESCENDING, func.max), (SortOrder.ASCENDING, func.min))
 }
-_EARLIER_HIGHEST, _EARLIER_LOWEST = _EARLIER[Order.DESCENDING], _EARLIER[Order.ASCENDING]
+_EARLIER_HIGHEST, _EARLIER_LOWEST = _EARLIER[SortOrder.DESCENDING], _EARLIER[SortOrder.ASCENDING]
 
 
 class Slot(NamedTuple):
@@ -78,9 +78,9 @@ async def prune(tx: Transaction, *, before_ms: int) -> int:
     return await tx.run(_PRUNE, before_ms=before_ms)
 
 
-async def best_before(tx: Transaction, board: str, player: str, seq: int, order: Order) -> int | None:
+async def best_before(tx: Transaction, board: str, player: str, seq: int, order: SortOrder) -> int | None:
     """The best score of a player that counts and was received before the submission of that number, or None."""
-    query = _EARLIER_LOWEST if order is Order.ASCENDING else _EARLIER_HIGHEST
+    query = _EARLIER_LOWEST if order is SortOrder.ASCENDING else _EARLIER_HIGHEST
     [[score]] = await tx.rows(query, board=board, player=player, before=seq)
     return None if score is None else int(score)
 

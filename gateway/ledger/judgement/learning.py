@@ -14,7 +14,15 @@ from gateway.ledger.schema import baselines, is_in, submissions
 from gateway.ledger.transaction import Query, Transaction
 from gateway.records import StoredBaseline
 from policies.vocabulary import State
-from validators.baseline import BUILD_PREFIX, POPULATION, Ends, Learnt, Scored, ends_of, recent_of
+from validators.baseline import (
+    BUILD_PREFIX,
+    POPULATION,
+    PromotedScore,
+    RunningBaseline,
+    ScoreExtremes,
+    extremes_of,
+    recent_of,
+)
 
 AFTER_BUILDS: Final = chr(ord(BUILD_PREFIX) + 1)
 """What follows the names of all builds' populations, by bytes."""
@@ -64,7 +72,7 @@ _RECENT_OF_BUILD, _ENDS_OF_BUILD = _readings(_s.build)
 
 
 async def fold_baseline(
-    tx: Transaction, board: str, subject: str, differences: Iterable[tuple[Scored, int]], seq: int
+    tx: Transaction, board: str, subject: str, differences: Iterable[tuple[PromotedScore, int]], seq: int
 ) -> StoredBaseline:
     """The baseline of a subject, stored under `seq`, with each score counted once more (1) or once less (-1).
 
@@ -72,7 +80,7 @@ async def fold_baseline(
     where a score ceases to count is anything read again.
     """
     rows = await tx.rows(_STORED, board=board, player=subject)
-    learnt = learnt_from_row(rows[0]) if rows else Learnt(recent_of(subject))
+    learnt = learnt_from_row(rows[0]) if rows else RunningBaseline(recent_of(subject))
     for scored, difference in differences:
         learnt = learnt.plus(scored) if difference > 0 else learnt.minus(scored)
     if learnt.has_gap:
@@ -82,14 +90,14 @@ async def fold_baseline(
     return baseline_from(row)
 
 
-async def _promoted(tx: Transaction, board: str, subject: str) -> tuple[list[Scored], Ends]:
+async def _promoted(tx: Transaction, board: str, subject: str) -> tuple[list[PromotedScore], ScoreExtremes]:
     """The newest promoted scores of a subject, and the ends of all; a board's are the newest of its builds'."""
     if subject == POPULATION:
         builds = [learnt_from_row(row) for row in await tx.rows(_BUILDS, board=board)]
-        return list(chain(*(build.recent for build in builds))), ends_of(build.ends for build in builds)
+        return list(chain(*(build.recent for build in builds))), extremes_of(build.ends for build in builds)
     recent, ends, whose = _RECENT_OF_PLAYER, _ENDS_OF_PLAYER, subject
     if subject.startswith(BUILD_PREFIX):
         recent, ends, whose = _RECENT_OF_BUILD, _ENDS_OF_BUILD, subject.removeprefix(BUILD_PREFIX)
     newest = await tx.rows(recent, board=board, whose=whose, count=recent_of(subject))
     [outermost] = await tx.rows(ends, board=board, whose=whose)
-    return [Scored(*row) for row in newest], Ends(*outermost)
+    return [PromotedScore(*row) for row in newest], ScoreExtremes(*outermost)

@@ -14,8 +14,8 @@ from gateway.ledger.schema import events, submissions
 from gateway.ledger.submission_rows import detail_from, findings_from, findings_in, stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import Claim, Reason, State, Verdict, VerdictKind
-from validators.backtest import Happened
-from validators.baseline import Scored
+from validators.backtest import HistoricalEvent
+from validators.baseline import PromotedScore
 from validators.submission import Submission
 
 SLICE: Final = 5_000
@@ -35,7 +35,7 @@ _LOG = Query(
 )  # fmt: skip
 
 
-async def log_of(ledger: Ledger, board: str) -> AsyncIterator[Happened]:
+async def log_of(ledger: Ledger, board: str) -> AsyncIterator[HistoricalEvent]:
     """Every event of a board up to the newest of this moment."""
     head = await ledger.read(queries.head())
     for after in range(0, head, SLICE):
@@ -50,7 +50,7 @@ def _slice(board: str, after: int, upto: int) -> Operation[list[Row]]:
     return work
 
 
-def _happened(row: Row) -> Happened:
+def _happened(row: Row) -> HistoricalEvent:
     (
         at_ms,
         from_state,
@@ -65,7 +65,7 @@ def _happened(row: Row) -> Happened:
         findings,
     ) = row
     detail, submission = detail_from(detail_text), _submission(facts)
-    return Happened(
+    return HistoricalEvent(
         at_ms,
         State(from_state),
         State(to_state),
@@ -75,7 +75,7 @@ def _happened(row: Row) -> Happened:
         findings_in(findings),
         findings_from(detail.get("findings", ())) or (),
         _verdict(detail),
-        Scored(achieved_at_ms, seq, submission.claim.score),
+        PromotedScore(achieved_at_ms, seq, submission.claim.score),
         is_trusted=credential.startswith(SERVER_CREDENTIAL),
     )
 

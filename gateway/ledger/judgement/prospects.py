@@ -12,11 +12,11 @@ from gateway.ledger.records import OutboxRow, StoredSubmission
 from gateway.ledger.schema import standings
 from gateway.ledger.standings.folds import CountChange, SlotContent, read_slot, with_one_more
 from gateway.ledger.transaction import Operation, Query, Transaction
-from policies.fields import Order
-from policies.ranking import Place, Ranking, Reached
+from policies.fields import SortOrder
+from policies.ranking import BoardPlace, Ranking, ReachedScore
 from policies.vocabulary import SCORE_LIMIT, Severity
 from policies.windows import calendar_of
-from validators.budget import Prospect, expected_harm
+from validators.budget import PromotionImpact, expected_harm
 
 _st = standings.c
 _at: Final[dict[str, Any]] = {"board": bindparam("board"), "window": bindparam("window")}
@@ -37,7 +37,9 @@ class _InWindow(NamedTuple):
     gain: int | None
 
 
-async def prospect_of(tx: Transaction, ranking: Ranking, found: StoredSubmission, top: int) -> Prospect:
+async def prospect_of(
+    tx: Transaction, ranking: Ranking, found: StoredSubmission, top: int
+) -> PromotionImpact:
     """What a submission would do if it was promoted now; its board's top are the first `top` of each window.
 
     The gain is that over the best of the player's standings: the best of a day says little where another says more.
@@ -48,7 +50,7 @@ async def prospect_of(tx: Transaction, ranking: Ranking, found: StoredSubmission
         for kind in ranking.policy.windows
     ]
     gains = [each.gain for each in ahead if each.gain is not None]
-    return Prospect(
+    return PromotionImpact(
         counts=any(each.counts for each in ahead),
         enters_top=any(each.enters_top for each in ahead),
         is_newcomer=not gains,
@@ -69,12 +71,12 @@ async def _in_window(
     last = await tx.rows(_LAST_OF_TOP, board=found.board, window=window.name, before=top - 1 + is_own_ahead)
     return _InWindow(
         counts=True,
-        enters_top=not last or place < Place(*last[0]),
+        enters_top=not last or place < BoardPlace(*last[0]),
         gain=_gain(ranking, held, reached.score),
     )
 
 
-def reached_with(ranking: Ranking, held: SlotContent, found: StoredSubmission) -> Reached:
+def reached_with(ranking: Ranking, held: SlotContent, found: StoredSubmission) -> ReachedScore:
     """Return what the player of a submission would stand at in a window if it was promoted."""
     counted = CountChange(
         1, found.submission_id, found.seq, found.achieved_at_ms, found.claim.score, found.claim.stats
@@ -82,7 +84,7 @@ def reached_with(ranking: Ranking, held: SlotContent, found: StoredSubmission) -
     return with_one_more(ranking, held, counted)
 
 
-def place_with(ranking: Ranking, window: Any, found: StoredSubmission, reached: Reached) -> Place:
+def place_with(ranking: Ranking, window: Any, found: StoredSubmission, reached: ReachedScore) -> BoardPlace:
     """Return where that would stand; a sum past what a board can show stands at its end."""
     score = max(-SCORE_LIMIT, min(SCORE_LIMIT, reached.score))
     return ranking.place(window, found.player, reached._replace(score=score))
@@ -92,13 +94,13 @@ def _gain(ranking: Ranking, held: SlotContent, score: int) -> int | None:
     if held.score is None:
         return None
     difference = score - held.score
-    return -difference if ranking.policy.order is Order.ASCENDING else difference
+    return -difference if ranking.policy.order is SortOrder.ASCENDING else difference
 
 
-def prospect(ranking: Ranking, found: StoredSubmission, top: int) -> Operation[Prospect]:
+def prospect(ranking: Ranking, found: StoredSubmission, top: int) -> Operation[PromotionImpact]:
     """What one submission would do to its board."""
 
-    async def work(tx: Transaction) -> Prospect:
+    async def work(tx: Transaction) -> PromotionImpact:
         return await prospect_of(tx, ranking, found, top)
 
     return work

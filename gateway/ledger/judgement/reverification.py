@@ -12,7 +12,7 @@ from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.ledger.schema import events, is_in, recordings, submissions
 from gateway.ledger.submission_rows import detail_from, stats_from
 from gateway.ledger.transaction import Operation, Query, Transaction
-from policies.ranking import Ranking, Reached
+from policies.ranking import Ranking, ReachedScore
 from policies.vocabulary import Reason, State
 from policies.windows import Window
 
@@ -102,14 +102,14 @@ async def _promoted(tx: Transaction, submission_id: str) -> PromotedRun:
     return PromotedRun(found, StoredRecording(*rows[0]) if rows else None, newest)
 
 
-def counting_in(ranking: Ranking, player: str, window: Window) -> Operation[list[Reached]]:
+def counting_in(ranking: Ranking, player: str, window: Window) -> Operation[list[ReachedScore]]:
     """Each promoted submission of a player in a window, in no order."""
     span = {"begin": window.begin_ms, "end": window.end_ms}
 
-    async def work(tx: Transaction) -> list[Reached]:
+    async def work(tx: Transaction) -> list[ReachedScore]:
         rows = await tx.rows(_COUNTING, board=ranking.policy.board, player=player, **span)
         return [
-            Reached(score, at_ms, seq, submission_id, ranking.ties(stats_from(stats)))
+            ReachedScore(score, at_ms, seq, submission_id, ranking.ties(stats_from(stats)))
             for score, at_ms, seq, submission_id, stats in rows
         ]
 

@@ -55,7 +55,7 @@ from gateway.ledger.standings.ranks import (
     place_of,
 )
 from gateway.ledger.transaction import Operation, Query, Transaction
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 
 SPACING: Final = 1_000
 """Standings between two anchors, when they are set."""
@@ -178,8 +178,8 @@ async def note_move(
     tx: Transaction,
     ranking: Ranking,
     slot: tuple[str, str],
-    was: Place | None,
-    now: Place | None,
+    was: BoardPlace | None,
+    now: BoardPlace | None,
     rule: str | None,
 ) -> None:
     """Notes that the standing of a slot, (window, player), is about to move from one place to another; None is nowhere.
@@ -271,15 +271,15 @@ def tend_anchors(ranking: Ranking, window: str) -> Operation[int]:
     return work
 
 
-def spacing_of(ranking: Ranking, window: str) -> Operation[tuple[list[Place], list[Place]]]:
+def spacing_of(ranking: Ranking, window: str) -> Operation[tuple[list[BoardPlace], list[BoardPlace]]]:
     """The anchors of a window that are followed by too many standings, and those that can go.
 
     One can go when its neighbours are then no more than SPACING apart. By what the anchors say themselves, so as of when moves were folded last; behind the last one it is counted.
     """
 
-    async def work(tx: Transaction) -> tuple[list[Place], list[Place]]:
+    async def work(tx: Transaction) -> tuple[list[BoardPlace], list[BoardPlace]]:
         found = await tx.rows(_ANCHORS, board=ranking.policy.board, window=window)
-        anchors = [Anchor(Place(order, member), ahead, 0) for order, member, ahead in found]
+        anchors = [Anchor(BoardPlace(order, member), ahead, 0) for order, member, ahead in found]
         if not anchors:
             return [], []
         wide = [one.place for one, other in pairwise(anchors) if other.ahead - one.ahead > 2 * SPACING]
@@ -290,7 +290,9 @@ def spacing_of(ranking: Ranking, window: str) -> Operation[tuple[list[Place], li
     return work
 
 
-def respace(ranking: Ranking, window: str, wide: Sequence[Place], spare: Sequence[Place]) -> Operation[int]:
+def respace(
+    ranking: Ranking, window: str, wide: Sequence[BoardPlace], spare: Sequence[BoardPlace]
+) -> Operation[int]:
     """How many anchors were set behind those that are followed by too many standings, and taken away where they are spare."""
 
     async def work(tx: Transaction) -> int:
@@ -304,11 +306,11 @@ def respace(ranking: Ranking, window: str, wide: Sequence[Place], spare: Sequenc
     return work
 
 
-async def _fill(ranked: RankedWindow, named: dict[str, str], begin: Place, most: int) -> int:
+async def _fill(ranked: RankedWindow, named: dict[str, str], begin: BoardPlace, most: int) -> int:
     """Sets up to so many anchors behind a place while more than twice SPACING standings come before the next anchor."""
     count = 0
     found = await ranked.tx.rows(_ANCHORS_AFTER, **named, **bind(at=begin))
-    end = Place(*found[0]) if found else LAST
+    end = BoardPlace(*found[0]) if found else LAST
     while count < most:
         far = await ranked.nth(begin, 2 * SPACING)
         at = await ranked.nth(begin, SPACING)
@@ -319,7 +321,7 @@ async def _fill(ranked: RankedWindow, named: dict[str, str], begin: Place, most:
     return count
 
 
-async def _anchor(ranked: RankedWindow, place: Place) -> Anchor:
+async def _anchor(ranked: RankedWindow, place: BoardPlace) -> Anchor:
     """The anchor of a standing's place, less the moves that are noted."""
     moveless = Anchor(place, 0, 0)
     ahead = await ranked.ahead(place) - await ranked.moved(moveless, ENTRIES)
@@ -336,7 +338,7 @@ async def _anchor(ranked: RankedWindow, place: Place) -> Anchor:
 async def _fold_moves(tx: Transaction, named: dict[str, str]) -> int:
     """How many moves were folded: the first of them, if they are too many for one transaction."""
     rows = await tx.rows(_LAST_FOLDED, **named, skipped=FOLDED_AT_ONCE)
-    upto = Place(*rows[0]) if rows else LAST
+    upto = BoardPlace(*rows[0]) if rows else LAST
     await tx.run(_FOLD, **named, **bind(upto=upto))
     return await tx.run(_FORGET, **named, **bind(upto=upto))
 
@@ -349,7 +351,12 @@ async def _set(tx: Transaction, named: dict[str, str], anchor: Anchor) -> None:
 
 
 async def _note(
-    tx: Transaction, ranking: Ranking, window: str, series: int, was: Place | None, now: Place | None
+    tx: Transaction,
+    ranking: Ranking,
+    window: str,
+    series: int,
+    was: BoardPlace | None,
+    now: BoardPlace | None,
 ) -> None:
     for place, delta in ((was, -1), (now, 1)):
         if place is not None:
@@ -364,16 +371,16 @@ async def _note(
             )
 
 
-async def _has_others(tx: Transaction, ranking: Ranking, slot: tuple[str, str], begin: Place) -> bool:
+async def _has_others(tx: Transaction, ranking: Ranking, slot: tuple[str, str], begin: BoardPlace) -> bool:
     """True if others than this player are of the group that begins there."""
     window, player = slot
     span = bind(begin=begin, end=ranking.group_end(window, begin))
     return bool(await tx.rows(_OTHERS, board=ranking.policy.board, window=window, player=player, **span))
 
 
-def _spare(anchors: Sequence[Anchor]) -> list[Place]:
+def _spare(anchors: Sequence[Anchor]) -> list[BoardPlace]:
     """Those, never two neighbours, without which their neighbours are no more than SPACING apart; not the first and the last."""
-    found: list[Place] = []
+    found: list[BoardPlace] = []
     kept = 0
     for at in range(1, len(anchors) - 1):
         if kept == at - 1 and anchors[at + 1].ahead - anchors[kept].ahead <= SPACING:

@@ -8,7 +8,7 @@ from gateway.ledger.index_pages import STANDING
 from gateway.ledger.schema import standings
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.records import Standing
-from policies.ranking import Place
+from policies.ranking import BoardPlace
 
 _s = standings.c
 _AFTER = Query(
@@ -43,7 +43,7 @@ def scores_after(
     return work
 
 
-def standings_behind(board: str, window: str, place: Place, *, count: int) -> Operation[list[Standing]]:
+def standings_behind(board: str, window: str, place: BoardPlace, *, count: int) -> Operation[list[Standing]]:
     """The next standings of a window behind a place, in order."""
 
     async def work(tx: Transaction) -> list[Standing]:

@@ -8,7 +8,7 @@ from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.records import Spread, position_at
 from policies.model import RankKind
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 
 
 def spread_of(
@@ -19,7 +19,7 @@ def spread_of(
     async def work(tx: Transaction) -> Spread:
         ranked = RankedWindow(tx, ranking, window)
         total = await ranked.total()
-        places = [Place(ranking.order_from(window, score), "") for score in scores]
+        places = [BoardPlace(ranking.order_from(window, score), "") for score in scores]
         better = tuple([await ranked.ahead(place) for place in places])
         if not total:
             return Spread(0, better, (), None, None)

@@ -16,9 +16,9 @@ from gateway.ledger.standings.anchors import note_move
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Query, Row, Transaction
 from gateway.records import Standing
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Joins, Operator
-from policies.ranking import Place, Ranking, Reached
+from policies.ranking import BoardPlace, Ranking, ReachedScore
 from policies.vocabulary import SCORE_LIMIT, State
 from policies.windows import FOREVER_MS, Window, calendar_of
 
@@ -86,9 +86,9 @@ class SlotContent(NamedTuple):
     rule: str
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> BoardPlace | None:
         """Where it stands; None where nothing counts."""
-        return None if self.score is None else Place(self.order, self.member)
+        return None if self.score is None else BoardPlace(self.order, self.member)
 
 
 async def fold_standings(
@@ -134,7 +134,7 @@ async def standing_in(
     return _standing(ranking, slot, await _reached(tx, ranking, slot), seq)
 
 
-def _standing(ranking: Ranking, slot: PlayerWindow, reached: Reached | None, seq: int) -> Standing:
+def _standing(ranking: Ranking, slot: PlayerWindow, reached: ReachedScore | None, seq: int) -> Standing:
     window, player, name = slot
     score, at_ms, at_seq, submission_id = (None, 0, 0, "") if reached is None else reached[:4]
     order, member = (0, "") if reached is None else ranking.place(window, player, reached)
@@ -153,7 +153,7 @@ async def read_slot(tx: Transaction, ranking: Ranking, window: str, player: str)
 
 async def put_standing(tx: Transaction, ranking: Ranking, standing: Standing, held: SlotContent) -> None:
     """Stores a standing in the place of what the player had in its window."""
-    now = None if standing.score is None else Place(standing.order, standing.member)
+    now = None if standing.score is None else BoardPlace(standing.order, standing.member)
     await note_move(tx, ranking, (standing.window, standing.player), held.place, now, held.anchors)
     await tx.run(
         _PUT_STANDING,
@@ -172,7 +172,7 @@ async def put_standing(tx: Transaction, ranking: Ranking, standing: Standing, he
     )
 
 
-def _added(ranking: Ranking, held: SlotContent, counted: Sequence[CountChange]) -> Reached | None:
+def _added(ranking: Ranking, held: SlotContent, counted: Sequence[CountChange]) -> ReachedScore | None:
     """What stands, with these added to it; None if that cannot be told without the rest of the history.
 
     It cannot where something ceases to count, where nothing stands, where it was folded by another rule, and where a
@@ -183,27 +183,31 @@ def _added(ranking: Ranking, held: SlotContent, counted: Sequence[CountChange]) 
     score, at_ms, at_seq, submission_id, member = (
         held.score, held.achieved_at_ms, held.achieved_seq, held.submission_id, held.member
     )  # fmt: skip
-    reached = Reached(score, at_ms, at_seq, submission_id, member[: ranking.tie_digits])
+    reached = ReachedScore(score, at_ms, at_seq, submission_id, member[: ranking.tie_digits])
     for each in counted:
         reached = _plus(ranking, reached, each)
     is_held = ranking.policy.operator is Operator.SUM and SCORE_LIMIT in (abs(score), abs(reached.score))
     return None if is_held or abs(reached.score) > SCORE_LIMIT else reached
 
 
-def with_one_more(ranking: Ranking, held: SlotContent, each: CountChange) -> Reached:
+def with_one_more(ranking: Ranking, held: SlotContent, each: CountChange) -> ReachedScore:
     """A player's standing if one submission more counted, told from what stands and not from the whole history."""
     if held.score is None:
         score = 1 if ranking.policy.operator is Operator.COUNT else each.score
-        return Reached(score, each.achieved_at_ms, each.seq, each.submission_id, ranking.ties(each.stats))
+        return ReachedScore(
+            score, each.achieved_at_ms, each.seq, each.submission_id, ranking.ties(each.stats)
+        )
     ties = held.member[: ranking.tie_digits]
-    reached = Reached(held.score, held.achieved_at_ms, held.achieved_seq, held.submission_id, ties)
+    reached = ReachedScore(held.score, held.achieved_at_ms, held.achieved_seq, held.submission_id, ties)
     return _plus(ranking, reached, each)
 
 
-def _plus(ranking: Ranking, reached: Reached, each: CountChange) -> Reached:
+def _plus(ranking: Ranking, reached: ReachedScore, each: CountChange) -> ReachedScore:
     """A standing to which one submission more counts."""
     operator = ranking.policy.operator
-    new = Reached(each.score, each.achieved_at_ms, each.seq, each.submission_id, ranking.ties(each.stats))
+    new = ReachedScore(
+        each.score, each.achieved_at_ms, each.seq, each.submission_id, ranking.ties(each.stats)
+    )
     if operator is Operator.BEST:
         return min(reached, new, key=ranking.merit)
     latest = max(reached, new, key=lambda one: (one.at_ms, one.seq))
@@ -212,7 +216,7 @@ def _plus(ranking: Ranking, reached: Reached, each: CountChange) -> Reached:
     return latest._replace(score=reached.score + (1 if operator is Operator.COUNT else each.score))
 
 
-async def _reached(tx: Transaction, ranking: Ranking, slot: PlayerWindow) -> Reached | None:
+async def _reached(tx: Transaction, ranking: Ranking, slot: PlayerWindow) -> ReachedScore | None:
     """What all of a player's promoted submissions in a window come to; None for who is not on a board to be joined.
 
     In a window that is over counts who was on the board as it ended: joining or leaving later changes nothing in it.
@@ -232,10 +236,10 @@ async def _reached(tx: Transaction, ranking: Ranking, slot: PlayerWindow) -> Rea
     return found._replace(score=max(-SCORE_LIMIT, min(SCORE_LIMIT, found.score)))
 
 
-def _reached_by(ranking: Ranking, row: Row) -> Reached:
+def _reached_by(ranking: Ranking, row: Row) -> ReachedScore:
     score, at_ms, seq, submission_id, stats = row
     ties = ranking.ties(stats_from(stats)) if ranking.tie_digits else ""
-    return Reached(score, at_ms, seq, submission_id, ties)
+    return ReachedScore(score, at_ms, seq, submission_id, ties)
 
 
 _IN_SLOT = (
@@ -253,7 +257,7 @@ _TIED = Query(
 
 
 @lru_cache(maxsize=8)
-def _counting(operator: Operator, order: Order) -> Query:
+def _counting(operator: Operator, order: SortOrder) -> Query:
     """(score, achieved at, its sequence, submission, stats) of what counts among a player's promoted submissions.
 
     A sum is reached with its last submission, so it takes that one's time.
@@ -262,7 +266,7 @@ def _counting(operator: Operator, order: Order) -> Query:
         Operator.SUM: func.sum(_s.score).over(),
         Operator.COUNT: func.count().over(),
     }
-    best_first = _s.score.asc() if order is Order.ASCENDING else _s.score.desc()
+    best_first = _s.score.asc() if order is SortOrder.ASCENDING else _s.score.desc()
     ordering = (
         (best_first, _s.achieved_at_ms, _s.seq)
         if operator is Operator.BEST

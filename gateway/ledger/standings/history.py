@@ -18,7 +18,7 @@ from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import HistoryTooLong
 from policies.model import Joins, Policy, RankKind
-from policies.ranking import Ranking, Reached
+from policies.ranking import Ranking, ReachedScore
 from policies.vocabulary import State
 from policies.windows import Window
 
@@ -40,9 +40,9 @@ class Counting(NamedTuple):
     ties: str
 
     @property
-    def reached(self) -> Reached:
+    def reached(self) -> ReachedScore:
         """What the ranking compares."""
-        return Reached(*self[1:])
+        return ReachedScore(*self[1:])
 
 
 _e, _s = events.c, submissions.c

@@ -26,10 +26,10 @@ from sqlalchemy import (
 from gateway.ledger.schema import anchored_windows, players, rank_anchors, rank_moves, standings
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.model import RankKind
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 
-FIRST: Final = Place(-(2**63), "")
-LAST: Final = Place(2**63 - 1, "")
+FIRST: Final = BoardPlace(-(2**63), "")
+LAST: Final = BoardPlace(2**63 - 1, "")
 """Before and behind every place that a standing can have: orders are doubles' exact integers."""
 
 ENTRIES: Final = 0
@@ -52,7 +52,7 @@ class Slice(NamedTuple):
 class Anchor(NamedTuple):
     """A place with how many standings, and how many groups, were ahead of it when the moves since began to be noted."""
 
-    place: Place
+    place: BoardPlace
     ahead: int
     groups_ahead: int
 
@@ -74,7 +74,7 @@ def bound(name: str) -> ColumnElement[Any]:
     return tuple_(order, bindparam(f"{name}_member", type_=standings.c.member.type))
 
 
-def bind(**places: Place) -> dict[str, Any]:
+def bind(**places: BoardPlace) -> dict[str, Any]:
     """The values of such places."""
     return {
         f"{name}_{part}": value for name, place in places.items() for part, value in place._asdict().items()
@@ -172,7 +172,7 @@ class RankedWindow:
         """How many standings there are."""
         return await self.ahead(LAST)
 
-    async def ahead(self, place: Place) -> int:
+    async def ahead(self, place: BoardPlace) -> int:
         """How many standings are ahead of a place."""
         anchor = await self.anchor_at(place)
         return await self.ahead_of(anchor) + await self._count(_COUNT, anchor.place, place)
@@ -181,7 +181,7 @@ class RankedWindow:
         """How many are ahead of an anchor now."""
         return anchor.ahead + await self.moved(anchor, ENTRIES)
 
-    async def groups_ahead(self, begin: Place) -> int:
+    async def groups_ahead(self, begin: BoardPlace) -> int:
         """How many groups begin ahead of where one begins."""
         anchor = await self.anchor_at(begin)
         known = anchor.groups_ahead + await self.moved(anchor, GROUPS)
@@ -196,14 +196,14 @@ class RankedWindow:
             return 0
         return await self._number(_MOVED, series=series, **bind(at=anchor.place))
 
-    async def anchor_at(self, place: Place) -> Anchor:
+    async def anchor_at(self, place: BoardPlace) -> Anchor:
         """The last anchor that is not behind a place."""
         return await self._anchor(_ANCHOR_AT, **bind(at=place))
 
-    async def nth(self, begin: Place, skipped: int) -> Place | None:
+    async def nth(self, begin: BoardPlace, skipped: int) -> BoardPlace | None:
         """The place of the standing that comes so many after the first one from `begin` on."""
         rows = await self.tx.rows(_NTH, **self._named, **bind(begin=begin), skipped=skipped)
-        return Place(*rows[0]) if rows else None
+        return BoardPlace(*rows[0]) if rows else None
 
     async def page(self, first: int, count: int, kind: RankKind) -> Slice:
         """`count` standings from position `first`."""
@@ -216,38 +216,38 @@ class RankedWindow:
         found = await self.tx.rows(_OWN, **self._named, player=player)
         if not found:
             return Slice(await self.total(), 0, 0, ())
-        own = Place(*found[0])
+        own = BoardPlace(*found[0])
         rows = [*await self._rows_before(own, radius), *await self._rows_from(own, radius + 1)]
-        return await self._slice(rows, await self.ahead(Place(*rows[0][1:3])), kind)
+        return await self._slice(rows, await self.ahead(BoardPlace(*rows[0][1:3])), kind)
 
-    async def behind(self, place: Place, count: int, kind: RankKind) -> Slice:
+    async def behind(self, place: BoardPlace, count: int, kind: RankKind) -> Slice:
         """At most `count` standings from a place on, whether or not one is there."""
         return await self._slice(await self._rows_from(place, count), await self.ahead(place), kind)
 
-    async def before(self, place: Place, count: int, kind: RankKind) -> Slice:
+    async def before(self, place: BoardPlace, count: int, kind: RankKind) -> Slice:
         """At most `count` standings right ahead of a place."""
         rows = await self._rows_before(place, count)
         return await self._slice(rows, await self.ahead(place) - len(rows), kind)
 
     async def _slice(self, rows: Sequence[Row], first: int, kind: RankKind) -> Slice:
-        lead = await self._lead(kind, first, Place(*rows[0][1:3])) if rows else 0
+        lead = await self._lead(kind, first, BoardPlace(*rows[0][1:3])) if rows else 0
         return Slice(await self.total(), first, lead, rows)
 
-    async def _rows_from(self, begin: Place, count: int) -> list[Row]:
+    async def _rows_from(self, begin: BoardPlace, count: int) -> list[Row]:
         return await self.tx.rows(_FROM, **self._named, **bind(begin=begin), count=count)
 
-    async def _rows_before(self, end: Place, count: int) -> list[Row]:
+    async def _rows_before(self, end: BoardPlace, count: int) -> list[Row]:
         rows = await self.tx.rows(_BEFORE, **self._named, **bind(end=end), count=count) if count else []
         return rows[::-1]
 
-    async def _lead(self, kind: RankKind, first: int, place: Place) -> int:
+    async def _lead(self, kind: RankKind, first: int, place: BoardPlace) -> int:
         """The rank that an entry at position `first` has, or its group."""
         if kind is RankKind.UNIQUE:
             return first + 1
         begin = self.ranking.group_begin(self.window, place)
         return 1 + await (self.groups_ahead(begin) if kind is RankKind.DENSE else self.ahead(begin))
 
-    async def _at(self, position: int) -> Place | None:
+    async def _at(self, position: int) -> BoardPlace | None:
         """The place at a position (from 0). What came since can have moved an anchor back by no more than its number."""
         came = await self._number(_CAME, series=ENTRIES, **bind(at=LAST))
         anchor = await self._anchor(_ANCHOR_BY_RANK, most=max(0, position - came))
@@ -258,9 +258,9 @@ class RankedWindow:
         if not rows:
             return _BEGINNING
         order, member, ahead, groups_ahead = rows[0]
-        return Anchor(Place(order, member), ahead, groups_ahead)
+        return Anchor(BoardPlace(order, member), ahead, groups_ahead)
 
-    async def _count(self, query: Query, begin: Place, end: Place, **values: Any) -> int:
+    async def _count(self, query: Query, begin: BoardPlace, end: BoardPlace, **values: Any) -> int:
         if begin >= end:
             return 0
         return await self._number(query, **bind(begin=begin, end=end), **values)
@@ -292,7 +292,9 @@ def around_of(ranking: Ranking, window: str, player: str, radius: int, kind: Ran
     return work
 
 
-def behind_of(ranking: Ranking, window: str, place: Place, count: int, kind: RankKind) -> Operation[Slice]:
+def behind_of(
+    ranking: Ranking, window: str, place: BoardPlace, count: int, kind: RankKind
+) -> Operation[Slice]:
     """At most `count` standings of a window from a place on, whether or not one is there."""
 
     async def work(tx: Transaction) -> Slice:
@@ -301,7 +303,9 @@ def behind_of(ranking: Ranking, window: str, place: Place, count: int, kind: Ran
     return work
 
 
-def before_of(ranking: Ranking, window: str, place: Place, count: int, kind: RankKind) -> Operation[Slice]:
+def before_of(
+    ranking: Ranking, window: str, place: BoardPlace, count: int, kind: RankKind
+) -> Operation[Slice]:
     """At most `count` standings of a window right ahead of a place."""
 
     async def work(tx: Transaction) -> Slice:
@@ -310,6 +314,6 @@ def before_of(ranking: Ranking, window: str, place: Place, count: int, kind: Ran
     return work
 
 
-def just_behind(place: Place) -> Place:
+def just_behind(place: BoardPlace) -> BoardPlace:
     """The least place behind this one that an entry can have: every character of a member is a printable one."""
-    return Place(place.order, f"{place.member}\x01")
+    return BoardPlace(place.order, f"{place.member}\x01")

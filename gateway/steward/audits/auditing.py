@@ -14,7 +14,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import Event, logger
 from policies.model import Policy
-from policies.replaying import Audit
+from policies.replaying import AuditRules
 
 SLICE: Final = 10_000
 """Events that are looked through at once."""
@@ -34,7 +34,7 @@ class Sample:
     Each gets a number from [0, 1): those below `share` are taken, and the lowest `least` whatever theirs are.
     """
 
-    def __init__(self, audit: Audit, chance: random.Random) -> None:
+    def __init__(self, audit: AuditRules, chance: random.Random) -> None:
         self._audit = audit
         self._chance = chance
         self._taken: list[tuple[float, Verified]] = []

@@ -14,7 +14,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.ranks import page_of
 from gateway.steward.index.readable_windows import readable_windows
 from policies.loader import Board
-from policies.ranking import Place, Ranking, Reached
+from policies.ranking import BoardPlace, Ranking, ReachedScore
 from policies.windows import Window
 
 TOP: Final = 100
@@ -63,8 +63,8 @@ async def impact_of_revoking(
 async def _changes_in(
     ledger: Ledger, ranking: Ranking, window: Window, players: Sequence[str], gone: Collection[str]
 ) -> list[StandingImpact]:
-    before: dict[str, Reached] = {}
-    after: dict[str, Reached | None] = {}
+    before: dict[str, ReachedScore] = {}
+    after: dict[str, ReachedScore | None] = {}
     for player in players:
         counting = await ledger.read(counting_in(ranking, player, window))
         held = ranking.standing(counting)
@@ -78,12 +78,12 @@ async def _changes_in(
     ]
 
 
-def _score_of(reached: Reached | None) -> int | None:
+def _score_of(reached: ReachedScore | None) -> int | None:
     return None if reached is None else reached.score
 
 
 async def _leaving_top(
-    ledger: Ledger, ranking: Ranking, window: Window, after: Mapping[str, Reached | None]
+    ledger: Ledger, ranking: Ranking, window: Window, after: Mapping[str, ReachedScore | None]
 ) -> set[str]:
     """Players among the first hundred who would be there no more."""
     head = await _head(ledger, ranking, window.name, TOP + len(after))
@@ -92,14 +92,14 @@ async def _leaving_top(
     return set(list(head)[:TOP]) - {player for _, player in sorted(then)[:TOP]}
 
 
-async def _head(ledger: Ledger, ranking: Ranking, window: str, count: int) -> dict[str, Place]:
+async def _head(ledger: Ledger, ranking: Ranking, window: str, count: int) -> dict[str, BoardPlace]:
     """The first standings of a window in their order: where each player is."""
-    head: dict[str, Place] = {}
+    head: dict[str, BoardPlace] = {}
     kind = ranking.policy.ranks[0]
     while len(head) < count:
         size = min(PAGE, count - len(head))
         page = await ledger.read(page_of(ranking, window, len(head), size, kind))
-        head |= {player: Place(order, member) for player, order, member, *_ in page.rows}
+        head |= {player: BoardPlace(order, member) for player, order, member, *_ in page.rows}
         if len(page.rows) < size:
             break
     return head

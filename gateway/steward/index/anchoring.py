@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings import anchors
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 
 
 class Anchoring:
@@ -56,7 +56,7 @@ class _BoardAnchors:
 
 
 def _one_by_one(
-    wide: Sequence[Place], spare: Sequence[Place]
-) -> list[tuple[Sequence[Place], Sequence[Place]]]:
+    wide: Sequence[BoardPlace], spare: Sequence[BoardPlace]
+) -> list[tuple[Sequence[BoardPlace], Sequence[BoardPlace]]]:
     """A transaction for each wide gap, and one for what can go, so that none holds other writes up for long."""
     return [*(([each], ()) for each in wide), *([((), spare)] if spare else [])]

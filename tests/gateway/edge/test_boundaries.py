@@ -19,7 +19,7 @@ from gateway.edge.problems import Problem
 from gateway.edge.submissions.submit import OPEN_RECORDING_BYTES, _history, _submission
 from gateway.runtime.clock import parse_rfc3339
 from gateway.settlement.settle import Decision, settle
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Operator
 from policies.vocabulary import Claim, Reason, State
 from tests.contract.test_learning import Nowhere
@@ -29,7 +29,7 @@ from tests.support.harness import Harness
 from tests.support.ledger import NOON_MS, new_submission, opened
 from validators.submission import Submission
 
-BOARD = board_of(Operator.BEST, Order.DESCENDING)
+BOARD = board_of(Operator.BEST, SortOrder.DESCENDING)
 
 
 async def test_M08_without_the_index_each_history_is_the_right_one(tmp_path: Path):

@@ -23,7 +23,7 @@ from gateway.records import Standing
 from gateway.steward.index.exact_ranks import HeadKeeper
 from policies import model
 from policies.model import RankKind
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 from tests.gateway.index.test_order_and_projection import a_change
 from tests.support.ledger import ledger_in_memory
 from tests.support.policies import a_ranking
@@ -135,7 +135,7 @@ class World:
     async def assert_is_a_beginning(self) -> None:
         """What is kept are the first entries, in all kinds of ranks; the total is that of all; nobody is lost."""
         due = self.due()
-        groups = [self.ranking.group("alltime", Place(each.order, each.member)) for each in due]
+        groups = [self.ranking.group("alltime", BoardPlace(each.order, each.member)) for each in due]
         distinct = list(dict.fromkeys(groups))
         for kind in RankKind:
             page = await self.index.page("alltime", 0, 100, kind)

@@ -22,9 +22,9 @@ from gateway.index.limits.admission import (
 from gateway.index.limits.refusals import LocalCounts
 from gateway.index.scripts import script_source
 from gateway.records import StoredBaseline
-from policies.limits import Limits, Rate, Refusals
+from policies.limits import Limits, Rate, RefusalLimits
 from tests.support.valkey import ValkeyServer
-from validators.baseline import EMPTY, Scored, learnt_from
+from validators.baseline import EMPTY, PromotedScore, running_baseline_of
 from validators.submission import History
 
 rates = st.builds(Rate, per_minute=st.integers(1, 10_000_000), burst=st.integers(1, 50))
@@ -173,7 +173,9 @@ async def test_what_is_larger_than_a_burst_takes_all_of_it(client: Redis):
 
 
 def a_baseline(subject: str, *scores: int) -> StoredBaseline:
-    known = learnt_from((Scored(at, at, score) for at, score in enumerate(scores)), 32).baseline
+    known = running_baseline_of(
+        (PromotedScore(at, at, score) for at, score in enumerate(scores)), 32
+    ).baseline
     return StoredBaseline(
         "b", subject, known.count, known.mean, known.squares, 7, known.scores, known.lowest, known.highest
     )
@@ -237,7 +239,7 @@ def test_an_interval_is_whole_and_never_short(per_minute: int):
 
 async def test_F17_refusals_of_others_behind_an_address_stop_no_known_player(client: Redis):
     """Who has a score that counts, and no refusal, goes on; newcomers and those with a refusal of their own wait."""
-    few = Refusals(player=5, address=3, window_s=600)
+    few = RefusalLimits(player=5, address=3, window_s=600)
     limits = SubmissionLimits(client, "b", ADMITTING.model_copy(update={"refused": few}))
     for known in ("ada", "bea"):
         await client.hset(keys.baselines("b"), known, keys.baseline_value(a_baseline(known, 5)))

@@ -18,7 +18,7 @@ from gateway.index.board_index import BoardIndex, Cut, Pend
 from gateway.index.connection import connect
 from gateway.records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import COMPOSITE_BEGIN_MS, RankKind, TieBreak, WindowKind
 from policies.ranking import Ranking
 from policies.vocabulary import State
@@ -63,7 +63,7 @@ ORACLES = {
 def by_sql(rows: Sequence[Row], ranking: Ranking) -> list[tuple[str, int, int, int]]:
     """(player, ROW_NUMBER, RANK, DENSE_RANK), in the order that SQL gives."""
     policy = ranking.policy
-    direction = "ASC" if policy.order is Order.ASCENDING else "DESC"
+    direction = "ASC" if policy.order is SortOrder.ASCENDING else "DESC"
     order, ties = ORACLES[policy.tie_break.value]
     resolution = ranking.resolutions_ms.get(WindowKind.ALLTIME, 1)
     rows = [row._replace(at_ms=row.at_ms - COMPOSITE_BEGIN_MS) for row in rows]
@@ -121,9 +121,9 @@ rows_with_ties = st.lists(
 
 @pytest.mark.parametrize("tie_break", TieBreak)
 @REAL
-@given(given_rows=rows_with_ties, order=st.sampled_from(Order), shuffle=st.randoms())
+@given(given_rows=rows_with_ties, order=st.sampled_from(SortOrder), shuffle=st.randoms())
 def test_every_rank_is_that_of_sql_to_the_last_tie(
-    valkey: ValkeyServer, tie_break: TieBreak, given_rows: Any, order: Order, shuffle: Any
+    valkey: ValkeyServer, tie_break: TieBreak, given_rows: Any, order: SortOrder, shuffle: Any
 ):
     """ROW_NUMBER, RANK and DENSE_RANK, for any standings, on the way they came and some of them came again as others."""
     policy = {"order": order, "tie_break": tie_break, "ranks": list(RankKind), **TIE_BREAKS[tie_break]}
@@ -240,9 +240,9 @@ async def dump(client: Redis) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("order", SortOrder)
 @pytest.mark.parametrize("score", [EXACT_LIMIT, -EXACT_LIMIT, EXACT_LIMIT - 1, 0, 10**15, 10**15 + 1, 10**9])
-async def test_the_largest_scores_are_exact(client: Redis, order: Order, score: int):
+async def test_the_largest_scores_are_exact(client: Redis, order: SortOrder, score: int):
     """2^53-1 comes back as itself from pages, from around a player, and in the feed."""
     ranking = a_ranking(order=order)
     index = BoardIndex(client, ranking)

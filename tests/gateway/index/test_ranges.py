@@ -20,9 +20,9 @@ from gateway.index.groups.segments import SegmentBoards
 from gateway.index.windows.exact_distribution import Spreads
 from gateway.index.windows.subsets import ListedPlayers
 from gateway.records import Membership, Standing
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import RankKind, TieBreak
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 from tests.gateway.index.test_order_and_projection import REAL, Row, a_change, by_sql, every_rank, run_on
 from tests.support.policies import EXACT_LIMIT, a_ranking
 from tests.support.standings import a_standing
@@ -37,8 +37,8 @@ SCORES = st.one_of(st.integers(-3, 3), st.sampled_from([-999_999, 999_999, 1_000
 BORDERS = st.sets(st.one_of(st.integers(-3, 4), st.sampled_from([-999_999, 999_999, 1_000_000])), max_size=6)
 
 
-def place_of(standing: Standing) -> Place:
-    return Place(standing.order, standing.member)
+def place_of(standing: Standing) -> BoardPlace:
+    return BoardPlace(standing.order, standing.member)
 
 
 @st.composite
@@ -47,7 +47,7 @@ def boards(draw: Any) -> tuple[Ranking, list[Row]]:
     tie_break = draw(st.sampled_from(TieBreak))
     ranking = a_ranking(
         tie_break=tie_break,
-        order=draw(st.sampled_from(Order)),
+        order=draw(st.sampled_from(SortOrder)),
         ranks=list(RankKind),
         ranges=sorted(draw(BORDERS)),
         **TIE_BREAKS[tie_break.value],
@@ -82,7 +82,7 @@ def due_by_range(ranking: Ranking, scores: set[int]) -> list[set[int]]:
     """The same by the definition: a score that is named as a border is in the upper range of the two."""
     ends = [-EXACT_LIMIT, *ranking.policy.ranges, EXACT_LIMIT + 1]
     found = [{score for score in scores if low <= score < high} for low, high in pairwise(ends)]
-    return found if ranking.policy.order is Order.ASCENDING else found[::-1]
+    return found if ranking.policy.order is SortOrder.ASCENDING else found[::-1]
 
 
 @REAL

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.index.board_index import BoardIndex, Cut, Entry, Page
 from gateway.records import Change
 from policies.model import RankKind
-from policies.ranking import Place
+from policies.ranking import BoardPlace
 from policies.vocabulary import State
 from tests.gateway.index.test_order_and_projection import TIE_BREAKS, run_on
 from tests.support.policies import a_ranking
@@ -52,7 +52,7 @@ async def forward(index: BoardIndex, count: int, between: Any) -> list[Entry]:
 
 async def backward(index: BoardIndex, count: int, between: Any) -> list[Entry]:
     """Every entry that is shown on the way up, from behind the last place there is."""
-    page = await index.seek("alltime", Cut(Place(2**53, "~"), is_behind=False), count)
+    page = await index.seek("alltime", Cut(BoardPlace(2**53, "~"), is_behind=False), count)
     shown = list(reversed(page.entries))
     while page.entries:
         await between(shown)

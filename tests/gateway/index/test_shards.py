@@ -19,7 +19,7 @@ from gateway.index.shards import ShardedIndex, shard_of
 from gateway.index.windows.subsets import ListedPlayers
 from gateway.records import Standing
 from policies.model import RankKind, TieBreak
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 from tests.gateway.index.test_order_and_projection import a_change, near_ties
 from tests.support.cluster import ValkeyCluster
 from tests.support.policies import a_ranking
@@ -40,8 +40,8 @@ def sharded(client: Redis, ranking: Ranking, count: int) -> ShardedIndex:
     return ShardedIndex(client, Ranking(ranking.policy.model_copy(update={"shards": count})))
 
 
-def place_of(standing: Standing) -> Place:
-    return Place(standing.order, standing.member)
+def place_of(standing: Standing) -> BoardPlace:
+    return BoardPlace(standing.order, standing.member)
 
 
 def modulus(tie_break: TieBreak) -> int:
@@ -218,7 +218,7 @@ def test_the_longest_equal_run_is_searched_by_bytes(cluster: ValkeyCluster):
         client = connect(cluster.url, timeout_ms=5_000)
         shard = sharded(client, a_ranking(), 1).shards[0]
         await client.zadd(keys.window(shard.board, "alltime"), dict.fromkeys(members, -5))
-        asked = [Place(-5, member) for member in [*members, "", "~"]]
+        asked = [BoardPlace(-5, member) for member in [*members, "", "~"]]
         found = await shard.positions("alltime", asked)
         await client.aclose()
         return found

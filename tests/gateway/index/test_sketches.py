@@ -12,10 +12,10 @@ from redis.asyncio import Redis
 from gateway.index import keys
 from gateway.index.windows.sketches import RANK_ERROR, KeptSketch, ScoreSketch, Sketches, lacking
 from policies.errors import IndexUnavailable
-from policies.fields import Order
+from policies.fields import SortOrder
 from tests.support.policies import EXACT_LIMIT
 
-ORDERS = list(Order)
+ORDERS = list(SortOrder)
 SHARES = [at / 100 for at in range(1, 101)]
 
 
@@ -26,15 +26,15 @@ def scores_of(count: int = 60_000) -> list[int]:
     return [min(each, EXACT_LIMIT) * rng.choice([1, 1, -1]) for each in found]
 
 
-def sketch_of(order: Order, scores: Sequence[int]) -> ScoreSketch:
+def sketch_of(order: SortOrder, scores: Sequence[int]) -> ScoreSketch:
     sketch = ScoreSketch(order)
     sketch.add(scores)
     return sketch
 
 
-def share_of(order: Order, ordered: Sequence[int], score: int) -> float:
+def share_of(order: SortOrder, ordered: Sequence[int], score: int) -> float:
     """The share that is not better, of scores in ascending order."""
-    if order is Order.DESCENDING:
+    if order is SortOrder.DESCENDING:
         return bisect_right(ordered, score) / len(ordered)
     return 1 - bisect_left(ordered, score) / len(ordered)
 
@@ -43,7 +43,7 @@ SURE = 2 * RANK_ERROR
 """What is stated is passed by one answer of a hundred; of twice as much nothing was ever seen to come near."""
 
 
-def assert_within_error(order: Order, scores: Sequence[int], sketch: ScoreSketch) -> None:
+def assert_within_error(order: SortOrder, scores: Sequence[int], sketch: ScoreSketch) -> None:
     ordered = sorted(scores)
     asked = random.Random(1).choices(ordered, k=200)
     errors = sorted(abs(share_of(order, ordered, score) - sketch.share(score)) for score in asked)
@@ -52,15 +52,17 @@ def assert_within_error(order: Order, scores: Sequence[int], sketch: ScoreSketch
     for share in SHARES:
         score = sketch.score_at(share)
         # Tied scores are at all shares from that of the next worse one on.
-        worse = (bisect_left if order is Order.DESCENDING else bisect_right)(ordered, score) / len(ordered)
-        worse = worse if order is Order.DESCENDING else 1 - worse
+        worse = (bisect_left if order is SortOrder.DESCENDING else bisect_right)(ordered, score) / len(
+            ordered
+        )
+        worse = worse if order is SortOrder.DESCENDING else 1 - worse
         assert worse - SURE <= share <= share_of(order, ordered, score) + SURE
     ends = (min(scores), max(scores))
-    assert (ends if order is Order.ASCENDING else ends[::-1]) == sketch.ends
+    assert (ends if order is SortOrder.ASCENDING else ends[::-1]) == sketch.ends
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_shares_and_quantiles_are_within_the_stated_error(order: Order):
+def test_shares_and_quantiles_are_within_the_stated_error(order: SortOrder):
     """For any score and any share, in some kilobytes."""
     scores = scores_of()
     sketch = sketch_of(order, scores)
@@ -71,7 +73,7 @@ def test_shares_and_quantiles_are_within_the_stated_error(order: Order):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_sketches_of_shards_merge_into_one(order: Order):
+def test_sketches_of_shards_merge_into_one(order: SortOrder):
     """Stored and put together, unequal parts are within the same error as one sketch of all."""
     scores = sorted(scores_of())
     parts = [scores[:100], scores[100:5_000], scores[5_000:5_001], scores[5_001:], []]
@@ -83,7 +85,7 @@ def test_sketches_of_shards_merge_into_one(order: Order):
 
 def test_few_scores_are_exact():
     """A sketch that has not grown full holds every score, to the largest there are."""
-    sketch = sketch_of(Order.DESCENDING, [-EXACT_LIMIT, 0, 0, EXACT_LIMIT - 1, EXACT_LIMIT])
+    sketch = sketch_of(SortOrder.DESCENDING, [-EXACT_LIMIT, 0, 0, EXACT_LIMIT - 1, EXACT_LIMIT])
     assert [0.2, 0.6, 0.8, 1.0] == [
         sketch.share(each) for each in (-EXACT_LIMIT, 0, EXACT_LIMIT - 1, EXACT_LIMIT)
     ]
@@ -92,9 +94,9 @@ def test_few_scores_are_exact():
 
 async def test_what_is_kept_is_read_again(client: Redis, valkey: object):
     """With as of when it is; and what is no sketch is said to be none."""
-    sketches = Sketches(client, "b", Order.ASCENDING)
+    sketches = Sketches(client, "b", SortOrder.ASCENDING)
     assert await sketches.of("alltime") is None
-    await sketches.keep("alltime", KeptSketch(sketch_of(Order.ASCENDING, [3, 1]), 9, 5, 7), None)
+    await sketches.keep("alltime", KeptSketch(sketch_of(SortOrder.ASCENDING, [3, 1]), 9, 5, 7), None)
     kept = await sketches.of("alltime")
     assert kept is not None
     assert (9, 5, 7, (1, 3)) == (kept.seq, kept.begun_at_ms, kept.version, kept.sketch.ends)
@@ -110,8 +112,8 @@ async def test_what_is_kept_is_read_again(client: Redis, valkey: object):
 
 async def test_a_sketch_lives_as_long_as_its_window(client: Redis):
     """Whatever lives there was before: one of all time stays, one of a day goes with it."""
-    sketches, key = Sketches(client, "b", Order.ASCENDING), keys.sketch("b", "alltime")
-    kept = KeptSketch(sketch_of(Order.ASCENDING, [3, 1]), 9, 5, 7)
+    sketches, key = Sketches(client, "b", SortOrder.ASCENDING), keys.sketch("b", "alltime")
+    kept = KeptSketch(sketch_of(SortOrder.ASCENDING, [3, 1]), 9, 5, 7)
     lives = []
     for expires_at_ms in (None, 1_921_449_600_000, None):
         await sketches.keep("alltime", kept, expires_at_ms)

@@ -21,7 +21,7 @@ from gateway.ledger.standings.distribution import spread_of
 from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.records import Spread, Standing, position_at
 from policies.errors import IndexNotWhole
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.ranking import Ranking
 from tests.gateway.index.test_order_and_projection import a_change
 from tests.support.ledger import ledger_in_memory
@@ -49,7 +49,7 @@ def boards(draw: Any) -> tuple[Ranking, list[Standing]]:
     """A board of any order and tie-break, with entries of which many are tied."""
     kind, order = (
         draw(st.sampled_from(sorted(RANKINGS))),
-        draw(st.sampled_from([each.value for each in Order])),
+        draw(st.sampled_from([each.value for each in SortOrder])),
     )
     ranking = a_ranking(order=order, **RANKINGS[kind])
     ends = [] if kind == "composite" else LARGE
@@ -62,7 +62,7 @@ def boards(draw: Any) -> tuple[Ranking, list[Standing]]:
 
 def expected(ranking: Ranking, scores: Sequence[int], asked: Sequence[int]) -> Spread:
     """The same by plain sorting; the scores at shares as numpy's nearest-rank quantiles of how good they are."""
-    is_ascending = ranking.policy.order is Order.ASCENDING
+    is_ascending = ranking.policy.order is SortOrder.ASCENDING
     merits = [-score if is_ascending else score for score in scores]
     better = tuple(sum(each > (-score if is_ascending else score) for each in merits) for score in asked)
     if not scores:
@@ -102,7 +102,7 @@ def in_sql(ranking: Ranking, standings: Sequence[Standing], asked: Sequence[int]
             held = drive(read_slot(tx, ranking, "alltime", each.player))
             drive(put_standing(tx, ranking, each, held))
         spread = drive(spread_of(ranking, "alltime", asked, SHARES)(tx))
-        worst_first = "DESC" if ranking.policy.order is Order.ASCENDING else "ASC"
+        worst_first = "DESC" if ranking.policy.order is SortOrder.ASCENDING else "ASC"
         rows = connection.execute(
             f"SELECT score, 100 * CUME_DIST() OVER (ORDER BY score {worst_first}) FROM standings"
         ).fetchall()

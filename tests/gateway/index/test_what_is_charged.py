@@ -11,7 +11,7 @@ from gateway.index import keys
 from gateway.index.connection import connect
 from gateway.index.limits.admission import AddressLimit, Admission, Asking, KeyedLimit, SubmissionLimits
 from gateway.index.limits.refusals import MEMORY_MS, LocalCounts, RefusalCounts
-from policies.limits import NETWORK_SHARE, Limits, Rate, Refusals
+from policies.limits import NETWORK_SHARE, Limits, Rate, RefusalLimits
 from tests.support.ports import unserved_port
 
 MINUTE_US = 60_000_000
@@ -23,7 +23,7 @@ LIMITS = Limits(
     address_kib=OF_THREE,
     network=OF_THREE,
     network_kib=OF_THREE,
-    refused=Refusals(player=2, address=100, window_s=600),
+    refused=RefusalLimits(player=2, address=100, window_s=600),
 )
 ASKING = Asking("run-1", "ada", "home", network="street", kib=2)
 KEYS = {"player": "ada", "address": "home", "network": "street"}

@@ -15,7 +15,7 @@ from gateway.ledger.sqlite.group import drive
 from gateway.ledger.standings import folds
 from gateway.ledger.standings.folds import CountChange, read_slot, standing_in, with_one_more
 from gateway.settlement.settle import receive
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.loader import Board
 from policies.model import Operator, TieBreak, WindowKind
 from policies.vocabulary import Claim, State
@@ -32,7 +32,7 @@ TIES = {
 
 
 @lru_cache(maxsize=32)
-def board_of(operator: Operator, order: Order, tie_break: TieBreak) -> Board:
+def board_of(operator: Operator, order: SortOrder, tie_break: TieBreak) -> Board:
     with tempfile.TemporaryDirectory() as folder:
         policy = {
             "operator": operator,
@@ -84,9 +84,9 @@ BOARDS = [
 
 @pytest.mark.parametrize(("operator", "tie_break"), BOARDS)
 @settings(max_examples=20, deadline=None)
-@given(order=st.sampled_from(Order), made=runs, changes=turns)
+@given(order=st.sampled_from(SortOrder), made=runs, changes=turns)
 def test_what_is_added_comes_to_what_is_folded_anew(
-    operator: Operator, tie_break: TieBreak, order: Order, made: Any, changes: Any
+    operator: Operator, tie_break: TieBreak, order: SortOrder, made: Any, changes: Any
 ):
     """After every promotion and revocation, in any order of the runs' own times, in every window."""
     books = Books(board_of(operator, order, tie_break))
@@ -103,11 +103,11 @@ def test_what_is_added_comes_to_what_is_folded_anew(
         assert expected == {window: found for window, found in stored(books).items() if window in expected}
 
 
-@pytest.mark.parametrize("order", Order)
-def test_of_equal_scores_the_one_that_was_reached_first_stands(order: Order):
+@pytest.mark.parametrize("order", SortOrder)
+def test_of_equal_scores_the_one_that_was_reached_first_stands(order: SortOrder):
     """Not the one that was received first, and not the last; when both are promoted, and when a revocation leaves them."""
     books = Books(board_of(Operator.BEST, order, TieBreak.FIRST))
-    best = 4 if order is Order.DESCENDING else 2
+    best = 4 if order is SortOrder.DESCENDING else 2
     stands = []
     for number, (score, day) in enumerate([(3, 1), (3, 0), (3, 2), (best, 0)]):
         received(books, number, score, day)
@@ -120,7 +120,7 @@ def test_of_equal_scores_the_one_that_was_reached_first_stands(order: Order):
 
 def test_a_run_in_the_first_instant_of_a_day_is_left_by_a_revocation():
     """What is folded anew has it in the window that begins with it, as what was added had."""
-    books = Books(board_of(Operator.BEST, Order.DESCENDING, TieBreak.FIRST))
+    books = Books(board_of(Operator.BEST, SortOrder.DESCENDING, TieBreak.FIRST))
     midnight = -0.5
     for number, (score, day) in enumerate([(3, midnight), (4, 0)]):
         received(books, number, score, day)
@@ -132,7 +132,7 @@ def test_a_run_in_the_first_instant_of_a_day_is_left_by_a_revocation():
 
 def test_a_promotion_does_not_read_the_history(monkeypatch: pytest.MonkeyPatch):
     """The cost of a verdict does not grow with what its player has promoted before; a revocation may ask for it."""
-    books = Books(board_of(Operator.BEST, Order.DESCENDING, TieBreak.FIRST))
+    books = Books(board_of(Operator.BEST, SortOrder.DESCENDING, TieBreak.FIRST))
     for number in range(4):
         received(books, number, number % 2)
     books.decide("run-0", State.PROMOTED)
@@ -153,12 +153,12 @@ def test_a_promotion_does_not_read_the_history(monkeypatch: pytest.MonkeyPatch):
 
 def test_another_rule_folds_anew():
     """After a change of the policy what stands is of another rule, and nothing is added to it."""
-    books = Books(board_of(Operator.BEST, Order.DESCENDING, TieBreak.FIRST))
+    books = Books(board_of(Operator.BEST, SortOrder.DESCENDING, TieBreak.FIRST))
     for number, score in enumerate((3, 1, 2)):
         received(books, number, score)
     books.decide("run-0", State.PROMOTED)
     books.decide("run-1", State.PROMOTED)
-    books.board = board_of(Operator.BEST, Order.ASCENDING, TieBreak.FIRST)
+    books.board = board_of(Operator.BEST, SortOrder.ASCENDING, TieBreak.FIRST)
     books.decide("run-2", State.PROMOTED)
     assert (1, "run-1") == (found := stored(books)["alltime"])[:1] + found[3:4]
 
@@ -186,7 +186,7 @@ def test_a_sum_that_was_held_to_the_limit_is_folded_anew(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("operator", Operator)
 def test_M18_what_one_more_would_come_to_is_what_it_comes_to(operator: Operator):
     """From the first on, on boards of every operator: the harm of a run is weighed by the standing that it would make."""
-    books = Books(board_of(operator, Order.DESCENDING, TieBreak.FIRST))
+    books = Books(board_of(operator, SortOrder.DESCENDING, TieBreak.FIRST))
     ranking = books.board.ranking
     for number, score in enumerate((3, 4, -1, 4)):
         received(books, number, score)

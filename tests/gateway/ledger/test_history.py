@@ -17,7 +17,7 @@ from gateway.ledger.transaction import Operation
 from gateway.records import Change
 from gateway.settlement.settle import _decide_all
 from policies.errors import HistoryTooLong
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.loader import Board
 from policies.model import Operator
 from policies.vocabulary import SCORE_LIMIT, State
@@ -60,10 +60,10 @@ def folded(books: Books, windows: set[str], at_ms: int) -> Ranked:
     return asyncio.run(work())
 
 
-def live(books: Books, order: Order) -> Ranked:
+def live(books: Books, order: SortOrder) -> Ranked:
     """What the standings say, in the order in which the index ranks them: by score, then by member."""
     found: Ranked = defaultdict(list)
-    direction = "ASC" if order is Order.ASCENDING else "DESC"
+    direction = "ASC" if order is SortOrder.ASCENDING else "DESC"
     for window, *entry in books.rows(
         'SELECT "window", player, score, achieved_at_ms, achieved_seq, submission_id FROM standings '
         f"WHERE score IS NOT NULL ORDER BY score {direction}, achieved_at_ms, achieved_seq"
@@ -75,7 +75,7 @@ def live(books: Books, order: Order) -> Ranked:
 def due(promoted: list[Promoted], board: Board) -> Ranked:
     """What the oracle makes of the promoted runs."""
     found: Ranked = defaultdict(list)
-    sign = 1 if board.policy.order is Order.ASCENDING else -1
+    sign = 1 if board.policy.order is SortOrder.ASCENDING else -1
     for (window, player), (score, reached) in standings(promoted, board.policy).items():
         entry = (player, score, reached.received_at_ms, reached.seq, reached.submission_id)
         found[window].append(entry)
@@ -85,12 +85,12 @@ def due(promoted: list[Promoted], board: Board) -> Ranked:
     }
 
 
-@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("order", SortOrder)
 @pytest.mark.parametrize("operator", Operator)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_the_log_alone_gives_the_board_of_every_instant(
-    operator: Operator, order: Order, data: st.DataObject
+    operator: Operator, order: SortOrder, data: st.DataObject
 ):
     """After each promotion and revocation it is the oracle's, and after the last the standings', which are gone by then."""
     board = board_of(operator, order)
@@ -117,7 +117,7 @@ def test_the_log_alone_gives_the_board_of_every_instant(
 
 def three_promoted() -> Books:
     books, _ = play_out(
-        board_of(Operator.BEST, Order.DESCENDING), [("ada", 3, 0), ("ada", 5, 1), ("bob", 9, 2)], []
+        board_of(Operator.BEST, SortOrder.DESCENDING), [("ada", 3, 0), ("ada", 5, 1), ("bob", 9, 2)], []
     )
     for number in range(3):
         flip(books, number, State.PROMOTED, DECIDED_MS + number)
@@ -154,7 +154,7 @@ async def test_a_log_that_is_too_long_is_refused():
 async def test_a_sum_stays_within_what_a_score_can_be():
     """As the live board holds it."""
     books, _ = play_out(
-        board_of(Operator.SUM, Order.DESCENDING), [("ada", SCORE_LIMIT, 0), ("ada", SCORE_LIMIT, 1)], []
+        board_of(Operator.SUM, SortOrder.DESCENDING), [("ada", SCORE_LIMIT, 0), ("ada", SCORE_LIMIT, 1)], []
     )
     for number in range(2):
         flip(books, number, State.PROMOTED, DECIDED_MS)

@@ -12,13 +12,20 @@ from gateway.index import keys
 from gateway.ledger import index_pages, queries
 from gateway.ledger.judgement import learning
 from gateway.ledger.sqlite.group import append_group, drive
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import Operator
 from policies.vocabulary import State
 from tests.support.books import Books, board_of
 from tests.support.ledger import NOON_MS, new_submission
 from validators import baseline
-from validators.baseline import Ends, Learnt, Scored, ends_of, recent_of, taught_by
+from validators.baseline import (
+    PromotedScore,
+    RunningBaseline,
+    ScoreExtremes,
+    extremes_of,
+    recent_of,
+    subjects_of,
+)
 
 RUN = st.tuples(
     st.sampled_from(["ada", "bob"]), st.sampled_from(["b1", "b2"]), st.integers(-3, 3), st.integers(-1, 1)
@@ -39,9 +46,9 @@ def few_are_kept():
         yield
 
 
-def from_nothing(subject: str, scores: list[Scored]) -> Learnt:
+def from_nothing(subject: str, scores: list[PromotedScore]) -> RunningBaseline:
     """What these promoted scores teach, in no particular order."""
-    learnt = Learnt(recent_of(subject))
+    learnt = RunningBaseline(recent_of(subject))
     for each in scores:
         learnt = learnt.plus(each)
     return learnt
@@ -49,7 +56,7 @@ def from_nothing(subject: str, scores: list[Scored]) -> Learnt:
 
 def play_out(runs: list[Any], steps: list[list[int]]) -> tuple[Books, set[int]]:
     """The books after each step flipped some runs in one transaction, and which are promoted at the end."""
-    books, promoted = Books(board_of(Operator.BEST, Order.DESCENDING)), set()
+    books, promoted = Books(board_of(Operator.BEST, SortOrder.DESCENDING)), set()
     news = [
         new_submission(f"run-{n}", player=player, build=build, score=score, at_ms=NOON_MS + at)
         for n, (player, build, score, at) in enumerate(runs)
@@ -69,11 +76,11 @@ def test_V05_a_baseline_folded_step_by_step_is_the_one_folded_from_nothing(histo
     """Counts, sums, the newest in their order, and the ends: of player, build and board, after any promotions and revocations."""
     runs, steps = history
     books, promoted = play_out(runs, steps)
-    due: dict[str, list[Scored]] = {}
+    due: dict[str, list[PromotedScore]] = {}
     for number in promoted:
         player, build, score, at = runs[number]
-        for subject in taught_by(player, build):
-            due.setdefault(subject, []).append(Scored(NOON_MS + at, number + 1, score))
+        for subject in subjects_of(player, build):
+            due.setdefault(subject, []).append(PromotedScore(NOON_MS + at, number + 1, score))
     stored = drive(queries.baselines_page("tiny", after=None, count=9)(books.tx))
     assert set(due) <= {each.player for each in stored}
     for each in stored:
@@ -114,5 +121,5 @@ def test_only_what_ceases_to_count_is_read_again(monkeypatch: pytest.MonkeyPatch
 @given(st.lists(st.integers(-9, 9)))
 def test_ends_of_parts_are_the_ends_of_all(scores: list[int]):
     """As min and max say; none of nothing."""
-    expected = Ends(min(scores), max(scores)) if scores else Ends()
-    assert expected == ends_of([Ends(), *(Ends(each, each) for each in scores)])
+    expected = ScoreExtremes(min(scores), max(scores)) if scores else ScoreExtremes()
+    assert expected == extremes_of([ScoreExtremes(), *(ScoreExtremes(each, each) for each in scores)])

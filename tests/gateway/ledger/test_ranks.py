@@ -19,9 +19,9 @@ from gateway.ledger.standings.ranks import Slice, around_of, before_of, behind_o
 from gateway.ledger.transaction import Transaction
 from gateway.records import Standing
 from gateway.steward.index.anchoring import Anchoring
-from policies.fields import Order
+from policies.fields import SortOrder
 from policies.model import COMPOSITE_BEGIN_MS, RankKind, TieBreak
-from policies.ranking import Place, Ranking
+from policies.ranking import BoardPlace, Ranking
 from tests.support.ledger import ledger_in_memory
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing
@@ -58,7 +58,7 @@ async def put(tx: Transaction, ranking: Ranking, standing: Standing) -> None:
 def ranked(standings: Sequence[Standing], ranking: Ranking) -> dict[RankKind, list[tuple[str, int]]]:
     """(player, rank) by kind of rank, of a plain sort."""
     line = sorted(
-        (Place(each.order, each.member), each.player) for each in standings if each.score is not None
+        (BoardPlace(each.order, each.member), each.player) for each in standings if each.score is not None
     )
     groups = [ranking.group("alltime", place) for place, _ in line]
     distinct = list(dict.fromkeys(groups))
@@ -81,7 +81,7 @@ async def assert_as_sorted(tx: Transaction, ranking: Ranking, standings: Sequenc
         for at, (player, _) in enumerate(line):
             around = await around_of(ranking, "alltime", player, 2, kind)(tx)
             _assert_slice(line, max(0, at - 2), around, upto=at + 3)
-            place = Place(*around.rows[at - around.first][1:3])
+            place = BoardPlace(*around.rows[at - around.first][1:3])
             behind = await behind_of(ranking, "alltime", just_behind(place), 3, kind)(tx)
             _assert_slice(line, at + 1, behind, upto=at + 4)
             _assert_slice(
@@ -117,9 +117,9 @@ steps = st.lists(
 
 @pytest.mark.parametrize("tie_break", TieBreak)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(taken=steps, order=st.sampled_from(Order))
+@given(taken=steps, order=st.sampled_from(SortOrder))
 def test_ranks_are_exact_whatever_moved_since_the_anchors_were_set(
-    tie_break: TieBreak, taken: Any, order: Order
+    tie_break: TieBreak, taken: Any, order: SortOrder
 ):
     """Ranks of every kind, totals and neighbours are those of a sort: with anchors, half of them, old ones, and none."""
     ranking = a_ranking(tie_break=tie_break, order=order, ranks=list(RankKind), **TIE_BREAKS[tie_break])
@@ -159,7 +159,7 @@ def tend_by(step: str, ranking: Ranking) -> Any:
 
 def test_a_standing_without_a_score_is_of_no_group():
     """Who founds the group at 0 points after another was revoked adds one to the dense ranks behind it."""
-    ranking = a_ranking(order=Order.ASCENDING, ranks=list(RankKind))
+    ranking = a_ranking(order=SortOrder.ASCENDING, ranks=list(RankKind))
     held = {
         player: a_standing(player, number, number, number, ranking)
         for number, player in enumerate(PLAYERS, start=1)

@@ -20,7 +20,7 @@ from gateway.runtime.failpoints import Point, Unforeseen, arm
 from gateway.steward.archive import archiving
 from policies.errors import ArchiveRefused
 from policies.model import WindowKind
-from policies.ranking import Place
+from policies.ranking import BoardPlace
 from policies.vocabulary import State
 from policies.windows import window_at
 from tests.support.archives import DAY_S, VARIANTS, Shelf, a_board, board_with
@@ -312,7 +312,7 @@ def test_standings_of_an_older_policy_are_folded_before_they_are_frozen():
 
 def entries_of(shelf: Shelf, name: str) -> dict[str, list[str]]:
     """The players that each way to ask finds in a window that the archive knows."""
-    beside = {"place": Place(-100, ""), "is_behind": True, "is_included": True, "count": 9}
+    beside = {"place": BoardPlace(-100, ""), "is_behind": True, "is_included": True, "count": 9}
     asked: dict[str, Any] = {
         "page": archived_page("tiny", name, first=0, count=9),
         "around": archived_around("tiny", name, "p1", 9),

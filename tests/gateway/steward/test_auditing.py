@@ -18,7 +18,7 @@ from gateway.steward.audits import auditing
 from gateway.steward.audits.auditing import AuditDraw, Sample
 from gateway.steward.dispatch import AUDIT_JOB, AUDITS_AT_ONCE
 from policies.errors import LedgerUnavailable
-from policies.replaying import Audit, Verification
+from policies.replaying import AuditRules, Verification
 from policies.vocabulary import State
 from tests.support.duty import Duty
 from tests.support.ledger import rows
@@ -28,7 +28,7 @@ SEQS = "SELECT seq FROM outbox WHERE kind = 'audit'"
 
 
 def draw_of(duty: Duty, **audit: object) -> AuditDraw:
-    verification = Verification(audit=Audit(**audit))  # type: ignore[arg-type]
+    verification = Verification(audit=AuditRules(**audit))  # type: ignore[arg-type]
     policy = duty.board.policy.model_copy(update={"verification": verification})
     return AuditDraw(duty.ledger, policy, clock=duty.clock, chance=random.Random(1))
 
@@ -205,7 +205,7 @@ def test_a_day_begins_at_its_time_in_the_boards_zone(duty: Duty, at: str, zone: 
 @given(st.integers(0, 200), st.floats(0, 1), st.integers(0, 20), st.integers())
 def test_a_sample_has_its_least_and_nothing_twice(runs: int, share: float, least: int, seed: int):
     """As many as there are or `least`, whichever is fewer; more only by the share; each at most once."""
-    sample = Sample(Audit(share=share, least=least), random.Random(seed))
+    sample = Sample(AuditRules(share=share, least=least), random.Random(seed))
     for number in range(runs):
         sample.offer(Verified(number, f"run-{number}", "ada"))
     drawn = sample.drawn
@@ -218,7 +218,7 @@ def test_every_run_has_the_same_chance():
     chance = random.Random(7)
     counts = dict.fromkeys((Verified(n, f"run-{n}", "ada") for n in range(20)), 0)
     for _ in range(4_000):
-        sample = Sample(Audit(share=0.05, least=5), chance)
+        sample = Sample(AuditRules(share=0.05, least=5), chance)
         for each in counts:
             sample.offer(each)
         for each in sample.drawn:

@@ -12,7 +12,7 @@ from policies.judging import Forensics
 from policies.vocabulary import Expected, Finding, Reason
 from replay.forensics.inputs import Inputs, inputs_of
 from replay.forensics.shingles import resemblance
-from replay.forensics.similarity import Play, similarity
+from replay.forensics.similarity import ComparableRecording, similarity
 from replay.forensics.slow_motion import input_rate, slow_motion_inputs
 from replay.forensics.timing import timing
 from tests.replay.forensics import players
@@ -161,7 +161,9 @@ def test_P15_slow_motion_has_the_boards_limits(changed: dict[str, Any], elapsed_
     assert is_found is bool(list(slow_motion_inputs(inputs, 60, elapsed_s, Forensics(**changed))))
 
 
-def likened(ours: Play, *others: tuple[str, Play], **changed: Any) -> list[Finding]:
+def likened(
+    ours: ComparableRecording, *others: tuple[str, ComparableRecording], **changed: Any
+) -> list[Finding]:
     return list(similarity(ours, others, Forensics(**changed)))
 
 
@@ -169,10 +171,11 @@ def test_P02_likeness_is_told_with_whom_the_nearest_first():
     """How well the nearest fits, of how much, and how many shingles both have; what is not alike is not named."""
     words = players.honest(3)
     ours, edited, other = (
-        Play(each.tobytes(), of(each)) for each in (words, players.edited(words, 3, 0.05), players.honest(4))
+        ComparableRecording(each.tobytes(), of(each))
+        for each in (words, players.edited(words, 3, 0.05), players.honest(4))
     )
     expected = Expected(None, 0.65, "agreement of the inputs, moved to where they fit best")
-    named: Sequence[tuple[str, Play]] = [("edited", edited), ("other", other), ("same", ours)]
+    named: Sequence[tuple[str, ComparableRecording]] = [("edited", edited), ("other", other), ("same", ours)]
     [finding] = likened(ours, *named)
     assert finding == Finding(
         Reason.RECORDING_SIMILAR,
@@ -192,7 +195,7 @@ def test_P02_likeness_is_told_with_whom_the_nearest_first():
 def test_P02_what_is_too_little_is_like_nothing():
     """At the least number of shingles it is compared, with one fewer not."""
     words = players.honest(3)
-    ours = Play(words.tobytes(), of(words))
+    ours = ComparableRecording(words.tobytes(), of(words))
     count = int(ours.shingles.size)
     assert likened(ours, ("same", ours), minimum_shingles=count)
     assert [] == likened(ours, ("same", ours), minimum_shingles=count + 1)
@@ -201,7 +204,7 @@ def test_P02_what_is_too_little_is_like_nothing():
 def test_P02_recordings_in_a_format_of_the_games_own_are_compared_by_their_bytes():
     """By the share of shingles that both have, held against a limit of its own."""
     data = np.random.default_rng(5).integers(0, 256, 4_000, dtype=np.uint8).tobytes()
-    ours, half = Play(data, None), Play(data[:2_400] + bytes(1_600), None)
+    ours, half = ComparableRecording(data, None), ComparableRecording(data[:2_400] + bytes(1_600), None)
     [finding] = likened(ours, ("half", half), ("same", ours))
     expected = Expected(None, 0.5, "agreement of the shingles of the recording")
     assert (expected, 1.0, ("same", "half")) == (finding.expected, finding.value, finding.others)
@@ -213,7 +216,7 @@ def test_P02_recordings_in_a_format_of_the_games_own_are_compared_by_their_bytes
 def test_P02_recordings_of_two_formats_are_compared_by_their_bytes():
     """A board may have changed its format: what came before is no fault, and is like nothing that came after."""
     words = players.honest(3)
-    ours = Play(words.tobytes(), of(words))
-    raw = Play(words.tobytes(), None)
+    ours = ComparableRecording(words.tobytes(), of(words))
+    raw = ComparableRecording(words.tobytes(), None)
     assert [] == likened(ours, ("raw", raw))
     assert [] == likened(raw, ("ours", ours))

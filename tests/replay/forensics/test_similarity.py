@@ -19,7 +19,7 @@ from replay.forensics.shingles import (
     shingles_of,
     shingles_of_bytes,
 )
-from replay.forensics.similarity import Play, correlation, similarity
+from replay.forensics.similarity import ComparableRecording, correlation, similarity
 from tests.replay.forensics import players
 from tests.replay.forensics.players import Words
 
@@ -42,8 +42,8 @@ def of(words: Words) -> Inputs:
     return inputs_of(words.tobytes(), LIMITS.buttons)
 
 
-def play(words: Words) -> Play:
-    return Play(words.tobytes(), of(words))
+def play(words: Words) -> ComparableRecording:
+    return ComparableRecording(words.tobytes(), of(words))
 
 
 def share_a_band(one: Words, other: Words) -> bool:
@@ -129,7 +129,11 @@ def test_a_recording_in_another_format_is_compared_by_its_bytes():
     one, other = (rng.integers(256, size=3000, dtype=np.uint8).tobytes() for _ in range(2))
     changed = b"new header" + one[:1000] + b"!" + one[1001:2800]
 
-    [finding] = similarity(Play(changed, None), [("a", Play(other, None)), ("b", Play(one, None))], LIMITS)
+    [finding] = similarity(
+        ComparableRecording(changed, None),
+        [("a", ComparableRecording(other, None)), ("b", ComparableRecording(one, None))],
+        LIMITS,
+    )
     assert ("b",) == finding.others
     assert set(bands_of(shingles_of_bytes(changed))) & set(bands_of(shingles_of_bytes(one)))
 

@@ -22,7 +22,7 @@ from gateway.steward.index.comparison.difference import (
     sequence_of,
     text_of,
 )
-from policies.ranking import Place
+from policies.ranking import BoardPlace
 
 TOP: Final = 100
 """Ranks that are looked at in every turn, since they are what people look at."""
@@ -111,7 +111,7 @@ class Slots:
             return set()
         heads = Heads(self._view.index)
         ends = {window: (await heads.of(window)).last for window in {each.window for each in named}}
-        places = {each: Place(due[each].order, due[each].member) for each in named}
+        places = {each: BoardPlace(due[each].order, due[each].member) for each in named}
         return {each for each, place in places.items() if (end := ends[each.window]) is None or end < place}
 
     async def repair(self, found: Sequence[Difference]) -> None:

@@ -17,7 +17,7 @@ from gateway.steward.index.comparison.difference import (
     printable,
     text_of,
 )
-from policies.ranking import Place
+from policies.ranking import BoardPlace
 
 
 class TieGroup(NamedTuple):
@@ -83,7 +83,7 @@ class TieGroups:
         text = text_of(member)
         if text is None or not score.is_integer():
             return None  # a forged member: it goes, and its group with it
-        order, ties = self._ranking.group(window, Place(int(score), text))
+        order, ties = self._ranking.group(window, BoardPlace(int(score), text))
         return f"{order} {ties}".encode()
 
 

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from policies.errors import LedgerUnavailable
-from replay.worker.apart import apart_if_need_be
+from replay.worker.failure_isolation import isolate_failures
 from tests.support.metrics import counts
 
 
@@ -30,14 +30,14 @@ class Work:
 async def test_F13_what_does_not_fail_is_done_together():
     """One commit for all of them, and none told of."""
     work = Work()
-    assert ["abc"] == await apart_if_need_be(work, ["a", "b", "c"], str)
+    assert ["abc"] == await isolate_failures(work, ["a", "b", "c"], str)
 
 
 async def test_F13_a_run_that_fails_alone_is_told_of_by_its_id():
     """Once, as unexpected, with what went wrong; the others are done each by itself, none twice."""
     work = Work("b")
     with capture_logs() as logs, counts(1, "scoregate_unexpected_total", place="worker"):
-        assert ["a", "c"] == await apart_if_need_be(work, ["a", "b", "c"], str)
+        assert ["a", "c"] == await isolate_failures(work, ["a", "b", "c"], str)
     assert [("a",), ("c",)] == work.done
     [event] = logs
     assert ("unexpected", "error", "worker", "b", work.error) == (
@@ -53,5 +53,5 @@ async def test_F13_a_ledger_that_is_away_is_no_runs_fault():
     """All of them come again: none is tried alone, none is told of."""
     work = Work("b", error=LedgerUnavailable())
     with capture_logs() as logs, pytest.raises(LedgerUnavailable):
-        await apart_if_need_be(work, ["a", "b", "c"], str)
+        await isolate_failures(work, ["a", "b", "c"], str)
     assert ([], []) == (work.done, logs)

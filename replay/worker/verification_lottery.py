@@ -15,12 +15,12 @@ from gateway.settlement.settle import Decision
 from policies.loader import Board
 from policies.replaying import BuildStatus
 from policies.vocabulary import Mode, Reason, State
-from replay.worker.apart import apart_if_need_be, submission_id_of
-from replay.worker.exhibits import Exhibits
-from validators.budget import Prospect, must_verify
+from replay.worker.evidence import EvidenceCollector
+from replay.worker.failure_isolation import isolate_failures, submission_id_of
+from validators.budget import PromotionImpact, must_verify
 
 
-class Share:
+class VerificationLottery:
     """Draws, for what need not be verified, whether it is. What was begun before is never drawn for again."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Share:
         boards: Mapping[str, Board],
         ledger: Ledger,
         builds: BuildRegistry,
-        exhibits: Exhibits,
+        collector: EvidenceCollector,
         *,
         clock: Clock,
         chance: random.Random | None = None,
@@ -36,7 +36,7 @@ class Share:
         self._boards = boards
         self._ledger = ledger
         self._builds = builds
-        self._exhibits = exhibits
+        self._collector = collector
         self._clock = clock
         self._chance = chance or random.SystemRandom()
 
@@ -45,7 +45,7 @@ class Share:
 
         One that makes us fail is not spared, and the others are as they would be without it.
         """
-        found = await apart_if_need_be(self._spared, leases, submission_id_of)
+        found = await isolate_failures(self._spared, leases, submission_id_of)
         return {name: decided for each in found for name, decided in each.items()}
 
     async def _spared(self, leases: Sequence[Lease]) -> dict[str, tuple[str, Decision]]:
@@ -75,18 +75,18 @@ class Share:
         banded = [await self._banded(each) for each in leases]
         if not any(each.bands for each in banded):
             return set()
-        near = await self._ledger.write(put_and_find(banded))
+        candidates = await self._ledger.write(put_and_find(banded))
         modes = {name: board.policy.validators.recording_reuse for name, board in self._boards.items()}
         return {
             found.submission_id
-            for found, others in zip([each.submission for each in leases], near, strict=True)
+            for found, others in zip([each.submission for each in leases], candidates, strict=True)
             if modes[found.board] is not Mode.OFF
             and any(each.digest == found.recording_digest for each in others)
         }
 
     async def _banded(self, lease: Lease) -> Banded:
         found, policy = lease.submission, self._boards[lease.submission.board].policy
-        bands = await self._exhibits.bands_of(lease, policy)
+        bands = await self._collector.bands_of(lease, policy)
         return Banded(found.board, found.seq, bands, found.player)
 
     def _may_be_spared(self, lease: Lease) -> bool:
@@ -101,7 +101,7 @@ class Share:
             and self._builds.status_of(board, found.build) is BuildStatus.ALLOW
         )
 
-    def _decision(self, lease: Lease, prospect: Prospect, drawn: float, share: float) -> Decision:
+    def _decision(self, lease: Lease, prospect: PromotionImpact, drawn: float, share: float) -> Decision:
         """It counts if it changes a standing. What was drawn stands in the event, for whoever doubts the draw."""
         counts = prospect.counts
         return Decision(

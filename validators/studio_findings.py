@@ -7,7 +7,7 @@ from typing import NamedTuple
 from policies.vocabulary import Finding, Mode
 
 
-class Own(NamedTuple):
+class StudioFinding(NamedTuple):
     """A finding, the mode that weighs it, and whose it is."""
 
     mode: Mode

@@ -13,7 +13,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-async def apart_if_need_be(
+async def isolate_failures(
     work: Callable[[Sequence[T]], Awaitable[R]], runs: Sequence[T], id_of: Callable[[T], str]
 ) -> list[R]:
     """Return what `work` gives for all runs, or, if it fails on them together, for each on which it does not fail alone.
@@ -27,7 +27,7 @@ async def apart_if_need_be(
         raise
     except Exception as error:  # noqa: BLE001 - the other runs have done nothing
         if len(runs) > 1:
-            return [done for each in runs for done in await apart_if_need_be(work, [each], id_of)]
+            return [done for each in runs for done in await isolate_failures(work, [each], id_of)]
         report(FaultPlace.WORKER, error, submission=id_of(runs[0]))
         return []
 

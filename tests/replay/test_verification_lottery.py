@@ -64,7 +64,7 @@ async def judged(
     parts: dict[str, Any] = {"recordings": yard.recordings, "clock": yard.clock}
     simulators = simulators or Told()
     verifier = Verifier(yard.settings, yard.boards, yard.ledger, yard.index, simulators, **parts)
-    verifier._share._chance = chance or Spare()
+    verifier._lottery._chance = chance or Spare()
     await verifier.verify_all(ids)
     return [await reason_of(yard, each) for each in ids]
 

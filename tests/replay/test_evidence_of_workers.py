@@ -13,7 +13,13 @@ from gateway.ledger.judgement.bands import Neighbour
 from gateway.ledger.records import StoredRecording
 from policies.errors import RecordingLost, RecordingsUnavailable
 from policies.model import Policy
-from replay.worker.exhibits import MOST_COMPARED, Exhibit, Exhibits, _among, _play_of
+from replay.worker.evidence import (
+    MOST_COMPARED,
+    EvidenceCollector,
+    RecordingEvidence,
+    _play_of,
+    _with_candidates,
+)
 from tests.replay.games import END, play
 from tests.support import boards
 
@@ -48,32 +54,34 @@ def leased(**facts: Any) -> Any:
     return SimpleNamespace(submission=SimpleNamespace(**found))
 
 
-def exhibit_of(policy: Policy, number: int = 5) -> Exhibit:
+def evidence_of(policy: Policy, number: int = 5) -> RecordingEvidence:
     recording = recorded(number)
-    return Exhibit(recording, _play_of(recording, policy))
+    return RecordingEvidence(recording, _play_of(recording, policy))
 
 
 def test_a_recording_is_held_against_a_few(policy: Policy):
     """The first of those that the ledger gives, which share most; each costs a load and some milliseconds."""
-    found = _among(leased(), policy, exhibit_of(policy), [neighbour(number) for number in range(1, 20)])
+    found = _with_candidates(
+        leased(), policy, evidence_of(policy), [neighbour(number) for number in range(1, 20)]
+    )
     assert [f"run-{number}" for number in range(1, MOST_COMPARED + 1)] == [
-        each.submission_id for each in found.near
+        each.submission_id for each in found.candidates
     ]
     assert 4 == MOST_COMPARED
 
 
 def test_what_is_the_very_same_and_what_came_before_are_told_apart(policy: Policy):
     """By the digest, and by the ledger's order; one's own runs and what is not kept are compared with nothing."""
-    near = [
+    candidates = [
         neighbour(1, player="ada"),
         neighbour(2, recording=None),
         neighbour(3, digest=bytes([5]) * 32),
         neighbour(9),
     ]
-    found = _among(leased(), policy, exhibit_of(policy), near)
+    found = _with_candidates(leased(), policy, evidence_of(policy), candidates)
     assert (("run-3",), ["run-3", "run-9"], {"run-1", "run-2", "run-3"}) == (
         found.same,
-        [each.submission_id for each in found.near],
+        [each.submission_id for each in found.candidates],
         found.earlier,
     )
 
@@ -93,15 +101,15 @@ class Shelf:
 
 async def test_P02_a_recording_that_is_lost_hides_no_other(policy: Policy):
     """P02: what is lost, or cannot be read as the board takes it, is left out; the others are compared."""
-    exhibits: Any = Exhibits(SimpleNamespace(), Shelf(n2=RecordingLost()))  # type: ignore[arg-type]
-    asked = Exhibit(near=tuple(neighbour(number) for number in (1, 2, 3, 4, 6)))
-    found = await exhibits.beside(policy, asked)
-    assert ["run-1", "run-3", "run-6"] == [name for name, _ in found.alike]
-    assert [recorded(1), recorded(3), recorded(6)] == [each.recording for _, each in found.alike]
+    collector: Any = EvidenceCollector(SimpleNamespace(), Shelf(n2=RecordingLost()))  # type: ignore[arg-type]
+    asked = RecordingEvidence(candidates=tuple(neighbour(number) for number in (1, 2, 3, 4, 6)))
+    found = await collector.with_compared(policy, asked)
+    assert ["run-1", "run-3", "run-6"] == [name for name, _ in found.compared]
+    assert [recorded(1), recorded(3), recorded(6)] == [each.recording for _, each in found.compared]
 
 
 async def test_P02_an_outage_of_the_store_hides_no_original(policy: Policy):
     """P02: nothing is judged until it can be compared."""
-    exhibits: Any = Exhibits(SimpleNamespace(), Shelf(n2=RecordingsUnavailable()))  # type: ignore[arg-type]
+    collector: Any = EvidenceCollector(SimpleNamespace(), Shelf(n2=RecordingsUnavailable()))  # type: ignore[arg-type]
     with pytest.raises(RecordingsUnavailable):
-        await exhibits.beside(policy, Exhibit(near=(neighbour(1), neighbour(2))))
+        await collector.with_compared(policy, RecordingEvidence(candidates=(neighbour(1), neighbour(2))))
