@@ -24,9 +24,9 @@ from rq.worker import BaseWorker
 from bench.replay import MODULE, Run, recorded, verifier
 from policies.vocabulary import SimulatorKind
 from replay.simulators import Simulation, SimulationRequest, SimulatorFault
+from replay.simulators.frames import SimulationOrder
 from replay.simulators.sandbox import Sandbox
 from replay.simulators.wasm import Machine
-from replay.simulators.wire import SimulationOrder
 from tests.support.valkey import running_valkey
 
 BATCH = 16

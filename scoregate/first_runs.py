@@ -11,10 +11,10 @@ from policies.loader import Board, Simulator, line_of
 from policies.replaying import BuildStatus, RecordingKind, Replay
 from policies.vocabulary import SimulatorKind
 from replay.kit.causes import cause_of
-from replay.kit.look import Weight, look_at
+from replay.kit.remarks import Weight, remarks_on
 from replay.recording import encode, pack_inputs
 from replay.simulators import Simulation, SimulationOutcome, SimulationRequest, SimulatorFault, Simulators
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 
 FIRST_RUN_MS: Final = 10_000
 """The most that the answer may take, or less if the policy's budget is less."""
@@ -58,7 +58,7 @@ def _trouble_with(simulator: Simulator, replay: Replay, simulators: Simulators) 
 
 def _looks(module: Path) -> str:
     try:
-        remarks = look_at(module.read_bytes())
+        remarks = remarks_on(module.read_bytes())
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     return "; ".join(each.text for each in remarks if each.weight is Weight.UNUSABLE)

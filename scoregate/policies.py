@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from policies.advice import advice_on
-from policies.changing import changes_between, shown
-from policies.explaining import explanation
+from policies.blind_spots import blind_spots_of
+from policies.explanation import explanation
 from policies.judging import Modes
 from policies.loader import load_board
 from policies.model import Policy
-from policies.protection import gaps_of
+from policies.policy_changes import changes_between, shown
 from scoregate.first_runs import first_runs
 from validators.judge import VALIDATORS
 
@@ -29,7 +29,7 @@ def checked_facts(file: Path, *, is_run: bool) -> Mapping[str, object]:
         "title": board.policy.title,
         "digest": board.digest,
         "meaning": [{"about": about, "says": says} for about, says in explanation(board, _finds())],
-        "cannot_notice": list(gaps_of(board.policy)),
+        "cannot_notice": list(blind_spots_of(board.policy)),
         "warnings": list(advice_on(board.policy)),
         "simulates": list(first_runs(file, board)) if is_run else [],
     }
@@ -44,7 +44,7 @@ def checked(file: Path, *, is_run: bool) -> Iterator[str]:
     yield f"{file}: board '{board.name}' ({board.policy.title}), {board.digest}"
     for what, told in explanation(board, _finds()):
         yield f"  {what:<{_WIDTH}} {told}"
-    for gap in gaps_of(board.policy):
+    for gap in blind_spots_of(board.policy):
         yield f"  {'cannot notice':<{_WIDTH}} {gap}"
     for advice in advice_on(board.policy):
         yield f"  warning: {advice}"

@@ -24,7 +24,7 @@ from policies.errors import SettingsError
 from policies.loader import Board, Simulator
 from policies.trees import TreeRefused
 from policies.vocabulary import Reason
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from replay.worker.reverification import (
     ReverificationBatch,
     ReverificationPlan,

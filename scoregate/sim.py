@@ -30,12 +30,12 @@ from replay.kit.check import (
     open_simulators,
     simulations,
 )
-from replay.kit.look import Remark, Weight, look_at, memory_mib
+from replay.kit.engine_settings import settings_of
+from replay.kit.remarks import Remark, Weight, memory_mib, remarks_on
 from replay.kit.runs import PlayedRun, read_run
-from replay.kit.settings import settings_of
-from replay.kit.verdict import JudgedRun, judge_run, numbered, question, replay_of
+from replay.kit.verdict import JudgedRun, judge_run, numbered, replay_of, request_for
 from replay.simulators import Simulation, SimulatorFault, Simulators
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from scoregate.policy_file import KINDS
 
 
@@ -103,7 +103,7 @@ def run_one(
     chosen, run = tried(path, kind, policy), read_run(recording, seed)
     with AllSimulators() as simulators:
         prepared = _prepared(run, chosen, simulators, Budget())
-        outcome = simulators.simulate(question(run, prepared.replay, chosen.simulator))
+        outcome = simulators.simulate(request_for(run, prepared.replay, chosen.simulator))
         found = outcome if isinstance(outcome, Simulation) else None
         run = replace(run, claim=claimed.over(run, found, prepared.replay.stats))
         return judge_run(run, prepared.replay, chosen.simulator, simulators, time.perf_counter)
@@ -116,7 +116,7 @@ def _prepared(run: PlayedRun, chosen: Tried, simulators: Simulators, budget: Bud
     names = tuple(run.claim.stats) if run.claim else ()
     fitting = replay_of(run, budget, names, chosen.kind)
     if not names:
-        outcome = simulators.simulate(question(run, fitting, chosen.simulator))
+        outcome = simulators.simulate(request_for(run, fitting, chosen.simulator))
         fitting = fitting.model_copy(update={"stats": numbered(outcome)})
     return PreparedRun(run, fitting)
 
@@ -139,7 +139,7 @@ def check_all(
     """Everything that the kit finds out about a simulator. Raises RunUnreadable and SettingsError."""
     runs = [read_run(each, seed) for each in recordings]
     module = chosen.simulator.path.read_bytes() if chosen.kind is SimulatorKind.WASM else None
-    remarks = look_at(module) if module is not None else ()
+    remarks = remarks_on(module) if module is not None else ()
     if any(each.weight is Weight.UNUSABLE for each in remarks):
         return CheckReport(remarks, (), None, None)
     with AllSimulators() as simulators:

@@ -18,9 +18,9 @@ from policies.model import Policy
 from policies.replaying import BuildStatus
 from policies.vocabulary import Finding, Reason, Severity, State, Verdict
 from validators.baseline import PromotedScore
+from validators.board_history import BoardHistory
 from validators.bounds import is_playable
 from validators.judge import judge, judge_verdict, weighed
-from validators.memory import Memory
 from validators.submission import Submission
 
 DAY_MS = 86_400_000
@@ -109,7 +109,7 @@ class Backtest:
         self._policy = policy
         self._digest = digest
         self._since_ms = since_ms
-        self._memory = Memory()
+        self._memory = BoardHistory()
         self._open: dict[str, Case] = {}
         self.report = BacktestReport()
 

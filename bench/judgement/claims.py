@@ -16,10 +16,10 @@ from validators.abandonment import abandonment
 from validators.anomaly import anomaly
 from validators.baseline import PromotedScore
 from validators.bests import best_among, is_better, merits
+from validators.board_history import BoardHistory
 from validators.delay import delay
 from validators.drift import chart_of
 from validators.judge import Judgement, judge
-from validators.memory import Memory
 from validators.progress import progress
 from validators.slow_motion import slow_motion
 from validators.submission import History, Submission
@@ -48,7 +48,7 @@ def judged(runs: Sequence[Played], policy: Policy, verdicts: Sequence[Verdict] |
 
     Without verdicts all is learnt in which the policy finds nothing to hold: as if a moderator had approved of it.
     """
-    checks, players, crowd = list(_checks(policy)), Memory(), Memory()
+    checks, players, crowd = list(_checks(policy)), BoardHistory(), BoardHistory()
     for number, run in enumerate(runs):
         asked = run.submission
         known = crowd.history(asked)

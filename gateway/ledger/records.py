@@ -104,7 +104,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """Work that the ledger says is still to be done, and the expected harm of waiting (`validators.budget`).
+    """Work that the ledger says is still to be done, and the expected harm of waiting (`validators.verification_priority`).
 
     `attempt`: how often its submission was leased for it; `is_returned`: it was handed out before, and came again.
     """

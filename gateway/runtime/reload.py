@@ -11,9 +11,9 @@ from typing import Final
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import POLICY_RELOADS, POLICY_STALE, Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
-from policies.changing import refuse_restart
 from policies.errors import ScoregateError
 from policies.loader import Board, load_boards
+from policies.policy_changes import refuse_restart
 
 _had_terminal: Final = os.isatty(0)
 _log = logger()

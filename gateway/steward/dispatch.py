@@ -18,7 +18,7 @@ from gateway.ledger.records import OutboxRow
 from gateway.runtime.boundary import FAULTS, boundary
 from gateway.runtime.unexpected import FaultPlace
 from policies.errors import QueueUnavailable
-from validators.budget import HARMS, URGENT
+from validators.verification_priority import HARMS, URGENT
 
 QUEUE_NAME: Final = "scoregate-verify"
 

@@ -42,7 +42,7 @@ from gateway.steward.seals.sealing import Sealer
 from policies.errors import IndexUnavailable, LedgerUnavailable, ScoregateError
 from policies.loader import Board
 from policies.vocabulary import State
-from validators.budget import HARMS, UNASSESSED, URGENT
+from validators.verification_priority import HARMS, UNASSESSED, URGENT
 
 POLL_S: Final = 0.05
 """How often the outbox is asked for due work: the latency that a verdict pays for not being lost."""

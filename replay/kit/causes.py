@@ -11,7 +11,7 @@ from wasmtime import TrapCode
 
 from policies.vocabulary import Reason
 from replay.simulators import SimulatorFault
-from replay.simulators.answers import ProtocolRule
+from replay.simulators.line_protocol import ProtocolRule
 from replay.simulators.wasm import ModuleRule
 
 _BROKEN: Final[Mapping[int, str]] = {

@@ -10,14 +10,14 @@ from typing import Final
 from policies.loader import Simulator
 from policies.replaying import Budget, Replay
 from policies.vocabulary import Reason, Verdict, VerdictKind
-from replay.kit.budget import Cost, Costs, costs_of, proposed
+from replay.kit.costs import Cost, Costs, costs_of, proposed
 from replay.kit.differences import ResultDifference, first_difference
-from replay.kit.look import Remark, Weight
+from replay.kit.engine_settings import PROGRAM_SETTINGS, SETTINGS, Setting, command_of
+from replay.kit.remarks import Remark, Weight
 from replay.kit.runs import PlayedRun
-from replay.kit.settings import PROGRAM_SETTINGS, SETTINGS, Setting, command_of
-from replay.kit.verdict import TimedSimulators, Timer, judge_run, question
+from replay.kit.verdict import TimedSimulators, Timer, judge_run, request_for
 from replay.simulators import Simulation, SimulationOutcome, SimulationRequest, SimulatorFault, Simulators
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from replay.simulators.process import ProcessSimulators
 from replay.simulators.sandbox import Sandbox
 
@@ -141,7 +141,7 @@ class Checker:
             return trial
         watched = TimedSimulators(judging, self._timer)
         generous = prepared.replay.model_copy(update={"budget": GENEROUS})
-        request = question(prepared.run, generous, self._simulator)
+        request = request_for(prepared.run, generous, self._simulator)
         trial.begin(request, watched, self._repeats, self._tell, prepared.replay.budget.memory_mib)
         if memory_mib:
             trial.find_memory(watched, *memory_mib)

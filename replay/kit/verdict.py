@@ -63,7 +63,7 @@ def judge_run(
     watched = TimedSimulators(simulators, timer)
     claim = run.claim
     if claim is None:
-        request = question(run, replay, simulator)
+        request = request_for(run, replay, simulator)
         claim = _own_claim(watched.simulate(request), request.ticks, replay.stats)
     verdict = verify(claim, run.recording, run.seed, replay, simulator, watched)
     return JudgedRun(verdict, watched.outcome, watched.seconds)
@@ -77,7 +77,7 @@ def _own_claim(outcome: SimulationOutcome, recorded_ticks: int, names: tuple[str
     return Claim(outcome.score, recorded_ticks or outcome.ticks, stats)
 
 
-def question(run: PlayedRun, replay: Replay, simulator: Simulator) -> SimulationRequest:
+def request_for(run: PlayedRun, replay: Replay, simulator: Simulator) -> SimulationRequest:
     """What simulators are asked of the run. Raises RunUnreadable."""
     try:
         played = read_recording(run.recording, run.claim or NO_CLAIM, replay)

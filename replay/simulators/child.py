@@ -11,8 +11,7 @@ import os
 from policies.vocabulary import Reason
 from replay.simulators import SimulatorFault
 from replay.simulators.confinement import confine, limit_next
-from replay.simulators.wasm import Machine
-from replay.simulators.wire import (
+from replay.simulators.frames import (
     FAULT,
     HEADER,
     HELLO,
@@ -24,6 +23,7 @@ from replay.simulators.wire import (
     unpack_load,
     unpack_order,
 )
+from replay.simulators.wasm import Machine
 
 COMPILE_WALL_MS = 60_000
 """Processor time for compiling a module; the parent's own limit is lower."""

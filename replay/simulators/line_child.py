@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 from replay.simulators import SimulatorFault, last_lines
-from replay.simulators.answers import BrokenProtocolRule, ProtocolRule
 from replay.simulators.child_process import (
     LAST_WORDS_BYTES,
     READ_BYTES,
@@ -17,6 +16,7 @@ from replay.simulators.child_process import (
     ChildTimedOut,
     left_ms,
 )
+from replay.simulators.line_protocol import BrokenProtocolRule, ProtocolRule
 
 COMPLAINT_BYTES = 1024 * 1024
 """What it may write to its standard error for each question; past it the child is killed."""

@@ -15,10 +15,10 @@ from typing import Final
 from policies.digests import simulator_digest
 from policies.vocabulary import Reason, SimulatorKind
 from replay.simulators import SimulationRequest, SimulatorFault
-from replay.simulators.answers import VERSION, BrokenProtocolRule, ProtocolRule
 from replay.simulators.child_process import ChildDied, ChildTimedOut, SandboxUnavailable, boot, deadline_in
 from replay.simulators.line_child import LineChild
-from replay.simulators.lines import LineSimulators
+from replay.simulators.line_protocol import VERSION, BrokenProtocolRule, ProtocolRule
+from replay.simulators.line_simulators import LineSimulators
 from replay.simulators.plugin_child import HELLO, LOADED
 
 SOURCE_BYTES_LIMIT: Final = 1024 * 1024

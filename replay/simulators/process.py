@@ -20,13 +20,13 @@ from policies.digests import simulator_digest
 from policies.trees import Tree, TreeRefused
 from policies.vocabulary import Reason, SimulatorKind
 from replay.simulators import SimulationRequest, SimulatorFault, bubblewrap
-from replay.simulators.answers import VERSION
 from replay.simulators.child_process import SandboxUnavailable, boot
 from replay.simulators.confinement import NOBODY
 from replay.simulators.folder_copies import FolderCopies, copy_folder
 from replay.simulators.launch import ALONE, INSIDE, SCRATCH
 from replay.simulators.line_child import LineChild
-from replay.simulators.lines import START_WALL_MS, LineSimulators
+from replay.simulators.line_protocol import VERSION
+from replay.simulators.line_simulators import START_WALL_MS, LineSimulators
 from replay.simulators.workspace import writing
 
 FILES_BYTES_LIMIT: Final = 1024 * 1024 * 1024

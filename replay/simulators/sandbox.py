@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from policies.vocabulary import Reason, SimulatorKind
-from replay.simulators import Simulation, SimulationRequest, SimulatorFault, wire
+from replay.simulators import Simulation, SimulationRequest, SimulatorFault, frames
 from replay.simulators.child_process import (
     ChildDied,
     ChildProcess,
@@ -102,17 +102,17 @@ class Sandbox:
         module = _read_module(request.module)
         if isinstance(module, SimulatorFault):
             return module
-        question = wire.pack_load(request.digest, module)
-        answer = self._ask(child, wire.LOAD, question, wire.FAULT_BYTES, self._load_wall_ms)
+        question = frames.pack_load(request.digest, module)
+        answer = self._ask(child, frames.LOAD, question, frames.FAULT_BYTES, self._load_wall_ms)
         if isinstance(answer, SimulatorFault):
             return answer
         child.loaded.add(request.digest)
         return None
 
     def _run(self, child: Child, request: SimulationRequest) -> Simulation | SimulatorFault:
-        limit = wire.simulation_limit(request.ticks, request.checkpoint_ticks)
-        question = wire.pack_order(_order(request))
-        outcome = self._ask(child, wire.ORDER, question, limit, request.budget.wall_ms)
+        limit = frames.simulation_limit(request.ticks, request.checkpoint_ticks)
+        question = frames.pack_order(_order(request))
+        outcome = self._ask(child, frames.ORDER, question, limit, request.budget.wall_ms)
         assert outcome is not None, "LOADED answers no order"
         return outcome
 
@@ -126,7 +126,7 @@ class Sandbox:
             fault = SimulatorFault(Reason.TIMED_OUT, {"wall_ms": wall_ms})
         except ChildDied:
             fault = child.cause_of_death()
-        except wire.WireError:
+        except frames.WireError:
             fault = _GARBLED
         self._drop()
         return fault
@@ -148,22 +148,22 @@ class Child(ChildProcess):
     def ask(self, kind: int, question: bytes, limit: int, deadline: float) -> tuple[int, bytes]:
         """Kind and payload (at most `limit` bytes) of the answer. Raises ChildTimedOut, ChildDied or WireError."""
         self._sequence = (self._sequence + 1) % 2**32
-        self._send(wire.HEADER.pack(kind, self._sequence, len(question)) + question, deadline)
-        answer = self._receive(wire.HEADER.size, wire.HEADER.size + limit, deadline)
-        kind, sequence, length = wire.HEADER.unpack_from(answer)
+        self._send(frames.HEADER.pack(kind, self._sequence, len(question)) + question, deadline)
+        answer = self._receive(frames.HEADER.size, frames.HEADER.size + limit, deadline)
+        kind, sequence, length = frames.HEADER.unpack_from(answer)
         if sequence != self._sequence or length > limit:
-            raise wire.WireError
-        answer += self._receive(wire.HEADER.size + length - len(answer), limit, deadline)
-        if len(answer) != wire.HEADER.size + length:
-            raise wire.WireError
-        return kind, bytes(answer[wire.HEADER.size :])
+            raise frames.WireError
+        answer += self._receive(frames.HEADER.size + length - len(answer), limit, deadline)
+        if len(answer) != frames.HEADER.size + length:
+            raise frames.WireError
+        return kind, bytes(answer[frames.HEADER.size :])
 
     def _await_hello(self, deadline: float) -> None:
         try:
-            hello = self._receive(len(wire.HELLO), len(wire.HELLO), deadline)
+            hello = self._receive(len(frames.HELLO), len(frames.HELLO), deadline)
         except (ChildTimedOut, ChildDied):
             hello = bytearray()
-        if hello != wire.HELLO:
+        if hello != frames.HELLO:
             words = self.last_words().decode("utf-8", "replace")
             self.kill()
             raise SandboxUnavailable(
@@ -180,8 +180,8 @@ def _read_module(path: Path) -> bytes | SimulatorFault:
     return module if len(module) <= MODULE_BYTES_LIMIT else SimulatorFault(Reason.SIMULATOR_UNUSABLE)
 
 
-def _order(request: SimulationRequest) -> wire.SimulationOrder:
-    return wire.SimulationOrder(
+def _order(request: SimulationRequest) -> frames.SimulationOrder:
+    return frames.SimulationOrder(
         digest=request.digest,
         seed=request.seed,
         ticks=request.ticks,
@@ -195,10 +195,10 @@ def _order(request: SimulationRequest) -> wire.SimulationOrder:
 
 def _meaning(question: int, answer: int, payload: bytes) -> Simulation | SimulatorFault | None:
     """What an answer says. Raises WireError for one that does not belong to the question."""
-    if answer == wire.FAULT:
-        return wire.unpack_fault(payload)
-    if (question, answer) == (wire.ORDER, wire.SIMULATION):
-        return wire.unpack_simulation(payload)
-    if (question, answer) == (wire.LOAD, wire.LOADED) and not payload:
+    if answer == frames.FAULT:
+        return frames.unpack_fault(payload)
+    if (question, answer) == (frames.ORDER, frames.SIMULATION):
+        return frames.unpack_simulation(payload)
+    if (question, answer) == (frames.LOAD, frames.LOADED) and not payload:
         return None
-    raise wire.WireError
+    raise frames.WireError

@@ -29,7 +29,7 @@ from wasmtime import (
 from policies.vocabulary import Reason
 from replay.simulators import Simulation, SimulatorFault
 from replay.simulators.exports import SIGNATURES, Exports
-from replay.simulators.wire import STATS_LIMIT, SimulationOrder
+from replay.simulators.frames import STATS_LIMIT, SimulationOrder
 
 ABI_VERSION = 1
 STACK_BYTES = 512 * 1024

@@ -36,7 +36,7 @@ from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
 from policies.vocabulary import SimulatorKind
 from replay.simulators import bubblewrap
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from replay.worker.audit import Auditor
 from replay.worker.verifier import Verifier
 from replay.worker.worker_policies import WorkerPolicies

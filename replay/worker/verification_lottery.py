@@ -17,7 +17,7 @@ from policies.replaying import BuildStatus
 from policies.vocabulary import Mode, Reason, State
 from replay.worker.evidence import EvidenceCollector
 from replay.worker.failure_isolation import isolate_failures, submission_id_of
-from validators.budget import PromotionImpact, must_verify
+from validators.verification_priority import PromotionImpact, must_verify
 
 
 class VerificationLottery:

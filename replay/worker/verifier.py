@@ -27,7 +27,7 @@ from policies.loader import Board, Simulator
 from policies.replaying import BuildStatus
 from policies.vocabulary import Finding, Reason, SimulatorKind, State, Verdict, VerdictKind
 from replay.simulators import Simulators
-from replay.simulators.lines import START_WALL_MS
+from replay.simulators.line_simulators import START_WALL_MS
 from replay.verify import verify
 from replay.worker.evidence import EvidenceCollector, RecordingEvidence
 from replay.worker.examination import examine

@@ -17,7 +17,7 @@ from gateway.ledger.submissions import work
 from policies.vocabulary import State
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, open_in
-from validators.budget import UNASSESSED
+from validators.verification_priority import UNASSESSED
 
 REVEAL_MS = 3_600_000
 BODY = b"a recording"

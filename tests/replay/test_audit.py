@@ -17,7 +17,7 @@ from policies.replaying import BuildStatus
 from policies.vocabulary import Reason
 from replay.fingerprint import differences, fingerprint_of
 from replay.simulators import SimulationOutcome, SimulationRequest, SimulatorFault
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from tests.support import boards
 from tests.support.boards import BUILD
 from tests.support.ledger import rows

@@ -15,9 +15,9 @@ from policies.replaying import Budget
 from policies.trees import TreeRefused
 from policies.vocabulary import Reason, SimulatorKind
 from replay.simulators import Simulation, SimulatorFault
+from replay.simulators.all_simulators import AllSimulators
 from replay.simulators.child_process import SandboxUnavailable
 from replay.simulators.folder_copies import FolderCopies
-from replay.simulators.installed import AllSimulators
 from replay.simulators.plugin import PluginSimulators
 from replay.simulators.process import ProcessSimulators
 from replay.simulators.sandbox import MODULE_BYTES_LIMIT, Sandbox

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from policies.vocabulary import SimulatorKind
 from replay.simulators import MalformedRecording, Simulation
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from tests.support.programs import need_programs, request, write
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"

@@ -15,12 +15,12 @@ from wasmtime import wat2wasm
 from policies.loader import Simulator
 from policies.replaying import Budget
 from policies.vocabulary import Claim, Reason, VerdictKind
-from replay.kit.budget import Cost, proposed
 from replay.kit.check import GENEROUS, Checker, CheckReport, PreparedRun, open_simulators
+from replay.kit.costs import Cost, proposed
+from replay.kit.engine_settings import BY_NAME
 from replay.kit.instructions import instructions, is_float
-from replay.kit.look import Weight, look_at, memory_mib
+from replay.kit.remarks import Weight, memory_mib, remarks_on
 from replay.kit.runs import PlayedRun
-from replay.kit.settings import BY_NAME
 from replay.kit.verdict import replay_of
 from replay.simulators import Simulation, SimulationOutcome, SimulationRequest
 from tests.replay.games import END, GAME, STATS, broken, play, store
@@ -200,7 +200,7 @@ def wasm(wat: str) -> bytes:
 
 
 def remarks(wat: str) -> list[tuple[Weight, str]]:
-    return [(each.weight, each.text) for each in look_at(wasm(wat))]
+    return [(each.weight, each.text) for each in remarks_on(wasm(wat))]
 
 
 def test_a_clean_module_is_looked_at_without_a_word():
@@ -231,7 +231,7 @@ def test_P17_what_the_gateway_would_not_run_is_unusable(wat: str, words: str):
 @pytest.mark.parametrize("content", [b"", b"(module)", b"\0asm\1\0\0\0\xff"], ids=["empty", "text", "cut"])
 def test_what_is_no_module_is_unusable(content: bytes):
     """Also the text form, which an engine would take."""
-    assert [Weight.UNUSABLE] == [each.weight for each in look_at(content)]
+    assert [Weight.UNUSABLE] == [each.weight for each in remarks_on(content)]
 
 
 def test_floats_and_growing_memory_are_noted():

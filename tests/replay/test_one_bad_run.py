@@ -12,7 +12,7 @@ import pytest
 
 from policies.vocabulary import SimulatorKind
 from replay.simulators import SimulationOutcome, SimulationRequest
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from replay.worker.verifier import Verifier
 from tests.support import boards
 from tests.support.ledger import rows

@@ -17,9 +17,9 @@ from policies.loader import Simulator
 from policies.replaying import RecordingKind, Replay
 from policies.vocabulary import Claim, Reason, SimulatorKind, VerdictKind
 from replay.simulators import Simulation, SimulationOutcome, SimulatorFault
-from replay.simulators.answers import ProtocolRule
 from replay.simulators.child_process import SandboxUnavailable
 from replay.simulators.line_child import COMPLAINT_BYTES
+from replay.simulators.line_protocol import ProtocolRule
 from replay.simulators.plugin import SOURCE_BYTES_LIMIT, PluginSimulators
 from replay.simulators.plugin_child import MODULES
 from replay.verify import verify

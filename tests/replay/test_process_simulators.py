@@ -23,9 +23,9 @@ from policies.loader import Simulator
 from policies.replaying import Budget, RecordingKind, Replay
 from policies.vocabulary import Claim, Reason, SimulatorKind, VerdictKind
 from replay.simulators import MalformedRecording, Simulation, SimulatorFault, bubblewrap, lines, process
-from replay.simulators.answers import ProtocolRule
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from replay.simulators.line_child import COMPLAINT_BYTES
+from replay.simulators.line_protocol import ProtocolRule
 from replay.simulators.process import TASKS_INSIDE, ProcessSimulators
 from replay.simulators.workspace import Workspace
 from replay.verify import verify

@@ -22,7 +22,7 @@ from policies.replaying import BuildStatus
 from policies.vocabulary import Claim, Reason
 from replay.fingerprint import fingerprint_of
 from replay.simulators import SimulationOutcome, SimulationRequest
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from replay.worker.verifier import Verifier, longest_s
 from tests.replay.games import END, Play, play
 from tests.replay.test_audit import as_fresh, promoted

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gateway.ledger.judgement.builds import BuildChange, set_build_status
 from policies.replaying import BuildStatus
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from tests.replay.test_verification_lottery import GENEROUS, judged
 from tests.support import boards
 from tests.support.boards import BUILD

@@ -16,7 +16,7 @@ from gateway.ledger.submissions import work
 from gateway.settlement.settle import Decision, settle
 from policies.errors import StateConflict
 from policies.vocabulary import Reason, State
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from replay.worker import evidence, verification_lottery
 from replay.worker.verifier import Verifier
 from tests.support import boards
@@ -145,7 +145,7 @@ async def test_F13_a_run_for_which_no_lot_can_be_drawn_is_verified(
         await yard.append("low", points=2, first=1, player="ada")
         assert {"top": "promoted verified"} == await verified(yard, "top")
         with monkeypatch.context() as patched:
-            patched.setattr("validators.budget.must_verify", lambda *_, **__: True)
+            patched.setattr("validators.verification_priority.must_verify", lambda *_, **__: True)
             await verified(yard, "low")
         await yard.append("bad", first=2, player="ada", points=3)
         await yard.append("spared", first=3, player="ada", points=4)

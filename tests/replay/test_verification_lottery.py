@@ -18,10 +18,10 @@ from gateway.ledger.transaction import Operation
 from gateway.settlement.settle import Decision, settle
 from gateway.steward.audits.top_check import TopCheck
 from policies.errors import PolicyError
-from policies.explaining import explanation
+from policies.explanation import explanation
 from policies.replaying import detection_probability
 from policies.vocabulary import Claim, Expected, Finding, Reason, Severity, State
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from replay.worker.verifier import Verifier
 from tests.support import boards
 from tests.support.boards import BUILD, tiny_play

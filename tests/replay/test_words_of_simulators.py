@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from gateway.ledger import queries
 from policies.vocabulary import Reason
 from replay.simulators import SAID_CHARACTERS, SAID_LINES, Simulation, SimulatorFault
-from replay.simulators.installed import AllSimulators
+from replay.simulators.all_simulators import AllSimulators
 from replay.simulators.process import ProcessSimulators
 from scoregate.cli import app
 from tests.support import boards

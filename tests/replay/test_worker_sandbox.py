@@ -12,9 +12,9 @@ from gateway.runtime.settings import Settings, load_settings
 from policies.errors import SettingsError
 from policies.loader import load_boards
 from replay.simulators import bubblewrap
+from replay.simulators.all_simulators import AllSimulators
 from replay.simulators.bubblewrap import Probe
 from replay.simulators.child_process import SandboxUnavailable
-from replay.simulators.installed import AllSimulators
 from replay.worker.process import run_worker, trouble_with_bubblewrap
 from replay.worker.verifier import longest_s
 from tests.support.boards import write_board

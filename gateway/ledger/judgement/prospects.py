@@ -16,7 +16,7 @@ from policies.fields import SortOrder
 from policies.ranking import BoardPlace, Ranking, ReachedScore
 from policies.vocabulary import SCORE_LIMIT, Severity
 from policies.windows import calendar_of
-from validators.budget import PromotionImpact, expected_harm
+from validators.verification_priority import PromotionImpact, expected_harm
 
 _st = standings.c
 _at: Final[dict[str, Any]] = {"board": bindparam("board"), "window": bindparam("window")}

@@ -12,7 +12,7 @@ from gateway.ledger.records import OutboxRow
 from gateway.ledger.schema import is_in, outbox, standings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import Reason, State
-from validators.budget import URGENT
+from validators.verification_priority import URGENT
 
 KIND: Final = "recheck"
 """The kind of the outbox rows; each has the number of its submission, whose own row went when it was promoted."""

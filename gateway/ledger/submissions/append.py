@@ -11,8 +11,8 @@ from sqlalchemy import Table
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.schema import commitments, events, outbox, recordings, submissions
 from policies.vocabulary import State
-from validators.budget import UNASSESSED
 from validators.judge import RULES_VERSION
+from validators.verification_priority import UNASSESSED
 
 Cells = tuple[Any, ...]
 

@@ -13,7 +13,7 @@ from gateway.ledger.records import Lease, OutboxRow, StoredRecording, StoredSubm
 from gateway.ledger.schema import outbox, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import Reason, State
-from validators.budget import HARMS, UNASSESSED, URGENT
+from validators.verification_priority import HARMS, UNASSESSED, URGENT
 
 _s = submissions.c
 

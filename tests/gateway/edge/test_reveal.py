@@ -35,7 +35,7 @@ from tests.support.clock import ShiftedClock
 from tests.support.harness import Answer, Harness, Run, running_harness
 from tests.support.ledger import rows
 from tests.support.metrics import counts
-from validators.budget import UNASSESSED
+from validators.verification_priority import UNASSESSED
 
 HOUR_S = 3600
 OFFERED = {"top": 2, "beats_best_by": 10, "share": 0.0, "reveal_s": HOUR_S}

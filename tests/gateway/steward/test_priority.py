@@ -30,8 +30,8 @@ from gateway.steward.dispatch import (
 from policies.vocabulary import Expected, Finding, Reason, Severity, State
 from tests.support.duty import Duty
 from tests.support.ledger import new_submission, rows
-from validators.budget import HARMS, UNASSESSED, URGENT
 from validators.judge import Judgement
+from validators.verification_priority import HARMS, UNASSESSED, URGENT
 
 
 def waiting(

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, Self
 from policies.replaying import Budget
 from policies.vocabulary import Reason, SimulatorKind
 from replay.simulators import SimulationOutcome, SimulationRequest, SimulatorFault
-from replay.simulators.answers import BrokenProtocolRule, answer_limit, meaning, question
 from replay.simulators.child_process import ChildDied, ChildTimedOut, deadline_in
 from replay.simulators.line_child import LineChild
+from replay.simulators.line_protocol import BrokenProtocolRule, answer_limit, meaning, question
 
 CHILDREN_AT_ONCE: Final = 4
 """Children that are kept warm; the one that was asked longest ago makes room."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from policies.explaining import explanation
+from policies.blind_spots import blind_spots_of
+from policies.explanation import explanation
 from policies.judging import Modes
 from policies.loader import Board, load_board
-from policies.protection import gaps_of
 from tests.support.game import BUILD
 from tests.support.policies import a_policy, arcade_policy, write_policies
 
@@ -190,6 +190,6 @@ PRIOR = {"anomaly": {"prior": {"mean": 5, "spread": 2}}}
 )
 def test_what_a_board_cannot_notice_is_told(tmp_path: Path, policy: dict[str, Any], gaps: list[str]):
     """Each gap by the setting that would close it, and none that is closed."""
-    found = list(gaps_of(board(tmp_path, policy).policy))
+    found = list(blind_spots_of(board(tmp_path, policy).policy))
     assert gaps == [gap for gap in gaps if any(each.startswith(gap) for each in found)]
     assert len(gaps) == len(found)

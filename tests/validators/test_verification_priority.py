@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from validators.budget import HARMS, URGENT, PromotionImpact, expected_harm, must_verify
+from validators.verification_priority import HARMS, URGENT, PromotionImpact, expected_harm, must_verify
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,14 @@ from wasmtime import Store
 from policies.vocabulary import SimulatorKind
 from replay.simulators import Simulation, SimulatorFault
 from replay.simulators.child import main as serve
+from replay.simulators.frames import SimulationOrder
 from replay.simulators.wasm import CompiledModule, Machine, ModuleRun, standard_config
-from replay.simulators.wire import SimulationOrder
 
 _ROOT = Path(__file__).resolve().parents[2]
 _BOOT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from replay.kit.settings import main
+from replay.kit.engine_settings import main
 main(int(sys.argv[2]), sys.argv[3])
 """
 

@@ -10,7 +10,7 @@ import pytest
 from policies.loader import Simulator
 from policies.vocabulary import Reason
 from replay.simulators import MalformedRecording, Simulation, SimulatorFault
-from replay.simulators.answers import BrokenProtocolRule, ProtocolRule, answer_limit, meaning, question
+from replay.simulators.line_protocol import BrokenProtocolRule, ProtocolRule, answer_limit, meaning, question
 from tests.support.programs import SEED, WORDS, request
 
 ASKED = request(Simulator("sha256:" + "a" * 64, Path("/nowhere")), words=WORDS[:100])

@@ -18,7 +18,7 @@ from validators.baseline import (
 from validators.submission import History, Submission
 
 
-class Memory:
+class BoardHistory:
     """What is known of players and populations, from promoted submissions alone."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ class Remark:
     text: str
 
 
-def look_at(module: bytes) -> tuple[Remark, ...]:
+def remarks_on(module: bytes) -> tuple[Remark, ...]:
     """What there is to say about a module; empty where all is as it should be."""
     if not module.startswith(MAGIC):
         return (Remark(Weight.UNUSABLE, "it is no WebAssembly module: it does not begin with \\0asm"),)

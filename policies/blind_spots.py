@@ -9,7 +9,7 @@ from policies.model import Policy, Writes
 from policies.vocabulary import Mode
 
 
-def gaps_of(policy: Policy) -> Iterator[str]:
+def blind_spots_of(policy: Policy) -> Iterator[str]:
     """Sentences about what can go wrong unseen, and the setting that would change it where there is one."""
     if policy.writes is Writes.TRUSTED:
         yield (

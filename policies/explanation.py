@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from policies.changing import shown
 from policies.fields import SortOrder
 from policies.judging import TIME_VALIDATORS
 from policies.limits import Rate
 from policies.loader import Board
 from policies.model import Operator, Policy, TieBreak, Writes
+from policies.policy_changes import shown
 from policies.replaying import detection_probability
 from policies.vocabulary import Mode
 

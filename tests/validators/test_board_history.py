@@ -1,4 +1,4 @@
-"""Memory: a board's history for whoever goes through the log, by the same folds as the ledger's."""
+"""BoardHistory: a board's history for whoever goes through the log, by the same folds as the ledger's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.submissions import a_submission
 from validators import baseline
 from validators.baseline import PromotedScore, recent_of, running_baseline_of, subjects_of
-from validators.memory import Memory
+from validators.board_history import BoardHistory
 
 RUNS = st.lists(
     st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.integers(-3, 3)), min_size=1, max_size=10
@@ -30,7 +30,7 @@ def test_V05_what_was_taken_back_was_never_known(runs: Any, flips: list[int]):
             for at, (player, build, score) in enumerate(runs)
         ]
         scored = [PromotedScore(at, at, score) for at, (_, _, score) in enumerate(runs)]
-        memory, promoted = Memory(), set()
+        memory, promoted = BoardHistory(), set()
         for at in (each for each in flips if each < len(runs)):
             memory.count(submissions[at], scored[at], -1 if at in promoted else 1)
             promoted ^= {at}

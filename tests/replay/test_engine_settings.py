@@ -17,7 +17,6 @@ from wasmtime import Module, TrapCode, wat2wasm
 from policies.loader import Simulator
 from policies.replaying import Budget
 from policies.vocabulary import Claim, Reason, SimulatorKind
-from replay.kit.budget import Cost, costs_of, proposed
 from replay.kit.causes import cause_of
 from replay.kit.check import (
     GENEROUS,
@@ -28,9 +27,10 @@ from replay.kit.check import (
     open_simulators,
     simulations,
 )
-from replay.kit.look import memory_mib
+from replay.kit.costs import Cost, costs_of, proposed
+from replay.kit.engine_settings import BY_NAME, PROGRAM_SETTINGS, SETTINGS, OtherMachine, Setting, settings_of
+from replay.kit.remarks import memory_mib
 from replay.kit.runs import PlayedRun
-from replay.kit.settings import BY_NAME, PROGRAM_SETTINGS, SETTINGS, OtherMachine, Setting, settings_of
 from replay.kit.verdict import DEFAULT_CHECKPOINT_TICKS, replay_of
 from replay.simulators import (
     MalformedRecording,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from policies.changing import NOT_AT_ONCE, Effect, changes_between, refuse_restart, shown
 from policies.errors import PolicyError
 from policies.loader import Board, load_board
 from policies.model import Policy
+from policies.policy_changes import NOT_AT_ONCE, Effect, changes_between, refuse_restart, shown
 from tests.support import boards
 from tests.support.boards import BUILD
 from tests.support.policies import EXACT_LIMIT, a_policy, write_policies
