@@ -85,14 +85,14 @@ async def fill(ledger: SqliteLedger, board: Board, count: int) -> int:
             for new in news[::2]
         ]
         await settle(ledger, Nowhere(), board, decisions)
-    return (await ledger.read(chain.tail())).events
+    return (await ledger.read(chain.unsealed())).events
 
 
 async def entries_of(ledger: SqliteLedger, board: Board, count: int) -> list[bytes]:
     """The entries of all events, as bytes."""
     found = []
     for number in range(max(1, count * 2 // 3)):
-        rows = await ledger.read(chain.rows_of(a_run(number, board).submission.submission_id))
+        rows = await ledger.read(chain.event_rows(a_run(number, board).submission.submission_id))
         found += [entry_of(event, facts) for event, facts in rows]
     return found
 

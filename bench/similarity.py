@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.ledger.judgement.bands import Banded, Neighbour, put_and_find
+from gateway.ledger.judgement.bands import BandedRecording, Neighbour, put_and_find
 from gateway.ledger.records import NewSubmission
 from gateway.ledger.sqlite.store import SqliteLedger
 from policies.judging import Forensics
@@ -103,7 +103,7 @@ async def fill(ledger: SqliteLedger, recordings: int) -> None:
             *(ledger.append(submission(number, each)) for number, each in zip(numbers, made, strict=True))
         )
         banded = [
-            Banded("bench", number + 1, bands_of(read(each).shingles))
+            BandedRecording("bench", number + 1, bands_of(read(each).shingles))
             for number, each in zip(numbers, made, strict=True)
         ]
         await ledger.write(put_and_find(banded))
@@ -128,7 +128,7 @@ async def search(ledger: SqliteLedger, seq: int, words: Words, original: str, ou
     started = time.perf_counter()
     bands = bands_of(copy.shingles)
     banded = time.perf_counter()
-    [near] = await ledger.write(put_and_find([Banded("bench", seq, bands)]))
+    [near] = await ledger.write(put_and_find([BandedRecording("bench", seq, bands)]))
     searched = time.perf_counter()
     named = _named(copy, near)
     for step, took_s in zip(

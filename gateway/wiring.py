@@ -45,7 +45,7 @@ from gateway.index.windows.heads import Heads
 from gateway.index.windows.sketches import Sketches
 from gateway.index.windows.subsets import ListedPlayers
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.reads import shares_with
+from gateway.ledger.reads import limits_with_pages
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
@@ -72,12 +72,12 @@ def load_policies(settings: Settings) -> Mapping[str, Board]:
 
 def ledger_of(settings: Settings) -> Ledger:
     """The ledger that the settings name, not opened yet."""
-    shares = shares_with(settings.ledger_pages)
+    read_limits = limits_with_pages(settings.ledger_pages)
     if settings.is_on_postgres and settings.ledger_url:
         from gateway.ledger.postgres.store import PostgresLedger  # noqa: PLC0415 - its driver is loaded where it is used
 
-        return PostgresLedger(settings.ledger_url, queue_limit=settings.ledger_queue, shares=shares)
-    return SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue, shares=shares)
+        return PostgresLedger(settings.ledger_url, queue_limit=settings.ledger_queue, read_limits=read_limits)
+    return SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue, read_limits=read_limits)
 
 
 @asynccontextmanager

@@ -58,7 +58,7 @@ async def register(settings: Settings, key_id: str, public_key: str, boards: tup
         raise SettingsError("--public-key: expected 32 bytes in base64") from None
     load_server_public_key(raw)
     async with open_ledger(settings) as ledger:
-        known = (await ledger.read(queries.server_keys_all())).get(key_id)
+        known = (await ledger.read(queries.all_server_keys())).get(key_id)
         if known and known.revoked_at_ms is not None:
             raise SettingsError(f"{key_id} was revoked; register the new key under a new id")
         if known and (known.public_key, known.boards) != (raw, boards):
@@ -70,7 +70,7 @@ async def register(settings: Settings, key_id: str, public_key: str, boards: tup
 async def all_keys(settings: Settings) -> list[ServerKey]:
     """Every registered key, by its id."""
     async with existing_ledger(settings) as ledger:
-        return list((await ledger.read(queries.server_keys_all())).values())
+        return list((await ledger.read(queries.all_server_keys())).values())
 
 
 async def revoke(
@@ -81,7 +81,7 @@ async def revoke(
     Safe to repeat. Raises SettingsError for a key that was never registered.
     """
     async with existing_ledger(settings) as ledger:
-        if key_id not in await ledger.read(queries.server_keys_all()):
+        if key_id not in await ledger.read(queries.all_server_keys()):
             raise SettingsError(f"{key_id} is not registered")
         await ledger.write(queries.revoke_server_key(key_id, now_ms=clock()))
         if compromised_since_ms is None:
@@ -122,10 +122,10 @@ async def _written(
     ledger: Ledger, credential: str, since_ms: int
 ) -> AsyncIterator[Sequence[StoredSubmission]]:
     """What counts of what the key wrote, in slices."""
-    for begin in range(0, await ledger.read(queries.head()), SPAN):
+    for begin in range(0, await ledger.read(queries.newest_seq()), SPAN):
         after, upto = begin, begin + SPAN
         while page := await ledger.read(
-            queries.counting_of(credential, since_ms=since_ms, after=after, upto=upto, count=SLICE)
+            queries.counting_submissions(credential, since_ms=since_ms, after=after, upto=upto, count=SLICE)
         ):
             yield page
             after = page[-1].seq
@@ -133,10 +133,10 @@ async def _written(
 
 async def _taken_back(ledger: Ledger, credential: str, since_ms: int) -> AsyncIterator[list[str]]:
     """The submissions that the key revoked, in slices."""
-    for begin in range(0, await ledger.read(queries.head()), SPAN):
+    for begin in range(0, await ledger.read(queries.newest_seq()), SPAN):
         after, upto = begin, begin + SPAN
         while page := await ledger.read(
-            queries.revoked_by(credential, since_ms=since_ms, after=after, upto=upto, count=SLICE)
+            queries.revocations_by(credential, since_ms=since_ms, after=after, upto=upto, count=SLICE)
         ):
             yield [submission_id for _, submission_id in page]
             after = page[-1][0]

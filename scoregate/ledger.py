@@ -8,8 +8,8 @@ from typing import BinaryIO
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import chain
-from gateway.ledger.seals.audit import Audit, audit, check_heads
-from gateway.ledger.seals.checkpoints import export_heads
+from gateway.ledger.seals.audit import AuditReport, audit, check_checkpoints
+from gateway.ledger.seals.checkpoints import export_checkpoints
 from gateway.ledger.seals.keys import PublicKeys, read_public_keys
 from gateway.ledger.seals.proofs import Proof, check_proof, prove
 from gateway.ledger.standings.history import board_as_of, ranks_of
@@ -33,7 +33,7 @@ def public_key(settings: Settings) -> str:
 class Verified:
     """What was found whole; since when events wait to be sealed for longer than they should; and how many heads are there."""
 
-    audit: Audit
+    audit: AuditReport
     overdue_since_ms: int | None
     heads: int | None = None
 
@@ -69,7 +69,7 @@ async def verify(settings: Settings, key_file: Path | None, heads_file: Path | N
         if heads_file is None:
             return verified
         with _opened(heads_file) as lines:
-            count = await check_heads(ledger, keys, lines)
+            count = await check_checkpoints(ledger, keys, lines)
     if not count:
         raise SettingsError(f"{heads_file}: has no heads, and an empty file proves nothing")
     return replace(verified, heads=count)
@@ -78,7 +78,7 @@ async def verify(settings: Settings, key_file: Path | None, heads_file: Path | N
 async def export(settings: Settings, path: Path) -> int:
     """How many heads were appended to the file."""
     async with existing_ledger(settings) as ledger:
-        return await export_heads(ledger, path)
+        return await export_checkpoints(ledger, path)
 
 
 async def write_proof(settings: Settings, submission_id: str) -> tuple[bytes, int]:
@@ -162,7 +162,7 @@ def _opened(path: Path) -> BinaryIO:
         raise SettingsError(f"{path}: the heads cannot be read: {error}") from None
 
 
-def _told(found: Audit) -> str:
+def _told(found: AuditReport) -> str:
     tail = (
         f"{found.unsealed_events} events from {found.sealed_events + 1} on are not sealed yet"
         if found.unsealed_events
@@ -174,9 +174,9 @@ def _told(found: Audit) -> str:
     )
 
 
-async def _overdue(ledger: Ledger, found: Audit, settings: Settings) -> int | None:
+async def _overdue(ledger: Ledger, found: AuditReport, settings: Settings) -> int | None:
     """Since when events wait that should be sealed by now. Raises LedgerTampered if nothing at all is sealed."""
-    since_ms = (await ledger.read(chain.tail())).since_ms
+    since_ms = (await ledger.read(chain.unsealed())).since_ms
     if since_ms is None or since_ms >= wall_clock() - settings.seal_s * 1000:
         return None
     if not found.seals:

@@ -84,7 +84,7 @@ def _dated(reached: Sequence[Achievement], *, are_own: bool) -> Operation[list[A
         for each in reached:
             if await achievements.is_reached(tx, *each[:3]):
                 continue
-            dated = each._replace(at_ms=await achievements.when(tx, each.seq) or each.at_ms)
+            dated = each._replace(at_ms=await achievements.event_time_ms(tx, each.seq) or each.at_ms)
             if not are_own or await _is_own(tx, dated):
                 found.append(dated)
         return found
@@ -94,7 +94,7 @@ def _dated(reached: Sequence[Achievement], *, are_own: bool) -> Operation[list[A
 
 async def _is_own(tx: Transaction, reached: Achievement) -> bool:
     """Whether its event is one of the submission that stands, and its player was on the board: who joins later is shown too."""
-    is_by_it = await achievements.is_of(tx, reached.seq, reached.submission_id)
+    is_by_it = await achievements.is_event_of(tx, reached.seq, reached.submission_id)
     return is_by_it and await was_joined(tx, reached.board, reached.player, reached.at_ms + 1)
 
 

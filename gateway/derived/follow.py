@@ -16,7 +16,7 @@ from gateway.index.feed.change_groups import LEFT_MS, ChangeGroup, Mutation
 from gateway.ledger import index_pages, queries
 from gateway.ledger.derived import log
 from gateway.ledger.derived.log import LoggedEvent
-from gateway.ledger.index_pages import Known
+from gateway.ledger.index_pages import SubmissionSummary
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
@@ -47,8 +47,8 @@ class LogConsumer(Protocol):
 
     name: str
 
-    async def begin(self, tx: Transaction, head: int) -> int:
-        """After which event it begins, the newest being `head`; what it made before is taken away."""
+    async def begin(self, tx: Transaction, newest: int) -> int:
+        """After which event it begins, the newest being `newest`; what it made before is taken away."""
         ...
 
     async def prepare(self, events: Sequence[LoggedEvent]) -> None:
@@ -75,7 +75,7 @@ class LogFollower:
             await self.rebuild()
             return 1
         events = await self._ledger.read(log.events_after(position, count=LOG_SLICE))
-        DERIVED_LAG.labels(self.name).set(await self._ledger.read(queries.head()) - position)
+        DERIVED_LAG.labels(self.name).set(await self._ledger.read(queries.newest_seq()) - position)
         if not events:
             return 0
         await self._consumer.prepare(events)
@@ -85,8 +85,8 @@ class LogFollower:
         """Has the consumer begin again; its next steps fold the log from there."""
 
         async def begin(tx: Transaction) -> None:
-            head = await queries.head()(tx)
-            await log.move(self.name, await self._consumer.begin(tx, head))(tx)
+            newest = await queries.newest_seq()(tx)
+            await log.move(self.name, await self._consumer.begin(tx, newest))(tx)
 
         await self._ledger.write(begin)
 
@@ -143,7 +143,7 @@ class ChangeFollower:
 
     async def step(self) -> int:
         """How many changes had their effect. Raises what one board's raised, once all have been seen to."""
-        shown = await self._ledger.read(log.shown())
+        shown = await self._ledger.read(log.projected_seq())
         following = (self._follow(each, shown) for each in self._groups)
         try:
             return sum(await in_turns(following, at_once=FOLLOWED_AT_ONCE))
@@ -177,7 +177,7 @@ class ChangeFollower:
         What is derived may stay for ever or be told to others, and whoever can write to Redis can add to the stream.
         """
         named = [each.submission_id for each in mutations if each.submission_id]
-        known = await self._ledger.read(index_pages.submissions_known(named))
+        known = await self._ledger.read(index_pages.summaries_of(named))
         found = [each for each in mutations if _is_confirmed(board, each, known.get(each.submission_id))]
         if len(found) < len(mutations):
             count = len(mutations) - len(found)
@@ -186,10 +186,10 @@ class ChangeFollower:
 
     async def _recover(self, board: Board) -> None:
         """Catches up from the ledger. The group was there before the ledger is read, so nothing falls in between."""
-        head = await self._ledger.read(queries.head())
+        newest = await self._ledger.read(queries.newest_seq())
         since = await self._ledger.read(log.position(self.name, board.name))
-        await self._consumer.recover(board, head if since is None else since)
-        await self._ledger.write(log.move(self.name, head, board.name))
+        await self._consumer.recover(board, newest if since is None else since)
+        await self._ledger.write(log.move(self.name, newest, board.name))
         await self._groups[board.name].mark_whole()
         if since is None:
             return  # it has only begun
@@ -206,7 +206,7 @@ class ChangeFollower:
             await self._ledger.write(log.move(self.name, shown, name))
 
 
-def _is_confirmed(board: Board, mutation: Mutation, known: Known | None) -> bool:
+def _is_confirmed(board: Board, mutation: Mutation, known: SubmissionSummary | None) -> bool:
     if not mutation.submission_id:
         return mutation.score is None
     if known is None or known.state not in {State.PROMOTED, State.REVOKED}:
@@ -219,7 +219,7 @@ async def standings_since(ledger: Ledger, board: str, since: int, *, now_ms: int
     found: dict[tuple[str, str], Mutation] = {}
     upto, is_newest = since, False
     while not is_newest:
-        asked = index_pages.touched_after(board, upto, now_ms=now_ms, count=TOUCHED_SLICE)
+        asked = index_pages.changes_after(board, upto, now_ms=now_ms, count=TOUCHED_SLICE)
         touched = await ledger.read(asked)
         upto, is_newest = touched.upto, touched.is_newest
         for each in touched.standings:

@@ -29,7 +29,7 @@ class Statistics:
         self._ledger = ledger
         self._players = {name: DistinctPlayers(client, name) for name in boards}
 
-    async def begin(self, tx: Transaction, _head: int) -> int:
+    async def begin(self, tx: Transaction, _newest: int) -> int:
         """From the first event on."""
         await forget_counts(tx)
         return 0

@@ -15,7 +15,7 @@ from typing import Final
 from gateway.derived.sketch import Frequent, Sketch
 from gateway.ledger.derived import trends
 from gateway.ledger.derived.log import LoggedEvent
-from gateway.ledger.derived.trends import Slot
+from gateway.ledger.derived.trends import TrendSlot
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.clock import Clock
@@ -73,7 +73,7 @@ class Trends:
         self._boards = boards
         self._clock = clock
 
-    async def begin(self, tx: Transaction, _head: int) -> int:
+    async def begin(self, tx: Transaction, _newest: int) -> int:
         """From the first event on; those of long ago pass quickly."""
         await trends.prune(tx, before_ms=2**62)
         return 0
@@ -84,7 +84,7 @@ class Trends:
     async def apply(self, tx: Transaction, events: Sequence[LoggedEvent]) -> None:
         """Adds to the sketches of the slots, and lets old ones go."""
         since_ms = self._clock() - KEPT_MS
-        weights: dict[Slot, Counter[str]] = defaultdict(Counter)
+        weights: dict[TrendSlot, Counter[str]] = defaultdict(Counter)
         for each in events:
             if each.at_ms < since_ms or each.board not in self._boards:
                 continue
@@ -92,7 +92,7 @@ class Trends:
             if weight:
                 for span in Span:
                     begin_ms = each.at_ms - each.at_ms % span.slot_ms
-                    weights[Slot(each.board, kind.value, span.slot_ms, begin_ms)][each.player] += weight
+                    weights[TrendSlot(each.board, kind.value, span.slot_ms, begin_ms)][each.player] += weight
         for slot, added in weights.items():
             stored = await trends.sketch_of(tx, slot)
             sketch = Sketch.merged([stored] if stored else [])

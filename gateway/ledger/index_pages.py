@@ -28,7 +28,7 @@ _s = submissions.c
 
 
 def is_listed(column: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether a column is one of the values that `listed` gives a query."""
+    """Whether a column is one of the values that `fetch_listed` gives a query."""
     return column.in_([bindparam(f"listed_{number}", type_=column.type) for number in range(LIST)])
 
 
@@ -112,7 +112,7 @@ class BoardEvent(NamedTuple):
     at_ms: int
 
 
-class Touched(NamedTuple):
+class BoardChanges(NamedTuple):
     """Some events, and the standings and baselines of their players, of their builds and of all.
 
     Those up to event `upto` are among them; `is_newest` if that is the newest of all boards.
@@ -125,7 +125,7 @@ class Touched(NamedTuple):
     is_newest: bool
 
 
-class Known(NamedTuple):
+class SubmissionSummary(NamedTuple):
     """What the ledger has of a submission id."""
 
     board: str
@@ -175,7 +175,7 @@ def standings_of(board: str, wanted: Mapping[str, Sequence[str]]) -> Operation[l
     async def work(tx: Transaction) -> list[Standing]:
         found: list[Row] = []
         for window, whose in wanted.items():
-            found += await listed(tx, _STANDINGS_LISTED, whose, board=board, window=window)
+            found += await fetch_listed(tx, _STANDINGS_LISTED, whose, board=board, window=window)
         return [Standing(*row) for row in found]
 
     return work
@@ -195,38 +195,38 @@ def names_of(wanted: Sequence[str]) -> Operation[dict[str, str]]:
     """The display name of each of these players that has one."""
 
     async def work(tx: Transaction) -> dict[str, str]:
-        return {player: name for player, name in await listed(tx, _NAMES_LISTED, wanted) if name}
+        return {player: name for player, name in await fetch_listed(tx, _NAMES_LISTED, wanted) if name}
 
     return work
 
 
-def baselines_listed(board: str, wanted: Sequence[str]) -> Operation[list[StoredBaseline]]:
+def baselines_for(board: str, wanted: Sequence[str]) -> Operation[list[StoredBaseline]]:
     """The baselines there are of these players and populations."""
 
     async def work(tx: Transaction) -> list[StoredBaseline]:
-        return [baseline_from(row) for row in await listed(tx, _BASELINES_LISTED, wanted, board=board)]
+        return [baseline_from(row) for row in await fetch_listed(tx, _BASELINES_LISTED, wanted, board=board)]
 
     return work
 
 
-def submissions_known(submission_ids: Sequence[str]) -> Operation[dict[str, Known]]:
+def summaries_of(submission_ids: Sequence[str]) -> Operation[dict[str, SubmissionSummary]]:
     """What the ledger has of those of these ids that it knows."""
 
-    async def work(tx: Transaction) -> dict[str, Known]:
-        rows = await listed(tx, _SUBMISSIONS_LISTED, submission_ids)
-        return {row[0]: Known(row[1], row[2], State(row[3]), row[4]) for row in rows}
+    async def work(tx: Transaction) -> dict[str, SubmissionSummary]:
+        rows = await fetch_listed(tx, _SUBMISSIONS_LISTED, submission_ids)
+        return {row[0]: SubmissionSummary(row[1], row[2], State(row[3]), row[4]) for row in rows}
 
     return work
 
 
-def touched_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation[Touched]:
+def changes_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation[BoardChanges]:
     """Events of a board after a sequence number, oldest first, and all that now stands of whom they speak of.
 
     At most `count` of those among the next SPAN events of all boards, however few are this board's. Of one moment: if
     they go up to the newest event, nothing that happened on the board until then is missing.
     """
 
-    async def work(tx: Transaction) -> Touched:
+    async def work(tx: Transaction) -> BoardChanges:
         [[newest]] = await tx.rows(_NEWEST)
         end = min(seq + SPAN, newest)
         rows = await tx.rows(_EVENTS_AFTER, board=board, after=seq, upto=end, count=count)
@@ -234,16 +234,17 @@ def touched_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation
         upto = rows[-1][0] if is_cut else max(seq, end)
         is_newest = not is_cut and end == newest
         if not rows:
-            return Touched([], [], [], upto, is_newest)
+            return BoardChanges([], [], [], upto, is_newest)
         found = [_event(row) for row in rows]
         players = sorted({each.player for each in found})
         windows = await live_windows(board, now_ms=now_ms)(tx)
         stands = await standings_of(board, dict.fromkeys(windows, players))(tx)
         builds = {
-            build for (build,) in await listed(tx, _BUILDS_LISTED, [each.submission_id for each in found])
+            build
+            for (build,) in await fetch_listed(tx, _BUILDS_LISTED, [each.submission_id for each in found])
         }
         subjects = [*players, *map(population_of, sorted(builds)), POPULATION]
-        return Touched(found, stands, await baselines_listed(board, subjects)(tx), upto, is_newest)
+        return BoardChanges(found, stands, await baselines_for(board, subjects)(tx), upto, is_newest)
 
     return work
 
@@ -262,7 +263,7 @@ def _event(row: Row) -> BoardEvent:
     return BoardEvent(seq, submission_id, board, player, State(to_state), at_ms)
 
 
-async def listed(tx: Transaction, query: Query, wanted: Sequence[Any], **values: Any) -> list[Row]:
+async def fetch_listed(tx: Transaction, query: Query, wanted: Sequence[Any], **values: Any) -> list[Row]:
     """What a query with `is_listed` gives for all of these values, a list of them at a time."""
     found: list[Row] = []
     for at in range(0, len(wanted), LIST):

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from sqlalchemy import bindparam, func, insert, select, update
 
-from gateway.ledger.index_pages import is_listed, listed
+from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.records import (
     Receipt,
     ServerKey,
@@ -147,7 +147,7 @@ _REVOKED_BY = Query(
 _NEWEST_EVENT = Query(
     select(func.max(events.c.seq)).where(events.c.submission_id == bindparam("submission_id"))
 )
-_PROBE = Query(select(func.coalesce(func.max(events.c.seq), 0)))
+_NEWEST_SEQ = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 
 
 def submission(submission_id: str) -> Operation[StoredSubmission | None]:
@@ -181,7 +181,7 @@ def receipt(submission_id: str) -> Operation[Receipt | None]:
     return work
 
 
-def held(board: str, *, after: int, count: int) -> Operation[list[StoredSubmission]]:
+def held_submissions(board: str, *, after: int, count: int) -> Operation[list[StoredSubmission]]:
     """Held submissions of a board in the order they came, after sequence number `after`."""
 
     async def work(tx: Transaction) -> list[StoredSubmission]:
@@ -190,7 +190,7 @@ def held(board: str, *, after: int, count: int) -> Operation[list[StoredSubmissi
     return work
 
 
-def pending(board: str, *, after: int, count: int) -> Operation[list[Row]]:
+def pending_submissions(board: str, *, after: int, count: int) -> Operation[list[Row]]:
     """(seq, submission id, player, received_at_ms) of what waits for a verdict on a board, after sequence number `after`."""
 
     async def work(tx: Transaction) -> list[Row]:
@@ -211,11 +211,11 @@ def history_of(submission_id: str) -> Operation[list[dict[str, Any]]]:
     return work
 
 
-def found_by_replay(submission_ids: Sequence[str]) -> Operation[dict[str, tuple[Finding, ...]]]:
+def replay_findings(submission_ids: Sequence[str]) -> Operation[dict[str, tuple[Finding, ...]]]:
     """What a worker found when it replayed each of these submissions, the last time that it did."""
 
     async def work(tx: Transaction) -> dict[str, tuple[Finding, ...]]:
-        rows = await listed(tx, _FOUND_BY_REPLAY, submission_ids)
+        rows = await fetch_listed(tx, _FOUND_BY_REPLAY, submission_ids)
         return {
             submission_id: findings_from(detail_from(detail).get("findings", ())) or ()
             for submission_id, detail in rows
@@ -269,7 +269,7 @@ def add_server_key(key: ServerKey) -> Operation[None]:
     return work
 
 
-def server_keys_all() -> Operation[dict[str, ServerKey]]:
+def all_server_keys() -> Operation[dict[str, ServerKey]]:
     """Every registered trusted server by key id, revoked ones too."""
 
     async def work(tx: Transaction) -> dict[str, ServerKey]:
@@ -291,7 +291,7 @@ def revoke_server_key(key_id: str, *, now_ms: int) -> Operation[bool]:
     return work
 
 
-def counting_of(
+def counting_submissions(
     credential: str, *, since_ms: int, after: int, upto: int, count: int
 ) -> Operation[list[StoredSubmission]]:
     """What counts of a credential's submissions that came at `since_ms` or later, of these sequence numbers."""
@@ -304,7 +304,7 @@ def counting_of(
     return work
 
 
-def revoked_by(actor: str, *, since_ms: int, after: int, upto: int, count: int) -> Operation[list[Row]]:
+def revocations_by(actor: str, *, since_ms: int, after: int, upto: int, count: int) -> Operation[list[Row]]:
     """(seq, submission id) of the events by which an actor revoked something at `since_ms` or later."""
 
     async def work(tx: Transaction) -> list[Row]:
@@ -314,11 +314,11 @@ def revoked_by(actor: str, *, since_ms: int, after: int, upto: int, count: int) 
     return work
 
 
-def head() -> Operation[int]:
+def newest_seq() -> Operation[int]:
     """The sequence number of the newest event; also the proof that the ledger can be read."""
 
     async def work(tx: Transaction) -> int:
-        [[seq]] = await tx.rows(_PROBE)
+        [[seq]] = await tx.rows(_NEWEST_SEQ)
         return int(seq)
 
     return work

@@ -34,7 +34,7 @@ class ReadKind(Enum):
     """What the steward, the workers, the commands and the metrics read."""
 
 
-class Share(NamedTuple):
+class ReadLimits(NamedTuple):
     """How many reads of a kind are under way at once, how many may wait, how long each, and how long one may take."""
 
     at_once: int
@@ -43,35 +43,35 @@ class Share(NamedTuple):
     limit_s: float
 
 
-SHARES: Final[Mapping[ReadKind, Share]] = MappingProxyType(
+READ_LIMITS: Final[Mapping[ReadKind, ReadLimits]] = MappingProxyType(
     {
-        ReadKind.REQUESTS: Share(3, 512, 2.0, 5.0),
-        ReadKind.PLAYERS: Share(2, 256, 2.0, 5.0),
-        ReadKind.PAGES: Share(2, 30, 2.0, 5.0),
-        ReadKind.HEAVY: Share(2, 16, 2.0, 5.0),
-        ReadKind.MODERATION: Share(1, 32, 5.0, 10.0),
-        ReadKind.DUTIES: Share(3, 16_384, 60.0, 60.0),
+        ReadKind.REQUESTS: ReadLimits(3, 512, 2.0, 5.0),
+        ReadKind.PLAYERS: ReadLimits(2, 256, 2.0, 5.0),
+        ReadKind.PAGES: ReadLimits(2, 30, 2.0, 5.0),
+        ReadKind.HEAVY: ReadLimits(2, 16, 2.0, 5.0),
+        ReadKind.MODERATION: ReadLimits(1, 32, 5.0, 10.0),
+        ReadKind.DUTIES: ReadLimits(3, 16_384, 60.0, 60.0),
     }
 )
 """Duties are ours and bound themselves; they wait rather than fail."""
 
-CONNECTIONS: Final = sum(share.at_once for share in SHARES.values())
+CONNECTIONS: Final = sum(limits.at_once for limits in READ_LIMITS.values())
 """Most connections of one process that read at once."""
 
 
-def shares_with(pages: int) -> Mapping[ReadKind, Share]:
-    """The shares with so many pages that are under way or wait."""
-    share = SHARES[ReadKind.PAGES]
-    at_once = min(share.at_once, pages)
-    return {**SHARES, ReadKind.PAGES: share._replace(at_once=at_once, waiting=pages - at_once)}
+def limits_with_pages(pages: int) -> Mapping[ReadKind, ReadLimits]:
+    """Return the limits with so many pages under way or waiting."""
+    limits = READ_LIMITS[ReadKind.PAGES]
+    at_once = min(limits.at_once, pages)
+    return {**READ_LIMITS, ReadKind.PAGES: limits._replace(at_once=at_once, waiting=pages - at_once)}
 
 
 class ReadQueue:
     """The reads of one kind, first come, first served. It belongs to one event loop."""
 
-    def __init__(self, kind: ReadKind, share: Share) -> None:
-        self.share = share
-        self._free = share.at_once
+    def __init__(self, kind: ReadKind, limits: ReadLimits) -> None:
+        self.limits = limits
+        self._free = limits.at_once
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._kind = kind
         self._shown = READS_WAITING.labels(kind.value)
@@ -81,17 +81,17 @@ class ReadQueue:
         if self._free:
             self._free -= 1
             return
-        if len(self._waiting) >= self.share.waiting:
+        if len(self._waiting) >= self.limits.waiting:
             raise self._refusal("too many wait")
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
         self._shown.set(len(self._waiting))
         try:
-            await asyncio.wait_for(asyncio.shield(place), self.share.patience_s)
+            await asyncio.wait_for(asyncio.shield(place), self.limits.patience_s)
         except BaseException as error:
             self._withdraw(place)
             if isinstance(error, TimeoutError):
-                raise self._refusal(f"none was free for {self.share.patience_s:g} s") from None
+                raise self._refusal(f"none was free for {self.limits.patience_s:g} s") from None
             raise
 
     def leave(self) -> None:
@@ -117,8 +117,8 @@ class ReadQueue:
 class ReadQueues:
     """A queue for each kind of read."""
 
-    def __init__(self, shares: Mapping[ReadKind, Share]) -> None:
-        self._queues = {kind: ReadQueue(kind, share) for kind, share in shares.items()}
+    def __init__(self, read_limits: Mapping[ReadKind, ReadLimits]) -> None:
+        self._queues = {kind: ReadQueue(kind, limits) for kind, limits in read_limits.items()}
 
     def __getitem__(self, kind: ReadKind) -> ReadQueue:
         return self._queues[kind]

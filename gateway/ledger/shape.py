@@ -13,7 +13,7 @@ from gateway.ledger.schema import SCHEMA_VERSION
 from policies.errors import LedgerUnavailable
 
 
-class Kept(NamedTuple):
+class ColumnShape(NamedTuple):
     """What a column is: its type in SQLite's words, and whether it may be empty."""
 
     kind: str
@@ -23,7 +23,7 @@ class Kept(NamedTuple):
 class Shape(NamedTuple):
     """The columns of each table, the columns of each named index, and the names of the triggers."""
 
-    tables: Mapping[str, Mapping[str, Kept]]
+    tables: Mapping[str, Mapping[str, ColumnShape]]
     indexes: Mapping[str, tuple[str, ...]]
     triggers: frozenset[str]
 
@@ -52,9 +52,9 @@ def check_sqlite(connection: sqlite3.Connection, version: str, where: str) -> No
 async def check_postgres(connection: Any, version: str) -> None:
     """Raises LedgerUnavailable, in one sentence, unless the database has the tables of its version."""
     columns = await connection.fetch(_POSTGRES_COLUMNS)
-    tables: dict[str, dict[str, Kept]] = {}
+    tables: dict[str, dict[str, ColumnShape]] = {}
     for table, column, kind, is_required in columns:
-        tables.setdefault(table, {})[column] = Kept(_SQLITE_KINDS.get(kind, kind), is_required)
+        tables.setdefault(table, {})[column] = ColumnShape(_SQLITE_KINDS.get(kind, kind), is_required)
     indexes = {name: tuple(names) for name, names in await connection.fetch(_POSTGRES_INDEXES)}
     triggers = frozenset(name for (name,) in await connection.fetch(_POSTGRES_TRIGGERS))
     _check(Shape(tables, indexes, triggers), version, "the PostgreSQL database")
@@ -66,7 +66,7 @@ def shape_of_sqlite(connection: sqlite3.Connection) -> Shape:
     of_kind = {kind: [name for each, name in named if each == kind] for kind in ("table", "index", "trigger")}
     tables = {
         table: {
-            name: Kept(kind, bool(is_required))
+            name: ColumnShape(kind, bool(is_required))
             for _, name, kind, is_required, *_ in connection.execute(f"PRAGMA table_info('{table}')")
         }
         for table in of_kind["table"]

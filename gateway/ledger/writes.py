@@ -28,7 +28,7 @@ REFUSED_S: Final = 2.0
 
 
 @dataclass(slots=True)
-class Append:
+class QueuedAppend:
     """A submission to be appended, and whom to tell."""
 
     new: NewSubmission
@@ -37,7 +37,7 @@ class Append:
 
 
 @dataclass(slots=True)
-class Work:
+class QueuedOperation:
     """An operation to be done, and whom to tell."""
 
     work: Operation[Any]
@@ -45,12 +45,12 @@ class Work:
     until_s: float = math.inf
 
 
-Write = Append | Work
-Outcome = tuple[Write, Any, BaseException | None]
+QueuedWrite = QueuedAppend | QueuedOperation
+WriteOutcome = tuple[QueuedWrite, Any, BaseException | None]
 """A write with its result, or with what it raised."""
 
 
-class Refusals:
+class AppendRefusals:
     """Whether a submission was just refused because the database failed, and none was stored since.
 
     No other write can stand for that of a submission: on a full disk, PostgreSQL goes on taking what fits into the
@@ -85,18 +85,21 @@ class GroupedWrites:
     """
 
     def __init__(
-        self, waiting: SimpleQueue[Write | None] | asyncio.Queue[Write | None], *, queue_limit: int
+        self,
+        waiting: SimpleQueue[QueuedWrite | None] | asyncio.Queue[QueuedWrite | None],
+        *,
+        queue_limit: int,
     ) -> None:
         self._waiting = waiting
         self._queue_limit = queue_limit
         self._is_closing = False
-        self._refusals = Refusals()
+        self._refusals = AppendRefusals()
 
     async def append(self, new: NewSubmission) -> Receipt:
         """What stands in the ledger under this submission's id, once it is durable."""
         reach(Point.BEFORE_APPEND)
         answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._enqueue(Append(new, answer, _until_s()))
+        self._enqueue(QueuedAppend(new, answer, _until_s()))
         with self._refusals.noted():
             receipt = await answer
         reach(Point.BEFORE_PEND)
@@ -105,7 +108,7 @@ class GroupedWrites:
     async def write(self, work: Operation[T]) -> T:
         """The result of `work`, once it is durable. What `work` raises undoes it alone, not its group."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._enqueue(Work(work, answer, _until_s()))
+        self._enqueue(QueuedOperation(work, answer, _until_s()))
         return await answer
 
     @property
@@ -113,7 +116,7 @@ class GroupedWrites:
         """True if a submission was just refused because the database failed, and none was stored since."""
         return self._refusals.are_recent
 
-    def _enqueue(self, write: Write) -> None:
+    def _enqueue(self, write: QueuedWrite) -> None:
         if self._is_closing or self._waiting.qsize() >= self._queue_limit:
             raise LedgerOverloaded
         self._waiting.put_nowait(write)
@@ -124,7 +127,7 @@ def _until_s() -> float:
     return math.inf if until_s is None else until_s
 
 
-def in_time(group: Sequence[Write]) -> tuple[list[Write], list[Outcome]]:
+def in_time(group: Sequence[QueuedWrite]) -> tuple[list[QueuedWrite], list[WriteOutcome]]:
     """The writes of a group that are still waited for, and the others with their refusal: those are never stored."""
     now_s = time.monotonic()
     wanted = [write for write in group if write.until_s > now_s]
@@ -136,7 +139,7 @@ def in_time(group: Sequence[Write]) -> tuple[list[Write], list[Outcome]]:
     ]
 
 
-def tell(outcomes: Sequence[Outcome]) -> None:
+def tell(outcomes: Sequence[WriteOutcome]) -> None:
     """Gives every write its outcome; on the event loop. Who no longer waits is not told."""
     for write, result, error in outcomes:
         if write.answer.done():

@@ -62,7 +62,7 @@ class Coalescer:
     async def _show(self, changes: Sequence[Change]) -> None:
         try:
             await self._index.project(newest(changes))
-            await self._ledger.write(work.projected([each.seq for each in changes]))
+            await self._ledger.write(work.strike_projected([each.seq for each in changes]))
         except (IndexUnavailable, LedgerUnavailable):
             pass
         except Exception as error:  # noqa: BLE001 - what is gathered next must be shown

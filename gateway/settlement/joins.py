@@ -10,7 +10,7 @@ from gateway.ledger import index_pages
 from gateway.ledger.archive.windows import mark_windows
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.players.joins import is_joined, put_join
-from gateway.ledger.queries import head
+from gateway.ledger.queries import newest_seq
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.refold import refold
 from gateway.ledger.transaction import Operation, Transaction
@@ -33,7 +33,7 @@ def set_joined(board: Board, player: str, *, joins_now: bool, actor: str, now_ms
         windows = [window_named(board.policy, each.window) for each in held]
         still_open = [window for window in windows if window.end_ms > now_ms]
         await refold(board.ranking, [player], still_open)(tx)
-        await mark_windows(tx, board.name, [each.name for each in still_open], await head()(tx))
+        await mark_windows(tx, board.name, [each.name for each in still_open], await newest_seq()(tx))
         return True
 
     return work

@@ -148,7 +148,7 @@ async def project(ledger: LedgerWrites, index: Projection, changes: Sequence[Cha
     try:
         await index.project(changes)
         reach(Point.AFTER_PROJECT)
-        await ledger.write(work.projected([change.seq for change in changes]))
+        await ledger.write(work.strike_projected([change.seq for change in changes]))
     except (IndexUnavailable, LedgerUnavailable):
         return False
     return True
@@ -165,7 +165,7 @@ def _decide_all(board: Board, decisions: Sequence[Decision]) -> Operation[list[C
 
 async def receive(tx: Transaction, new: NewSubmission) -> None:
     """Writes down a submission without a recording, for a decision that follows in the same transaction."""
-    last = await queries.head()(tx)
+    last = await queries.newest_seq()(tx)
     for table, rows in rows_of(last + 1, [new]):
         for row in rows:
             await tx.run(_INSERTS[table], **dict(zip(table.columns.keys(), row, strict=True)))
@@ -182,7 +182,7 @@ async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDe
         return conflict or StateConflict()
     if decision.reveal_by_ms is not None and decision.reveal_by_ms != await reveals.due_at(tx, found.seq):
         return StateConflict("the recording has come, or has longer")
-    last = await queries.head()(tx)
+    last = await queries.newest_seq()(tx)
     await _record(tx, board, decision, found, last + 1)
     reach(Point.INSIDE_SETTLE)
     return SettledDecision(found, last + 1, decision.to_state)
@@ -269,7 +269,7 @@ async def _record(
     await tx.run(_SET_STATE, id=found.submission_id, **state)
     await tx.run(_FORGET_WORK, received=found.seq)
     if board.policy.replay and decision.to_state in _CONVICTED:  # the share may have been lower before
-        convicted = sampling.Sampled(found.seq, **whose)
+        convicted = sampling.SampledSubmission(found.seq, **whose)
         await sampling.put_up_player(tx, convicted, now_ms=decision.at_ms)
     due_at_ms = decision.at_ms + PROJECT_AFTER_MS + int(board.policy.staleness_s * 1000)
     showing = {"kind": "project", "due_at_ms": due_at_ms, "priority": 0, "handed_out": 0}

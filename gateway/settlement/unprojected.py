@@ -131,7 +131,7 @@ class UnprojectedChanges:
             self._count -= 1
         if changes:
             with suppress(LedgerUnavailable):
-                await self._ledger.write(work.projected([change.seq for change in changes]))
+                await self._ledger.write(work.strike_projected([change.seq for change in changes]))
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gateway.ledger.judgement.bands import Banded, Neighbour, put_and_find
+from gateway.ledger.judgement.bands import BandedRecording, Neighbour, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
 from gateway.recordings.recordings import Recordings
@@ -75,14 +75,14 @@ class EvidenceCollector:
         self, boards: Mapping[str, Board], leases: Sequence[Lease]
     ) -> dict[str, RecordingEvidence]:
         found: dict[str, RecordingEvidence] = {}
-        banded: list[Banded] = []
+        banded: list[BandedRecording] = []
         for lease in leases:
             policy = boards[lease.submission.board].policy
             recording = await self._recording(lease)
             play = _play_of(recording, policy) if recording else None
             found[lease.submission.submission_id] = RecordingEvidence(recording, play)
             bands = _bands(lease, policy, play)
-            banded.append(Banded(policy.board, lease.submission.seq, bands, lease.submission.player))
+            banded.append(BandedRecording(policy.board, lease.submission.seq, bands, lease.submission.player))
         if any(each.bands for each in banded):
             neighbours = await self._ledger.write(put_and_find(banded))
             for lease, candidates in zip(leases, neighbours, strict=True):

@@ -235,7 +235,7 @@ class Reverifier:
 
 async def new_batch(ledger: Ledger) -> str:
     """The id of a new batch. It begins with the newest event, so that undoing it need not read what was before."""
-    return f"{await ledger.read(queries.head())}-{secrets.token_hex(4)}"
+    return f"{await ledger.read(queries.newest_seq())}-{secrets.token_hex(4)}"
 
 
 def begin_of(batch: str) -> int:
@@ -250,8 +250,8 @@ def begin_of(batch: str) -> int:
 
 async def events_of(ledger: Ledger, batch: str, reason: Reason) -> AsyncIterator[BatchEvent]:
     """The events of a batch for one reason, in their order. Raises SettingsError."""
-    head = await ledger.read(queries.head())
-    for after in range(begin_of(batch), head, SPAN):
+    newest = await ledger.read(queries.newest_seq())
+    for after in range(begin_of(batch), newest, SPAN):
         for event in await ledger.read(events_of_batches(reason, after=after, upto=after + SPAN)):
             if event.batch == batch:
                 yield event

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from gateway.ledger.judgement import prospects
-from gateway.ledger.judgement.bands import Banded, put_and_find
+from gateway.ledger.judgement.bands import BandedRecording, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
 from gateway.runtime.clock import Clock
@@ -84,10 +84,10 @@ class VerificationLottery:
             and any(each.digest == found.recording_digest for each in others)
         }
 
-    async def _banded(self, lease: Lease) -> Banded:
+    async def _banded(self, lease: Lease) -> BandedRecording:
         found, policy = lease.submission, self._boards[lease.submission.board].policy
         bands = await self._collector.bands_of(lease, policy)
-        return Banded(found.board, found.seq, bands, found.player)
+        return BandedRecording(found.board, found.seq, bands, found.player)
 
     def _may_be_spared(self, lease: Lease) -> bool:
         found = lease.submission

@@ -11,7 +11,7 @@ from gateway.ledger.judgement.bands import (
     MOST_BANDS,
     MOST_IN_BUCKET,
     MOST_NEIGHBOURS,
-    Banded,
+    BandedRecording,
     Neighbour,
     put_and_find,
 )
@@ -44,7 +44,7 @@ async def a_run(
 
 
 async def put(ledger: Ledger, seq: int, bands: Sequence[int], board: str = "tiny") -> list[Neighbour]:
-    [found] = await ledger.write(put_and_find([Banded(board, seq, bands)]))
+    [found] = await ledger.write(put_and_find([BandedRecording(board, seq, bands)]))
     return found
 
 
@@ -77,7 +77,9 @@ async def test_boards_are_apart(ledger: Ledger):
 async def test_of_two_alike_one_finds_the_other(ledger: Ledger):
     """Whatever their order in a job, and if two workers put them at the same time."""
     numbers = [await a_run(ledger, name) for name in ("a", "b", "c", "d")]
-    both = await ledger.write(put_and_find([Banded("tiny", seq, [1, 2]) for seq in reversed(numbers[:2])]))
+    both = await ledger.write(
+        put_and_find([BandedRecording("tiny", seq, [1, 2]) for seq in reversed(numbers[:2])])
+    )
     apart = await asyncio.gather(*(put(ledger, seq, [3, 4]) for seq in numbers[2:]))
 
     assert [[], ["b"]] == [[each.submission_id for each in found] for found in both]
@@ -107,7 +109,7 @@ async def test_what_was_rejected_is_no_neighbour(ledger: Ledger):
 async def test_P02_a_flood_of_equal_recordings_does_not_make_the_index_grow(ledger: Ledger, store: Store):
     """A bucket is full at some point, the original stays in it, and few are looked at."""
     flood = [await a_run(ledger, f"copy-{number:03}") for number in range(MOST_IN_BUCKET + 10)]
-    await ledger.write(put_and_find([Banded("tiny", seq, [1, 2]) for seq in flood]))
+    await ledger.write(put_and_find([BandedRecording("tiny", seq, [1, 2]) for seq in flood]))
     found = await put(ledger, await a_run(ledger, "new"), [1, 2, 3])
 
     assert 2 * MOST_IN_BUCKET + 1 == await rows_of(store)
@@ -119,8 +121,8 @@ async def test_P02_a_flood_of_equal_recordings_does_not_make_the_index_grow(ledg
 async def test_P02_a_flood_of_rejected_copies_hides_nothing(ledger: Ledger, store: Store):
     """Who fills a bucket with runs that are rejected on purpose does not keep later ones out of it; elsewhere they stay."""
     flood = [await a_run(ledger, f"junk-{number}", state=State.REJECTED) for number in range(MOST_IN_BUCKET)]
-    await ledger.write(put_and_find([Banded("tiny", seq, [1, 2]) for seq in flood]))
-    await ledger.write(put_and_find([Banded("tiny", flood[0], [3])]))
+    await ledger.write(put_and_find([BandedRecording("tiny", seq, [1, 2]) for seq in flood]))
+    await ledger.write(put_and_find([BandedRecording("tiny", flood[0], [3])]))
     first = await put(ledger, await a_run(ledger, "bot"), [1, 2, 3])
     found = await put(ledger, await a_run(ledger, "the bot again"), [1, 2, 3])
 
@@ -133,8 +135,8 @@ async def test_P02_a_players_own_runs_hide_nobody_elses(ledger: Ledger):
     victim = await a_run(ledger, "victim")
     await put(ledger, victim, [1])
     own = [await a_run(ledger, f"own-{number}", player="thief") for number in range(MOST_NEIGHBOURS + 1)]
-    await ledger.write(put_and_find([Banded("tiny", seq, [1, 2, 3], "thief") for seq in own[:-1]]))
-    [found] = await ledger.write(put_and_find([Banded("tiny", own[-1], [1, 2, 3], "thief")]))
+    await ledger.write(put_and_find([BandedRecording("tiny", seq, [1, 2, 3], "thief") for seq in own[:-1]]))
+    [found] = await ledger.write(put_and_find([BandedRecording("tiny", own[-1], [1, 2, 3], "thief")]))
 
     assert [*(f"own-{number}" for number in range(MOST_NEIGHBOURS)), "victim"] == [
         each.submission_id for each in found

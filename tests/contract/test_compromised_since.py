@@ -22,9 +22,9 @@ async def test_T02_what_came_in_the_first_millisecond_is_among_it(store: Store):
             decision = Decision("one", state, KEY, Reason.TRUSTED, NOON_MS, frozenset(State))
             await settle(ledger, Nowhere(), BOARD, [decision])
             for since_ms in (NOON_MS, NOON_MS + 1):
-                counting = queries.counting_of(KEY, since_ms=since_ms, after=0, upto=9, count=9)
+                counting = queries.counting_submissions(KEY, since_ms=since_ms, after=0, upto=9, count=9)
                 found.append([each.submission_id for each in await ledger.read(counting)])
-                ended = queries.revoked_by(KEY, since_ms=since_ms, after=0, upto=9, count=9)
+                ended = queries.revocations_by(KEY, since_ms=since_ms, after=0, upto=9, count=9)
                 revoked.append([name for _, name in await ledger.read(ended)])
     assert [["one"], [], [], []] == found
     assert [[], [], ["one"], []] == revoked

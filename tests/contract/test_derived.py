@@ -11,7 +11,7 @@ from gateway.derived.trends import Span, TrendKind, Trends, trend_of
 from gateway.derived.webhooks.sources import DecisionEvents
 from gateway.ledger.derived import achievements, counts, log, webhooks
 from gateway.ledger.derived.achievements import Achievement
-from gateway.ledger.derived.webhooks import Attempt, DeliveryState, Told, Webhook
+from gateway.ledger.derived.webhooks import DeliveryAttempt, DeliveryState, Webhook, WebhookEvent
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
 from policies.vocabulary import State
@@ -85,18 +85,21 @@ async def test_the_first_achievement_stays_on_either_database(ledger: Ledger):
 async def test_deliveries_come_and_go_on_either_database(ledger: Ledger):
     """Queued once, leased once, ended once, pruned in time."""
     await ledger.write(webhooks.add_webhook(HOOK))
-    told = [Told("evt_1", "tiny", "submission.decided", b"{}"), Told("evt_2", "tiny", "rank.changed", b"{}")]
+    told = [
+        WebhookEvent("evt_1", "tiny", "submission.decided", b"{}"),
+        WebhookEvent("evt_2", "tiny", "rank.changed", b"{}"),
+    ]
     assert [1, 0] == [await ledger.write(lambda tx: webhooks.queue(tx, told, now_ms=5)) for _ in range(2)]
 
     lease = webhooks.lease_due("wh_1", now_ms=5, until_ms=50, count=9)
     [[leased], none] = [await ledger.write(lease) for _ in range(2)]
     assert (1, []) == (leased.tries, none)
-    failed = Attempt(leased, DeliveryState.PENDING, 60, "500", is_success=False, is_gone=False)
+    failed = DeliveryAttempt(leased, DeliveryState.PENDING, 60, "500", is_success=False, is_gone=False)
     assert {"wh_1"} == await ledger.write(webhooks.note_attempts([failed], now_ms=7, disable_after=1))
     assert await ledger.write(webhooks.enable_webhook("wh_1"))
     assert await ledger.read(webhooks.has_due("wh_1", now_ms=60))
 
-    done = Attempt(leased, DeliveryState.DELIVERED, 70, "200", is_success=True, is_gone=False)
+    done = DeliveryAttempt(leased, DeliveryState.DELIVERED, 70, "200", is_success=True, is_gone=False)
     assert set() == await ledger.write(webhooks.note_attempts([done], now_ms=70, disable_after=1))
     assert {} == await ledger.read(webhooks.undelivered())
     prune = webhooks.prune_deliveries("wh_1", DeliveryState.DELIVERED, before_ms=71)

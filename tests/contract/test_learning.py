@@ -109,7 +109,7 @@ async def test_what_events_touched_includes_the_builds_they_were_played_with(led
     for run, build in (("r0", "b1"), ("r1", "b2")):
         await ledger.append(new_submission(run, build=build))
     await decide(ledger, State.PROMOTED, "r0", "r1")
-    touched = await ledger.read(index_pages.touched_after("tiny", 3, now_ms=NOON_MS, count=9))
+    touched = await ledger.read(index_pages.changes_after("tiny", 3, now_ms=NOON_MS, count=9))
     assert {"", "@b2", "ada"} == {each.player for each in touched.baselines}
 
 
@@ -122,10 +122,10 @@ async def test_F01_what_a_board_has_missed_is_read_a_span_of_the_log_at_a_time(
         await ledger.append(new_submission(f"r{number}", board="other" if number % 5 else "tiny"))
     found, upto, reads, is_newest = [], 0, 0, False
     while not is_newest:
-        touched = await ledger.read(index_pages.touched_after("tiny", upto, now_ms=NOON_MS, count=9))
+        touched = await ledger.read(index_pages.changes_after("tiny", upto, now_ms=NOON_MS, count=9))
         assert touched.upto <= upto + 3
         found += [each.submission_id for each in touched.events]
         upto, is_newest, reads = touched.upto, touched.is_newest, reads + 1
     assert (["r0", "r5"], 10, 4) == (found, upto, reads)
-    last = await ledger.read(index_pages.touched_after("tiny", 10, now_ms=NOON_MS, count=9))
+    last = await ledger.read(index_pages.changes_after("tiny", 10, now_ms=NOON_MS, count=9))
     assert ([], 10, True) == (last.events, last.upto, last.is_newest)

@@ -256,7 +256,7 @@ async def test_I09_a_ledger_locked_by_another_program_refuses_in_time_and_then_w
         async with store.held_up():
             with pytest.raises(LedgerUnavailable, match="lock"):
                 await ledger.append(new_submission("run-1"))
-            assert 0 == await ledger.read(queries.head())
+            assert 0 == await ledger.read(queries.newest_seq())
         assert (await ledger.append(new_submission("run-1"))).is_new
 
 
@@ -321,15 +321,15 @@ async def test_events_of_two_processes_are_numbered_in_the_order_of_their_commit
 async def test_a_read_sees_one_moment(ledger: Ledger, store: Store):
     """What is committed while a read is under way is not there for it, from its first answer to its last."""
     await ledger.append(new_submission("run-1"))
-    head = queries.head()
+    newest = queries.newest_seq()
 
     async def twice(tx: Transaction) -> list[int]:
-        before = await head(tx)
+        before = await newest(tx)
         append_elsewhere(store, new_submission("run-2"))
-        return [before, await head(tx)]
+        return [before, await newest(tx)]
 
     assert [1, 1] == await ledger.read(twice)
-    assert 2 == await ledger.read(head)
+    assert 2 == await ledger.read(newest)
 
 
 async def test_what_an_operation_reads_is_what_it_wrote(ledger: Ledger):
@@ -387,7 +387,7 @@ async def test_closing_commits_what_is_queued(store: Store):
     with pytest.raises(LedgerOverloaded):
         await ledger.append(new_submission("late"))
     with pytest.raises(LedgerUnavailable):
-        await ledger.read(queries.head())
+        await ledger.read(queries.newest_seq())
 
 
 async def test_a_caller_that_went_away_takes_nothing_with_it(ledger: Ledger, store: Store):
@@ -414,7 +414,7 @@ async def test_I23_a_ledger_that_the_next_version_has_widened_still_serves_this_
 
     assert (True, True) == (before.is_new, after.is_new)
     assert "before" == lease.submission.submission_id
-    assert 2 == await ledger.read(queries.head())
+    assert 2 == await ledger.read(queries.newest_seq())
     assert ["after"] == [
         row.submission_id
         for row in await ledger.read(work.due_to_assess(now_ms=2**50, count=9))

@@ -98,24 +98,24 @@ async def test_T02_what_a_key_wrote_and_took_back_since_is_found(ledger: Ledger)
     await request(ledger, "2", a_removal("gone", submission="op-4"))
     found, after = [], 0
     while page := await ledger.read(
-        queries.counting_of(CREDENTIAL, since_ms=NOON_MS + 2, after=after, upto=99, count=2)
+        queries.counting_submissions(CREDENTIAL, since_ms=NOON_MS + 2, after=after, upto=99, count=2)
     ):
         found += [each.submission_id for each in page]
         after = page[-1].seq
     assert ["op-2", "op-3", "op-5"] == found
     taken_back = await ledger.read(
-        queries.revoked_by(CREDENTIAL, since_ms=NOON_MS, after=0, upto=99, count=9)
+        queries.revocations_by(CREDENTIAL, since_ms=NOON_MS, after=0, upto=99, count=9)
     )
     assert ["op-4"] == [submission_id for _, submission_id in taken_back]
     assert [] == await ledger.read(
-        queries.revoked_by(CREDENTIAL, since_ms=NOON_MS + 1, after=0, upto=99, count=9)
+        queries.revocations_by(CREDENTIAL, since_ms=NOON_MS + 1, after=0, upto=99, count=9)
     )
 
     assert await ledger.write(queries.revoke_server_key(KEY_ID, now_ms=NOON_MS + 9))
     assert not await ledger.write(queries.revoke_server_key(KEY_ID, now_ms=NOON_MS + 10))
     with pytest.raises(KeyRevoked):
         await request(ledger, "3", a_write("op-9", 9))
-    keys = await ledger.read(queries.server_keys_all())
+    keys = await ledger.read(queries.all_server_keys())
     assert {KEY_ID: ServerKey(KEY_ID, bytes(32), ("*",), NOON_MS, NOON_MS + 9)} == keys
 
 

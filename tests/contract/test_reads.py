@@ -14,7 +14,7 @@ from sqlalchemy import text
 import gateway.edge
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.reads import SHARES, ReadKind, ReadQueue, Share
+from gateway.ledger.reads import READ_LIMITS, ReadKind, ReadLimits, ReadQueue
 from gateway.ledger.transaction import Query, Transaction
 from policies.errors import LedgerOverloaded, LedgerUnavailable
 from tests.support.metrics import metric
@@ -39,9 +39,9 @@ class Endless:
 
 
 @asynccontextmanager
-async def sharing(store: Store, share: Share) -> AsyncIterator[Ledger]:
-    """A ledger whose heavy reads have this share."""
-    async with open_in(store, shares={**SHARES, ReadKind.HEAVY: share}) as ledger:
+async def sharing(store: Store, limits: ReadLimits) -> AsyncIterator[Ledger]:
+    """A ledger whose heavy reads have these limits."""
+    async with open_in(store, read_limits={**READ_LIMITS, ReadKind.HEAVY: limits}) as ledger:
         yield ledger
 
 
@@ -51,18 +51,18 @@ def refused() -> float:
 
 async def test_F01_a_kind_that_is_full_refuses_at_once_and_holds_no_other_up(store: Store):
     """While one heavy read is under way and one waits, a third is refused; every other kind answers."""
-    async with sharing(store, Share(at_once=1, waiting=1, patience_s=LONG_S, limit_s=LONG_S)) as ledger:
+    async with sharing(store, ReadLimits(at_once=1, waiting=1, patience_s=LONG_S, limit_s=LONG_S)) as ledger:
         before, endless = refused(), Endless()
         under_way = asyncio.create_task(ledger.read(endless, ReadKind.HEAVY))
         await endless.began.wait()
-        waiting = asyncio.create_task(ledger.read(queries.head(), ReadKind.HEAVY))
+        waiting = asyncio.create_task(ledger.read(queries.newest_seq(), ReadKind.HEAVY))
         await asyncio.sleep(0)  # it stands in the queue now
 
         with pytest.raises(LedgerOverloaded, match="heavy: too many wait"):
-            await ledger.read(queries.head(), ReadKind.HEAVY)
+            await ledger.read(queries.newest_seq(), ReadKind.HEAVY)
         assert (1, 1) == (refused() - before, metric("scoregate_ledger_reads_waiting", kind="heavy"))
         others = [kind for kind in ReadKind if kind is not ReadKind.HEAVY]
-        assert [0] * len(others) == [await ledger.read(queries.head(), kind) for kind in others]
+        assert [0] * len(others) == [await ledger.read(queries.newest_seq(), kind) for kind in others]
         assert not waiting.done()
 
         under_way.cancel()  # its caller has left, and what it asked for ends with it
@@ -74,13 +74,13 @@ async def test_F01_a_kind_that_is_full_refuses_at_once_and_holds_no_other_up(sto
 
 async def test_F01_who_waits_too_long_is_refused(store: Store):
     """The wait has an end, whatever is under way; what was given up makes room for the next."""
-    async with sharing(store, Share(at_once=1, waiting=1, patience_s=0.05, limit_s=LONG_S)) as ledger:
+    async with sharing(store, ReadLimits(at_once=1, waiting=1, patience_s=0.05, limit_s=LONG_S)) as ledger:
         endless = Endless()
         under_way = asyncio.create_task(ledger.read(endless, ReadKind.HEAVY))
         await endless.began.wait()
         for _ in range(3):
             with pytest.raises(LedgerOverloaded, match=r"none was free for 0.05 s"):
-                await ledger.read(queries.head(), ReadKind.HEAVY)
+                await ledger.read(queries.newest_seq(), ReadKind.HEAVY)
         under_way.cancel()
         with suppress(asyncio.CancelledError):
             await under_way
@@ -88,12 +88,12 @@ async def test_F01_who_waits_too_long_is_refused(store: Store):
 
 async def test_F01_a_read_that_takes_too_long_is_ended_and_its_place_is_free_again(store: Store):
     """The statement itself ends, on either database; the next read of the kind is answered."""
-    async with sharing(store, Share(at_once=1, waiting=1, patience_s=LONG_S, limit_s=0.2)) as ledger:
+    async with sharing(store, ReadLimits(at_once=1, waiting=1, patience_s=LONG_S, limit_s=0.2)) as ledger:
         for _ in range(2):
             with pytest.raises(LedgerUnavailable):
                 await ledger.read(Endless(), ReadKind.HEAVY)
-        async with sharing(store, SHARES[ReadKind.HEAVY]) as other:
-            assert 0 == await other.read(queries.head(), ReadKind.HEAVY)
+        async with sharing(store, READ_LIMITS[ReadKind.HEAVY]) as other:
+            assert 0 == await other.read(queries.newest_seq(), ReadKind.HEAVY)
 
 
 async def test_F01_a_read_that_fails_gives_its_place_back(store: Store):
@@ -102,7 +102,7 @@ async def test_F01_a_read_that_fails_gives_its_place_back(store: Store):
     async def fail(_tx: Transaction) -> None:
         raise ValueError("no such")
 
-    async with sharing(store, Share(at_once=1, waiting=0, patience_s=LONG_S, limit_s=LONG_S)) as ledger:
+    async with sharing(store, ReadLimits(at_once=1, waiting=0, patience_s=LONG_S, limit_s=LONG_S)) as ledger:
         for _ in range(3):
             with pytest.raises(ValueError, match="no such"):
                 await ledger.read(fail, ReadKind.HEAVY)
@@ -110,7 +110,7 @@ async def test_F01_a_read_that_fails_gives_its_place_back(store: Store):
 
 async def test_F01_who_gives_up_as_its_turn_comes_gives_it_to_the_next():
     """The place that it was just given is not lost: else each such moment would leave one connection less."""
-    queue = ReadQueue(ReadKind.HEAVY, Share(at_once=1, waiting=1, patience_s=LONG_S, limit_s=LONG_S))
+    queue = ReadQueue(ReadKind.HEAVY, ReadLimits(at_once=1, waiting=1, patience_s=LONG_S, limit_s=LONG_S))
     await queue.enter()
     waiting = asyncio.create_task(queue.enter())
     await asyncio.sleep(0)

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
-from gateway.ledger.judgement.bands import Banded, put_and_find
+from gateway.ledger.judgement.bands import BandedRecording, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease, NewSubmission, OutboxRow, StoredRecording
 from gateway.ledger.submissions import work
@@ -150,17 +150,19 @@ async def test_a_player_is_told_of_their_own(ledger: Ledger):
         await ledger.append(committed(name, player=player))
         if name != "four":
             await asked(ledger, name, at_ms=NOON_MS + 1000 - number)
-    found = await ledger.read(reveals.asked_of("ada", count=10))
+    found = await ledger.read(reveals.recording_requests("ada", count=10))
     assert ["two", "one"] == [each.submission_id for each in found]
     assert (RECORDING.digest, len(BODY)) == (found[0].digest, found[0].size_bytes)
-    assert ["two"] == [each.submission_id for each in await ledger.read(reveals.asked_of("ada", count=1))]
+    assert ["two"] == [
+        each.submission_id for each in await ledger.read(reveals.recording_requests("ada", count=1))
+    ]
 
 
 async def test_equal_digests_are_found_before_anybody_has_seen_the_bytes(ledger: Ledger):
     """The neighbour has a digest and no recording."""
     await ledger.append(committed("one"))
     await ledger.append(committed("two", player="bob"))
-    banded = [Banded("tiny", seq, [7], player) for seq, player in ((1, "ada"), (2, "bob"))]
+    banded = [BandedRecording("tiny", seq, [7], player) for seq, player in ((1, "ada"), (2, "bob"))]
     [_, [near]] = await ledger.write(put_and_find(banded))
     assert ("one", RECORDING.digest, None) == (near.submission_id, near.digest, near.recording)
 

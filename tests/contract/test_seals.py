@@ -10,8 +10,8 @@ import pytest
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import chain
-from gateway.ledger.seals.audit import Audit, audit, check_heads
-from gateway.ledger.seals.checkpoints import export_heads
+from gateway.ledger.seals.audit import AuditReport, audit, check_checkpoints
+from gateway.ledger.seals.checkpoints import export_checkpoints
 from gateway.ledger.seals.keys import PublicKeys
 from gateway.ledger.seals.proofs import check_proof, prove
 from gateway.ledger.standings.history import board_as_of
@@ -48,12 +48,12 @@ async def test_M09_what_was_sealed_is_audited_proven_and_exported(
     ledger: Ledger, keys: PublicKeys, tmp_path: Path
 ):
     """The same evidence, whichever database carries it."""
-    assert Audit(17, 3, 15, 10) == await audit(ledger, keys)
+    assert AuditReport(17, 3, 15, 10) == await audit(ledger, keys)
     proof, unsealed = await prove(ledger, "run-3")
     assert proof
     assert (2, 0) == (len(check_proof(proof.written(), keys).events), unsealed)
-    assert 3 == await export_heads(ledger, tmp_path / "heads")
-    assert 3 == await check_heads(ledger, keys, (tmp_path / "heads").read_bytes().splitlines())
+    assert 3 == await export_checkpoints(ledger, tmp_path / "heads")
+    assert 3 == await check_checkpoints(ledger, keys, (tmp_path / "heads").read_bytes().splitlines())
 
 
 async def test_the_past_is_folded_from_the_log(ledger: Ledger, board: Board):
@@ -117,7 +117,7 @@ async def test_several_stewards_take_turns(store: Store, ledger: Ledger, keys: P
     async with open_in(store) as other:
         assert [1, 1] == [await sealer(each).step() for each in (other, ledger)]
         assert [0, 0] == [await sealer(each).step() for each in (other, ledger)]
-    assert Audit(17, 5, 17, 10) == await audit(ledger, keys)
+    assert AuditReport(17, 5, 17, 10) == await audit(ledger, keys)
 
 
 async def tamper(store: Store, statement: str) -> None:

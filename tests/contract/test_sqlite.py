@@ -36,7 +36,7 @@ async def test_closing_gives_every_file_back(path: Path):
     """Also those of the connections that read: whoever opens and closes ledgers all day runs out of none."""
     async with opened(path) as ledger:
         for kind in ReadKind:
-            await ledger.read(queries.head(), kind)
+            await ledger.read(queries.newest_seq(), kind)
         assert len(ReadKind) < len(open_files(path))
     assert [] == open_files(path)
 
@@ -76,7 +76,7 @@ async def test_I18_a_full_disk_refuses_the_whole_group_and_leaves_nothing_half_w
         assert {LedgerUnavailable} == {type(outcome) for outcome in outcomes}
         assert {"kept"} == stored
         assert [(1,)] == rows(path, "SELECT count(*) FROM recordings")
-        assert 1 == await ledger.read(queries.head())
+        assert 1 == await ledger.read(queries.newest_seq())
         await ledger.write(_unlimit)
         assert (await ledger.append(news[0])).is_new
     assert is_intact(path)

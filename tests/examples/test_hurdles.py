@@ -159,7 +159,9 @@ class Player:
 
     async def sleep(self, seconds: float) -> None:
         self.harness.clock.shift(seconds)
-        waiting = await self.harness.edge.ledger.read(queries.pending("hurdles", after=0, count=10))
+        waiting = await self.harness.edge.ledger.read(
+            queries.pending_submissions("hurdles", after=0, count=10)
+        )
         await self.harness.verify(*(row[1] for row in waiting), sandbox=self.sandbox)
 
     def client(self, url: str) -> ScoregateClient:

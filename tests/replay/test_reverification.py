@@ -94,7 +94,7 @@ class Field:
         assert 200 == answer.status, answer.raw
 
     async def events(self) -> int:
-        return await self.world.edge.ledger.read(queries.head())
+        return await self.world.edge.ledger.read(queries.newest_seq())
 
 
 @pytest.fixture

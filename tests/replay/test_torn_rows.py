@@ -11,7 +11,7 @@ import pytest
 
 from gateway.ledger import queries
 from gateway.ledger.judgement import audits, past, prospects
-from gateway.ledger.judgement.bands import Banded
+from gateway.ledger.judgement.bands import BandedRecording
 from gateway.ledger.submissions import work
 from gateway.settlement.settle import Decision, settle
 from policies.errors import StateConflict
@@ -65,7 +65,7 @@ async def test_F13_a_row_that_cannot_be_read_is_held_at_once(yard: Yard, store: 
         "worded": "held record-unreadable",
         "last": "promoted verified",
     } == await verified(yard, *names)
-    held = await yard.ledger.read(queries.held("tiny", after=0, count=9))
+    held = await yard.ledger.read(queries.held_submissions("tiny", after=0, count=9))
     assert [("torn", ("stats",), 1), ("odd", ("findings",), 1), ("worded", ("stats",), 1)] == [
         (each.submission_id, each.unreadable, each.attempt) for each in held
     ]
@@ -117,7 +117,7 @@ async def test_F13_a_run_that_cannot_be_made_ready_holds_up_nobody_else(
     await yard.append(*names)
     honest = evidence.put_and_find
 
-    def failing(banded: list[Banded]) -> Any:
+    def failing(banded: list[BandedRecording]) -> Any:
         if any(each.player == "player-1" for each in banded):
             raise ZeroDivisionError
         return honest(banded)

@@ -184,7 +184,7 @@ async def test_a_conviction_leaves_out_what_is_put_up_and_a_slice_bounds_it(
     again: list[object] = []
     before = sampling.put_up
 
-    def noted(found: Sequence[sampling.Sampled], *, now_ms: int) -> Operation[int]:
+    def noted(found: Sequence[sampling.SampledSubmission], *, now_ms: int) -> Operation[int]:
         again.extend(each.submission_id for each in found)
         return before(found, now_ms=now_ms)
 

@@ -17,10 +17,10 @@ from gateway.edge.context import Edge
 from gateway.edge.health import gauges
 from gateway.edge.health.gauges import measure_from_threads
 from gateway.ledger.derived.webhooks import (
-    Attempt,
+    DeliveryAttempt,
     DeliveryState,
-    Told,
     Webhook,
+    WebhookEvent,
     add_webhook,
     lease_due,
     note_attempts,
@@ -89,10 +89,10 @@ async def test_F09_an_edge_tells_them_apart_from_its_players(harness: Harness):
     await harness.submit(run, claim)
     hook = Webhook("wh", "https://example.com/", b"s" * 32, ("*",), ("*",), 0)
     await harness.edge.ledger.write(add_webhook(hook))
-    told = [Told(f"event-{number}", "vault", "submission.decided", b"{}") for number in range(3)]
+    told = [WebhookEvent(f"event-{number}", "vault", "submission.decided", b"{}") for number in range(3)]
     await harness.edge.ledger.write(lambda tx: queue(tx, told, now_ms=0))
     [due] = await harness.edge.ledger.write(lease_due("wh", now_ms=0, until_ms=1, count=1))
-    over = Attempt(due, DeliveryState.DEAD, 0, "404", is_success=False, is_gone=False)
+    over = DeliveryAttempt(due, DeliveryState.DEAD, 0, "404", is_success=False, is_gone=False)
     await harness.edge.ledger.write(note_attempts([over], now_ms=0, disable_after=9))
     assert 404 == (await harness.get("/v1/boards/nothing")).status
     settings = settings_at(f"127.0.0.1:{free_port()}", harness.edge.settings.data_dir)

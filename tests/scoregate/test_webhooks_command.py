@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gateway.ledger.derived import webhooks
-from gateway.ledger.derived.webhooks import DeliveryState, Told
+from gateway.ledger.derived.webhooks import DeliveryState, WebhookEvent
 from scoregate.cli import app
 from tests.support.ledger import opened, rows
 
@@ -117,10 +117,12 @@ def test_dead_deliveries_are_seen_and_tried_again(data: Path):
 
     async def die() -> None:
         async with opened(path) as ledger:
-            told = [Told("evt_1", "arcade", "rank.changed", b"{}")]
+            told = [WebhookEvent("evt_1", "arcade", "rank.changed", b"{}")]
             await ledger.write(lambda tx: webhooks.queue(tx, told, now_ms=1))
             [leased] = await ledger.write(webhooks.lease_due(webhook, now_ms=2, until_ms=3, count=9))
-            attempt = webhooks.Attempt(leased, DeliveryState.DEAD, 4, "500", is_success=False, is_gone=True)
+            attempt = webhooks.DeliveryAttempt(
+                leased, DeliveryState.DEAD, 4, "500", is_success=False, is_gone=True
+            )
             await ledger.write(webhooks.note_attempts([attempt], now_ms=4, disable_after=9))
 
     asyncio.run(die())

@@ -261,7 +261,7 @@ async def running_harness(settings: Settings, clock: ShiftedClock | None = None)
 
 async def _say_that_nothing_is_missing(edge: Edge) -> None:
     """Marks the boards of an empty ledger as whole, as a steward's first round does."""
-    if await edge.ledger.read(queries.head()):
+    if await edge.ledger.read(queries.newest_seq()):
         return
     with suppress(IndexUnavailable), answering():
         for board in edge.index.boards.values():

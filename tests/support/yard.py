@@ -73,7 +73,9 @@ class Yard:
     async def draw(self, *submission_ids: str) -> None:
         """Notes audits of these, as a draw does."""
         found = [await self.ledger.read(queries.submission(each)) for each in submission_ids]
-        some = [audits.Verified(each.seq, each.submission_id, each.player) for each in found if each]
+        some = [
+            audits.VerifiedSubmission(each.seq, each.submission_id, each.player) for each in found if each
+        ]
         draw = await self.ledger.read(audits.draw_of("tiny"))
         await self.ledger.write(audits.note(draw, some, is_last=True, now_ms=self.clock()))
 

@@ -11,7 +11,7 @@ import orjson
 from gateway.index.feed.change_groups import Mutation
 from gateway.ledger.derived.achievements import Achievement
 from gateway.ledger.derived.log import LoggedEvent
-from gateway.ledger.derived.webhooks import Told
+from gateway.ledger.derived.webhooks import WebhookEvent
 from gateway.runtime.clock import rfc3339
 from policies.vocabulary import State
 
@@ -29,7 +29,7 @@ class EventType(StrEnum):
     TEST = "webhook.test"
 
 
-def standing_changed(board: str, change: Mutation) -> Told:
+def standing_changed(board: str, change: Mutation) -> WebhookEvent:
     """A player's standing in a window is another, or there is none any more."""
     data = {
         "board": board,
@@ -47,7 +47,7 @@ def standing_changed(board: str, change: Mutation) -> Told:
     return _told(EventType.STANDING_CHANGED, board, change.at_ms, data, *key)
 
 
-def rank_changed(board: str, change: Mutation) -> Told:
+def rank_changed(board: str, change: Mutation) -> WebhookEvent:
     """A player's rank in a window is another by a change of their own."""
     data = {
         "board": board,
@@ -63,7 +63,7 @@ def rank_changed(board: str, change: Mutation) -> Told:
     return _told(EventType.RANK_CHANGED, board, change.at_ms, data, *key)
 
 
-def achievement_reached(reached: Achievement) -> Told:
+def achievement_reached(reached: Achievement) -> WebhookEvent:
     """A player came into the first ten of a window for the first time."""
     data = {
         "board": reached.board,
@@ -77,7 +77,7 @@ def achievement_reached(reached: Achievement) -> Told:
     return _told(EventType.ACHIEVEMENT_REACHED, reached.board, reached.at_ms, data, *key)
 
 
-def submission_decided(event: LoggedEvent) -> Told:
+def submission_decided(event: LoggedEvent) -> WebhookEvent:
     """A submission is in another state. The reason is the coarse class that its player is told."""
     data = {
         "board": event.board,
@@ -92,13 +92,13 @@ def submission_decided(event: LoggedEvent) -> Told:
     return _told(EventType.SUBMISSION_DECIDED, event.board, event.at_ms, data, event.seq)
 
 
-def trial(board: str, *, now_ms: int) -> Told:
+def trial(board: str, *, now_ms: int) -> WebhookEvent:
     """Nothing happened: somebody wants to see whether an endpoint hears of it."""
     return _told(EventType.TEST, board, now_ms, {"board": board}, now_ms)
 
 
-def _told(kind: EventType, board: str, at_ms: int, data: dict[str, Any], *key: str | int) -> Told:
+def _told(kind: EventType, board: str, at_ms: int, data: dict[str, Any], *key: str | int) -> WebhookEvent:
     """The id depends on what happened alone, so that what comes twice is the same event."""
     digest = hashlib.sha256(orjson.dumps([kind.value, *key])).hexdigest()
     body = {"type": kind.value, "timestamp": rfc3339(at_ms), "data": data}
-    return Told(f"evt_{digest[:32]}", board, kind.value, orjson.dumps(body))
+    return WebhookEvent(f"evt_{digest[:32]}", board, kind.value, orjson.dumps(body))

@@ -20,7 +20,7 @@ from aiohttp.abc import AbstractResolver
 from gateway.derived.webhooks.guard import GuardedResolver, check_url
 from gateway.derived.webhooks.signing import signed_headers
 from gateway.ledger.derived import webhooks
-from gateway.ledger.derived.webhooks import Attempt, Delivery, DeliveryState, Webhook
+from gateway.ledger.derived.webhooks import Delivery, DeliveryAttempt, DeliveryState, Webhook
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
@@ -143,7 +143,7 @@ class Sender:
             webhooks.lease_due(webhook.webhook_id, now_ms=now_ms, until_ms=until_ms, count=count)
         )
 
-    async def _attempt(self, session: ClientSession, webhook: Webhook, delivery: Delivery) -> Attempt:
+    async def _attempt(self, session: ClientSession, webhook: Webhook, delivery: Delivery) -> DeliveryAttempt:
         response = await self._post(session, webhook, delivery.event_id, delivery.body)
         now_ms = self._clock()
         state, at_ms = DeliveryState.DELIVERED, now_ms
@@ -155,9 +155,11 @@ class Sender:
             at_ms = now_ms if is_last else now_ms + pause
         counted = "failed" if state is DeliveryState.PENDING else state.value
         WEBHOOK_DELIVERIES.labels(counted).inc()
-        return Attempt(delivery, state, at_ms, response.outcome, response.is_success, response.status == GONE)
+        return DeliveryAttempt(
+            delivery, state, at_ms, response.outcome, response.is_success, response.status == GONE
+        )
 
-    async def _note(self, attempts: Sequence[Attempt]) -> bool:
+    async def _note(self, attempts: Sequence[DeliveryAttempt]) -> bool:
         """Writes down what came of attempts; False if the endpoint is told nothing more."""
         limit = self._settings.webhook_disable_after
         noting = webhooks.note_attempts(attempts, now_ms=self._clock(), disable_after=limit)

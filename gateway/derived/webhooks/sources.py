@@ -50,9 +50,9 @@ class DecisionEvents:
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
 
-    async def begin(self, _tx: Transaction, head: int) -> int:
+    async def begin(self, _tx: Transaction, newest: int) -> int:
         """From now on: nobody is told of what was before."""
-        return head
+        return newest
 
     async def prepare(self, events: Sequence[LoggedEvent]) -> None:
         """Nothing: all of it is in the ledger."""

@@ -44,7 +44,7 @@ class ServerKeys:
     async def find(self, key_id: str) -> TrustedServer | None:
         """The server with this key, or None. Raises LedgerUnavailable."""
         if time.monotonic() - self._read_at >= REFRESH_S:
-            stored = await self._ledger.read(queries.server_keys_all(), ReadKind.REQUESTS)
+            stored = await self._ledger.read(queries.all_server_keys(), ReadKind.REQUESTS)
             self._servers = {
                 key.key_id: TrustedServer(key.key_id, load_server_public_key(key.public_key), key.boards)
                 for key in stored.values()

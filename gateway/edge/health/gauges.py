@@ -26,7 +26,7 @@ async def measure_ledger(edge: Edge) -> None:
     try:
         async with asyncio.timeout(PATIENCE_S):
             backlog = await edge.ledger.read(work.backlog(), ReadKind.DUTIES)
-            tail = await edge.ledger.read(chain.tail(), ReadKind.DUTIES)
+            unsealed = await edge.ledger.read(chain.unsealed(), ReadKind.DUTIES)
             undelivered = await edge.ledger.read(webhooks.undelivered(), ReadKind.DUTIES)
     except (LedgerUnavailable, TimeoutError):
         return
@@ -36,8 +36,8 @@ async def measure_ledger(edge: Edge) -> None:
         BACKLOG_AGE.labels(lane).set(_age_s(edge, waiting.since_ms))
     for state in (DeliveryState.PENDING, DeliveryState.DEAD):
         UNDELIVERED.labels(state.value).set(undelivered.get(state, 0))
-    UNSEALED.set(tail.events)
-    UNSEALED_AGE.set(_age_s(edge, tail.since_ms))
+    UNSEALED.set(unsealed.events)
+    UNSEALED_AGE.set(_age_s(edge, unsealed.since_ms))
 
 
 def measure_from_threads(edge: Edge) -> Callable[[], None]:

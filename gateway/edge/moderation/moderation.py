@@ -37,9 +37,11 @@ async def list_held(request: web.Request) -> web.Response:
     moderator_of(request, board.name)
     after = whole_number(request, "after", 0, 0, 10**15)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
-    held = await edge.ledger.read(queries.held(board.name, after=after, count=count), ReadKind.MODERATION)
+    held = await edge.ledger.read(
+        queries.held_submissions(board.name, after=after, count=count), ReadKind.MODERATION
+    )
     ids = [each.submission_id for each in held]
-    found_later = await edge.ledger.read(queries.found_by_replay(ids), ReadKind.MODERATION)
+    found_later = await edge.ledger.read(queries.replay_findings(ids), ReadKind.MODERATION)
     versions = await edge.ledger.read(cases.versions(ids), ReadKind.MODERATION)
     shown = [
         held_submission(each, found_later.get(each.submission_id, ()), versions[each.submission_id])
@@ -52,7 +54,7 @@ async def show_case(request: web.Request) -> web.Response:
     """One submission with its findings, what surrounds it and its whole history; its ETag is what decisions name."""
     edge, found, _ = await _case(request)
     ranking = edge.boards[found.board].ranking
-    found_later = await edge.ledger.read(queries.found_by_replay([found.submission_id]), ReadKind.MODERATION)
+    found_later = await edge.ledger.read(queries.replay_findings([found.submission_id]), ReadKind.MODERATION)
     around = await edge.ledger.read(cases.background(ranking, found), ReadKind.MODERATION)
     events = await edge.ledger.read(queries.history_of(found.submission_id), ReadKind.MODERATION)
     expired_at = await _expired_at(edge, found)
@@ -105,7 +107,7 @@ async def send_recording(request: web.Request) -> web.Response:
     )
 
 
-def _scored(scored: cases.Scored) -> outcomes.ScoreShown:
+def _scored(scored: cases.PromotedScore) -> outcomes.ScoreShown:
     return outcomes.ScoreShown(
         submission=scored.submission_id, score=scored.score, achieved_at=rfc3339(scored.achieved_at_ms)
     )

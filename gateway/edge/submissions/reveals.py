@@ -31,7 +31,7 @@ LISTED: Final = 100
 async def list_reveals(request: web.Request) -> web.Response:
     """The recordings that the bearer is asked for."""
     edge, bearer = request.app[EDGE], player_of(request)
-    asked = await edge.ledger.read(reveals.asked_of(bearer.subject, count=LISTED), ReadKind.PLAYERS)
+    asked = await edge.ledger.read(reveals.recording_requests(bearer.subject, count=LISTED), ReadKind.PLAYERS)
     shown = [
         outcomes.RevealShown(
             submission=each.submission_id,

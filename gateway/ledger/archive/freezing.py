@@ -31,7 +31,7 @@ from sqlalchemy import (
 )
 
 from gateway.ledger.archive.windows import ArchivedWindow, ArchiveStage, load
-from gateway.ledger.queries import head
+from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import Int64, Text, archived_entries, archived_windows, standings
 from gateway.ledger.standings.anchors import drop_anchors
 from gateway.ledger.standings.refold import refold
@@ -337,7 +337,7 @@ async def _put_in_place(tx: Transaction, found: ArchivedWindow, last: LastEntry,
         at_window=found.window,
         built=found.building,
         now_ms=now_ms,
-        newest=await head()(tx),
+        newest=await newest_seq()(tx),
         total=last.rank,
         distinct=last.dense,
     )

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, desc, insert, select, tuple_, update
 
-from gateway.ledger.index_pages import is_listed, listed
+from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import Int64, archived_windows, is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.model import WindowKind
@@ -234,7 +234,7 @@ async def mark_windows(tx: Transaction, board: str, names: Sequence[str], seq: i
 
 async def among_archived(tx: Transaction, board: str, names: Sequence[str]) -> set[str]:
     """Those of these windows that are archived, or on the way there."""
-    return {row[0] for row in await listed(tx, _NAMED, names, at_board=board)}
+    return {row[0] for row in await fetch_listed(tx, _NAMED, names, at_board=board)}
 
 
 def _first(board: str, window: Window, frozen: FrozenPolicy) -> ArchivedWindow:

@@ -51,13 +51,13 @@ async def add_achievement(tx: Transaction, reached: Achievement) -> bool:
     return bool(await tx.run(_ADD, **reached._asdict()))
 
 
-async def when(tx: Transaction, seq: int) -> int | None:
+async def event_time_ms(tx: Transaction, seq: int) -> int | None:
     """When an event happened (ms), None for one that there is not."""
     rows = await tx.rows(_AT, number=seq)
     return int(rows[0][0]) if rows else None
 
 
-async def is_of(tx: Transaction, seq: int, submission_id: str) -> bool:
+async def is_event_of(tx: Transaction, seq: int, submission_id: str) -> bool:
     """Whether an event is one of a submission."""
     return (submission_id,) in await tx.rows(_OF_EVENT, number=seq)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from gateway.ledger.queries import head
+from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import events, outbox, progress, submissions
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
@@ -115,12 +115,12 @@ def move(consumer: str, seq: int, board: str = ALL_BOARDS) -> Operation[None]:
     return work
 
 
-def shown() -> Operation[int]:
+def projected_seq() -> Operation[int]:
     """Up to which event the index was told of everything."""
 
     async def work(tx: Transaction) -> int:
         [[unshown]] = await tx.rows(_UNSHOWN)
-        newest = await head()(tx)
+        newest = await newest_seq()(tx)
         return newest if unshown is None else min(newest, int(unshown) - 1)
 
     return work

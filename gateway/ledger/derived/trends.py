@@ -53,7 +53,7 @@ _EARLIER = {
 _EARLIER_HIGHEST, _EARLIER_LOWEST = _EARLIER[SortOrder.DESCENDING], _EARLIER[SortOrder.ASCENDING]
 
 
-class Slot(NamedTuple):
+class TrendSlot(NamedTuple):
     """A slot of time of a board: what is counted in it, how long it is, and when it begins (ms)."""
 
     board: str
@@ -62,13 +62,13 @@ class Slot(NamedTuple):
     begin_ms: int
 
 
-async def sketch_of(tx: Transaction, slot: Slot) -> bytes | None:
+async def sketch_of(tx: Transaction, slot: TrendSlot) -> bytes | None:
     """The sketch of a slot, or None."""
     rows = await tx.rows(_SLOT, **slot._asdict())
     return bytes(rows[0][0]) if rows else None
 
 
-async def put_sketch(tx: Transaction, slot: Slot, sketch: bytes) -> None:
+async def put_sketch(tx: Transaction, slot: TrendSlot, sketch: bytes) -> None:
     """Puts the sketch of a slot in the place of the one before."""
     await tx.run(_PUT, **slot._asdict(), sketch=sketch)
 

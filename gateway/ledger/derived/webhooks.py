@@ -45,7 +45,7 @@ class Webhook:
         return self.disabled_at_ms is None and is_of_board and (EVERY in self.types or kind in self.types)
 
 
-class Told(NamedTuple):
+class WebhookEvent(NamedTuple):
     """An event that webhooks are told of. Its id is the same however often it comes."""
 
     event_id: str
@@ -68,7 +68,7 @@ class Delivery(NamedTuple):
     outcome: str
 
 
-class Attempt(NamedTuple):
+class DeliveryAttempt(NamedTuple):
     """What came of one attempt: the state of the delivery after it, and when it is due, or ended (ms)."""
 
     delivery: Delivery
@@ -191,7 +191,7 @@ def enable_webhook(webhook_id: str) -> Operation[bool]:
     return work
 
 
-async def queue(tx: Transaction, told: Sequence[Told], *, now_ms: int) -> int:
+async def queue(tx: Transaction, told: Sequence[WebhookEvent], *, now_ms: int) -> int:
     """How many deliveries are new: one of each event for each webhook that wants it, once."""
     endpoints = await all_webhooks(tx) if told else []
     new = 0
@@ -236,7 +236,9 @@ def has_due(webhook_id: str, *, now_ms: int) -> Operation[bool]:
     return work
 
 
-def note_attempts(attempts: Sequence[Attempt], *, now_ms: int, disable_after: int) -> Operation[set[str]]:
+def note_attempts(
+    attempts: Sequence[DeliveryAttempt], *, now_ms: int, disable_after: int
+) -> Operation[set[str]]:
     """The endpoints that were disabled by these attempts, for having failed so often in a row or for being gone."""
 
     async def work(tx: Transaction) -> set[str]:

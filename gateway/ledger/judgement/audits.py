@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.derived.log import move, position
 from gateway.ledger.judgement.builds import BuildChange, restrict_build
-from gateway.ledger.queries import head, history_of, load_submission
+from gateway.ledger.queries import history_of, load_submission, newest_seq
 from gateway.ledger.records import Lease
 from gateway.ledger.schema import events, outbox, submissions
 from gateway.ledger.submissions.work import lease_of
@@ -67,7 +67,7 @@ _RELEASE = Query(update(submissions).where(_s.seq == bindparam("row_seq")).value
 _DONE = Query(delete(outbox).where(_o.seq == bindparam("row_seq"), _o.kind == KIND))
 
 
-class Verified(NamedTuple):
+class VerifiedSubmission(NamedTuple):
     """A submission that a replay promoted."""
 
     seq: int
@@ -113,7 +113,7 @@ def claim(board: str, *, day: int, seed: int) -> Operation[bool]:
         before = await draw_of(board)(tx)
         if not before.is_done or (before.day is not None and before.day >= day):
             return False
-        upto = await head()(tx)
+        upto = await newest_seq()(tx)
         after = before.after if before.day is not None else upto
         for what, value in ((DAY, day), (DRAWN, after), (UPTO, upto), (SEED, seed), (NOTED, 0)):
             await move(what, value, board)(tx)
@@ -122,16 +122,20 @@ def claim(board: str, *, day: int, seed: int) -> Operation[bool]:
     return work
 
 
-def verified_between(board: str, *, after: int, upto: int) -> Operation[list[Verified]]:
+def verified_between(board: str, *, after: int, upto: int) -> Operation[list[VerifiedSubmission]]:
     """The submissions of a board that a replay promoted by the events of this range, in their order."""
 
-    async def work(tx: Transaction) -> list[Verified]:
-        return [Verified(*row) for row in await tx.rows(_VERIFIED, board=board, after=after, upto=upto)]
+    async def work(tx: Transaction) -> list[VerifiedSubmission]:
+        return [
+            VerifiedSubmission(*row) for row in await tx.rows(_VERIFIED, board=board, after=after, upto=upto)
+        ]
 
     return work
 
 
-def note(draw: Draw, some: Sequence[Verified], *, is_last: bool, now_ms: int) -> Operation[int | None]:
+def note(
+    draw: Draw, some: Sequence[VerifiedSubmission], *, is_last: bool, now_ms: int
+) -> Operation[int | None]:
     """How many audits of a draw were noted, which then is that much further; None if another steward has got it there."""
 
     async def work(tx: Transaction) -> int | None:

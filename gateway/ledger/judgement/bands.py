@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import BigInteger, bindparam, delete, exists, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
-from gateway.ledger.index_pages import LIST, is_listed, listed
+from gateway.ledger.index_pages import LIST, fetch_listed, is_listed
 from gateway.ledger.records import StoredRecording
 from gateway.ledger.schema import is_in, recording_bands, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -69,7 +69,7 @@ _NEIGHBOURS = Query(
 )
 
 
-class Banded(NamedTuple):
+class BandedRecording(NamedTuple):
     """A recording to be put under its bands, by the number of its submission."""
 
     board: str
@@ -89,7 +89,7 @@ class Neighbour(NamedTuple):
     shared: int
 
 
-def put_and_find(banded: Sequence[Banded]) -> Operation[list[list[Neighbour]]]:
+def put_and_find(banded: Sequence[BandedRecording]) -> Operation[list[list[Neighbour]]]:
     """Who shares bands with each of the recordings, those that share most first; each is in the index from then on.
 
     Of two that are alike the one that is put later finds the other, whoever puts them: there is one order of commits.
@@ -102,12 +102,12 @@ def put_and_find(banded: Sequence[Banded]) -> Operation[list[list[Neighbour]]]:
     return work
 
 
-async def _put_and_find(tx: Transaction, one: Banded) -> list[Neighbour]:
+async def _put_and_find(tx: Transaction, one: BandedRecording) -> list[Neighbour]:
     if not one.bands:
         return []
     if len(one.bands) > MOST_BANDS:
         raise ValueError(f"a recording has at most {MOST_BANDS} bands")
-    rows = await listed(tx, _BUCKETS, one.bands, board=one.board)
+    rows = await fetch_listed(tx, _BUCKETS, one.bands, board=one.board)
     sizes = Counter(band for band, *_ in rows)
     wanted = [(band, seq, player) for band, seq, state, player in rows if state not in _UNWANTED]
     free = [band for band in one.bands if sizes[band] < MOST_IN_BUCKET]
@@ -123,7 +123,7 @@ async def _put_and_find(tx: Transaction, one: Banded) -> list[Neighbour]:
     return await _neighbours(tx, others, own)
 
 
-async def _make_room(tx: Transaction, one: Banded, full: Sequence[int]) -> None:
+async def _make_room(tx: Transaction, one: BandedRecording, full: Sequence[int]) -> None:
     padded = {f"listed_{number}": full[min(number, len(full) - 1)] for number in range(LIST)}
     await tx.run(_MAKE_ROOM, board=one.board, **padded)
 
@@ -137,7 +137,7 @@ async def _neighbours(tx: Transaction, *groups: Counter[int]) -> list[Neighbour]
     }
     found = [
         Neighbour(seq, submission_id, player, digest, _recording(digest, size_bytes, body), shared[seq])
-        for seq, submission_id, player, digest, size_bytes, body in await listed(
+        for seq, submission_id, player, digest, size_bytes, body in await fetch_listed(
             tx, _NEIGHBOURS, list(shared)
         )
     ]

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, func, select
 
-from gateway.ledger.index_pages import is_listed, listed
+from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.judgement.prospects import place_with, reached_with
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.ledger.schema import events, is_in, players, recordings, submissions
@@ -42,7 +42,7 @@ _RECORDING = Query(
 )
 
 
-class Scored(NamedTuple):
+class PromotedScore(NamedTuple):
     """A promoted submission of the player's."""
 
     submission_id: str
@@ -57,7 +57,7 @@ class Background(NamedTuple):
     """
 
     name: str | None
-    scores: Sequence[Scored]
+    scores: Sequence[PromotedScore]
     ranks: Mapping[str, int | None]
 
 
@@ -70,7 +70,7 @@ def background(ranking: Ranking, found: StoredSubmission) -> Operation[Backgroun
         calendar = calendar_of(ranking.policy)
         windows = [calendar.at(kind, found.achieved_at_ms) for kind in ranking.policy.windows]
         ranks = {window.name: await _rank(tx, ranking, window, found) for window in windows}
-        return Background(name[0][0] if name else None, [Scored(*row) for row in scores], ranks)
+        return Background(name[0][0] if name else None, [PromotedScore(*row) for row in scores], ranks)
 
     return work
 
@@ -94,7 +94,7 @@ def versions(submission_ids: Sequence[str]) -> Operation[dict[str, int]]:
     """Return the sequence number of each submission's newest event."""
 
     async def work(tx: Transaction) -> dict[str, int]:
-        return {row[0]: row[1] for row in await listed(tx, _VERSIONS, list(submission_ids))}
+        return {row[0]: row[1] for row in await fetch_listed(tx, _VERSIONS, list(submission_ids))}
 
     return work
 

@@ -37,9 +37,9 @@ _LOG = Query(
 
 async def log_of(ledger: Ledger, board: str) -> AsyncIterator[HistoricalEvent]:
     """Every event of a board up to the newest of this moment."""
-    head = await ledger.read(queries.head())
-    for after in range(0, head, SLICE):
-        for row in await ledger.read(_slice(board, after, min(after + SLICE, head))):
+    newest = await ledger.read(queries.newest_seq())
+    for after in range(0, newest, SLICE):
+        for row in await ledger.read(_slice(board, after, min(after + SLICE, newest))):
             yield _happened(row)
 
 

@@ -78,7 +78,7 @@ class Commitment(NamedTuple):
     due_at_ms: int | None
 
 
-class AskedFor(NamedTuple):
+class RecordingRequest(NamedTuple):
     """A recording that a player is to send, and until when (ms)."""
 
     submission_id: str
@@ -160,10 +160,10 @@ def put_off(rows: Sequence[OutboxRow], *, now_ms: int) -> Operation[int]:
     return work
 
 
-def asked_of(player: str, *, count: int) -> Operation[list[AskedFor]]:
+def recording_requests(player: str, *, count: int) -> Operation[list[RecordingRequest]]:
     """What a player is asked for, the next deadline first."""
 
-    async def work(tx: Transaction) -> list[AskedFor]:
-        return [AskedFor(*row) for row in await tx.rows(_OF_PLAYER, of_player=player, count=count)]
+    async def work(tx: Transaction) -> list[RecordingRequest]:
+        return [RecordingRequest(*row) for row in await tx.rows(_OF_PLAYER, of_player=player, count=count)]
 
     return work

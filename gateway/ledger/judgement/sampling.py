@@ -62,7 +62,7 @@ _PUT_RECALL = Query(
 _RECALLED = Query(delete(outbox).where(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == RECALL))
 
 
-class Sampled(NamedTuple):
+class SampledSubmission(NamedTuple):
     """A submission, as work is written down for it."""
 
     seq: int
@@ -71,16 +71,19 @@ class Sampled(NamedTuple):
     player: str
 
 
-def sampled_in_top(board: str, window: str, top: int) -> Operation[list[Sampled]]:
+def sampled_in_top(board: str, window: str, top: int) -> Operation[list[SampledSubmission]]:
     """What is among the first `top` of a window without having been verified, and is not put up for it yet."""
 
-    async def work(tx: Transaction) -> list[Sampled]:
-        return [Sampled(*row) for row in await tx.rows(_IN_TOP, of_board=board, of_window=window, first=top)]
+    async def work(tx: Transaction) -> list[SampledSubmission]:
+        return [
+            SampledSubmission(*row)
+            for row in await tx.rows(_IN_TOP, of_board=board, of_window=window, first=top)
+        ]
 
     return work
 
 
-def put_up(found: Sequence[Sampled], *, now_ms: int) -> Operation[int]:
+def put_up(found: Sequence[SampledSubmission], *, now_ms: int) -> Operation[int]:
     """How many of these were put up for verification; what is put up already stays as it is."""
 
     async def work(tx: Transaction) -> int:
@@ -90,7 +93,7 @@ def put_up(found: Sequence[Sampled], *, now_ms: int) -> Operation[int]:
     return work
 
 
-async def put_up_player(tx: Transaction, convicted: Sampled, *, now_ms: int) -> None:
+async def put_up_player(tx: Transaction, convicted: SampledSubmission, *, now_ms: int) -> None:
     """Puts up all that counts of a player on a board without having been verified, and is not put up yet.
 
     Of more than a slice the rest is remembered under the convicted run, in the same transaction, for `recall`.
@@ -114,4 +117,4 @@ def recall(row: OutboxRow, *, now_ms: int) -> Operation[int]:
 
 async def _put_up_some(tx: Transaction, board: str, player: str, now_ms: int) -> int:
     rows = await tx.rows(_OF_PLAYER, of_board=board, of_player=player, count=SLICE)
-    return await put_up([Sampled(*row) for row in rows], now_ms=now_ms)(tx)
+    return await put_up([SampledSubmission(*row) for row in rows], now_ms=now_ms)(tx)

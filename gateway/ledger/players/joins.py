@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import bindparam, delete, func, insert, select, tuple_
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from gateway.ledger.index_pages import is_listed, listed
+from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import Int64, Text, join_changes, joins
 from gateway.ledger.transaction import Operation, Query, Transaction
 
@@ -109,7 +109,7 @@ async def players_joined_before(
     tx: Transaction, board: str, players: Sequence[str], before_ms: int
 ) -> set[str]:
     """Those of the players who were on the board just before a moment (Unix ms), inside a transaction."""
-    rows = await listed(tx, _WERE_JOINED, players, board=board, before_ms=before_ms)
+    rows = await fetch_listed(tx, _WERE_JOINED, players, board=board, before_ms=before_ms)
     return {player for player, is_joined in rows if is_joined}
 
 

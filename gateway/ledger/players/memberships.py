@@ -8,7 +8,7 @@ import orjson
 from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from gateway.ledger.index_pages import is_listed, listed
+from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import memberships
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.records import Membership
@@ -66,7 +66,7 @@ def memberships_of(board: str, players: Sequence[str]) -> Operation[dict[str, Me
     """The memberships there are of these players, by player."""
 
     async def work(tx: Transaction) -> dict[str, Membership]:
-        return {row[0]: _stored(row) for row in await listed(tx, _LISTED, players, board=board)}
+        return {row[0]: _stored(row) for row in await fetch_listed(tx, _LISTED, players, board=board)}
 
     return work
 

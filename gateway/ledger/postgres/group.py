@@ -11,7 +11,7 @@ import asyncpg
 
 from gateway.ledger.postgres.append import append_group
 from gateway.ledger.transaction import Query, Row
-from gateway.ledger.writes import Append, Outcome, Work, Write
+from gateway.ledger.writes import QueuedAppend, QueuedOperation, QueuedWrite, WriteOutcome
 from gateway.runtime.boundary import boundary
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.unexpected import FaultPlace
@@ -107,7 +107,7 @@ def described(error: BaseException) -> str:
     return (str(error) if is_ours else "") or type(error).__name__
 
 
-async def commit_group(connection: Any, group: Sequence[Write]) -> list[Outcome]:
+async def commit_group(connection: Any, group: Sequence[QueuedWrite]) -> list[WriteOutcome]:
     """Every write of the group with its result, after one commit; all failed alike if the database does.
 
     A write that cannot be stored fails alone: its group is then written one by one. After a fault the connection is
@@ -125,12 +125,14 @@ async def commit_group(connection: Any, group: Sequence[Write]) -> list[Outcome]
     return [outcome for write in group for outcome in await commit_group(connection, [write])]
 
 
-async def _commit_at_once(connection: Any, group: Sequence[Write]) -> list[Outcome]:
+async def _commit_at_once(connection: Any, group: Sequence[QueuedWrite]) -> list[WriteOutcome]:
     with asking():
         await connection.execute(f"BEGIN; {ALONE}")
     try:
         appended = await _append_all(connection, group)
-        operated = [await _operate(connection, write) for write in group if isinstance(write, Work)]
+        operated = [
+            await _operate(connection, write) for write in group if isinstance(write, QueuedOperation)
+        ]
     except BaseException as error:
         if not is_fault(error):
             with asking():
@@ -152,8 +154,8 @@ async def _commit(connection: Any) -> None:
         raise LedgerUnavailable(f"a commit was answered with {status}")
 
 
-async def _append_all(connection: Any, group: Sequence[Write]) -> list[Outcome]:
-    appends = [write for write in group if isinstance(write, Append)]
+async def _append_all(connection: Any, group: Sequence[QueuedWrite]) -> list[WriteOutcome]:
+    appends = [write for write in group if isinstance(write, QueuedAppend)]
     if not appends:
         return []
     with asking():
@@ -162,7 +164,7 @@ async def _append_all(connection: Any, group: Sequence[Write]) -> list[Outcome]:
     return [(write, receipt, None) for write, receipt in zip(appends, receipts, strict=True)]
 
 
-async def _operate(connection: Any, write: Work) -> Outcome:
+async def _operate(connection: Any, write: QueuedOperation) -> WriteOutcome:
     with asking():
         await connection.execute("SAVEPOINT operation")
     tx = PostgresTransaction(connection)

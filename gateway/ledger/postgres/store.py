@@ -24,11 +24,11 @@ from gateway.ledger.postgres.group import (
     drive,
     is_fault,
 )
-from gateway.ledger.reads import SHARES, ReadKind, ReadQueues, Share
+from gateway.ledger.reads import READ_LIMITS, ReadKind, ReadLimits, ReadQueues
 from gateway.ledger.schema import SCHEMA_VERSION
 from gateway.ledger.shape import check_postgres
 from gateway.ledger.transaction import Operation
-from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Outcome, Write, in_time, tell
+from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, QueuedWrite, WriteOutcome, in_time, tell
 from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
@@ -68,9 +68,9 @@ class PostgresLedger(GroupedWrites):
         queue_limit: int = 8192,
         busy_timeout_s: float = 5.0,
         group_limit: int = GROUP_LIMIT,
-        shares: Mapping[ReadKind, Share] = SHARES,
+        read_limits: Mapping[ReadKind, ReadLimits] = READ_LIMITS,
     ) -> None:
-        self._queue: asyncio.Queue[Write | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[QueuedWrite | None] = asyncio.Queue()
         super().__init__(self._queue, queue_limit=queue_limit)
         self._url = url
         self._busy_timeout_s = busy_timeout_s
@@ -78,8 +78,8 @@ class PostgresLedger(GroupedWrites):
         self._connection: Any = None
         self._partitioned_at = 0.0
         self._pool: Any = None
-        self._queues = ReadQueues(shares)
-        self._readers = sum(share.at_once for share in shares.values())
+        self._queues = ReadQueues(read_limits)
+        self._readers = sum(limits.at_once for limits in read_limits.values())
         self._writer: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -111,7 +111,7 @@ class PostgresLedger(GroupedWrites):
         queue = self._queues[kind]
         await queue.enter()
         try:
-            async with asyncio.timeout(queue.share.limit_s), self._borrowed() as connection:
+            async with asyncio.timeout(queue.limits.limit_s), self._borrowed() as connection:
                 return await _read(connection, work)
         except Exception as error:
             if is_fault(error):
@@ -165,7 +165,7 @@ class PostgresLedger(GroupedWrites):
                 outcomes += await self._commit(wanted)
             tell(outcomes)
 
-    async def _next_group(self) -> tuple[list[Write], bool]:
+    async def _next_group(self) -> tuple[list[QueuedWrite], bool]:
         """What has gathered, waited for if it is nothing, and whether it is the last: None closes the queue."""
         write, group = await self._queue.get(), []
         while write is not None:
@@ -175,7 +175,7 @@ class PostgresLedger(GroupedWrites):
             write = self._queue.get_nowait()
         return group, True
 
-    async def _commit(self, group: list[Write]) -> list[Outcome]:
+    async def _commit(self, group: list[QueuedWrite]) -> list[WriteOutcome]:
         try:
             if self._connection.is_closed():
                 with asking():

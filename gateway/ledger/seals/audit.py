@@ -19,7 +19,7 @@ from policies.errors import LedgerTampered, LedgerUnavailable, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class AuditReport:
     """What was found whole: how many events, how many of them under how many seals, and submissions."""
 
     events: int
@@ -57,7 +57,7 @@ _STATES = Query(
 )
 
 
-async def audit(ledger: Ledger, keys: PublicKeys) -> Audit:
+async def audit(ledger: Ledger, keys: PublicKeys) -> AuditReport:
     """What is in the ledger, all of it as it was sealed. Raises LedgerTampered naming the first fault.
 
     Events are compared with their seals in order, then the unsealed ones for gaps, then the states of submissions with
@@ -82,31 +82,31 @@ def _unreadable(error: Exception) -> LedgerTampered:
     return LedgerTampered(f"a row cannot be read as one of ours: {error}")
 
 
-async def _audit(ledger: Ledger, keys: PublicKeys) -> Audit:
-    leaves = chain.each_leaf(ledger, LOWEST)
+async def _audit(ledger: Ledger, keys: PublicKeys) -> AuditReport:
+    leaves = chain.leaves_from(ledger, LOWEST)
     count, sealed_to, previous = 0, 0, NOTHING
-    async for seal in chain.each_seal(ledger):
+    async for seal in chain.seals_after(ledger):
         _check_seal(seal, sealed_to, previous, keys)
         await _check_events(ledger, seal, leaves)
         count, sealed_to, previous = count + 1, seal.last_seq, seal.digest
     head = await _check_tail(leaves, sealed_to)
-    return Audit(head, count, sealed_to, await _check_states(ledger))
+    return AuditReport(head, count, sealed_to, await _check_states(ledger))
 
 
-async def check_heads(ledger: Ledger, keys: PublicKeys, lines: Iterable[bytes]) -> int:
+async def check_checkpoints(ledger: Ledger, keys: PublicKeys, lines: Iterable[bytes]) -> int:
     """How many exported heads there are, each of which the ledger has. Raises LedgerTampered for one that it lacks.
 
     Raises SettingsError for a line that is no head signed by one of the keys: it proves nothing.
     """
     count = 0
     for count, line in enumerate(lines, start=1):
-        head = read_head(line, keys, f"line {count} of the heads")
+        head = read_checkpoint(line, keys, f"line {count} of the heads")
         if await ledger.read(chain.seal_at(head.first_seq)) != head:
             raise LedgerTampered(f"{head}, which was exported, is not in the ledger")
     return count
 
 
-def read_head(line: bytes, keys: PublicKeys, where: str) -> Seal:
+def read_checkpoint(line: bytes, keys: PublicKeys, where: str) -> Seal:
     """The head that a line of an export is. Raises SettingsError."""
     try:
         head = Seal.model_validate_json(line)
@@ -136,7 +136,7 @@ def _is_signed(seal: Seal, keys: PublicKeys) -> bool:
 
 async def _check_events(ledger: Ledger, seal: Seal, leaves: AsyncIterator[Leaf]) -> None:
     """Raises LedgerTampered naming the first event of the range that is not what was sealed."""
-    kept = await ledger.read(chain.kept_leaves(seal))
+    kept = await ledger.read(chain.sealed_leaves(seal))
     if kept is None:
         raise LedgerTampered(f"the leaves kept with {seal} were changed")
     for seq, digest in enumerate(kept, start=seal.first_seq):

@@ -11,7 +11,7 @@ from sqlalchemy import and_, bindparam, or_, select
 from sqlalchemy.dialects.postgresql import insert  # its ON CONFLICT compiles for SQLite too
 
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.queries import head
+from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import events, seals, submissions
 from gateway.ledger.seals.keys import PublicKeys, SealKey
 from gateway.ledger.seals.leaves import EVENT_COLUMNS, FACT_COLUMNS, record, row_leaf
@@ -83,7 +83,7 @@ class Leaf(NamedTuple):
     lacks_facts: bool
 
 
-class Tail(NamedTuple):
+class Unsealed(NamedTuple):
     """What is not sealed yet: how many events, the first sequence number due, and since when it waits (ms)."""
 
     events: int
@@ -150,7 +150,7 @@ _SINCE = Query(
 )
 
 
-def last() -> Operation[Seal | None]:
+def newest_seal() -> Operation[Seal | None]:
     """The newest seal, or None."""
 
     async def work(tx: Transaction) -> Seal | None:
@@ -183,7 +183,7 @@ def add(seal: Seal, leaves: Sequence[bytes]) -> Operation[bool]:
     return work
 
 
-def kept_leaves(seal: Seal) -> Operation[list[bytes] | None]:
+def sealed_leaves(seal: Seal) -> Operation[list[bytes] | None]:
     """The hashes of the leaves as they were sealed, or None if they are not what the root says."""
 
     async def work(tx: Transaction) -> list[bytes] | None:
@@ -196,14 +196,14 @@ def kept_leaves(seal: Seal) -> Operation[list[bytes] | None]:
     return work
 
 
-def tail() -> Operation[Tail]:
+def unsealed() -> Operation[Unsealed]:
     """What is not sealed yet."""
 
-    async def work(tx: Transaction) -> Tail:
-        newest = await head()(tx)
+    async def work(tx: Transaction) -> Unsealed:
+        newest = await newest_seq()(tx)
         sealed_to = await _sealed_to(tx)
         rows = await tx.rows(_SINCE, after=sealed_to)
-        return Tail(max(0, newest - sealed_to), sealed_to + 1, rows[0][0] if rows else None)
+        return Unsealed(max(0, newest - sealed_to), sealed_to + 1, rows[0][0] if rows else None)
 
     return work
 
@@ -213,7 +213,7 @@ async def _sealed_to(tx: Transaction) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def rows_of(submission_id: str) -> Operation[list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]]:
+def event_rows(submission_id: str) -> Operation[list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]]:
     """Every event of a submission, oldest first, each with the facts if it is the first."""
 
     async def work(tx: Transaction) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
@@ -222,7 +222,7 @@ def rows_of(submission_id: str) -> Operation[list[tuple[Mapping[str, Any], Mappi
     return work
 
 
-async def each_leaf(ledger: Ledger, begin: int) -> AsyncIterator[Leaf]:
+async def leaves_from(ledger: Ledger, begin: int) -> AsyncIterator[Leaf]:
     """The leaves of all events from sequence number `begin` on, a page in memory at a time."""
     after_ms: int | None = None
     while True:
@@ -234,7 +234,7 @@ async def each_leaf(ledger: Ledger, begin: int) -> AsyncIterator[Leaf]:
         begin, after_ms = page[-1].seq, page[-1].at_ms
 
 
-async def each_seal(ledger: Ledger, after: int = LOWEST) -> AsyncIterator[Seal]:
+async def seals_after(ledger: Ledger, after: int = LOWEST) -> AsyncIterator[Seal]:
     """The seals whose first event comes later than `after`, a page in memory at a time."""
     while True:
         page = await ledger.read(_seals_page(after, PAGE))

@@ -20,7 +20,7 @@ BEGINNING: Final = b'{"first_seq":'
 """How each line begins."""
 
 
-async def export_heads(ledger: Ledger, path: Path) -> int:
+async def export_checkpoints(ledger: Ledger, path: Path) -> int:
     """How many heads were appended to the file: those of every seal after its last line, durable on return.
 
     Raises SettingsError if the file cannot be written or is none of ours, LedgerTampered if its last head is not in the
@@ -28,11 +28,11 @@ async def export_heads(ledger: Ledger, path: Path) -> int:
     """
     try:
         with open(path, "a+b") as file:  # noqa: ASYNC230, PTH123 - a handful of lines; and it must be one handle
-            last = _last_head(file, path)
+            last = _last_checkpoint(file, path)
             if last is not None and await ledger.read(chain.seal_at(last.first_seq)) != last:
                 raise LedgerTampered(f"{last}, which stands in {path}, is not in the ledger")
             count = 0
-            async for seal in chain.each_seal(ledger, last.first_seq if last else LOWEST):
+            async for seal in chain.seals_after(ledger, last.first_seq if last else LOWEST):
                 file.write(seal.model_dump_json().encode() + b"\n")
                 count += 1
             if count:
@@ -43,7 +43,7 @@ async def export_heads(ledger: Ledger, path: Path) -> int:
     return count
 
 
-def _last_head(file: BinaryIO, path: Path) -> Seal | None:
+def _last_checkpoint(file: BinaryIO, path: Path) -> Seal | None:
     """The head of the last whole line. What a crash left of a line after it is cut off, to be written again."""
     end = file.seek(0, os.SEEK_END)
     begin = file.seek(max(0, end - 2 * LINE_BYTES))

@@ -19,7 +19,7 @@ from policies.errors import LedgerTampered, ProofInvalid
 PATH_LIMIT: Final = 63
 
 
-class Part(BaseModel):
+class ProofSection(BaseModel):
     """A section of a proof: closed, strict, bytes in hexadecimal."""
 
     model_config = ConfigDict(
@@ -27,7 +27,7 @@ class Part(BaseModel):
     )
 
 
-class Bytes(Part):
+class Bytes(ProofSection):
     """A value that is bytes, told apart from text."""
 
     hex: bytes
@@ -37,7 +37,7 @@ Value = int | str | Bytes
 Fields = dict[str, Value]
 
 
-class ProvenEvent(Part):
+class ProvenEvent(ProofSection):
     """An event as it was sealed: its columns, the submission's facts if it is the first, and its way to the root."""
 
     event: Fields
@@ -46,7 +46,7 @@ class ProvenEvent(Part):
     seal: Seal
 
 
-class Proof(Part):
+class Proof(ProofSection):
     """The sealed events of one submission, oldest first."""
 
     format: Literal["scoregate-proof-1"] = "scoregate-proof-1"
@@ -64,7 +64,7 @@ async def prove(ledger: Ledger, submission_id: str) -> tuple[Proof | None, int]:
 
     Raises LedgerTampered if an event is not what was sealed.
     """
-    rows = await ledger.read(chain.rows_of(submission_id))
+    rows = await ledger.read(chain.event_rows(submission_id))
     proven = [await _prove(ledger, event, facts) for event, facts in rows]
     sealed = [each for each in proven if each is not None]
     proof = Proof(submission=submission_id, events=sealed) if sealed else None
@@ -115,7 +115,7 @@ async def _prove(
     seal = await ledger.read(chain.seal_at(seq))
     if seal is None:
         return None
-    kept = await ledger.read(chain.kept_leaves(seal))
+    kept = await ledger.read(chain.sealed_leaves(seal))
     if kept is None or kept[seq - seal.first_seq] != leaf_hash(entry_of(event, facts)):
         raise LedgerTampered(f"event {seq} is not what was sealed; `scoregate ledger verify` says more")
     return ProvenEvent(

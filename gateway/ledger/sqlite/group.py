@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from gateway.ledger.sqlite.append import append_group
 from gateway.ledger.transaction import Query, Row
-from gateway.ledger.writes import Append, Outcome, Work, Write
+from gateway.ledger.writes import QueuedAppend, QueuedOperation, QueuedWrite, WriteOutcome
 from gateway.runtime.failpoints import Point, reach
 from policies.errors import LedgerUnavailable
 
@@ -91,7 +91,9 @@ def _take_turn(connection: sqlite3.Connection, patience_s: float) -> None:
         time.sleep(TURN_S)
 
 
-def commit_group(connection: sqlite3.Connection, group: Sequence[Write], patience_s: float) -> list[Outcome]:
+def commit_group(
+    connection: sqlite3.Connection, group: Sequence[QueuedWrite], patience_s: float
+) -> list[WriteOutcome]:
     """Every write of the group with its result, after one commit; all failed alike if the database does.
 
     A write that cannot be stored fails alone: its group is then written one by one.
@@ -108,8 +110,8 @@ def commit_group(connection: sqlite3.Connection, group: Sequence[Write], patienc
 
 
 def _commit_at_once(
-    connection: sqlite3.Connection, group: Sequence[Write], patience_s: float
-) -> list[Outcome]:
+    connection: sqlite3.Connection, group: Sequence[QueuedWrite], patience_s: float
+) -> list[WriteOutcome]:
     _take_turn(connection, patience_s)
     with _ending(connection):
         appended = _append_all(connection, group)
@@ -119,8 +121,8 @@ def _commit_at_once(
     return [*appended, *operated]
 
 
-def _append_all(connection: sqlite3.Connection, group: Sequence[Write]) -> list[Outcome]:
-    appends = [write for write in group if isinstance(write, Append)]
+def _append_all(connection: sqlite3.Connection, group: Sequence[QueuedWrite]) -> list[WriteOutcome]:
+    appends = [write for write in group if isinstance(write, QueuedAppend)]
     if not appends:
         return []
     receipts = append_group(connection, [write.new for write in appends])
@@ -128,11 +130,11 @@ def _append_all(connection: sqlite3.Connection, group: Sequence[Write]) -> list[
     return [(write, receipt, None) for write, receipt in zip(appends, receipts, strict=True)]
 
 
-def _operate_all(connection: sqlite3.Connection, group: Sequence[Write]) -> list[Outcome]:
-    return [_operate(connection, write) for write in group if isinstance(write, Work)]
+def _operate_all(connection: sqlite3.Connection, group: Sequence[QueuedWrite]) -> list[WriteOutcome]:
+    return [_operate(connection, write) for write in group if isinstance(write, QueuedOperation)]
 
 
-def _operate(connection: sqlite3.Connection, write: Work) -> Outcome:
+def _operate(connection: sqlite3.Connection, write: QueuedOperation) -> WriteOutcome:
     connection.execute("SAVEPOINT operation")
     try:
         result = drive(write.work(SqliteTransaction(connection)))

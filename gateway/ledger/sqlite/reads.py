@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from gateway.ledger.reads import ReadKind, ReadQueues, Share
+from gateway.ledger.reads import ReadKind, ReadLimits, ReadQueues
 from gateway.ledger.sqlite.group import SqliteTransaction, drive, is_fault, transaction
 from gateway.ledger.transaction import Operation
 from policies.errors import LedgerUnavailable
@@ -36,12 +36,14 @@ class _Watch:
 class SqliteReads:
     """The connections that read a file. `connect` opens one; each thread has its own."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], shares: Mapping[ReadKind, Share]) -> None:
+    def __init__(
+        self, connect: Callable[[], sqlite3.Connection], read_limits: Mapping[ReadKind, ReadLimits]
+    ) -> None:
         self._connect = connect
-        self._queues = ReadQueues(shares)
+        self._queues = ReadQueues(read_limits)
         self._threads = {
-            kind: ThreadPoolExecutor(share.at_once, thread_name_prefix=f"ledger-read-{kind.value}")
-            for kind, share in shares.items()
+            kind: ThreadPoolExecutor(limits.at_once, thread_name_prefix=f"ledger-read-{kind.value}")
+            for kind, limits in read_limits.items()
         }
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -50,7 +52,7 @@ class SqliteReads:
         """The result of `work` on one consistent snapshot. Raises LedgerUnavailable and LedgerOverloaded."""
         queue, loop = self._queues[kind], asyncio.get_running_loop()
         await queue.enter()
-        watch = _Watch(queue.share.limit_s)
+        watch = _Watch(queue.limits.limit_s)
         running = self._threads[kind].submit(self._read, work, watch)
 
         def leave(_: Future[T]) -> None:

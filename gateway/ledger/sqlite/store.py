@@ -17,13 +17,13 @@ from queue import SimpleQueue
 from typing import Final, TypeVar
 
 from gateway.ledger.definition import create_schema
-from gateway.ledger.reads import SHARES, ReadKind, Share
+from gateway.ledger.reads import READ_LIMITS, ReadKind, ReadLimits
 from gateway.ledger.schema import SCHEMA_VERSION, is_known
 from gateway.ledger.shape import check_sqlite
 from gateway.ledger.sqlite.group import commit_group, transaction
 from gateway.ledger.sqlite.reads import SqliteReads
 from gateway.ledger.transaction import Operation
-from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, Write, in_time, tell
+from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, QueuedWrite, in_time, tell
 from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
@@ -42,15 +42,15 @@ class SqliteLedger(GroupedWrites):
         queue_limit: int = 8192,
         busy_timeout_s: float = 2.0,
         group_limit: int = GROUP_LIMIT,
-        shares: Mapping[ReadKind, Share] = SHARES,
+        read_limits: Mapping[ReadKind, ReadLimits] = READ_LIMITS,
     ) -> None:
-        self._queue: SimpleQueue[Write | None] = SimpleQueue()
+        self._queue: SimpleQueue[QueuedWrite | None] = SimpleQueue()
         super().__init__(self._queue, queue_limit=queue_limit)
         self._path = path
         self._busy_timeout_s = busy_timeout_s
         self._group_limit = group_limit
         self._writer: threading.Thread | None = None
-        self._reads = SqliteReads(self._connect, shares)
+        self._reads = SqliteReads(self._connect, read_limits)
 
     async def open(self) -> None:
         """Creates or upgrades the schema where that is due and starts the writer. Raises LedgerUnavailable."""
@@ -122,7 +122,7 @@ class SqliteLedger(GroupedWrites):
                 with suppress(RuntimeError):  # the loop is closed: nobody waits for the answers any more
                     loop.call_soon_threadsafe(tell, outcomes)
 
-    def _next_group(self) -> tuple[list[Write], bool]:
+    def _next_group(self) -> tuple[list[QueuedWrite], bool]:
         """What has gathered, waited for if it is nothing, and whether it is the last: None closes the queue."""
         write, group = self._queue.get(), []
         while write is not None:

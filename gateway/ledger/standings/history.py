@@ -82,8 +82,8 @@ async def board_as_of(
     """
     counting: dict[str, Counting] = {}
     ranking = Ranking(policy)
-    head = await ledger.read(queries.head(), kind)
-    for after in range(0, head, SLICE):
+    newest = await ledger.read(queries.newest_seq(), kind)
+    for after in range(0, newest, SLICE):
         for to_state, *facts, stats in await ledger.read(_turns(policy.board, window, at_ms, after), kind):
             found = _counting(ranking, facts, stats)
             if to_state == _PROMOTED:

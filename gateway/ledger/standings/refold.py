@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlalchemy import bindparam, select
 
 from gateway.ledger.index_pages import names_of, standings_of
-from gateway.ledger.queries import head
+from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import is_in, submissions
 from gateway.ledger.standings.folds import put_standing, read_slot, standing_in
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -49,7 +49,7 @@ def refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window]) 
             (each.window, each.player): each for each in await standings_of(ranking.policy.board, wanted)(tx)
         }
         names = await names_of(players)(tx)
-        newest = await head()(tx)
+        newest = await newest_seq()(tx)
         changed = 0
         for player in players:
             for window in windows:

@@ -17,21 +17,21 @@ from validators.verification_priority import UNASSESSED
 Cells = tuple[Any, ...]
 
 
-class Plan(NamedTuple):
+class AppendPlan(NamedTuple):
     """One receipt per submission of a group, in order, and the submissions that are still to be written."""
 
     receipts: list[Receipt]
     fresh: list[NewSubmission]
 
 
-def plan_append(group: Sequence[NewSubmission], known: Mapping[str, Receipt]) -> Plan:
+def plan_append(group: Sequence[NewSubmission], known: Mapping[str, Receipt]) -> AppendPlan:
     """The plan for a group, given the receipts of those ids that the ledger has.
 
     A submission whose id is already there, in the ledger or earlier in the group, changes nothing: its receipt tells
     what stands there instead.
     """
     stands = dict(known)
-    plan = Plan([], [])
+    plan = AppendPlan([], [])
     for new in group:
         receipt = stands.get(new.submission.submission_id)
         if receipt is None:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import select
 
-from gateway.ledger.index_pages import is_listed, listed
+from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import submissions
 from gateway.ledger.submission_rows import detail_from, stats_from
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -37,7 +37,7 @@ def brought_by(board: str, submission_ids: Sequence[str]) -> Operation[list[Brou
     """What those of these submissions brought along that count on the board."""
 
     async def work(tx: Transaction) -> list[Brought]:
-        found = await listed(tx, _LISTED, list(dict.fromkeys(submission_ids)))
+        found = await fetch_listed(tx, _LISTED, list(dict.fromkeys(submission_ids)))
         counting = (board, State.PROMOTED.value)
         return [_brought(*row[2:]) for row in found if row[:2] == counting]
 

@@ -77,7 +77,7 @@ _TAKE_PROBE = Query(delete(outbox).where(outbox.c.seq == bindparam("row_seq"), o
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class Backlog:
     """How many submissions wait for a verdict, and when the one that waits longest was received (ms; None for none)."""
 
     count: int
@@ -116,7 +116,7 @@ async def lease_of(tx: Transaction, found: StoredSubmission) -> Lease:
     return Lease(found, StoredRecording(*rows[0]) if rows else None, found.attempt)
 
 
-def not_recorded(digests: Sequence[bytes]) -> Operation[set[bytes]]:
+def unknown_recordings(digests: Sequence[bytes]) -> Operation[set[bytes]]:
     """Those of the digests that no submission brought: a row is committed with the first that does, and never goes."""
 
     async def work(tx: Transaction) -> set[bytes]:
@@ -125,7 +125,7 @@ def not_recorded(digests: Sequence[bytes]) -> Operation[set[bytes]]:
     return work
 
 
-def recordings_elsewhere(*, after: bytes, count: int) -> Operation[list[StoredRecording]]:
+def recordings_in_store(*, after: bytes, count: int) -> Operation[list[StoredRecording]]:
     """Recordings that are in the store and not in the ledger, in the order of their digests, after such a one."""
 
     async def work(tx: Transaction) -> list[StoredRecording]:
@@ -189,7 +189,7 @@ def _again(query: Query, rows: Sequence[OutboxRow], until_ms: int) -> Operation[
     return work
 
 
-def projected(seqs: Sequence[int]) -> Operation[None]:
+def strike_projected(seqs: Sequence[int]) -> Operation[None]:
     """Strikes off the `project` rows of these sequence numbers: the index has them."""
 
     async def work(tx: Transaction) -> None:
@@ -199,16 +199,16 @@ def projected(seqs: Sequence[int]) -> Operation[None]:
     return work
 
 
-def backlog() -> Operation[dict[bool, Waiting]]:
+def backlog() -> Operation[dict[bool, Backlog]]:
     """What waits for a verdict, under True what is urgent."""
 
-    async def work(tx: Transaction) -> dict[bool, Waiting]:
-        waiting = dict.fromkeys((False, True), Waiting(0, None))
+    async def work(tx: Transaction) -> dict[bool, Backlog]:
+        waiting = dict.fromkeys((False, True), Backlog(0, None))
         for harm, count, oldest in await tx.rows(_BACKLOG):
             [[since_ms]] = await tx.rows(_RECEIVED, row_seq=oldest)
             before = waiting[harm >= URGENT]
             since_ms = since_ms if before.since_ms is None else min(since_ms, before.since_ms)
-            waiting[harm >= URGENT] = Waiting(before.count + count, since_ms)
+            waiting[harm >= URGENT] = Backlog(before.count + count, since_ms)
         return waiting
 
     return work

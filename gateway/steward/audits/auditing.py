@@ -9,7 +9,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from gateway.ledger.judgement import audits
-from gateway.ledger.judgement.audits import Verified
+from gateway.ledger.judgement.audits import VerifiedSubmission
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import Event, logger
@@ -37,10 +37,10 @@ class Sample:
     def __init__(self, audit: AuditRules, chance: random.Random) -> None:
         self._audit = audit
         self._chance = chance
-        self._taken: list[tuple[float, Verified]] = []
-        self._lowest: list[tuple[float, Verified]] = []
+        self._taken: list[tuple[float, VerifiedSubmission]] = []
+        self._lowest: list[tuple[float, VerifiedSubmission]] = []
 
-    def offer(self, run: Verified) -> None:
+    def offer(self, run: VerifiedSubmission) -> None:
         """Gives one its number."""
         number = self._chance.random()
         if number < self._audit.share:
@@ -51,7 +51,7 @@ class Sample:
             heappushpop(self._lowest, (-number, run))
 
     @property
-    def drawn(self) -> list[Verified]:
+    def drawn(self) -> list[VerifiedSubmission]:
         """What is in the sample."""
         missing = max(0, self._audit.least - len(self._taken))
         others = sorted(self._lowest, reverse=True)[:missing]
@@ -104,7 +104,7 @@ class AuditDraw:
             draw = await self._ledger.read(audits.draw_of(self._policy.board))
         return noted
 
-    async def _drawn(self, draw: audits.Draw) -> list[Verified]:
+    async def _drawn(self, draw: audits.Draw) -> list[VerifiedSubmission]:
         sample = Sample(self._policy.verification.audit, random.Random(draw.seed))  # noqa: S311 - nothing to guess
         for after in range(draw.after, draw.upto, SLICE):
             upto = min(after + SLICE, draw.upto)

@@ -118,7 +118,7 @@ class SketchKeeper:
         head, held = await self._heads.of(window), await self._held(window)
         if not head.below or (held and not self._is_due(held, head)):
             return None
-        seq = await self._ledger.read(queries.head())
+        seq = await self._ledger.read(queries.newest_seq())
         sketch = ScoreSketch(self._policy.order)
         begun = _SketchBuild(KeptSketch(sketch, seq, self._clock(), int(head.version)))
         self._begun[window] = begun

@@ -5,11 +5,11 @@ Why no reader sees half a board, and no change is lost:
 - Pages go into keys of a generation of its own. Readers and writers know the live keys alone, so a crash before the
   swap changes nothing for them; `swap_generation.lua` puts all keys in place in one step, so nobody reads two
   generations at once.
-- Sequence numbers are given in the order of commits. `head` is read first, so whatever is in the ledger up to it is in
-  pages read later. Then events after `head` are read, each slice in one snapshot with what they touched, and that is
-  built again, until a slice is the last: the generation is then the board of the moment when that slice was read, S.
+- Sequence numbers are given in the order of commits. `newest` is read first, so whatever is in the ledger up to it is
+  in pages read later. Then events after `newest` are read, each slice in one snapshot with what they touched, and that
+  is built again, until a slice is the last: the generation is then the board of the moment when that slice was read, S.
 - What is committed later than S and shown before the swap was shown on keys that the swap takes away. So after the swap
-  the events from S to the head of that moment are read again and shown on the live keys. What is committed later still
+  the events from S to the newest of that moment are read again and shown on the live keys. What is committed later still
   is shown by its own settlement after the swap. Showing is guarded by sequence numbers, so twice does no more.
 - A crash between the swap and the end of that leaves the board without its sentinel, and the steward rebuilds it.
 """
@@ -26,7 +26,7 @@ from gateway.index.board_index import BoardIndex, Pend
 from gateway.index.generation import Generation, Generations, generation_of
 from gateway.index.groups.segments import SegmentBoards
 from gateway.ledger import index_pages, queries
-from gateway.ledger.index_pages import BoardEvent, Touched
+from gateway.ledger.index_pages import BoardChanges, BoardEvent
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.players.memberships import memberships_after
 from gateway.records import Change, Standing
@@ -119,9 +119,9 @@ class Rebuilder:
         built = generation_of(self._index)
         await built.begin()
         try:
-            head = await self._ledger.read(queries.head())
+            newest = await self._ledger.read(queries.newest_seq())
             rebuilt = await self._build(built)
-            reached = await self._catch_up(built, head)
+            reached = await self._catch_up(built, newest)
             await built.cut(
                 await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock()))
             )
@@ -174,14 +174,16 @@ class Rebuilder:
 
     async def _build_pending(self, built: Generation | Generations) -> int:
         count, after = 0, 0
-        while page := await self._ledger.read(queries.pending(self._board, after=after, count=PAGE)):
+        while page := await self._ledger.read(
+            queries.pending_submissions(self._board, after=after, count=PAGE)
+        ):
             await built.put_pending((submission_id, at_ms) for _, submission_id, _, at_ms in page)
             count, after = count + len(page), page[-1][0]
         return count
 
     async def _build_settled(self, built: Generation | Generations) -> None:
         """Puts what was decided within the last hour on the settled set, the newest first."""
-        before, since_ms = await self._ledger.read(queries.head()) + 1, self._clock() - SETTLED_MS
+        before, since_ms = await self._ledger.read(queries.newest_seq()) + 1, self._clock() - SETTLED_MS
         for _ in range(0, SETTLED_EVENTS, PAGE):
             page = await self._ledger.read(index_pages.events_before(before, count=PAGE))
             ours = [each for each in page if each.board == self._board and each.at_ms > since_ms]
@@ -205,8 +207,8 @@ class Rebuilder:
 
     async def _replay(self, built: Generation | Generations, after: int) -> None:
         """Shows on the live keys what was committed after `after` and may have been shown on keys that are gone."""
-        head = await self._ledger.read(queries.head())
-        while after < head:
+        newest = await self._ledger.read(queries.newest_seq())
+        while after < newest:
             found = await self._touched(after)
             await self._show(found)
             await built.renew()
@@ -224,7 +226,7 @@ class Rebuilder:
             await built.renew()
             after = page[-1].player
 
-    async def _show(self, found: Touched) -> None:
+    async def _show(self, found: BoardChanges) -> None:
         pends = [Pend(e.submission_id, e.player, e.at_ms) for e in found.events if _waits(e)]
         if pends:
             await self._index.pend_all(pends)
@@ -237,8 +239,8 @@ class Rebuilder:
                 Change(each.seq, each.submission_id, self._board, each.player, each.to_state, stands, learnt)
             )
 
-    async def _touched(self, after: int) -> Touched:
-        found = index_pages.touched_after(self._board, after, now_ms=self._clock(), count=EVENTS)
+    async def _touched(self, after: int) -> BoardChanges:
+        found = index_pages.changes_after(self._board, after, now_ms=self._clock(), count=EVENTS)
         return await self._ledger.read(found)
 
 

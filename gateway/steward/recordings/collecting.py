@@ -59,7 +59,7 @@ class Collector:
     async def _condemn(self, old: Sequence[Blob]) -> list[str]:
         """Sets aside what is in its place and in no row."""
         kept = [digest for blob in old if (digest := kept_digest(blob.name))]
-        unnamed = await self._ledger.read(work.not_recorded(kept)) if kept else set()
+        unnamed = await self._ledger.read(work.unknown_recordings(kept)) if kept else set()
         for digest in unnamed:
             await self._recordings.off_loop(self._store.condemn, digest)
         return ["condemned"] * len(unnamed)
@@ -69,7 +69,7 @@ class Collector:
         ended = []
         for blob in old:
             digest = condemned_digest(blob.name)
-            if digest and not await self._ledger.read(work.not_recorded([digest])):
+            if digest and not await self._ledger.read(work.unknown_recordings([digest])):
                 await self._recordings.off_loop(self._store.reprieve, digest)
                 ended.append("reprieved")
             elif digest or blob.name.startswith(f"{INCOMING}/"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import chain
-from gateway.ledger.seals.checkpoints import export_heads
+from gateway.ledger.seals.checkpoints import export_checkpoints
 from gateway.ledger.seals.keys import SealKey, load_seal_key
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
@@ -37,20 +37,20 @@ class Sealer:
 
         Raises SettingsError if that file cannot be written, LedgerTampered if it knows of a seal that the ledger lacks.
         """
-        sealed = await self._seal() if self._is_due(await self._ledger.read(chain.tail())) else 0
+        sealed = await self._seal() if self._is_due(await self._ledger.read(chain.unsealed())) else 0
         if self._settings.seal_heads is not None:
-            await export_heads(self._ledger, self._settings.seal_heads)
+            await export_checkpoints(self._ledger, self._settings.seal_heads)
         return sealed
 
-    def _is_due(self, tail: chain.Tail) -> bool:
-        if tail.since_ms is None:
+    def _is_due(self, unsealed: chain.Unsealed) -> bool:
+        if unsealed.since_ms is None:
             return False
-        waited_ms = self._clock() - tail.since_ms
-        return tail.events >= self._settings.seal_events or waited_ms >= self._settings.seal_s * 1000
+        waited_ms = self._clock() - unsealed.since_ms
+        return unsealed.events >= self._settings.seal_events or waited_ms >= self._settings.seal_s * 1000
 
     async def _seal(self) -> int:
         # Read first, written after: events never change, and hashing them must not hold up who writes.
-        after = await self._ledger.read(chain.last())
+        after = await self._ledger.read(chain.newest_seal())
         leaves = await self._unsealed(after.last_seq + 1 if after else 1)
         if not leaves:
             return 0
@@ -63,7 +63,7 @@ class Sealer:
     async def _unsealed(self, begin: int) -> list[bytes]:
         """The leaves of the next events, as many as go under one seal, up to a gap if there is one."""
         found: list[bytes] = []
-        async for leaf in chain.each_leaf(self._ledger, begin):
+        async for leaf in chain.leaves_from(self._ledger, begin):
             if leaf.seq != begin + len(found):
                 self._tell_of_gap(begin + len(found), leaf.seq)
                 break

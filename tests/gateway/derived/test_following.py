@@ -59,7 +59,7 @@ async def test_a_group_begins_from_the_ledger_and_then_hears_every_change_once(s
     await stage.score("before", 1)
     heard = Heard()
     one = follower(stage, heard)
-    head = await stage.ledger.read(log.shown())
+    head = await stage.ledger.read(log.projected_seq())
     assert 1 == await one.step()
     assert [head] == heard.recovered
 
@@ -166,7 +166,7 @@ async def test_a_loss_is_noticed_and_caught_up_from_the_ledger(stage, lose):
     await one.step()
     await one.step()  # finds nothing more, and notes it
     known = await stage.ledger.read(log.position("heard", "tiny"))
-    assert await stage.ledger.read(log.shown()) == known
+    assert await stage.ledger.read(log.projected_seq()) == known
 
     await stage.score("bob", 7)
     await stage.score("cy", 8)
@@ -194,7 +194,7 @@ async def test_what_a_lost_stream_would_have_told_are_the_newest_standings_since
     await stage.ledger.write(queries.add_player("ada", "Ada", now_ms=stage.clock()))
     for player in ("ada", "bob", "cy"):
         await stage.score(player, 5)
-    since = await stage.ledger.read(queries.head())
+    since = await stage.ledger.read(queries.newest_seq())
     await stage.score("bob", 6)
     revoked = await stage.score("dee", 9)
     best = await stage.score("ada", 7)

@@ -189,7 +189,7 @@ async def test_F21_what_waited_too_long_is_not_stored(store: Store):
             with pytest.raises(LedgerOverloaded):
                 await ledger.append(new_submission("late"))
             with pytest.raises(LedgerOverloaded):
-                await ledger.write(queries.head())
+                await ledger.write(queries.newest_seq())
         assert not ledger.is_refusing
         WAITER.set(None)
         assert await ledger.read(queries.receipt("late")) is None

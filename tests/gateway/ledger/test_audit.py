@@ -12,9 +12,9 @@ import pytest
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import audit as auditing
 from gateway.ledger.seals import chain
-from gateway.ledger.seals.audit import Audit, audit, check_heads
+from gateway.ledger.seals.audit import AuditReport, audit, check_checkpoints
 from gateway.ledger.seals.chain import Seal
-from gateway.ledger.seals.checkpoints import export_heads
+from gateway.ledger.seals.checkpoints import export_checkpoints
 from gateway.ledger.seals.keys import PublicKeys, SealKey
 from gateway.ledger.seals.leaves import CHANGING, EVENT_COLUMNS, FACT_COLUMNS
 from gateway.ledger.seals.merkle import root_of
@@ -24,7 +24,7 @@ from tests.support.ledger import opened, rows
 from tests.support.sealed import SealedLedger
 
 
-async def audited(ledger: SealedLedger, keys: PublicKeys | None = None) -> Audit:
+async def audited(ledger: SealedLedger, keys: PublicKeys | None = None) -> AuditReport:
     async with opened(ledger.path) as running:
         return await audit(running, keys or ledger.keys)
 
@@ -148,7 +148,7 @@ TAMPERINGS = {
 async def test_M09_an_honest_ledger_is_clean(sealed: SealedLedger):
     """All of it is counted: events, seals, the tail that no seal speaks for yet."""
     found = await audited(sealed)
-    assert Audit(events=17, seals=3, sealed_events=15, submissions=10) == found
+    assert AuditReport(events=17, seals=3, sealed_events=15, submissions=10) == found
     assert 2 == found.unsealed_events
 
 
@@ -230,7 +230,7 @@ async def test_M09_a_seal_made_anew_breaks_the_chain(sealed: SealedLedger, tmp_p
     """Even the key's holder must seal everything after it again; and then exported heads tell."""
     key = seal_key_of(sealed.settings, is_made=False)
     async with opened(sealed.path) as ledger:
-        await export_heads(ledger, tmp_path / "heads")
+        await export_checkpoints(ledger, tmp_path / "heads")
     sealed.tamper("UPDATE submissions SET score = 1 WHERE seq = 7")
     alone = sealed.copy(tmp_path / "alone")
     with closing(sqlite3.connect(alone.path)) as connection:
@@ -253,13 +253,13 @@ async def test_M09_a_seal_made_anew_breaks_the_chain(sealed: SealedLedger, tmp_p
 async def heads_checked(ledger: SealedLedger, heads: Path) -> int:
     async with opened(ledger.path) as running:
         with heads.open("rb") as lines:
-            return await check_heads(running, ledger.keys, lines)
+            return await check_checkpoints(running, ledger.keys, lines)
 
 
 async def test_M09_a_tail_cut_off_cleanly_is_seen_by_exported_heads(sealed: SealedLedger, tmp_path: Path):
     """Without the newest events, their seal and all traces of them the ledger is in order; the heads know better."""
     async with opened(sealed.path) as ledger:
-        assert 3 == await export_heads(ledger, tmp_path / "heads")
+        assert 3 == await export_checkpoints(ledger, tmp_path / "heads")
     assert 3 == await heads_checked(sealed, tmp_path / "heads")
     sealed.tamper(
         "DELETE FROM events WHERE seq > 10",
@@ -267,7 +267,7 @@ async def test_M09_a_tail_cut_off_cleanly_is_seen_by_exported_heads(sealed: Seal
         "UPDATE submissions SET state = 'pending', reason = 'accepted'",
     )
 
-    assert Audit(events=10, seals=2, sealed_events=10, submissions=10) == await audited(sealed)
+    assert AuditReport(events=10, seals=2, sealed_events=10, submissions=10) == await audited(sealed)
     with pytest.raises(LedgerTampered, match="the seal of events 11 to 15, which was exported, is not in"):
         await heads_checked(sealed, tmp_path / "heads")
 
@@ -277,7 +277,7 @@ async def test_M09_heads_that_are_none_prove_nothing(sealed: SealedLedger, tmp_p
     """A line that is no head, or that the key did not sign, is told by its number: that is no tampering."""
     heads = tmp_path / "heads"
     async with opened(sealed.path) as ledger:
-        await export_heads(ledger, heads)
+        await export_checkpoints(ledger, heads)
     genuine = heads.read_bytes()
     if line == b"forged":
         line = genuine.splitlines(keepends=True)[0].replace(b'"last_seq":5', b'"last_seq":4')

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.ledger.postgres.group import commit_group
 from gateway.ledger.transaction import Transaction
-from gateway.ledger.writes import Refusals, Work
+from gateway.ledger.writes import AppendRefusals, QueuedOperation
 from policies.errors import LedgerOverloaded, LedgerUnavailable
 
 
@@ -33,7 +33,7 @@ async def test_M04_a_commit_that_was_a_rollback_is_never_acknowledged():
         return None
 
     connection = RollingBack()
-    write = Work(nothing, asyncio.get_running_loop().create_future())
+    write = QueuedOperation(nothing, asyncio.get_running_loop().create_future())
     [(_, result, error)] = await commit_group(connection, [write])
     assert (None, LedgerUnavailable, True) == (result, type(error), connection.is_terminated)
     assert "a commit was answered with ROLLBACK" in str(error)
@@ -41,7 +41,7 @@ async def test_M04_a_commit_that_was_a_rollback_is_never_acknowledged():
 
 def test_what_a_refused_submission_said_ends_with_the_next_that_is_stored():
     """Only a failing database speaks against readiness, and one that stores again does no more."""
-    refusals = Refusals()
+    refusals = AppendRefusals()
     with pytest.raises(LedgerOverloaded), refusals.noted():
         raise LedgerOverloaded
     assert not refusals.are_recent

@@ -92,7 +92,7 @@ def test_an_index_value_reads_back_as_the_same_baseline():
     books, _ = play_out(
         [("ada", "b1", 2**53 - 1, 0), ("ada", "b1", -7, 1), ("bob", "b2", 1, 0)], [[0, 1], [2], [2]]
     )
-    stored = drive(index_pages.baselines_listed("tiny", ["ada", "bob", "@b1", "@b2", ""])(books.tx))
+    stored = drive(index_pages.baselines_for("tiny", ["ada", "bob", "@b1", "@b2", ""])(books.tx))
     assert 5 == len(stored)
     assert [each.known for each in stored] == [
         keys.baseline_from_value(keys.baseline_value(each)) for each in stored

@@ -238,6 +238,6 @@ async def test_I10_an_edge_that_dies_between_store_and_commit_leaves_what_is_col
         keeping = Keeping(ledger, recordings, partial(make_older, None, house.folder / "data" / "recordings"))
         assert 2 == len(keeping.names())
         assert [1, 1, 0] == [await keeping.collect(later_s=2 * GRACE_S) for _ in range(3)]
-        [kept] = await ledger.read(work.recordings_elsewhere(after=b"", count=10))
+        [kept] = await ledger.read(work.recordings_in_store(after=b"", count=10))
         assert [kept_name(kept.digest)] == keeping.names()
     recordings.close()

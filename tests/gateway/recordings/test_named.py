@@ -48,7 +48,7 @@ async def test_a_row_has_digest_and_size_and_the_bytes_only_where_they_are_inlin
         None,
     ] == [lease.recording for lease in leases]
     assert [StoredRecording(digest_of(b"larger"), 6, None)] == await ledger.read(
-        work.recordings_elsewhere(after=b"", count=10)
+        work.recordings_in_store(after=b"", count=10)
     )
 
 
@@ -67,7 +67,7 @@ async def test_pages_of_what_is_elsewhere_are_in_the_order_of_digests(ledger: Le
     for body in bodies:
         await ledger.append(large(f"run-{body.decode()}", body))
     seen: list[bytes] = []
-    while page := await ledger.read(work.recordings_elsewhere(after=seen[-1] if seen else b"", count=2)):
+    while page := await ledger.read(work.recordings_in_store(after=seen[-1] if seen else b"", count=2)):
         seen += [each.digest for each in page]
     assert sorted(map(digest_of, bodies)) == seen
 
@@ -81,7 +81,7 @@ async def test_only_what_no_submission_names_is_collected(ledger: Ledger, tmp_pa
         await recordings.store(digest_of(body), body)
     await ledger.append(large("run", b"named"))
     assert {digest_of(b"left")} == await ledger.read(
-        work.not_recorded([digest_of(b"named"), digest_of(b"left")])
+        work.unknown_recordings([digest_of(b"named"), digest_of(b"left")])
     )
     collector = Collector(ledger, recordings, grace_ms=-60_000)  # everything is old at once
     assert [1, 1, 0] == [await collector.step() for _ in range(3)]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ledger.judgement import audits
-from gateway.ledger.judgement.audits import Verified
+from gateway.ledger.judgement.audits import VerifiedSubmission
 from gateway.ledger.transaction import Operation
 from gateway.steward.audits import auditing
 from gateway.steward.audits.auditing import AuditDraw, Sample
@@ -207,7 +207,7 @@ def test_a_sample_has_its_least_and_nothing_twice(runs: int, share: float, least
     """As many as there are or `least`, whichever is fewer; more only by the share; each at most once."""
     sample = Sample(AuditRules(share=share, least=least), random.Random(seed))
     for number in range(runs):
-        sample.offer(Verified(number, f"run-{number}", "ada"))
+        sample.offer(VerifiedSubmission(number, f"run-{number}", "ada"))
     drawn = sample.drawn
     assert len(drawn) == len(set(drawn)) >= min(runs, least)
     assert share > 0 or len(drawn) == min(runs, least)
@@ -216,7 +216,7 @@ def test_a_sample_has_its_least_and_nothing_twice(runs: int, share: float, least
 def test_every_run_has_the_same_chance():
     """Whatever its place in the day: over 4,000 draws of 5 out of 20, each is drawn about 1,000 times."""
     chance = random.Random(7)
-    counts = dict.fromkeys((Verified(n, f"run-{n}", "ada") for n in range(20)), 0)
+    counts = dict.fromkeys((VerifiedSubmission(n, f"run-{n}", "ada") for n in range(20)), 0)
     for _ in range(4_000):
         sample = Sample(AuditRules(share=0.05, least=5), chance)
         for each in counts:

@@ -159,7 +159,7 @@ async def test_a_write_to_a_cold_board_makes_no_part_of_a_window(duty: Duty):
     before = duty.redis.xlen(keys.changes(BOARD))
     await duty.append("late", player="dot", score=9)
     await duty.promote("late")
-    row = OutboxRow(await duty.ledger.read(queries.head()), "project", "late", BOARD, "dot", 0, 0, 0)
+    row = OutboxRow(await duty.ledger.read(queries.newest_seq()), "project", "late", BOARD, "dot", 0, 0, 0)
     change = await duty.steward._change_of(row)
     await duty.index.project([change])
     assert before + 2 == duty.redis.xlen(keys.changes(BOARD))  # one for each window

@@ -348,4 +348,4 @@ async def test_a_player_whose_name_is_known_to_nobody_has_none(duty: Duty):
     assert not (await check_now(duty)).differences
     duty.redis.hset(NAMES, "guest", "Somebody")
     assert named("wrong-name", player="guest") == places(await check_now(duty))
-    assert 0 < await duty.ledger.read(queries.head())
+    assert 0 < await duty.ledger.read(queries.newest_seq())

@@ -12,7 +12,7 @@ from rq.serializers import JSONSerializer
 
 from gateway.ledger import queries
 from gateway.ledger.judgement import sampling
-from gateway.ledger.judgement.sampling import Sampled
+from gateway.ledger.judgement.sampling import SampledSubmission
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.submissions import work
 from gateway.ledger.transaction import Transaction
@@ -220,7 +220,7 @@ async def test_I11_what_a_dead_worker_of_the_urgent_lane_left_goes_the_main_way(
     assert (["urgent"], ["urgent"]) == (queued(duty, Lane.URGENT), queued(duty, Lane.MAIN))
 
 
-async def spared(duty: Duty, *names: str) -> list[Sampled]:
+async def spared(duty: Duty, *names: str) -> list[SampledSubmission]:
     """Runs of cy's that count unverified."""
     await duty.append(*names, player="cy", score=50)
     decisions = [
@@ -237,7 +237,9 @@ async def spared(duty: Duty, *names: str) -> list[Sampled]:
     ]
     await settle(duty.ledger, duty.index, duty.board, decisions)
     found = [await duty.ledger.read(queries.submission(each)) for each in names]
-    return [Sampled(each.seq, each.submission_id, each.board, each.player) for each in found if each]
+    return [
+        SampledSubmission(each.seq, each.submission_id, each.board, each.player) for each in found if each
+    ]
 
 
 async def test_what_is_called_in_goes_the_urgent_way_once(top_of_two: Duty):

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.chain import Seal
-from gateway.ledger.seals.checkpoints import export_heads
+from gateway.ledger.seals.checkpoints import export_checkpoints
 from gateway.ledger.seals.keys import PublicKeys
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.runtime.settings import Settings
@@ -47,7 +47,7 @@ class Hands:
         return rows(self.settings.ledger_path, "SELECT first_seq, last_seq FROM seals ORDER BY first_seq")
 
     async def seal(self) -> list[Seal]:
-        return [each async for each in chain.each_seal(self.ledger)]
+        return [each async for each in chain.seals_after(self.ledger)]
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ async def test_M09_nothing_is_sealed_over_a_gap(hands: Hands):
     assert [(1, 2)] == hands.ranges()
     gaps = [log for log in logs if log["event"] == "gap"]
     assert [{"event": "gap", "log_level": "error", "due": 3, "found": 4}] == gaps
-    assert (4, NOON_MS) == (await hands.ledger.read(chain.tail()))[::2]
+    assert (4, NOON_MS) == (await hands.ledger.read(chain.unsealed()))[::2]
 
 
 async def test_M09_seals_cannot_be_rewritten(hands: Hands):
@@ -157,7 +157,7 @@ async def test_heads_are_appended_where_the_setting_says(hands: Hands, tmp_path:
     assert 4 == await hands.another(seal_heads=path).step()
 
     assert await hands.seal() == [Seal.model_validate_json(line) for line in path.read_bytes().splitlines()]
-    assert 0 == await export_heads(hands.ledger, path)
+    assert 0 == await export_checkpoints(hands.ledger, path)
 
 
 async def test_a_torn_line_of_heads_is_written_again(hands: Hands, tmp_path: Path):
@@ -165,11 +165,11 @@ async def test_a_torn_line_of_heads_is_written_again(hands: Hands, tmp_path: Pat
     path = tmp_path / "heads"
     await hands.append(1, 12)
     assert [4, 4, 4] == [await hands.sealer.step() for _ in range(3)]
-    assert 3 == await export_heads(hands.ledger, path)
+    assert 3 == await export_checkpoints(hands.ledger, path)
     whole = path.read_bytes()
     for end in range(0, len(whole), 7):
         path.write_bytes(whole[:end])
-        await export_heads(hands.ledger, path)
+        await export_checkpoints(hands.ledger, path)
         assert whole == path.read_bytes()
 
 
@@ -189,10 +189,10 @@ async def test_M09_heads_of_another_past_stop_the_export(hands: Hands, tmp_path:
     ):
         path.write_bytes(text)
         with pytest.raises(error):
-            await export_heads(hands.ledger, path)
+            await export_checkpoints(hands.ledger, path)
         assert text == path.read_bytes()
     with pytest.raises(SettingsError, match="heads cannot be written"):
-        await export_heads(hands.ledger, tmp_path / "none" / "heads")
+        await export_checkpoints(hands.ledger, tmp_path / "none" / "heads")
 
 
 async def test_sealing_goes_on_while_heads_cannot_be_written(hands: Hands, tmp_path: Path):
@@ -249,7 +249,7 @@ async def test_the_steward_seals_and_the_edge_tells_of_the_tail(harness: Harness
     assert float(scraped.split("\nscoregate_unsealed_age_seconds ")[1].split()[0]) >= 61
 
     rounds = asyncio.create_task(harness.steward().run())
-    await until(lambda: harness.edge.ledger.read(chain.last()), within_s=30)
+    await until(lambda: harness.edge.ledger.read(chain.newest_seal()), within_s=30)
     rounds.cancel()
     await asyncio.wait([rounds])
     scraped = await harness.metrics()

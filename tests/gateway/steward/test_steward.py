@@ -127,7 +127,7 @@ async def test_B04_a_board_whose_index_fails_keeps_no_other_from_being_shown(
     monkeypatch.setattr(duties, "project", shows)
     monkeypatch.setattr(duty.steward, "_due", due)
     monkeypatch.setattr(
-        duties.work, "postpone", lambda rows, until_ms: postponed.extend(rows) or work.projected([])
+        duties.work, "postpone", lambda rows, until_ms: postponed.extend(rows) or work.strike_projected([])
     )
     assert 2 == await duty.steward.project()
     assert ([2, 4], [1, 3]) == (shown, [row.seq for row in postponed])
@@ -315,7 +315,7 @@ async def test_a_duty_that_fails_in_a_way_nobody_foresaw_is_done_again(
     await eventually(lambda: failing() == ())
     running.cancel()
     await asyncio.wait([running])
-    assert 1 == await duty.ledger.read(queries.head())
+    assert 1 == await duty.ledger.read(queries.newest_seq())
 
 
 async def test_a_running_steward_does_every_duty(duty: Duty, monkeypatch: pytest.MonkeyPatch):

@@ -161,7 +161,7 @@ class Baselines:
     async def _due(self, subjects: Sequence[bytes]) -> dict[bytes, StoredBaseline]:
         texts = [text for text in map(text_of, subjects) if text]
         players = ["" if text == keys.POPULATION_FIELD else text for text in texts]
-        found = await self._view.ledger.read(index_pages.baselines_listed(self._view.board, players))
+        found = await self._view.ledger.read(index_pages.baselines_for(self._view.board, players))
         return {keys.baseline_field(each).encode(): each for each in found}
 
 

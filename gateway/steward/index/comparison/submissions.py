@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gateway.index import keys
 from gateway.index.board_index import Pend
 from gateway.ledger import index_pages, queries
-from gateway.ledger.index_pages import Known
+from gateway.ledger.index_pages import SubmissionSummary
 from gateway.steward.index.comparison.difference import (
     AHEAD_MS,
     BoardView,
@@ -35,7 +35,7 @@ class Pending:
     async def _from_ledger(self, count: int) -> Subjects:
         after = 0
         while page := await self._view.ledger.read(
-            queries.pending(self._view.board, after=after, count=count)
+            queries.pending_submissions(self._view.board, after=after, count=count)
         ):
             yield [submission_id.encode() for _, submission_id, *_ in page]
             after = page[-1][0]
@@ -62,7 +62,9 @@ class Pending:
                 [Pend(each.decode(), facts.player, facts.received_at_ms) for each, facts in waiting.items()]
             )
 
-    def _difference(self, subject: bytes, held: float | None, known: Known | None) -> Difference | None:
+    def _difference(
+        self, subject: bytes, held: float | None, known: SubmissionSummary | None
+    ) -> Difference | None:
         is_due = known is not None and known.state is State.PENDING
         is_right = held == known.received_at_ms if known and is_due else held is None
         if is_right:
@@ -121,12 +123,12 @@ class Settled:
         await self._view.inspection.remove(self._key, [each.subject for each in found])
 
 
-async def known_submissions(view: BoardView, subjects: Sequence[bytes]) -> dict[bytes, Known]:
+async def known_submissions(view: BoardView, subjects: Sequence[bytes]) -> dict[bytes, SubmissionSummary]:
     """What the ledger has of these submissions, if they are the board's."""
     ids = [text for text in map(text_of, subjects) if text is not None]
-    found = await view.ledger.read(index_pages.submissions_known(ids))
+    found = await view.ledger.read(index_pages.summaries_of(ids))
     return {each.encode(): known for each, known in found.items() if known.board == view.board}
 
 
-def _is_decided(known: Known | None) -> bool:
+def _is_decided(known: SubmissionSummary | None) -> bool:
     return known is not None and known.state is not State.PENDING
