@@ -33,7 +33,7 @@ from gateway.edge.submissions.runs import PLAYER_RATE
 from gateway.index import keys
 from gateway.index.board_index import Index
 from gateway.index.connection import connect, connect_blocking, refuse_evicting
-from gateway.index.feed.live import LiveFeed
+from gateway.index.feed.live_feed import LiveFeed
 from gateway.index.groups.circle_memory import CircleMemory
 from gateway.index.groups.friends import CIRCLE_MS, Circles, FriendLists
 from gateway.index.groups.segments import SegmentBoards

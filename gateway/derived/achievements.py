@@ -17,7 +17,7 @@ from typing import Final
 
 from gateway.derived.joined import Joined, joined_of
 from gateway.derived.webhooks.events import achievement_reached
-from gateway.index.feed.change_groups import Mutation
+from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import achievements, log, webhooks
 from gateway.ledger.derived.achievements import Achievement
 from gateway.ledger.derived.log import LoggedEvent

@@ -17,7 +17,7 @@ from gateway.derived.statistics import Statistics
 from gateway.derived.trends import Trends
 from gateway.derived.webhooks.sender import Sender
 from gateway.derived.webhooks.sources import DecisionEvents, StandingEvents
-from gateway.index.feed.change_groups import LEFT_MS
+from gateway.index.feed.consumer_group import LEFT_MS
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from redis.asyncio import Redis
 
-from gateway.index.feed.change_groups import LEFT_MS, ChangeGroup, Mutation
+from gateway.index.feed.consumer_group import LEFT_MS, ConsumerGroup, Mutation
 from gateway.ledger import index_pages, queries
 from gateway.ledger.derived import log
 from gateway.ledger.derived.log import LoggedEvent
@@ -138,7 +138,7 @@ class ChangeFollower:
         self._lags: dict[str, int] = {}
         self.name = consumer.name
         self._groups = {
-            name: ChangeGroup(client, board.ranking, self.name, steward) for name, board in boards.items()
+            name: ConsumerGroup(client, board.ranking, self.name, steward) for name, board in boards.items()
         }
 
     async def step(self) -> int:

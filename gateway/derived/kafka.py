@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.derived.follow import standings_since
-from gateway.index.feed.change_groups import Mutation
+from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.boundary import boundary
 from gateway.runtime.clock import Clock

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gateway.edge.reads.score_distribution import SpreadReader
     from gateway.edge.shutdown import Shutdown
     from gateway.index.board_index import Index
-    from gateway.index.feed.live import LiveFeed
+    from gateway.index.feed.live_feed import LiveFeed
     from gateway.index.groups.friends import Circles, FriendLists
     from gateway.index.groups.segments import SegmentBoards
     from gateway.index.limits.admission import AddressLimit, KeyedLimit, SubmissionLimits

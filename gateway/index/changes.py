@@ -50,7 +50,7 @@ def is_stream_id(text: str) -> bool:
     return bool(STREAM_ID.fullmatch(text)) and all(int(part) < 2**64 for part in text.split("-"))
 
 
-class Hole(Exception):
+class StreamTrimmed(Exception):
     """The stream does not have the entry to go on from: it was trimmed away, or Redis was emptied since."""
 
 
@@ -125,7 +125,7 @@ class ChangeStream:
         return str(rows[0][0]) if rows else None
 
     async def after(self, last_id: str, count: int = PAGE) -> ChangePage:
-        """Up to `count` entries after one that was read before. Raises Hole.
+        """Up to `count` entries after one that was read before. Raises StreamTrimmed.
 
         The entry itself is read again with those after it, in one command: while it is still there, none after it was
         trimmed, and the stream is the one that it was read from.
@@ -133,7 +133,7 @@ class ChangeStream:
         with answering():
             rows: Any = await self._client.xrange(self.key, min=last_id, count=count + 1)
         if not rows or rows[0][0] != last_id:
-            raise Hole
+            raise StreamTrimmed
         return ChangePage(tuple(self._changes_in(rows[1:])), rows[-1][0], is_last=len(rows) <= count)
 
     def page(self, rows: Sequence[Any]) -> ChangePage:
@@ -141,7 +141,7 @@ class ChangeStream:
         return ChangePage(tuple(self._changes_in(rows)), rows[-1][0], is_last=False)
 
     async def pages_after(self, last_id: str, page: int = PAGE) -> AsyncIterator[ChangePage]:
-        """Everything after an entry, up to now. Raises Hole."""
+        """Everything after an entry, up to now. Raises StreamTrimmed."""
         is_last = False
         while not is_last:
             found = await self.after(last_id, page)
@@ -151,7 +151,7 @@ class ChangeStream:
     async def places_before(
         self, change: StandingChange, players: Sequence[str]
     ) -> dict[str, RankedPlace | None]:
-        """Where players stood in the window of a change right before it. Raises Hole.
+        """Where players stood in the window of a change right before it. Raises StreamTrimmed.
 
         Redis tells where they stand now, and as of which entry; the changes from the one to the other are undone.
         """
@@ -181,7 +181,7 @@ class ChangeStream:
         async for page in self.pages_after(change.stream_id):
             found += [each for each in page.changes if each.position <= end and each.window == change.window]
             if len(found) > MOST_UNDONE:
-                raise Hole
+                raise StreamTrimmed
             if position_of(page.last_id) >= end:
                 break
         return found

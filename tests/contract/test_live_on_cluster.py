@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from gateway.index import keys
 from gateway.index.connection import connect, connect_blocking
 from gateway.index.feed.events import EventKind, Interest
-from gateway.index.feed.live import Following, LiveFeed
+from gateway.index.feed.live_feed import LiveFeed, Subscription
 from tests.support.cluster import REPLICATED, ValkeyCluster
 from tests.support.feeds import entry
 from tests.support.policies import a_ranking
@@ -50,7 +50,7 @@ async def add(client: RedisCluster, board: str, number: int) -> None:
                 return
 
 
-async def heard(following: Following, count: int) -> list[tuple[EventKind, int | None]]:
+async def heard(following: Subscription, count: int) -> list[tuple[EventKind, int | None]]:
     found = []
     async with asyncio.timeout(30):
         while len(found) < count:

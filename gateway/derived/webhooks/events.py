@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.index.feed.change_groups import Mutation
+from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived.achievements import Achievement
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.derived.webhooks import WebhookEvent

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gateway.derived.follow import standings_since
 from gateway.derived.webhooks.events import DECIDED, rank_changed, standing_changed, submission_decided
-from gateway.index.feed.change_groups import Mutation
+from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import webhooks
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.ledger import Ledger

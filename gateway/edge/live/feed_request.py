@@ -20,8 +20,8 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.filters import PLAYERS_LIMIT
 from gateway.edge.wire import fields
 from gateway.index.changes import is_stream_id
-from gateway.index.feed.events import TOLD, EventKind, Interest, Mode
-from gateway.index.feed.live import Following
+from gateway.index.feed.events import SELECTABLE_KINDS, EventKind, FeedMode, Interest
+from gateway.index.feed.live_feed import Subscription
 from gateway.runtime.telemetry import LISTENERS
 from policies.loader import Board
 
@@ -96,7 +96,7 @@ def hold_seat(request: web.Request) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def open_feed(edge: Edge, asked: FeedRequest, transport: str) -> AsyncIterator[Following]:
+async def open_feed(edge: Edge, asked: FeedRequest, transport: str) -> AsyncIterator[Subscription]:
     """The feed, counted while it is open."""
     with LISTENERS.labels(transport).track_inprogress():
         async with edge.live.listen(asked.board.name, asked.interest, asked.after) as feed:
@@ -148,17 +148,17 @@ def _players(request: web.Request) -> frozenset[str] | None:
 def _kinds(request: web.Request) -> frozenset[EventKind]:
     found = _list(request, "events")
     if found is None:
-        return TOLD
-    if not set(found) <= TOLD:
-        raise _violation(f"events: expected some of {', '.join(sorted(TOLD))}")
+        return SELECTABLE_KINDS
+    if not set(found) <= SELECTABLE_KINDS:
+        raise _violation(f"events: expected some of {', '.join(sorted(SELECTABLE_KINDS))}")
     return frozenset(EventKind(each) for each in found)
 
 
-def _mode(request: web.Request) -> Mode:
-    text = request.query.get("mode", Mode.ALL.value)
-    if text not in set(Mode):
-        raise _violation(f"mode: expected {' or '.join(Mode)}")
-    return Mode(text)
+def _mode(request: web.Request) -> FeedMode:
+    text = request.query.get("mode", FeedMode.ALL.value)
+    if text not in set(FeedMode):
+        raise _violation(f"mode: expected {' or '.join(FeedMode)}")
+    return FeedMode(text)
 
 
 def _after(request: web.Request) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 from gateway.index.feed.events import FeedEvent
-from gateway.index.feed.live import Following
+from gateway.index.feed.live_feed import Subscription
 
 HEARTBEAT_S: Final = 15.0
 """Something is sent when nothing else was, so that proxies keep the connection and dead clients are noticed."""
@@ -17,7 +17,7 @@ STALLED_S: Final = 10.0
 
 
 async def with_heartbeats(
-    feed: Following, leaving: asyncio.Future[None] | None = None
+    feed: Subscription, leaving: asyncio.Future[None] | None = None
 ) -> AsyncGenerator[list[FeedEvent], None]:
     """The events of a feed until it ends, and an empty list whenever a heartbeat is due.
 

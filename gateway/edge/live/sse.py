@@ -14,7 +14,7 @@ from gateway.edge.live.feed_request import feed_request_of, hold_seat, open_feed
 from gateway.edge.live.heartbeats import STALLED_S, with_heartbeats
 from gateway.edge.live.messages import as_sse, sse_heartbeat
 from gateway.edge.problems import COMMON_HEADERS
-from gateway.index.feed.live import Following
+from gateway.index.feed.live_feed import Subscription
 
 if TYPE_CHECKING:
     from gateway.edge.listener import Connection
@@ -43,7 +43,7 @@ async def follow_board(request: web.Request) -> web.StreamResponse:
     return response
 
 
-async def _copy(request: web.Request, response: web.StreamResponse, feed: Following) -> None:
+async def _copy(request: web.Request, response: web.StreamResponse, feed: Subscription) -> None:
     connection = cast("Connection", request.protocol)
     async with aclosing(with_heartbeats(feed, connection.lost())) as batches:
         async for events in batches:

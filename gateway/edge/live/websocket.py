@@ -22,8 +22,8 @@ from gateway.edge.live.feed_request import (
 from gateway.edge.live.heartbeats import HEARTBEAT_S, STALLED_S, with_heartbeats
 from gateway.edge.live.messages import as_message, position_message
 from gateway.edge.problems import Problem, ProblemType
-from gateway.index.feed.listener import End
-from gateway.index.feed.live import Following
+from gateway.index.feed.listener import FeedEnd
+from gateway.index.feed.live_feed import Subscription
 
 PROTOCOL: Final = "scoregate.v1"
 """The subprotocol that is spoken."""
@@ -39,9 +39,9 @@ CLOSE_S: Final = 2.0
 
 _KEY: Final = re.compile(r"[A-Za-z0-9+/]{22}==")
 _CODES: Final = {
-    End.BEHIND: WSCloseCode.TRY_AGAIN_LATER,
-    End.RELEASED: WSCloseCode.GOING_AWAY,
-    End.UNKNOWN_PAST: WSCloseCode.TRY_AGAIN_LATER,
+    FeedEnd.BEHIND: WSCloseCode.TRY_AGAIN_LATER,
+    FeedEnd.RELEASED: WSCloseCode.GOING_AWAY,
+    FeedEnd.UNKNOWN_PAST: WSCloseCode.TRY_AGAIN_LATER,
 }
 
 
@@ -90,7 +90,9 @@ def _player(request: web.Request) -> Bearer:
     return player_by_token(request, tokens[0]) if tokens else player_of(request)
 
 
-async def _converse(request: web.Request, socket: web.WebSocketResponse, feed: Following) -> tuple[int, str]:
+async def _converse(
+    request: web.Request, socket: web.WebSocketResponse, feed: Subscription
+) -> tuple[int, str]:
     """Tells the client what there is and listens for its leaving; gives the code and reason to close with."""
     telling = asyncio.create_task(_tell(request, socket, feed))
     listening = asyncio.create_task(_listen(socket))
@@ -106,7 +108,7 @@ async def _converse(request: web.Request, socket: web.WebSocketResponse, feed: F
     raise AssertionError("one of them has ended")
 
 
-async def _tell(request: web.Request, socket: web.WebSocketResponse, feed: Following) -> tuple[int, str]:
+async def _tell(request: web.Request, socket: web.WebSocketResponse, feed: Subscription) -> tuple[int, str]:
     """Sends the events until the feed ends. Raises ConnectionResetError if the client takes nothing for STALLED_S."""
     async with aclosing(with_heartbeats(feed)) as batches:
         async for events in batches:
@@ -114,7 +116,7 @@ async def _tell(request: web.Request, socket: web.WebSocketResponse, feed: Follo
                 await _send(request, socket, as_message(event))
             if not events and feed.position:
                 await _send(request, socket, position_message(feed.position))
-    end = feed.end or End.RELEASED
+    end = feed.end or FeedEnd.RELEASED
     return _CODES[end], end.value
 
 

@@ -24,7 +24,7 @@ class EventKind(StrEnum):
     """Somebody passed a watched player."""
 
 
-class Mode(StrEnum):
+class FeedMode(StrEnum):
     """What a listener gets when it does not keep up."""
 
     ALL = "all"
@@ -36,7 +36,7 @@ class Mode(StrEnum):
 ABOUT_PLAYERS: Final = frozenset({EventKind.RANK, EventKind.OVERTAKEN})
 """Kinds that need players to watch."""
 
-TOLD: Final = frozenset({EventKind.STANDING}) | ABOUT_PLAYERS
+SELECTABLE_KINDS: Final = frozenset({EventKind.STANDING}) | ABOUT_PLAYERS
 """Kinds that a listener may choose from; the others come always."""
 
 
@@ -65,8 +65,8 @@ class Interest:
     windows: frozenset[str] = frozenset()
     players: frozenset[str] | None = None
     watched: frozenset[str] = frozenset()
-    kinds: frozenset[EventKind] = TOLD
-    mode: Mode = Mode.ALL
+    kinds: frozenset[EventKind] = SELECTABLE_KINDS
+    mode: FeedMode = FeedMode.ALL
 
     @property
     def watches_ranks(self) -> bool:

@@ -17,7 +17,7 @@ share the changes, so that each costs a listener a reference; several pages of t
 _dropped = LIVE_CHANGES.labels("dropped")
 
 
-class End(Enum):
+class FeedEnd(Enum):
     """Why a feed ended."""
 
     BEHIND = "the listener fell too far behind"
@@ -37,7 +37,7 @@ class Listener:
     def __init__(self, interest: Interest, position: str | None) -> None:
         self.interest = interest
         self.position = position
-        self.end: End | None = None
+        self.end: FeedEnd | None = None
         self._queue: asyncio.Queue[StandingChange | Gap | None] = asyncio.Queue(LISTENER_LIMIT)
         self._is_waiting = False
 
@@ -57,7 +57,7 @@ class Listener:
             return
         if self.interest.concerns(change):
             if self._queue.full():
-                self.let_go(End.BEHIND)
+                self.let_go(FeedEnd.BEHIND)
             else:
                 self._queue.put_nowait(change)
         elif self.is_idle:
@@ -69,7 +69,7 @@ class Listener:
             self._empty()
             self._queue.put_nowait(Gap(stream_id))
 
-    def let_go(self, end: End) -> None:
+    def let_go(self, end: FeedEnd) -> None:
         """Ends its feed."""
         if self.end is None:
             self.end = end

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
-from gateway.index.changes import ChangeStream, Hole, StandingChange, position_of
+from gateway.index.changes import ChangeStream, StandingChange, StreamTrimmed, position_of
 from gateway.index.connection import BLOCK_MS
 from gateway.index.scripts import answering
 from gateway.runtime.background import ended
@@ -141,7 +141,7 @@ class ChangeReader:
         stream, position = self._streams[board], self._positions[board]
         try:
             page = await stream.after(position) if position else stream.page(first)
-        except Hole:
+        except StreamTrimmed:
             await self._skip(board)
         else:
             self._positions[board] = page.last_id

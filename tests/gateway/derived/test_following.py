@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from gateway.derived import follow
 from gateway.derived.follow import ChangeFollower, standings_since
 from gateway.index import keys
-from gateway.index.feed.change_groups import Mutation
+from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger import queries
 from gateway.ledger.derived import log
 from gateway.settlement.settle import Decision, _decide_all

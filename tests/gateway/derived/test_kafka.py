@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer
 from gateway.derived import kafka
 from gateway.derived.follow import ChangeFollower
 from gateway.derived.kafka import ExportFailed, KafkaExport
-from gateway.index.feed.change_groups import Mutation
+from gateway.index.feed.consumer_group import Mutation
 from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from tests.support.derived import catch_up

@@ -7,7 +7,7 @@ import secrets
 import pytest
 
 from gateway.index import keys
-from gateway.index.feed import catching_up
+from gateway.index.feed import catch_up_budget
 from tests.support.attack import registered
 from tests.support.feeds import Told, add, caught_up, entry, sse, websocket
 from tests.support.groups import by_server, token_of
@@ -62,11 +62,13 @@ async def test_F05_catching_up_is_bounded(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, follow: object, times: int
 ):
     """A hundred watched players, passed by everybody: a reset after some events, and at once when it is far too much."""
-    monkeypatch.setattr(catching_up, "MOST_S", 60.0)  # it is the count that ends it, on a busy machine too
+    monkeypatch.setattr(
+        catch_up_budget, "MOST_S", 60.0
+    )  # it is the count that ends it, on a busy machine too
     after = await overtaken_often(harness, times)
     query = f"window=alltime&players={','.join(WATCHED)}&after={after}"
     async with follow(harness, query) as feed:  # type: ignore[operator]
-        found = await told_until_reset(feed, catching_up.MOST_EVENTS + 2)
+        found = await told_until_reset(feed, catch_up_budget.MOST_EVENTS + 2)
         assert {"overtaken", "reset"} >= {each.kind for each in found}
         assert (len(found) > 1) == (times == 200)
         await add(harness.edge.index.client, entry("after", 20_000))
@@ -80,7 +82,7 @@ async def test_F05_catching_up_with_a_whole_board_is_bounded(harness: Harness, t
     """Everybody's changes, as long as they are not too many; else a reset, and it goes on from there."""
     after = await overtaken_often(harness, times)
     async with sse(harness, f"window=alltime&after={after}") as feed:
-        found = await told_until(feed, f"p{times - 1}", catching_up.MOST_EVENTS + 2)
+        found = await told_until(feed, f"p{times - 1}", catch_up_budget.MOST_EVENTS + 2)
         assert (times == 5_000) == (found[-1].kind == "reset")
         assert (times == 200) == (
             [f"p{at}" for at in range(200)] == [each.data.get("player") for each in found]
@@ -99,7 +101,7 @@ async def test_F05_catching_up_with_friends_is_bounded(harness: Harness, times: 
         while not found or not (
             found[-1].kind == "reset" or found[-1].data["by"]["player"] == f"p{times - 1}"
         ):
-            assert len(found) < catching_up.MOST_EVENTS + 2
+            assert len(found) < catch_up_budget.MOST_EVENTS + 2
             found.append(await feed.event())
         assert (times == 5_000) == (found[-1].kind == "reset")
         assert times == 5_000 or times == len(found)
@@ -112,7 +114,7 @@ async def test_F05_catching_up_takes_no_longer_than_its_time(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ):
     """However few changes there are: where looking at them takes too long it is a reset, and it goes on from there."""
-    monkeypatch.setattr(catching_up, "MOST_S", 0.0)
+    monkeypatch.setattr(catch_up_budget, "MOST_S", 0.0)
     after = await overtaken_often(harness, 20)
     async with sse(harness, f"window=alltime&after={after}") as feed:
         assert ["reset"] == [each.kind for each in await told_until_reset(feed, 2)]

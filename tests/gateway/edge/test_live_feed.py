@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.edge.live import pacing
 from gateway.index import keys
-from gateway.index.feed import reader, telling
+from gateway.index.feed import listener_events, reader
 from gateway.index.feed.events import EventKind, Interest
-from gateway.index.feed.listener import End
+from gateway.index.feed.listener import FeedEnd
 from gateway.runtime.settings import Settings
 from policies.errors import IndexUnavailable
 from tests.support.attack import as_server, registered, until
@@ -153,7 +153,7 @@ async def test_forged_entries_of_the_stream_do_not_end_the_feed(harness: Harness
 
 async def test_a_listener_that_comes_back_misses_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """From the last id it had, a listener gets everything since, over several pages, and then what is new."""
-    monkeypatch.setattr(telling, "RESUME_PAGE", 3)
+    monkeypatch.setattr(listener_events, "RESUME_PAGE", 3)
     private = await registered(harness)
     async with sse(harness) as feed:
         await write(harness, private, 1)
@@ -411,7 +411,7 @@ async def test_a_listener_that_could_not_be_told_what_it_missed_is_let_go(
     async with harness.edge.live.listen("vault", Interest(), "1-0") as feed:
         monkeypatch.setattr(harness.edge.live._streams["vault"], "after", refuse)
         assert [] == [events async for events in feed.events]
-        assert End.UNKNOWN_PAST == feed.end
+        assert FeedEnd.UNKNOWN_PAST == feed.end
 
 
 async def test_a_player_who_stands_no_more_is_told_of(harness: Harness):
@@ -436,7 +436,7 @@ async def test_an_edge_that_ends_lets_its_listeners_go(settings: Settings):
             assert [EventKind.BEGIN] == [
                 event.kind for events in [each async for each in late.events] for event in events
             ]
-            assert End.RELEASED == late.end
+            assert FeedEnd.RELEASED == late.end
 
 
 async def test_the_newest_changes_are_announced_once_on_a_channel_of_redis(settings: Settings):

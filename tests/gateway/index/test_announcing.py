@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.changes import ChangeStream
-from gateway.index.feed import announcing
-from gateway.index.feed.announcing import Announcer
+from gateway.index.feed import announcer
+from gateway.index.feed.announcer import Announcer
 from tests.support.feeds import entry
 from tests.support.policies import a_ranking
 
@@ -19,7 +19,7 @@ PATIENCE_S = 20.0
 
 async def test_changes_are_announced_once_and_in_order(client: Redis, monkeypatch: pytest.MonkeyPatch):
     """Of what nobody announced, the newest of each player; of what was before the first announcement, or is lost, the last alone."""
-    monkeypatch.setattr(announcing, "CLAIMED_AT_ONCE", 4)
+    monkeypatch.setattr(announcer, "CLAIMED_AT_ONCE", 4)
     stream = ChangeStream(client, a_ranking())
     several = [
         Announcer(client, lambda event: f"{event.change.seq if event.change else None} {event.stream_id}")

@@ -13,12 +13,12 @@ from redis.asyncio import Redis
 from gateway.index import changes, keys
 from gateway.index.changes import ChangeStream, StandingChange
 from gateway.index.connection import connect_blocking
-from gateway.index.feed import listener, newest, reader, watch
-from gateway.index.feed.events import EventKind, FeedEvent, Interest, Mode
-from gateway.index.feed.listener import End
-from gateway.index.feed.live import Following, LiveFeed
-from gateway.index.feed.newest import Newest
-from gateway.index.feed.sharded import change_stream
+from gateway.index.feed import listener, newest_events, place_watch, reader
+from gateway.index.feed.events import EventKind, FeedEvent, FeedMode, Interest
+from gateway.index.feed.listener import FeedEnd
+from gateway.index.feed.live_feed import LiveFeed, Subscription
+from gateway.index.feed.newest_events import NewestEvents
+from gateway.index.feed.sharded_stream import change_stream
 from gateway.index.shards import ShardedIndex
 from gateway.records import Change
 from policies.vocabulary import State
@@ -52,7 +52,7 @@ def counted(fate: str) -> float:
     return metric("scoregate_live_changes_total", fate=fate)
 
 
-async def ids(following: Following) -> list[str | None]:
+async def ids(following: Subscription) -> list[str | None]:
     return [event.stream_id for event in await anext(following.events)]
 
 
@@ -72,7 +72,7 @@ async def test_a_listener_that_falls_behind_is_let_go_without_a_hole(
             seen += await ids(quick)
         assert [f"{number}-0" for number in range(1, 10)] == seen
         assert [] == [events async for events in slow.events]
-        assert End.BEHIND == slow.end
+        assert FeedEnd.BEHIND == slow.end
         assert None is quick.end
     assert dropped + 4 == counted("dropped")
     assert 0 == feed.listeners("b")
@@ -95,7 +95,7 @@ async def test_a_gap_is_told_to_who_has_fallen_behind_as_well(
 async def test_coalescing_keeps_the_newest_of_each_window_and_player(feed: LiveFeed):
     """Who takes nothing while a hundred thousand changes pass is handed one of each player, in the order of the ids."""
     coalesced, dropped = counted("coalesced"), counted("dropped")
-    async with feed.listen("b", Interest(mode=Mode.NEWEST)) as slow:
+    async with feed.listen("b", Interest(mode=FeedMode.NEWEST)) as slow:
         assert [None] == await ids(slow)
         for page in range(100):
             numbers = range(page * 100 + 1, page * 100 + 101)
@@ -107,7 +107,7 @@ async def test_coalescing_keeps_the_newest_of_each_window_and_player(feed: LiveF
     assert (coalesced + 10_000 - 4, dropped) == (counted("coalesced"), counted("dropped"))
 
 
-async def taken_in(following: Following) -> None:
+async def taken_in(following: Subscription) -> None:
     """Returns once the changes given to a coalescing listener wait in their coalesced form."""
 
     async def is_idle() -> bool:
@@ -122,8 +122,8 @@ def told(number: int, player: str = "ada", kind: EventKind = EventKind.STANDING)
 
 async def test_what_waits_for_a_slow_listener_is_bounded(monkeypatch: pytest.MonkeyPatch):
     """Past the bound what waits is dropped, and the listener told to read the board again, from an id that holds."""
-    monkeypatch.setattr(newest, "NEWEST_LIMIT", 3)
-    dropped, waiting = counted("dropped"), Newest()
+    monkeypatch.setattr(newest_events, "NEWEST_LIMIT", 3)
+    dropped, waiting = counted("dropped"), NewestEvents()
     for number in range(1, 10):
         waiting.put(told(number, f"p{number}"))
         assert len(waiting) <= 3
@@ -138,8 +138,8 @@ async def test_what_waits_for_a_slow_listener_is_bounded(monkeypatch: pytest.Mon
 
 async def test_a_reset_has_the_last_id_that_there_was(monkeypatch: pytest.MonkeyPatch):
     """Also where the event that was too much had none: the listener goes on from there."""
-    monkeypatch.setattr(newest, "NEWEST_LIMIT", 2)
-    waiting = Newest()
+    monkeypatch.setattr(newest_events, "NEWEST_LIMIT", 2)
+    waiting = NewestEvents()
     for event in (told(1, "ada"), told(2, "bob"), FeedEvent(EventKind.STANDING, None, change(3, "cyd"))):
         waiting.put(event)
     assert [FeedEvent(EventKind.RESET, "2-0")] == await waiting.take()
@@ -147,7 +147,7 @@ async def test_a_reset_has_the_last_id_that_there_was(monkeypatch: pytest.Monkey
 
 async def test_kinds_and_windows_are_coalesced_apart():
     """A rank does not hide a standing, nor one window or watched player another; a reset hides all before it."""
-    waiting = Newest()
+    waiting = NewestEvents()
     daily = FeedEvent(EventKind.STANDING, "3-0", change(3, window="daily:20261120"))
     for event in (told(1), told(2, kind=EventKind.RANK), daily, told(4)):
         waiting.put(event)
@@ -219,7 +219,7 @@ class Board:
         return heard
 
 
-async def heard_of(following: Following, count: int) -> list[tuple[str, str, Any, Any]]:
+async def heard_of(following: Subscription, count: int) -> list[tuple[str, str, Any, Any]]:
     found: list[Any] = []
     async with asyncio.timeout(20):
         while len(found) < count:
@@ -379,7 +379,7 @@ async def test_a_feed_that_was_stopped_reads_nothing_and_lets_everybody_go(valke
         assert [] == [events async for events in early.events]
     async with feed.listen("b") as late:
         assert [EventKind.BEGIN] == [event.kind for some in [e async for e in late.events] for event in some]
-    assert (End.RELEASED, End.RELEASED) == (early.end, late.end)
+    assert (FeedEnd.RELEASED, FeedEnd.RELEASED) == (early.end, late.end)
     await blocking.aclose()
 
 
@@ -387,9 +387,9 @@ async def test_a_watch_remembers_so_many_windows_and_reads_the_others_again(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ):
     """A feed that is open for months has the places of as many windows as move, and not of each day there was."""
-    monkeypatch.setattr(watch, "WINDOWS_KEPT", 2)
+    monkeypatch.setattr(place_watch, "WINDOWS_KEPT", 2)
     stream = ChangeStream(client, a_ranking())
-    watching = watch.PlaceWatch(stream, ["bob"])
+    watching = place_watch.PlaceWatch(stream, ["bob"])
     days = [Board(client, f"daily:2026112{day}") for day in range(3)]
     for day in days:
         await day.put("bob", 1, 1)
@@ -417,5 +417,5 @@ async def test_places_are_not_looked_for_behind_more_changes_than_are_undone(
         name: at and at.rank for name, at in (await stream.places_before(change, ["bob"])).items()
     }
     await board.put("cyd", 6, 6)
-    with pytest.raises(changes.Hole):
+    with pytest.raises(changes.StreamTrimmed):
         await stream.places_before(change, ["bob"])

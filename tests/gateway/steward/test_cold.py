@@ -18,7 +18,7 @@ from gateway.index import generation as building
 from gateway.index import keys
 from gateway.index.board_index import Page
 from gateway.index.changes import ChangeStream
-from gateway.index.feed.watch import PlaceWatch
+from gateway.index.feed.place_watch import PlaceWatch
 from gateway.index.scripts import Script
 from gateway.index.windows.subsets import ListedPlayers
 from gateway.ledger import queries

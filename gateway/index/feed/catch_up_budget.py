@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from gateway.index.changes import Hole
+from gateway.index.changes import StreamTrimmed
 
 MOST_CHANGES: Final = 10_000
 """Changes that are looked through: about as many as the stream of a board keeps."""
@@ -19,8 +19,8 @@ MOST_S: Final = 1.0
 """Time that looking takes, with what Redis takes; what a listener takes to read is its own."""
 
 
-class CatchingUp:
-    """What one listener that comes back may still be told. Every method raises Hole once that is used up."""
+class CatchUpBudget:
+    """What one listener that comes back may still be told. Every method raises StreamTrimmed once that is used up."""
 
     def __init__(self) -> None:
         self._changes = MOST_CHANGES
@@ -43,4 +43,4 @@ class CatchingUp:
 
     def _check(self) -> None:
         if min(self._changes, self._events) < 0 or self._left_s < 0:
-            raise Hole
+            raise StreamTrimmed

@@ -12,13 +12,13 @@ from redis.asyncio import Redis
 
 from gateway.index.changes import StandingChange
 from gateway.index.cluster import readable_together
-from gateway.index.feed.announcing import Announcer
-from gateway.index.feed.events import FeedEvent, Interest, Mode
-from gateway.index.feed.listener import End, Listener
-from gateway.index.feed.newest import Newest, coalesced
+from gateway.index.feed.announcer import Announcer
+from gateway.index.feed.events import FeedEvent, FeedMode, Interest
+from gateway.index.feed.listener import FeedEnd, Listener
+from gateway.index.feed.listener_events import ListenerEvents
+from gateway.index.feed.newest_events import NewestEvents, coalesced
 from gateway.index.feed.reader import ChangeReader
-from gateway.index.feed.sharded import change_stream
-from gateway.index.feed.telling import Telling
+from gateway.index.feed.sharded_stream import change_stream
 from policies.errors import IndexUnavailable
 from policies.ranking import Ranking
 
@@ -27,15 +27,15 @@ SEATS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class Subscription:
     """One listener's feed: its events, as many as there are at a time, and once they have ended, why."""
 
     events: AsyncIterator[list[FeedEvent]]
     _listener: Listener
-    _newest: Newest
+    _newest: NewestEvents
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> FeedEnd | None:
         """Why the events ended."""
         return self._listener.end
 
@@ -108,7 +108,7 @@ class LiveFeed:
         self._is_released = True
         for group in self._listeners.values():
             for listener in group:
-                listener.let_go(End.RELEASED)
+                listener.let_go(FeedEnd.RELEASED)
 
     @contextmanager
     def seat(self) -> Iterator[bool]:
@@ -123,7 +123,7 @@ class LiveFeed:
     @asynccontextmanager
     async def listen(
         self, board: str, interest: Interest | None = None, after: str | None = None
-    ) -> AsyncIterator[Following]:
+    ) -> AsyncIterator[Subscription]:
         """What concerns a listener of a board from now on, preceded by what came after stream id `after`.
 
         The events end, without an error, for a listener that fell too far behind or could not be told what it missed:
@@ -132,15 +132,15 @@ class LiveFeed:
         reader = self._reader_of[board]
         await reader.ready(board)
         listener = Listener(interest or Interest(), reader.position(board))
-        newest = Newest()
+        newest = NewestEvents()
         self._listeners[board].add(listener)
         if self._is_released:
-            listener.let_go(End.RELEASED)
-        telling = Telling(self._streams[board], listener).events(after)
-        events = coalesced(telling, newest) if listener.interest.mode is Mode.NEWEST else telling
+            listener.let_go(FeedEnd.RELEASED)
+        all_events = ListenerEvents(self._streams[board], listener).events(after)
+        events = coalesced(all_events, newest) if listener.interest.mode is FeedMode.NEWEST else all_events
         try:
-            async with aclosing(telling), aclosing(events):
-                yield Following(events, listener, newest)
+            async with aclosing(all_events), aclosing(events):
+                yield Subscription(events, listener, newest)
         finally:
             self._listeners[board].discard(listener)
 

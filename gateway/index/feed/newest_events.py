@@ -20,7 +20,7 @@ _coalesced = LIVE_CHANGES.labels("coalesced")
 _dropped = LIVE_CHANGES.labels("dropped")
 
 
-class Newest:
+class NewestEvents:
     """What waits for one listener, in the order of the ids, so that the id of what is taken speaks for all before it."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Newest:
 
 
 async def coalesced(
-    events: AsyncIterator[list[FeedEvent]], newest: Newest
+    events: AsyncIterator[list[FeedEvent]], newest: NewestEvents
 ) -> AsyncGenerator[list[FeedEvent], None]:
     """The events as fast as they are taken, through `newest`."""
     filling = asyncio.create_task(_fill(events, newest))
@@ -80,7 +80,7 @@ async def coalesced(
         await asyncio.wait([filling])
 
 
-async def _fill(events: AsyncIterator[list[FeedEvent]], newest: Newest) -> None:
+async def _fill(events: AsyncIterator[list[FeedEvent]], newest: NewestEvents) -> None:
     try:
         async for some in events:
             for event in some:

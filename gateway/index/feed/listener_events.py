@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Final
 
-from gateway.index.changes import ChangeStream, Hole, StandingChange, position_of
-from gateway.index.feed.catching_up import CatchingUp
+from gateway.index.changes import ChangeStream, StandingChange, StreamTrimmed, position_of
+from gateway.index.feed.catch_up_budget import CatchUpBudget
 from gateway.index.feed.events import EventKind, FeedEvent
-from gateway.index.feed.listener import End, Gap, Listener
-from gateway.index.feed.watch import PlaceWatch
+from gateway.index.feed.listener import FeedEnd, Gap, Listener
+from gateway.index.feed.place_watch import PlaceWatch
 from gateway.runtime.telemetry import LIVE_RESETS
 from policies.errors import IndexUnavailable
 
@@ -22,7 +22,7 @@ TOLD_TOGETHER: Final = 200
 """Events of the past that are sent together, but for those of one change; others have their turn between."""
 
 
-class Telling:
+class ListenerEvents:
     """Turns the changes of a board into one listener's events."""
 
     def __init__(self, stream: ChangeStream, listener: Listener) -> None:
@@ -45,12 +45,12 @@ class Telling:
                     yield upcoming
                 self._listener.position = self._last_id or None
         except IndexUnavailable:
-            self._listener.let_go(End.UNKNOWN_PAST)
+            self._listener.let_go(FeedEnd.UNKNOWN_PAST)
 
     async def _missed(self, after: str) -> AsyncGenerator[list[FeedEvent], None]:
         """What came after `after`, or a reset if that is too much; what comes meanwhile waits, and is told once."""
         self._last_id = after
-        bounds = CatchingUp()
+        bounds = CatchUpBudget()
         try:
             async for page in self._stream.pages_after(after, RESUME_PAGE):
                 missed: list[FeedEvent] = []
@@ -67,7 +67,7 @@ class Telling:
                     yield missed
                 self._last_id = page.last_id
                 await asyncio.sleep(0)
-        except Hole:
+        except StreamTrimmed:
             yield [self._reset(self._listener.position)]
         self._listener.position = self._last_id or None
 
@@ -78,7 +78,7 @@ class Telling:
             return []
         try:
             events = await self._events_of(given)
-        except Hole:
+        except StreamTrimmed:
             events = [self._reset(given.stream_id)]
         self._last_id = given.stream_id
         return events

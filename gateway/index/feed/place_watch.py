@@ -25,7 +25,7 @@ class PlaceWatch:
         self._places.clear()
 
     async def follow(self, change: StandingChange) -> list[FeedEvent]:
-        """How the watched players' ranks moved with a change. Raises Hole and IndexUnavailable."""
+        """How the watched players' ranks moved with a change. Raises StreamTrimmed and IndexUnavailable."""
         if change.place and not change.place.rank:
             # Told of a board that is cold or not whole: places are read again when it is back.
             self._places.pop(change.window, None)

@@ -41,7 +41,7 @@ class Mutation:
     was_rank: int | None
 
 
-class Taken(NamedTuple):
+class ChangeBatch(NamedTuple):
     """Entries for one consumer: their ids, and what they say; how many the group has not been given, nor acknowledged.
 
     `is_whole` False: the group has missed some, and there are no entries until it says that it has caught up.
@@ -54,7 +54,7 @@ class Taken(NamedTuple):
     mutations: tuple[Mutation, ...]
 
 
-class ChangeGroup:
+class ConsumerGroup:
     """One group on the stream of one board. Every method raises IndexUnavailable when Redis does not answer."""
 
     def __init__(self, client: Redis, ranking: Ranking, group: str, consumer: str) -> None:
@@ -66,12 +66,12 @@ class ChangeGroup:
         self._keys = (keys.changes(board), keys.group_mark(board, group))
         self._take = Script(client, "take_changes", is_raw=True)
 
-    async def take(self, count: int, *, left_ms: int = LEFT_MS, gone_ms: int = GONE_MS) -> Taken:
+    async def take(self, count: int, *, left_ms: int = LEFT_MS, gone_ms: int = GONE_MS) -> ChangeBatch:
         """Up to `count` entries, those first that a consumer has left lying."""
         told = [self._group, self._consumer, count, left_ms, gone_ms]
         whole, lag, pending, entries = await self._take(self._keys, told)
         ids = tuple(entry[0].decode() for entry in entries)
-        return Taken(bool(whole), int(lag), int(pending), ids, tuple(self._mutations(entries)))
+        return ChangeBatch(bool(whole), int(lag), int(pending), ids, tuple(self._mutations(entries)))
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
         """Says that these entries had their effect; they do not come again."""
