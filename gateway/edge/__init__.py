@@ -1,1 +1,1 @@
-"""The HTTP edge: one table of routes, handlers that read as steps, a problem type for each refusal."""
+"""The HTTP edge: its routes, their handlers, and the problem type of each refusal."""

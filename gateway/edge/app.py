@@ -1,4 +1,4 @@
-"""The aiohttp application: the routes, and around them the one place where errors become responses."""
+"""The aiohttp application: its routes, and the one middleware that turns errors into responses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -27,9 +27,12 @@ from gateway.runtime.telemetry import Event, count_submission, logger, request_s
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable
 
+if TYPE_CHECKING:
+    from gateway.edge.listener import Connection
+
 _SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~:-]*+"
 _PLAIN_PATH: Final = re.compile(rf"/(?:{_SEGMENT}(?:/{_SEGMENT})*+/?)?")
-"""Ids need no escapes, so a path with `%`, `..`, `//`, `;` or anything else unusual names nothing here."""
+"""The form of all served paths. Ids need no escapes, so no route has a path with `%`, `..`, `//` or `;`."""
 
 _HTTP_PROBLEMS: Final = {
     400: ProblemType.MALFORMED_REQUEST,
@@ -39,24 +42,26 @@ _HTTP_PROBLEMS: Final = {
     415: ProblemType.UNSUPPORTED_MEDIA_TYPE,
 }
 
-_CLOSING: Final = frozenset({ProblemType.PAYLOAD_TOO_LARGE, ProblemType.REQUEST_TIMEOUT})
-"""Refusals that leave an unread body behind: the connection cannot be used again."""
+_UNREAD_BODY: Final = frozenset({ProblemType.PAYLOAD_TOO_LARGE, ProblemType.REQUEST_TIMEOUT})
+"""Refusals that leave an unread body behind, so that the connection cannot be used again."""
 
-_CHALLENGED: Final = frozenset(
+_NEEDS_CHALLENGE: Final = frozenset(
     kind for kind in ProblemType if kind.status == web.HTTPUnauthorized.status_code
 )
 
-_Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+_RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 _SAFE: Final = frozenset({"GET", "HEAD"})
 
-_SUBMITTING: Final = frozenset(f"/v1/boards/{{board}}/{what}" for what in ("scores", "entries", "increments"))
+_SUBMISSION_ROUTES: Final = frozenset(
+    f"/v1/boards/{{board}}/{resource}" for resource in ("scores", "entries", "increments")
+)
 
 _log = logger()
 
 
 def build_app(edge: Edge) -> web.Application:
-    """The application of a running edge."""
+    """Return the application of a running edge."""
     app = web.Application(middlewares=[answer_problems], client_max_size=0)
     app[EDGE] = edge
     app.on_response_prepare.append(remove_server_header)
@@ -75,52 +80,29 @@ def build_app(edge: Edge) -> web.Application:
     return app
 
 
-def refuse_expectations(answer: _Answer) -> _Answer:
-    """The application's handler, with a problem for an `Expect` that nobody meets.
+def refuse_expectations(handler: _RequestHandler) -> _RequestHandler:
+    """Wrap the application's handler so that an unknown `Expect` is answered with a problem.
 
-    The library reads that field before any middleware runs, on paths that there are not as well.
+    aiohttp reads that field before any middleware runs, and on unknown paths too.
     """
 
-    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+    async def refusing_handler(request: web.BaseRequest) -> web.StreamResponse:
         try:
-            return await answer(request)
+            return await handler(request)
         except web.HTTPExpectationFailed:
             assert isinstance(request, web.Request)
-            response = _refused(request, Problem(ProblemType.EXPECTATION_FAILED))
+            response = _refuse(request, Problem(ProblemType.EXPECTATION_FAILED))
             response.force_close()
             return response
 
-    return handler
+    return refusing_handler
 
 
 @web.middleware
 async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuses what is not meant for us, times the rest, and turns every error into its problem response."""
+    """Refuse misdirected requests, time the others, and turn every error into its problem response."""
     started = time.perf_counter()
-    try:
-        with _visiting(request):
-            _check_target(request)
-            response = await handler(request)
-    except Problem as problem:
-        response = _refused(request, problem)
-    except ConnectionError:
-        raise  # the client has left: there is nobody to answer, and nothing is wrong with us
-    except web.HTTPException as error:
-        if error.status < 400:  # noqa: PLR2004 - redirects are raised too
-            raise
-        response = _refused(request, _translated(error))
-    except LedgerUnavailable as error:
-        response = _refused(request, _without_ledger(error))
-    except IndexUnavailable as error:
-        _log.warning(Event.INDEX_DOWN, error=str(error))
-        response = _refused(
-            request, Problem(ProblemType.DEPENDENCY_UNAVAILABLE, headers={"Retry-After": "1"})
-        )
-    except Exception as error:  # noqa: BLE001 - the loop over requests must live on; each of these is a bug
-        event_id = report(FaultPlace.REQUEST, error, route=_route_name(request))
-        response = _refused(
-            request, Problem(ProblemType.INTERNAL, instance=f"urn:scoregate:event:{event_id}")
-        )
+    response = await _answer(request, handler)
     if not response.prepared:
         response.headers.update(COMMON_HEADERS)
         response.headers.setdefault("Cache-Control", "no-store")
@@ -128,6 +110,29 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
             response.force_close()
     request_seconds(_route_name(request), response.status // 100).observe(time.perf_counter() - started)
     return response
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        with _visiting(request):
+            _check_target(request)
+            return await handler(request)
+    except Problem as problem:
+        return _refuse(request, problem)
+    except ConnectionError:
+        raise  # the client has left: nobody is there to answer, and the edge is not at fault
+    except web.HTTPException as error:
+        if error.status < 400:  # noqa: PLR2004 - redirects are raised too
+            raise
+        return _refuse(request, _problem_of(error))
+    except LedgerUnavailable as error:
+        return _refuse(request, _without_ledger(error))
+    except IndexUnavailable as error:
+        _log.warning(Event.INDEX_DOWN, error=str(error))
+        return _refuse(request, Problem(ProblemType.DEPENDENCY_UNAVAILABLE, headers={"Retry-After": "1"}))
+    except Exception as error:  # noqa: BLE001 - the server goes on; each of these is a bug
+        event_id = report(FaultPlace.REQUEST, error, route=_route_name(request))
+        return _refuse(request, Problem(ProblemType.INTERNAL, instance=f"urn:scoregate:event:{event_id}"))
 
 
 def _without_ledger(error: LedgerUnavailable) -> Problem:
@@ -139,12 +144,15 @@ def _without_ledger(error: LedgerUnavailable) -> Problem:
 
 @contextmanager
 def _visiting(request: web.Request) -> Iterator[None]:
-    """Lets a request that may write in, if it can be answered in time; raises `temporary-reduced-capacity` if not."""
+    """Count a write as under way during the block.
+
+    Raises `temporary-reduced-capacity` if the write could not be answered in time.
+    """
     if request.method in _SAFE:
         yield
         return
-    come_in = getattr(request.protocol, "take_wait_s", None)
-    visit = request[VISIT] = request.app[EDGE].entrance.visit(come_in() if come_in else None)
+    waited_s = cast("Connection", request.protocol).take_wait_s()
+    visit = request[VISIT] = request.app[EDGE].entrance.visit(waited_s)
     if not request.can_read_body:
         visit.begin()
     try:
@@ -154,9 +162,9 @@ def _visiting(request: web.Request) -> Iterator[None]:
 
 
 def _check_target(request: web.Request) -> None:
-    """Refuses foreign hosts, unusual paths, and early data that could be a replay (RFC 8470).
+    """Refuse foreign hosts, unusual paths, and early data that could be a replay (RFC 8470).
 
-    A target that is not a path (`http://host/...`, `host:port`, `*`) is meant for a proxy, which we are not.
+    A target that is not a path (`http://host/...`, `host:port`, `*`) is for a proxy, which an edge is not.
     """
     target = request.raw_path
     if request.host.lower() not in request.app[EDGE].settings.allowed_hosts or not target.startswith("/"):
@@ -167,26 +175,26 @@ def _check_target(request: web.Request) -> None:
         raise Problem(ProblemType.TOO_EARLY)
 
 
-def _refused(request: web.Request, problem: Problem) -> web.Response:
+def _refuse(request: web.Request, problem: Problem) -> web.Response:
     board = request.match_info.get("board", "")
-    is_submission = request.method == "POST" and _route_name(request) in _SUBMITTING
+    is_submission = request.method == "POST" and _route_name(request) in _SUBMISSION_ROUTES
     if is_submission and board in request.app[EDGE].boards:
         count_submission(board, problem.kind.slug)
-    if problem.kind in _CHALLENGED:
+    if problem.kind in _NEEDS_CHALLENGE:
         problem.headers = CHALLENGE | problem.headers
     response = problem_response(problem)
-    if problem.kind in _CLOSING:
+    if problem.kind in _UNREAD_BODY:
         response.force_close()
     return response
 
 
-def _translated(error: web.HTTPException) -> Problem:
+def _problem_of(error: web.HTTPException) -> Problem:
     kind = _HTTP_PROBLEMS.get(error.status, ProblemType.MALFORMED_REQUEST)
     allow = error.headers.get("Allow")
     return Problem(kind, headers={"Allow": allow} if allow else None)
 
 
 def _route_name(request: web.Request) -> str:
-    """The route's pattern: a closed set, unlike paths."""
+    """Return the route's pattern, which is one of a closed set, unlike a path."""
     resource: Any = request.match_info.route.resource
     return resource.canonical if resource is not None else "none"

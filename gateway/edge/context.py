@@ -1,4 +1,4 @@
-"""What the handlers work with, put together once by `gateway.wiring`."""
+"""The parts that handlers work with; `gateway.wiring` builds them once."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Edge:
 
     @property
     def clock_error_ms(self) -> int:
-        """How far `clock` may be off the time that all edges share (ms)."""
+        """Return how far `clock` may be off the time that all edges share (ms)."""
         return self.reference.error_ms if self.reference else 0
 
 

@@ -26,19 +26,19 @@ from policies.errors import SettingsError
 BACKLOG: Final = 1024
 
 CLOSE_S: Final = 0.1
-"""What is still under way when the grace is over has this long to hear that it is cancelled."""
+"""Time that requests still under way after the grace have to end once they are cancelled."""
 
 LINGER_S: Final = 1.0
-"""How long a connection takes, unread, what was still on its way when its request was refused; then it is closed."""
+"""How long a refused request's remaining bytes are received and dropped before its connection closes."""
 
 _log = logger()
 
 
 @asynccontextmanager
 async def listen(edge: Edge) -> AsyncIterator[tuple[str, int]]:
-    """Listen while the block runs, and yield the address. At the end finish every request whose first byte has come.
+    """Listen while the block runs, and yield the host and port.
 
-    Raises SettingsError where one cannot listen.
+    At the end, finish every request whose first byte has come. Raises SettingsError if the address cannot be bound.
     """
     settings = edge.settings
     runner = web.AppRunner(build_app(edge), shutdown_timeout=CLOSE_S)
@@ -51,12 +51,12 @@ async def listen(edge: Edge) -> AsyncIterator[tuple[str, int]]:
         server = await asyncio.get_running_loop().create_server(gate.admit, host, port, backlog=BACKLOG)
     except OSError as error:
         await runner.cleanup()
-        told = f"cannot listen on {settings.bind}: {error.strerror or error}"
-        raise SettingsError(f"SCOREGATE_BIND: {told}") from None
-    bound = server.sockets[0].getsockname()
-    _log.info(Event.STARTED, part="edge", host=bound[0], port=bound[1])
+        detail = f"cannot listen on {settings.bind}: {error.strerror or error}"
+        raise SettingsError(f"SCOREGATE_BIND: {detail}") from None
+    host, port = server.sockets[0].getsockname()[:2]
+    _log.info(Event.STARTED, part="edge", host=host, port=port)
     try:
-        yield bound[0], bound[1]
+        yield host, port
     finally:
         edge.shutdown.has_begun = True
         await stop_listening(server, gate.admit)
@@ -67,7 +67,7 @@ async def listen(edge: Edge) -> AsyncIterator[tuple[str, int]]:
 
 
 class ConnectionGate:
-    """Makes a connection of each socket, and counts how many each address has, and each network around one."""
+    """The open connections of an edge, limited for each address and for the network around it."""
 
     def __init__(self, edge: Edge, server: web.Server | None) -> None:
         self._server = server
@@ -92,21 +92,21 @@ class ConnectionGate:
         }
 
     def admit(self) -> Connection:
-        """The protocol of a connection that is about to open."""
+        """Return the protocol of a connection that is about to open."""
         return Connection(self, self._server, loop=asyncio.get_running_loop(), **self._options)
 
     def enter(self, peer: str) -> ClientName | None:
-        """The names under which the connection is counted, or None if its address or network may have no more."""
+        """Count a connection and return its client's names, or None if the client may have no more."""
         names = self._addresses.names(peer, ())
         return names if self._seats.enter(names) else None
 
     def leave(self, names: ClientName) -> None:
-        """Counts a connection as gone."""
+        """Stop counting a connection."""
         self._seats.leave(names)
 
 
 class Connection(web.RequestHandler):
-    """One client's connection: counted, and answered in problem details even where it does not speak HTTP."""
+    """One client's connection, which is answered with problem details even if it does not speak HTTP."""
 
     __slots__ = (
         "_counted_as",
@@ -133,7 +133,10 @@ class Connection(web.RequestHandler):
         self._lost: asyncio.Future[None] | None = None
 
     def lost(self) -> asyncio.Future[None]:
-        """Done once the connection is lost: who only sends hears of it late, and who has nothing to send never."""
+        """Return a future that is done once the connection is lost.
+
+        Sending shows a loss late, and a handler with nothing to send would never notice one.
+        """
         if self._lost is None:
             self._lost = self._loop.create_future()
             if self.transport is None:
@@ -141,7 +144,7 @@ class Connection(web.RequestHandler):
         return self._lost
 
     def connection_made(self, transport: Any) -> None:
-        """Lets the connection in, or closes it at once."""
+        """Admit the connection, or close it at once."""
         peer = transport.get_extra_info("peername") or ("",)
         self._counted_as = self._gate.enter(str(peer[0]))
         if self._counted_as is None:
@@ -152,11 +155,11 @@ class Connection(web.RequestHandler):
                 self._gate.send_backlog, transport, self._counted_as.address, self._loop
             )
             super().connection_made(transport)
-            transport.set_write_buffer_limits(0)  # whatever waits is told of, and holds its request back
+            transport.set_write_buffer_limits(0)  # any unsent byte pauses the request that writes it
             self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request. One that has begun has to send the whole of its head before the deadline."""
+        """Take bytes of a request, whose whole head has to come before the deadline."""
         self._received_s = self._loop.time()
         if self._was_refused(data):
             return
@@ -168,17 +171,17 @@ class Connection(web.RequestHandler):
             self._head_deadline = None
 
     def _was_refused(self, data: bytes) -> bool:
-        """Answers a write that came whole, and could not be answered in time, before it is even parsed.
+        """Refuse a whole write before it is parsed if it could not be answered in time; return whether it was.
 
-        Once a part of a request came, the parser may hold it: from then on everything goes through it. The library
-        hands over nothing when it goes on with what it has.
+        Once a part of a request has come, the parser may hold it, so everything after that goes through the parser.
         """
-        if not data:
+        if not data:  # aiohttp calls with nothing to go on with the bytes that it holds
             return False
         self._is_plain = self._is_plain and is_whole_request(data)
-        # Who takes nothing waits for its refusal by the parser's way: else what waits to be sent had no bound.
+        # A refusal written here ignores the pause of writing, so a client that reads nothing must not get one:
+        # else the bytes that wait for it would have no bound.
         is_alone = self._is_without_request() and not self.writing_paused
-        is_ending = self._gate.shutdown.has_begun  # each answer then says that its connection ends
+        is_ending = self._gate.shutdown.has_begun  # the answer then has to say `Connection: close`
         if not (self._is_plain and is_alone and is_write(data)) or is_ending or self.transport is None:
             return False
         waited_s = self._gate.entrance.admit_unparsed(self._receive_delay_s)
@@ -194,16 +197,17 @@ class Connection(web.RequestHandler):
         return True
 
     def _receive_delay_s(self) -> float:
-        """How long the request had waited (s) that was just read, where it may have waited at all."""
+        """Return how long the request that was just read had waited in the kernel (s)."""
+        # Only a new connection or a busy edge leaves bytes in the kernel; the system call is saved for the others.
         was_new, self._is_new = self._is_new, False
         if self.transport is None or not (was_new or self._gate.entrance.is_busy):
             return 0.0
         return receive_delay_s(self.transport)
 
     def take_wait_s(self) -> float | None:
-        """How long the request that comes in now had waited (s), None if it was not let in at the door.
+        """Return how long the request had waited (s) before it was parsed, None if it was not admitted unparsed.
 
-        It is then no longer expected.
+        The entrance expects the request no more.
         """
         waited_s, self._expected = self._expected, None
         if waited_s is not None:
@@ -211,19 +215,19 @@ class Connection(web.RequestHandler):
         return waited_s
 
     def pause_writing(self) -> None:
-        """Has the client take what waits for it before the deadline: until then it holds our memory, and its place."""
+        """Give the client a deadline to take the bytes that wait for it, since they hold memory and its seat."""
         super().pause_writing()
         if self._send_buffer is not None:
             self._send_buffer.begin(self._gate.write_timeout_s)
 
     def resume_writing(self) -> None:
-        """Counts the client as taking what is sent."""
+        """Drop the deadline: the client has taken all bytes."""
         super().resume_writing()
         if self._send_buffer is not None:
             self._send_buffer.end()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Counts the connection as gone."""
+        """Give back everything that the connection holds."""
         self.take_wait_s()
         if self._send_buffer is not None:
             self._send_buffer.end()
@@ -237,11 +241,11 @@ class Connection(web.RequestHandler):
             self._lost.set_result(None)
 
     def quiet_s(self) -> float:
-        """Return for how long no request has been here and nothing has come; 0 while one is being answered."""
+        """Return how long ago the last byte came (s); 0 while a request is being answered."""
         return self._loop.time() - self._received_s if self._is_without_request() else 0.0
 
     def _is_without_request(self) -> bool:
-        """Tell whether no whole head is here: neither one being answered nor one waiting its turn."""
+        """Return whether no whole head is here: none being answered and none waiting its turn."""
         return not self._request_in_progress and not self._messages
 
     def _expect_head(self) -> None:
@@ -260,9 +264,9 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - it repeats what was received
     ) -> web.StreamResponse:
-        """The answer to what never became a request. It is not logged: a stranger can repeat it at will.
+        """Answer bytes that never became a request. It is not logged, since a stranger can repeat it at will.
 
-        Raises ConnectionResetError, on which the connection is closed, if there is nobody left to be answered.
+        Raises ConnectionResetError, on which aiohttp closes the connection, if the client has left.
         """
         if isinstance(exc, ConnectionError) or request.writer.output_size:
             raise ConnectionResetError

@@ -1,4 +1,4 @@
-"""Every refusal the edge can give, as RFC 9457 problem details with a stable type."""
+"""The refusals of an edge, as RFC 9457 problem details with stable types."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from aiohttp import web
 from gateway.runtime.telemetry import PROBLEMS
 
 PROBLEM_BASE = "https://scoregate.dev/problems/"
-"""Prefix of every `type` URI; it identifies, and need not resolve (RFC 9457, §3.1.1)."""
-
+"""Prefix of every `type` URI, which identifies a problem and need not resolve (RFC 9457, §3.1.1)."""
 
 COMMON_HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
-"""On every response."""
+"""Headers of every response."""
 
 
 async def remove_server_header(_request: web.BaseRequest, response: web.StreamResponse) -> None:
-    """Takes the `Server` field off an answer: the library puts its version there, and Python's."""
+    """Remove the `Server` header, in which aiohttp tells its version and Python's."""
     response.headers.pop("Server", None)
 
 
 class _ProblemResponse(web.Response):
-    """A refusal, also of what never became a request of the application, whose signals then do not run."""
+    """A refusal. Signals of the application do not run for bytes that never became one of its requests."""
 
     async def _prepare_headers(self) -> None:
         await super()._prepare_headers()
@@ -93,7 +92,7 @@ class ProblemType(Enum):
 
 
 class Problem(Exception):
-    """A refusal on its way to the client; `edge.app` turns it into a response, in one place."""
+    """A refusal on its way to the client; the middleware of `edge.app` turns it into a response."""
 
     def __init__(
         self,
@@ -111,7 +110,7 @@ class Problem(Exception):
 
 
 def problem_response(problem: Problem) -> web.Response:
-    """The `application/problem+json` response of a refusal, which is counted here, once."""
+    """Count a refusal and return its `application/problem+json` response."""
     kind = problem.kind
     PROBLEMS.labels(kind.slug).inc()
     body = {"type": PROBLEM_BASE + kind.slug, "title": kind.title, "status": kind.status}

@@ -1,4 +1,4 @@
-"""The end of an edge in three phases: a lame duck that still serves, a drain, and the close."""
+"""The shutdown of an edge in three phases: lame duck (it still serves), drain, close."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from gateway.edge.listener import Connection
 
 IN_FLIGHT_S: Final = 0.25
-"""A connection that was quiet for this long has no request on its way. Longer than most round trips to a balancer."""
+"""Quiet time after which a connection has no request on its way; longer than most round trips to a balancer."""
 
 LOOK_S: Final = 0.02
-"""Time between two looks at what is still open. It is only spent while the process ends."""
+"""Time between two looks at the open connections. It is only spent while the process ends."""
 
 
 class Shutdown:
-    """Whether this edge is about to end. While it is, every answer asks for its connection to be closed."""
+    """The state of an edge that may be about to end. Once it is, every answer closes its connection."""
 
     def __init__(self) -> None:
         self.has_begun = False
 
     async def pause(self, pause_s: float, hurry: asyncio.Event) -> None:
-        """Serve on as a lame duck for `pause_s` seconds, so that balancers see `/readyz` fail; less once `hurry` is set."""
+        """Serve as a lame duck for `pause_s` seconds, or until `hurry` is set, so that balancers see `/readyz` fail."""
         self.has_begun = True
         with suppress(TimeoutError):
             async with asyncio.timeout(pause_s):
@@ -34,32 +34,32 @@ class Shutdown:
 
 
 async def stop_listening(server: asyncio.Server, admit: Callable[[], asyncio.Protocol]) -> None:
-    """Close the listening sockets, and serve the connections that they had already taken.
+    """Close the listening sockets, and serve the connections that the kernel had already accepted.
 
-    The kernel completes handshakes ahead of us; closing a socket resets those it has not handed over. A second
-    descriptor of each outlives the server's own until its queue is empty.
+    The kernel completes handshakes before anybody accepts them, and closing a socket resets those that still wait.
+    A second descriptor of each socket keeps it open until its queue is empty.
     """
-    spares = [socket.socket(fileno=os.dup(each.fileno())) for each in server.sockets]
+    duplicates = [socket.socket(fileno=os.dup(listener.fileno())) for listener in server.sockets]
     server.close()
-    taken = [connection for spare in spares for connection in _emptied(spare)]
+    connections = [connection for duplicate in duplicates for connection in _accept_all(duplicate)]
     loop = asyncio.get_running_loop()
-    for connection in taken:
+    for connection in connections:
         with suppress(OSError):
             await loop.connect_accepted_socket(admit, connection)
 
 
-def _emptied(spare: socket.socket) -> list[socket.socket]:
-    taken: list[socket.socket] = []
-    with spare, suppress(OSError):  # BlockingIOError: the queue is empty
+def _accept_all(listener: socket.socket) -> list[socket.socket]:
+    connections: list[socket.socket] = []
+    with listener, suppress(OSError):  # BlockingIOError: the queue is empty
         while True:
-            connection, _ = spare.accept()
+            connection, _ = listener.accept()
             connection.setblocking(False)  # noqa: FBT003 - the standard library has no keyword here
-            taken.append(connection)
-    return taken
+            connections.append(connection)
+    return connections
 
 
 async def drain(connections: Callable[[], Iterable[Connection]], grace_s: float) -> None:
-    """Return once no connection is open, or `grace_s` is over. Closes those on which no request has begun."""
+    """Return once no connection is open or `grace_s` is over, closing connections without a request."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace_s
     while (still_open := list(connections())) and loop.time() < deadline:
