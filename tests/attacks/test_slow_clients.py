@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from gateway.edge.listener import ConnectionGate
-from gateway.edge.live import pacing, sse
+from gateway.edge.live import heartbeats, sse
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_edge
 from tests.support.attack import a_run, accept, honest, until
@@ -125,7 +125,7 @@ def test_R12_a_listener_that_takes_nothing_is_cut_off(
 ):
     """A live feed whose client does not read ends; it holds neither memory nor its place among the connections."""
     monkeypatch.setattr(sse, "STALLED_S", 0.3)
-    monkeypatch.setattr(pacing, "HEARTBEAT_S", 0.001)
+    monkeypatch.setattr(heartbeats, "HEARTBEAT_S", 0.001)
     monkeypatch.setattr(sse, "sse_heartbeat", lambda _position: b": " + b"x" * 500_000 + b"\n\n")
 
     async def scenario(harness: Harness) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.edge.live import pacing
+from gateway.edge.live import heartbeats
 from gateway.index import keys
 from gateway.index.feed import listener_events, reader
 from gateway.index.feed.events import EventKind, Interest
@@ -388,7 +388,7 @@ async def test_a_process_has_seats_for_so_many_listeners(settings: Settings):
 
 async def test_a_heartbeat_moves_the_id_on(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """Who is told nothing for long, because nothing concerns it, still resumes from now, not from where it began."""
-    monkeypatch.setattr(pacing, "HEARTBEAT_S", 0.02)
+    monkeypatch.setattr(heartbeats, "HEARTBEAT_S", 0.02)
     private = await registered(harness)
     async with sse(harness, "window=alltime&players=bob&events=standing") as feed:
         begun = feed.last_id

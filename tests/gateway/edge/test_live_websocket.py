@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway.edge.live import pacing
+from gateway.edge.live import heartbeats
 from gateway.edge.live import websocket as live_websocket
 from gateway.index.feed import listener
 from gateway.runtime.settings import Settings
@@ -190,7 +190,7 @@ async def test_a_websocket_counts_as_a_connection_of_its_address(settings: Setti
 
 async def test_a_heartbeat_tells_where_to_resume(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """Who is told nothing for long, because nothing concerns it, is told the id it would resume from."""
-    monkeypatch.setattr(pacing, "HEARTBEAT_S", 0.02)
+    monkeypatch.setattr(heartbeats, "HEARTBEAT_S", 0.02)
     private = await registered(harness)
     async with websocket(harness, "window=alltime&players=bob&events=standing") as socket:
         await write(harness, private, 1)
