@@ -1,4 +1,4 @@
-"""What the steward could not do, and on which board: counted, logged at a bounded rate, and remembered until it works."""
+"""Duties that fail and on which board: counted, logged at a bounded rate, and remembered until they succeed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import ScoregateError
 
 REPEAT_S: Final = 60.0
-"""How long a failure that comes again is only counted before it is logged again."""
+"""How long a repeated failure is only counted before it is logged again."""
 
 _log = logger()
 
 
 class Failures:
-    """The duties that fail now. `board` is empty for what fails on no board by itself."""
+    """The duties that fail now. `board` is empty where a failure belongs to no single board."""
 
     def __init__(self) -> None:
         self._logged_s: dict[tuple[str, str], float] = {}
 
     def note(self, duty: str, board: str, error: Exception) -> None:
-        """Counts a failure, and logs it unless it was logged a moment ago; one that nobody foresaw with its traceback."""
+        """Count a failure, and log it unless it was just logged; log an unforeseen one with its traceback."""
         DUTY_FAILURES.labels(duty, board).inc()
         now_s, last_s = time.monotonic(), self._logged_s.get((duty, board))
         if not isinstance(error, ScoregateError):
@@ -35,9 +35,9 @@ class Failures:
         _log.warning(Event.DUTY_FAILED, duty=duty, board=board, error=f"{type(error).__name__}: {error}")
 
     def clear(self, duty: str, board: str) -> None:
-        """Notes that the duty is done on the board."""
+        """Note that the duty succeeded on the board."""
         self._logged_s.pop((duty, board), None)
 
     def now(self) -> tuple[str, ...]:
-        """What fails now, as `duty` or `duty:board`, in order."""
+        """Return what fails now as sorted `duty` or `duty:board`."""
         return tuple(sorted(f"{duty}:{board}" if board else duty for duty, board in self._logged_s))

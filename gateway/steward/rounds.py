@@ -1,4 +1,4 @@
-"""A duty's round over all boards, in which no board keeps the others waiting for long, and none keeps them from their turn."""
+"""A duty's round over all boards, in which no board delays the others for long or costs them their turn."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gateway.steward.failures import Failures
 from policies.errors import LedgerUnavailable
 
 PATIENCE_S: Final = 30.0
-"""How long a round waits for one board, as for a large one that is rebuilt; then that goes on beside the others."""
+"""How long a round waits for one board, such as a large one in a rebuild, before it continues beside the others."""
 
 UNFINISHED: Final = 4
-"""Boards that go on so at once at most; with more, the round waits for one of them."""
+"""Most boards that continue so at once; with more, the round waits for one of them."""
 
 Step = Callable[[], Awaitable[int]]
 
 
 class Round:
-    """One duty on each of some boards, by name."""
+    """One duty on several boards, by name."""
 
     def __init__(
         self, duty: str, steps: Mapping[str, Step], failures: Failures, *, patience_s: float = PATIENCE_S
@@ -31,26 +31,29 @@ class Round:
         self._unfinished: dict[str, asyncio.Task[int]] = {}
 
     async def step(self) -> int:
-        """How much was done on all boards. A board's failure is noted; without a ledger it raises LedgerUnavailable."""
+        """Do the duty on each board and return the amount of work done.
+
+        Notes a board's failure. Raises LedgerUnavailable.
+        """
         done = sum([self._collect(name) for name, task in list(self._unfinished.items()) if task.done()])
         for name, step in self._steps.items():
             if name not in self._unfinished:
-                done += await self._see_to(name, step)
+                done += await self._start(name, step)
         return done
 
     async def aclose(self) -> None:
-        """Ends what has not finished."""
+        """Cancel the unfinished boards."""
         tasks = list(self._unfinished.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._unfinished.clear()
 
-    async def _see_to(self, name: str, step: Step) -> int:
+    async def _start(self, name: str, step: Step) -> int:
         while len(self._unfinished) >= UNFINISHED:
             await asyncio.wait(self._unfinished.values(), return_when=asyncio.FIRST_COMPLETED)
-            for each in [each for each, task in self._unfinished.items() if task.done()]:
-                self._collect(each)
+            for finished in [other for other, task in self._unfinished.items() if task.done()]:
+                self._collect(finished)
         self._unfinished[name] = task = asyncio.ensure_future(step())
         try:
             await asyncio.wait([task], timeout=self._patience_s)
@@ -60,13 +63,13 @@ class Round:
         return self._collect(name) if task.done() else 0
 
     def _collect(self, name: str) -> int:
-        """What a board's step came to."""
+        """Return what a board's finished step did."""
         task = self._unfinished.pop(name)
         try:
             done = task.result()
         except LedgerUnavailable:
-            raise  # no other board has one either
-        except Exception as error:  # noqa: BLE001 - no board's failure is another's
+            raise  # no other board can reach it either
+        except Exception as error:  # noqa: BLE001 - a board's failure must not stop the others
             self._failures.note(self._duty, name, error)
             return 0
         self._failures.clear(self._duty, name)

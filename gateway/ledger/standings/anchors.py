@@ -237,7 +237,7 @@ def is_large(ranking: Ranking, window: str) -> Operation[bool]:
     return work
 
 
-def anchors_asked_for(ranking: Ranking, window: str) -> Operation[bool]:
+def need_tending(ranking: Ranking, window: str) -> Operation[bool]:
     """True if the anchors of a window want for something: to begin with, to be dropped, or to have moves folded."""
 
     async def work(tx: Transaction) -> bool:

@@ -1,1 +1,1 @@
-"""Draws runs to verify again, and finds what counts without having been verified."""
+"""Draws runs to verify again, and finds runs that count without having been verified."""

@@ -1,4 +1,4 @@
-"""Draws, once a day, which of a board's verified runs are simulated again."""
+"""Draws, once a day, a sample of a board's verified runs to simulate again."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from policies.model import Policy
 from policies.replaying import AuditRules
 
 SLICE: Final = 10_000
-"""Events that are looked through at once."""
+"""Events read at once."""
 
 NOTED_AT_ONCE: Final = 256
-"""Audits that are noted in one transaction, which holds the writer for some milliseconds."""
+"""Audits noted in one transaction, which holds the writer for some milliseconds."""
 
 SEED_BITS: Final = 62
-"""What both ledgers keep in an integer."""
+"""Bits of a seed: both databases store as many in an integer."""
 
 _log = logger()
 
 
 class Sample:
-    """A uniform sample of what it is offered: everything has the same chance, whatever was offered before.
+    """A uniform sample of the runs it is offered: each has the same chance, whatever was offered before.
 
-    Each gets a number from [0, 1): those below `share` are taken, and the lowest `least` whatever theirs are.
+    Each run gets a number from [0, 1). The sample has all below `share`, and at least the `least` lowest ones.
     """
 
     def __init__(self, audit: AuditRules, chance: random.Random) -> None:
@@ -41,29 +41,29 @@ class Sample:
         self._lowest: list[tuple[float, VerifiedSubmission]] = []
 
     def offer(self, run: VerifiedSubmission) -> None:
-        """Gives one its number."""
+        """Give a run its number and keep it if the number is low enough."""
         number = self._chance.random()
         if number < self._audit.share:
             self._taken.append((number, run))
         elif len(self._lowest) < self._audit.least:
-            heappush(self._lowest, (-number, run))  # heapq has the least first: here the greatest number
+            heappush(self._lowest, (-number, run))  # heapq pops the least, so here the greatest number
         elif self._lowest:
             heappushpop(self._lowest, (-number, run))
 
     @property
     def drawn(self) -> list[VerifiedSubmission]:
-        """What is in the sample."""
+        """The runs in the sample."""
         missing = max(0, self._audit.least - len(self._taken))
         others = sorted(self._lowest, reverse=True)[:missing]
         return [run for _, run in [*self._taken, *others]]
 
 
 class AuditDraw:
-    """Draws the audits of one board, once for each day; what was promoted since the draw before is drawn from.
+    """Draws the audits of one board once a day, from the runs promoted since the previous draw.
 
-    The day, the range of events and a seed are written down first. Then the sample is the same for whoever draws it, and
-    is noted in slices, between which others write; a restart goes on where the ledger says. (It draws anew by the policy
-    of then: if the audit's share was changed meanwhile, some may be missing.)
+    The day, the range of events and a seed are stored first, so every steward draws the same sample. It is noted in
+    slices, so that others can write in between; after a restart it continues where the ledger says. (A restart draws by
+    the policy of that moment: if the audit's share changed meanwhile, some runs may be missing.)
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class AuditDraw:
         self._chance = chance or random.SystemRandom()
 
     async def step(self) -> int:
-        """How many audits were noted. The first step of all notes none: there is no day before it."""
+        """Draw what is due and return how many audits were noted. The first step ever notes none."""
         board, day = self._policy.board, self._day()
         noted = await self._finish()
         draw = await self._ledger.read(audits.draw_of(board))
@@ -88,16 +88,15 @@ class AuditDraw:
         return noted
 
     async def _finish(self) -> int:
-        """How many audits were noted of the draw that was begun, until it was done or another steward went on with it."""
+        """Note the audits of the unfinished draw, until it is done or another steward continues it; return how many."""
         draw = await self._ledger.read(audits.draw_of(self._policy.board))
         if draw.is_done:
             return 0
         drawn, noted = await self._drawn(draw), 0
         while not draw.is_done:
-            some = drawn[draw.noted : draw.noted + NOTED_AT_ONCE]
-            is_last = draw.noted + len(some) >= len(drawn)
-            noting = audits.note(draw, some, is_last=is_last, now_ms=self._clock())
-            new = await self._ledger.write(noting)
+            runs = drawn[draw.noted : draw.noted + NOTED_AT_ONCE]
+            is_last = draw.noted + len(runs) >= len(drawn)
+            new = await self._ledger.write(audits.note(draw, runs, is_last=is_last, now_ms=self._clock()))
             if new is None:
                 break
             noted += new
@@ -108,12 +107,12 @@ class AuditDraw:
         sample = Sample(self._policy.verification.audit, random.Random(draw.seed))  # noqa: S311 - nothing to guess
         for after in range(draw.after, draw.upto, SLICE):
             upto = min(after + SLICE, draw.upto)
-            for each in await self._ledger.read(audits.verified_between(draw.board, after=after, upto=upto)):
-                sample.offer(each)
+            for run in await self._ledger.read(audits.verified_between(draw.board, after=after, upto=upto)):
+                sample.offer(run)
         return sample.drawn
 
     def _day(self) -> int:
-        """The day, as an ordinal in the board's time zone, on which its time for audits came last."""
+        """Return the latest day on which the board's time for audits has come, as an ordinal in its time zone."""
         zone = ZoneInfo(self._policy.time_zone)
         now = datetime.fromtimestamp(self._clock() / 1000, UTC).astimezone(zone)
         hour, minute = map(int, self._policy.verification.audit.at.split(":"))

@@ -1,6 +1,6 @@
-"""What boards would be without some of what counts: standings that would change, and who would leave the first hundred.
+"""The impact that revoking submissions would have on a board: changed standings, and players who leave the top hundred.
 
-Nothing is written. Standings are folded here as `gateway.ledger.standings.folds` folds them, over what would be left.
+Nothing is written. Standings are folded here as in `gateway.ledger.standings.folds`, from the submissions left.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ PAGE: Final = 500
 
 
 class RevokedSubmission(Protocol):
-    """What has to be known of a submission that counts no more."""
+    """A submission that would no longer count."""
 
     @property
     def submission_id(self) -> str:
-        """Its id."""
+        """The submission's id."""
 
     @property
     def player(self) -> str:
-        """Whose it is."""
+        """The submission's player."""
 
     @property
     def achieved_at_ms(self) -> int:
-        """The instant that decides its windows, in Unix milliseconds."""
+        """The instant that decides the submission's windows, in Unix milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandingImpact:
-    """A standing that would change. `after` None: nothing of the player would be left in the window."""
+    """A standing that would change. `after` is None if the player would have nothing left in the window."""
 
     window: str
     player: str
@@ -49,32 +49,32 @@ class StandingImpact:
 
 
 async def impact_of_revoking(
-    ledger: Ledger, board: Board, gone: Sequence[RevokedSubmission], now_ms: int
+    ledger: Ledger, board: Board, revoked: Sequence[RevokedSubmission], now_ms: int
 ) -> list[StandingImpact]:
-    """The standings that would change in the windows that are read, by window and player, if these counted no more."""
-    ids, changes = {each.submission_id for each in gone}, []
+    """Return the standings that would change in readable windows, by window and player."""
+    ids, impact = {run.submission_id for run in revoked}, []
     for window in readable_windows(board.policy, now_ms):
-        players = {each.player for each in gone if window.begin_ms <= each.achieved_at_ms < window.end_ms}
+        players = {run.player for run in revoked if window.begin_ms <= run.achieved_at_ms < window.end_ms}
         if players:
-            changes += await _changes_in(ledger, board.ranking, window, sorted(players), ids)
-    return changes
+            impact += await _impact_in(ledger, board.ranking, window, sorted(players), ids)
+    return impact
 
 
-async def _changes_in(
-    ledger: Ledger, ranking: Ranking, window: Window, players: Sequence[str], gone: Collection[str]
+async def _impact_in(
+    ledger: Ledger, ranking: Ranking, window: Window, players: Sequence[str], revoked_ids: Collection[str]
 ) -> list[StandingImpact]:
     before: dict[str, ReachedScore] = {}
     after: dict[str, ReachedScore | None] = {}
     for player in players:
         counting = await ledger.read(counting_in(ranking, player, window))
-        held = ranking.standing(counting)
-        left = ranking.standing([each for each in counting if each.submission_id not in gone])
-        if held is not None and held != left:
-            before[player], after[player] = held, left
+        now = ranking.standing(counting)
+        left = ranking.standing([run for run in counting if run.submission_id not in revoked_ids])
+        if now is not None and now != left:
+            before[player], after[player] = now, left
     leaving = await _leaving_top(ledger, ranking, window, after)
     return [
-        StandingImpact(window.name, player, held.score, _score_of(after[player]), player in leaving)
-        for player, held in before.items()
+        StandingImpact(window.name, player, now.score, _score_of(after[player]), player in leaving)
+        for player, now in before.items()
     ]
 
 
@@ -85,21 +85,22 @@ def _score_of(reached: ReachedScore | None) -> int | None:
 async def _leaving_top(
     ledger: Ledger, ranking: Ranking, window: Window, after: Mapping[str, ReachedScore | None]
 ) -> set[str]:
-    """Players among the first hundred who would be there no more."""
-    head = await _head(ledger, ranking, window.name, TOP + len(after))
-    then = [(place, player) for player, place in head.items() if player not in after]
+    """Return the players who would leave the top hundred."""
+    # As many more as may leave: those behind the top move up into it.
+    places = await _first_places(ledger, ranking, window.name, TOP + len(after))
+    then = [(place, player) for player, place in places.items() if player not in after]
     then += [(ranking.place(window, player, reached), player) for player, reached in after.items() if reached]
-    return set(list(head)[:TOP]) - {player for _, player in sorted(then)[:TOP]}
+    return set(list(places)[:TOP]) - {player for _, player in sorted(then)[:TOP]}
 
 
-async def _head(ledger: Ledger, ranking: Ranking, window: str, count: int) -> dict[str, BoardPlace]:
-    """The first standings of a window in their order: where each player is."""
-    head: dict[str, BoardPlace] = {}
+async def _first_places(ledger: Ledger, ranking: Ranking, window: str, count: int) -> dict[str, BoardPlace]:
+    """Return the places of a window's first `count` players, in order."""
+    places: dict[str, BoardPlace] = {}
     kind = ranking.policy.ranks[0]
-    while len(head) < count:
-        size = min(PAGE, count - len(head))
-        page = await ledger.read(page_of(ranking, window, len(head), size, kind))
-        head |= {player: BoardPlace(order, member) for player, order, member, *_ in page.rows}
+    while len(places) < count:
+        size = min(PAGE, count - len(places))
+        page = await ledger.read(page_of(ranking, window, len(places), size, kind))
+        places |= {player: BoardPlace(order, member) for player, order, member, *_ in page.rows}
         if len(page.rows) < size:
             break
-    return head
+    return places

@@ -1,4 +1,4 @@
-"""Sees to it that nothing stays in the top of a board without having been verified."""
+"""Ensures that no run stays at the top of a board without having been verified."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from policies.windows import calendar_of
 
 
 class TopCheck:
-    """Puts up for verification what came into the top of a board's windows by others' leaving it.
+    """Queues unverified runs for verification once they rise into the top of a board's current windows.
 
-    It looks at the windows of now. What comes into the top of one that is over, by a revocation, is a moderator's.
+    A run rises without a submission of its own when others leave. Windows that are over are left to moderators.
     """
 
     def __init__(self, ledger: Ledger, policy: Policy, *, clock: Clock) -> None:
@@ -21,19 +21,17 @@ class TopCheck:
         self._clock = clock
 
     async def step(self) -> int:
-        """How many submissions were put up; none on a board without a replay.
-
-        Where the share is 1 it may have been lower before, and what was spared then may rise now.
-        """
+        """Queue the unverified runs at the top and return how many were new; 0 on a board without a replay."""
         policy = self._policy
+        # Also with a share of 1: it may have been lower before, and runs that were spared then can rise now.
         if policy.replay is None:
             return 0
-        now_ms, put_up = self._clock(), 0
+        now_ms, count = self._clock(), 0
         for kind in policy.windows:
             window = calendar_of(policy).at(kind, now_ms)
-            found = await self._ledger.read(
+            unverified = await self._ledger.read(
                 sampling.sampled_in_top(policy.board, window.name, policy.verification.top)
             )
-            if found:
-                put_up += await self._ledger.write(sampling.put_up(found, now_ms=now_ms))
-        return put_up
+            if unverified:
+                count += await self._ledger.write(sampling.put_up(unverified, now_ms=now_ms))
+        return count

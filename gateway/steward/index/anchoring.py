@@ -10,37 +10,37 @@ from policies.ranking import BoardPlace, Ranking
 
 
 class Anchoring:
-    """Looks after the anchors of every window that has some, and finds those that have grown to need them."""
+    """Tends the anchors of every window that has some, and finds windows that have grown to need them."""
 
     def __init__(self, ledger: Ledger, rankings: Iterable[Ranking]) -> None:
         self._ledger = ledger
         self._boards = [_BoardAnchors(ledger, ranking) for ranking in rankings]
 
     async def step(self) -> int:
-        """How much was done in one round over every board: a bounded piece of each window. Raises LedgerUnavailable."""
+        """Do a bounded piece of work on each board and return its amount. Raises LedgerUnavailable."""
         return sum([await board.step() for board in self._boards])
 
 
 class _BoardAnchors:
-    """The windows of one board. Those without anchors are looked at in turn, one in each round."""
+    """The anchors of one board. Windows without anchors are examined in turn, one per round."""
 
     def __init__(self, ledger: Ledger, ranking: Ranking) -> None:
         self._ledger = ledger
         self._ranking = ranking
-        self._looked_at = ""
+        self._examined = ""
+        # Anchored windows with even spacing since their moves were last folded: only a fold changes that.
         self._spaced: set[str] = set()
-        """Anchored windows in which nothing was too far apart when their moves were folded last."""
 
     async def step(self) -> int:
         anchored = await self._ledger.read(anchors.anchored(self._ranking.policy.board))
-        following = await self._ledger.read(anchors.next_window(self._ranking.policy.board, self._looked_at))
-        self._looked_at = following or ""
+        following = await self._ledger.read(anchors.next_window(self._ranking.policy.board, self._examined))
+        self._examined = following or ""
         windows = dict.fromkeys([*anchored, *([following] if following else [])])
         return sum([await self._tend(window) for window in windows])
 
     async def _tend(self, window: str) -> int:
         done = 0
-        if await self._ledger.read(anchors.anchors_asked_for(self._ranking, window)):
+        if await self._ledger.read(anchors.need_tending(self._ranking, window)):
             done = await self._ledger.write(anchors.tend_anchors(self._ranking, window))
             self._spaced.discard(window)
         return done if window in self._spaced else done + await self._respace(window)
@@ -58,5 +58,5 @@ class _BoardAnchors:
 def _one_by_one(
     wide: Sequence[BoardPlace], spare: Sequence[BoardPlace]
 ) -> list[tuple[Sequence[BoardPlace], Sequence[BoardPlace]]]:
-    """A transaction for each wide gap, and one for what can go, so that none holds other writes up for long."""
-    return [*(([each], ()) for each in wide), *([((), spare)] if spare else [])]
+    """Return the work of each transaction: one wide gap, or all spare anchors. None delays other writes for long."""
+    return [*(([place], ()) for place in wide), *([((), spare)] if spare else [])]

@@ -16,15 +16,15 @@ LIMIT: Final = 10_000
 """Differences that one round names; a board with more is better rebuilt."""
 
 IN_FLIGHT_S: Final = 3.0
-"""How long a settlement may be under way to the index: longer than the steward waits before it shows it itself."""
+"""Time for a settlement to reach the index. The steward waits less before it shows a settlement itself."""
 
 ROUNDS: Final = 3
-"""How often a repair is looked over: what hid behind one difference shows in the next round."""
+"""Rounds of a check that repairs. A difference can hide another, which shows in the next round."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """The differences of a board, whether those are all, and how many were left when the last repair was looked over."""
+    """The differences of a board, whether they are all, and how many the last round still found."""
 
     differences: tuple[Difference, ...]
     is_complete: bool
@@ -32,9 +32,9 @@ class IndexReport:
 
 
 async def check(view: BoardView, *, is_repaired: bool, in_flight_s: float) -> IndexReport:
-    """What differs, and still does after `in_flight_s`. Raises IndexUnavailable and LedgerUnavailable."""
-    found, is_complete = await _round(view, is_repaired=is_repaired, in_flight_s=in_flight_s)
-    named, left = dict.fromkeys(found), len(found)
+    """Return the differences that last for `in_flight_s`. Raises IndexUnavailable and LedgerUnavailable."""
+    differences, is_complete = await _round(view, is_repaired=is_repaired, in_flight_s=in_flight_s)
+    named, left = dict.fromkeys(differences), len(differences)
     for _ in range(ROUNDS - 1):
         if not is_repaired or not left:
             break
@@ -47,25 +47,27 @@ async def _round(view: BoardView, *, is_repaired: bool, in_flight_s: float) -> t
     is_cold = (await view.index.residency.state()).is_cold
     aspects = aspects_when_cold(view) if is_cold else aspects_of(view)
     candidates = [(aspect, await _candidates(aspect)) for aspect in aspects]
-    if any(found for _, found in candidates):
+    # One wait for all aspects: whatever was in flight to the index has arrived by then.
+    if any(differences for _, differences in candidates):
         await asyncio.sleep(in_flight_s)
     named: list[Difference] = []
-    for aspect, found in candidates:
-        for at in range(0, len(found), SLICE):
-            confirmed = await confirm(aspect, found[at : at + SLICE])
+    for aspect, differences in candidates:
+        for at in range(0, len(differences), SLICE):
+            confirmed = await confirm(aspect, differences[at : at + SLICE])
             named += confirmed
             if is_repaired:
                 await aspect.repair(confirmed)
-    return named, all(len(found) < LIMIT for _, found in candidates)
+    return named, all(len(differences) < LIMIT for _, differences in candidates)
 
 
 async def _candidates(aspect: Aspect) -> Sequence[Difference]:
-    """What differs at first sight, each once; no more than LIMIT."""
-    found: dict[Any, Difference] = {}
+    """Return the differences at first sight, each once, at most LIMIT."""
+    differences: dict[Any, Difference] = {}
     for walk in aspect.walks():
         async with aclosing(walk(SLICE)) as slices:
             async for subjects in slices:
-                found |= {each.subject: each for each in await aspect.compare(subjects)}
-                if len(found) >= LIMIT:
-                    return list(found.values())[:LIMIT]
-    return list(found.values())
+                compared = await aspect.compare(subjects)
+                differences |= {difference.subject: difference for difference in compared}
+                if len(differences) >= LIMIT:
+                    return list(differences.values())[:LIMIT]
+    return list(differences.values())

@@ -1,7 +1,6 @@
-"""Keeps what the index has of boards with `exact_ranks`: the head of each window, and a sketch of all its scores.
+"""Keeps the heads of windows, and sketches of all their scores, on boards with `exact_ranks`.
 
-A sketch is read from the ledger a slice at a time, by player; who moves meanwhile is in it as before or as after. It is
-made anew when it lacks CHANGED of the standings, after no less than PAUSE_MS, or any after RENEWED_MS.
+A sketch is read from the ledger in slices, by player. A standing that moves meanwhile is counted as before or as after.
 """
 
 from __future__ import annotations
@@ -22,18 +21,23 @@ from policies.model import Policy
 from policies.windows import FOREVER_MS
 
 MOVED: Final = 500
-"""Standings moved into a head, or out of it, in one step."""
+"""Standings moved into or out of a head in one step."""
 
 SLICE: Final = 5_000
-"""Scores read in one step of a window's sketch."""
+"""Scores read into a window's sketch in one step."""
 
 CHANGED: Final = 0.01
+"""The share of a sketch's standings that may change before it is made anew after PAUSE_MS."""
+
 PAUSE_MS: Final = 10_000
+"""Shortest age at which a sketch is made anew."""
+
 RENEWED_MS: Final = 600_000
+"""Age at which a sketch is made anew after any change."""
 
 
 class HeadKeeper:
-    """Fills up the heads of one board, and cuts them. Raises IndexUnavailable and LedgerUnavailable."""
+    """Fills up and trims the heads of one board. Raises IndexUnavailable and LedgerUnavailable."""
 
     def __init__(self, ledger: Ledger, index: BoardIndex, policy: Policy, *, clock: Clock) -> None:
         self._ledger = ledger
@@ -43,47 +47,50 @@ class HeadKeeper:
         self._clock = clock
 
     async def step(self) -> int:
-        """How many entries came into heads, or went."""
+        """Tend every head and return how many entries moved."""
         windows = await self._ledger.read(index_pages.live_windows(self._policy.board, now_ms=self._clock()))
         return sum([await self.keep(window) for window in windows])
 
     async def keep(self, window: str) -> int:
-        """How many entries came into the head of a window, or went: the one for too few, the other for too many."""
-        head, most = await self._heads.of(window), self._index.most_entries or 0
-        if head.entries > most:
+        """Refill a head that is too short, or trim one that is too long; return how many entries moved."""
+        head, most_entries = await self._heads.of(window), self._index.most_entries or 0
+        if head.entries > most_entries:
             return await self._heads.trim(window, MOVED)
         if head.entries >= (self._policy.exact_ranks or 0) or not head.below:
             return 0
-        behind = head.last or FIRST
-        # Up to the middle of what may be lost and gained before anything has to be done again.
-        room = (most + (self._policy.exact_ranks or 0)) // 2 - head.entries
-        found = await self._ledger.read(
-            standings_behind(self._policy.board, window, behind, count=min(MOVED, room))
+        last = head.last or FIRST
+        # A head filled half-way between its bounds can lose or gain the most before it needs work again.
+        room = (most_entries + (self._policy.exact_ranks or 0)) // 2 - head.entries
+        standings = await self._ledger.read(
+            standings_behind(self._policy.board, window, last, count=min(MOVED, room))
         )
-        return await self._heads.refill(window, head.version, found)
+        return await self._heads.refill(window, head.version, standings)
 
 
 class ExactRankKeeper:
-    """Keeps both for one board. Raises IndexUnavailable and LedgerUnavailable."""
+    """Keeps the heads and the sketches of one board. Raises IndexUnavailable and LedgerUnavailable."""
 
     def __init__(self, ledger: Ledger, index: BoardIndex, policy: Policy, *, clock: Clock) -> None:
         self._keepers = [keeper(ledger, index, policy, clock=clock) for keeper in (HeadKeeper, SketchKeeper)]
 
     async def step(self) -> int:
-        """How many entries came into heads or went, and slices into sketches."""
-        return sum([await each.step() for each in self._keepers])
+        """Return how many entries moved into or out of heads, plus how many slices went into sketches."""
+        return sum([await keeper.step() for keeper in self._keepers])
 
 
 @dataclass(slots=True)
 class _SketchBuild:
-    """A sketch that is being made, and the last player that is in it."""
+    """An unfinished sketch and the last player in it."""
 
-    kept: KeptSketch
+    sketch: KeptSketch
     after: str = ""
 
 
 class SketchKeeper:
-    """Keeps the sketches of one board's windows. Raises IndexUnavailable and LedgerUnavailable; what was begun goes on."""
+    """Makes the sketches of one board's windows.
+
+    Raises IndexUnavailable and LedgerUnavailable; the next step continues unfinished sketches.
+    """
 
     def __init__(self, ledger: Ledger, index: BoardIndex, policy: Policy, *, clock: Clock) -> None:
         self._ledger = ledger
@@ -91,48 +98,51 @@ class SketchKeeper:
         self._heads = Heads(index)
         self._sketches = Sketches(index.client, policy.board, policy.order)
         self._clock = clock
-        self._begun: dict[str, _SketchBuild] = {}
+        self._builds: dict[str, _SketchBuild] = {}
 
     async def step(self) -> int:
-        """How many slices went into sketches."""
+        """Read a slice for each sketch that needs one and return how many were read."""
         now_ms = self._clock()
         windows = await self._ledger.read(index_pages.live_windows(self._policy.board, now_ms=now_ms))
-        self._begun = {window: begun for window, begun in self._begun.items() if window in windows}
-        return sum([await self._keep(window, expires_at_ms) for window, expires_at_ms in windows.items()])
+        self._builds = {window: build for window, build in self._builds.items() if window in windows}
+        return sum([await self._extend(window, expires_at_ms) for window, expires_at_ms in windows.items()])
 
-    async def _keep(self, window: str, expires_at_ms: int) -> bool:
-        begun = self._begun.get(window) or await self._begin(window)
-        if begun is None:
+    async def _extend(self, window: str, expires_at_ms: int) -> bool:
+        build = self._builds.get(window) or await self._begin(window)
+        if build is None:
             return False
-        page = await self._ledger.read(scores_after(self._policy.board, window, begun.after, count=SLICE))
-        begun.kept.sketch.add(score for _, score in page if score is not None)
+        page = await self._ledger.read(scores_after(self._policy.board, window, build.after, count=SLICE))
+        build.sketch.sketch.add(score for _, score in page if score is not None)
         if len(page) == SLICE:
-            begun.after = page[-1][0]
+            build.after = page[-1][0]
             return True
-        await self._sketches.keep(window, begun.kept, None if expires_at_ms == FOREVER_MS else expires_at_ms)
-        del self._begun[window]
+        await self._sketches.keep(
+            window, build.sketch, None if expires_at_ms == FOREVER_MS else expires_at_ms
+        )
+        del self._builds[window]
         return True
 
     async def _begin(self, window: str) -> _SketchBuild | None:
-        """A new sketch if there is need of one."""
-        head, held = await self._heads.of(window), await self._held(window)
-        if not head.below or (held and not self._is_due(held, head)):
+        """Begin a sketch if the window needs a new one."""
+        head, stored = await self._heads.of(window), await self._stored(window)
+        if not head.below or (stored and not self._is_due(stored, head)):
             return None
+        # Taken before the first slice: changes from here on count as changes that the sketch lacks.
         seq = await self._ledger.read(queries.newest_seq())
         sketch = ScoreSketch(self._policy.order)
-        begun = _SketchBuild(KeptSketch(sketch, seq, self._clock(), int(head.version)))
-        self._begun[window] = begun
-        return begun
+        build = _SketchBuild(KeptSketch(sketch, seq, self._clock(), int(head.version)))
+        self._builds[window] = build
+        return build
 
-    async def _held(self, window: str) -> KeptSketch | None:
-        """The sketch there is; one that cannot be read is made anew."""
+    async def _stored(self, window: str) -> KeptSketch | None:
+        """Return the window's sketch; an unreadable one counts as none, so that it is made anew."""
         try:
             return await self._sketches.of(window)
         except SketchUnreadable:
             return None
 
-    def _is_due(self, held: KeptSketch, head: Head) -> bool:
-        lacks = lacking(held, version=int(head.version), total=head.total)
-        age_ms = self._clock() - held.begun_at_ms
-        is_much = lacks >= CHANGED * held.sketch.count
-        return bool(lacks) and age_ms >= (PAUSE_MS if is_much else RENEWED_MS)
+    def _is_due(self, stored: KeptSketch, head: Head) -> bool:
+        changes = lacking(stored, version=int(head.version), total=head.total)
+        age_ms = self._clock() - stored.begun_at_ms
+        is_much = changes >= CHANGED * stored.sketch.count
+        return bool(changes) and age_ms >= (PAUSE_MS if is_much else RENEWED_MS)

@@ -7,13 +7,13 @@ from policies.windows import Window, calendar_of
 
 
 def readable_windows(policy: Policy, now_ms: int) -> list[Window]:
-    """The current window of every kind and, since that is still read, the one before it."""
+    """Return the current window of every kind, and the previous one of each kind that expires."""
     calendar = calendar_of(policy)
     current = [calendar.at(kind, now_ms) for kind in policy.windows]
-    before = [calendar.at(each.kind, each.begin_ms - 1) for each in current if each.expires_at_ms]
-    return [*current, *before]
+    previous = [calendar.at(window.kind, window.begin_ms - 1) for window in current if window.expires_at_ms]
+    return [*current, *previous]
 
 
 def readable_window_names(policy: Policy, now_ms: int) -> list[str]:
-    """The names of those windows."""
+    """Return the names of the windows that readers can ask for."""
     return [window.name for window in readable_windows(policy, now_ms)]

@@ -13,16 +13,17 @@ from gateway.steward.index.comparison.totals import Totals
 
 
 def aspects_when_cold(view: BoardView) -> tuple[Aspect, ...]:
-    """All that is in the index of a board that is cold: what belongs to no window, and no key that does."""
+    """Return the aspects of a cold board: content of no window, and the absence of all keys of windows."""
     return (Keyspace(view, is_cold=True), Baselines(view), Settled(view), Pending(view))
 
 
 def aspects_of(view: BoardView) -> tuple[Aspect, ...]:
-    """All that a board's index holds. Keys come first: a key of another type has to go before it can be looked into."""
+    """Return all aspects of a board's index."""
     of_groups = (Memberships(view), GroupSlots(view), GroupMembers(view)) if view.policy.segments else ()
     parts = view.parts()
+    # Keys come first: one of a wrong type must be deleted before its content can be read.
     return (
-        *(Keyspace(each) for each in (parts if view.index in view.index.shards else [view, *parts])),
+        *(Keyspace(part) for part in (parts if view.index in view.index.shards else [view, *parts])),
         *(kind(part) for part in parts for kind in (Slots, Members, TieGroups, Names)),
         Baselines(view),
         Settled(view),

@@ -1,4 +1,4 @@
-"""A difference between index and ledger, and what finds and repairs each sort of them."""
+"""Differences between index and ledger, and the interface that finds and repairs each sort of them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from policies.model import Policy
 from policies.windows import FOREVER_MS
 
 AHEAD_MS: Final = 300_000
-"""How far another clock may run ahead of ours before a time is none of ours."""
+"""How far another process's clock may run ahead of ours. A later time was forged."""
 
 
 SHOWN_BYTES: Final = 256
-"""So much of a value is shown; ours are shorter."""
+"""Bytes of a value that are shown; our own values are shorter."""
 
 
 class Kind(StrEnum):
-    """What is wrong with the index. `missing` and `stale` can come of a crash; `forged` was never ours."""
+    """A kind of difference. A crash can leave `missing` and `stale` content; we never wrote `forged` content."""
 
     MISSING_STANDING = "missing-standing"
     STALE_STANDING = "stale-standing"
@@ -54,10 +54,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that the index has otherwise than the ledger.
+    """An item of the index that differs from the ledger.
 
-    `ledger` and `index` are what each has, empty for nothing, as it is written in the index. `subject` is what its
-    aspect finds it by. Bytes that are no text are shown escaped.
+    `ledger` and `index` are the two values as the index writes them, empty for none. Bytes that are not text are
+    escaped. `subject` identifies the item to its aspect.
     """
 
     board: str
@@ -71,14 +71,14 @@ class Difference:
     subject: Any = field(default=None, repr=False)
 
     def as_dict(self) -> dict[str, str]:
-        """All of it but the subject, for machines."""
+        """Return all fields but the subject, for machines."""
         names = ("board", "kind", "window", "player", "submission", "key", "ledger", "index")
         return {name: str(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class BoardView:
-    """One board from both sides."""
+    """One board as the ledger and as the index have it."""
 
     ledger: Ledger
     index: BoardIndex
@@ -88,11 +88,11 @@ class BoardView:
 
     @property
     def board(self) -> str:
-        """The name of the board in the index; of a shard, its own."""
+        """The board's name in the index; a shard has its own."""
         return self.index.board
 
     def parts(self) -> list[BoardView]:
-        """The views of the indexes that the windows are in: this one, unless the board is in shards."""
+        """Return the views of the indexes that store the windows: this one, or one for each shard."""
         return [
             self
             if index is self.index
@@ -101,62 +101,67 @@ class BoardView:
         ]
 
     def zsets(self, window: str) -> list[str]:
-        """The keys of the ZSETs that a window is in."""
+        """Return the keys of the ZSETs that store a window."""
         return zsets_of(self.index.window_key(window))
 
     async def standings_after(self, window: str, after: str, count: int) -> list[Standing]:
-        """The next standings that the ledger has of a window, by player, of whichever shard."""
+        """Return the ledger's next standings of a window, by player, from all shards."""
         page = index_pages.standings_after(self.policy.board, window, after, count=count)
         return await self.ledger.read(page)
 
     async def live_windows(self) -> dict[str, int]:
-        """When each window expires that the ledger has standings of."""
+        """Return when each window with standings in the ledger expires, in Unix milliseconds."""
         return await self.ledger.read(index_pages.live_windows(self.policy.board, now_ms=self.clock()))
 
     async def windows(self) -> dict[str, int | None]:
-        """When each window expires that the index may show: those with standings, and those that readers can ask for."""
+        """Return when each window that the index may show expires: those with standings, and all readable ones.
+
+        In Unix milliseconds, None for never. The index that spans a board's shards stores no windows.
+        """
         if self.index not in self.index.shards:
             return {}
-        found: dict[str, int | None] = dict(await self.live_windows())
-        found |= {window.name: window.expires_at_ms for window in readable_windows(self.policy, self.clock())}
-        return {name: None if ends_ms == FOREVER_MS else ends_ms for name, ends_ms in sorted(found.items())}
+        windows: dict[str, int | None] = dict(await self.live_windows())
+        windows |= {
+            window.name: window.expires_at_ms for window in readable_windows(self.policy, self.clock())
+        }
+        return {name: None if ends_ms == FOREVER_MS else ends_ms for name, ends_ms in sorted(windows.items())}
 
 
 Subjects = AsyncGenerator[Sequence[Any], None]
-"""What is to be compared, a slice at a time."""
+"""Subjects to compare, a slice at a time."""
 
 Walk = Callable[[int], Subjects]
-"""A way through one side, in slices of about so many."""
+"""A walk through one side, in slices of about the given size."""
 
 
 class Aspect(Protocol):
     """One sort of content of a board's index. Every method raises IndexUnavailable and LedgerUnavailable."""
 
     def walks(self) -> Sequence[Walk]:
-        """The ways to everything that there is to compare: through the ledger, and through the index."""
+        """Return the walks that together reach every subject: through the ledger, and through the index."""
         ...
 
     async def compare(self, subjects: Sequence[Any]) -> list[Difference]:
-        """The differences at these subjects. The index is read first: it can then not be ahead of the ledger."""
+        """Return the differences at these subjects. Reads the index first, so that it cannot be ahead of the ledger."""
         ...
 
-    async def repair(self, found: Sequence[Difference]) -> None:
-        """Makes the index what the ledger says at these differences; what was settled since is left alone."""
+    async def repair(self, differences: Sequence[Difference]) -> None:
+        """Bring the index to the ledger's state at these differences, but leave what was settled since."""
         ...
 
 
-async def confirm(aspect: Aspect, found: Sequence[Difference]) -> list[Difference]:
-    """Those differences that are there at a second look, with nothing moved in the index since the first.
+async def confirm(aspect: Aspect, differences: Sequence[Difference]) -> list[Difference]:
+    """Return the differences that a second look still finds, with the same value in the index.
 
-    What is on its way is no difference: a settlement shows on the index a moment after it is in the ledger.
+    A settlement reaches the index a moment after the ledger; until then it looks like a difference.
     """
-    before = {each.subject: each.index for each in found}
-    again = await aspect.compare([each.subject for each in found])
-    return [each for each in again if before.get(each.subject) == each.index]
+    before = {difference.subject: difference.index for difference in differences}
+    again = await aspect.compare([difference.subject for difference in differences])
+    return [difference for difference in again if before.get(difference.subject) == difference.index]
 
 
 def text_of(raw: bytes) -> str | None:
-    """The text that bytes from Redis are, or None for what neither we nor a ledger can have written."""
+    """Return bytes from Redis as text, or None for bytes that neither we nor a ledger can have written."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -165,12 +170,12 @@ def text_of(raw: bytes) -> str | None:
 
 
 def printable(raw: bytes | None) -> str:
-    """Bytes from Redis as a person can read them, without what a terminal would obey, and not more than a line."""
+    """Return bytes from Redis as one readable line, without characters that a terminal would obey."""
     text = (raw or b"")[:SHOWN_BYTES].decode(errors="backslashreplace")
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def sequence_of(value: bytes) -> int | None:
-    """The sequence number at the head of a slot or a baseline; None if there is none."""
+    """Return the sequence number at the start of a slot or baseline, or None."""
     head = value.partition(b" ")[0]
     return int(head) if head.isdigit() else None

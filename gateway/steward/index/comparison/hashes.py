@@ -1,4 +1,4 @@
-"""Names and baselines: hashes of the index with an entry for each player."""
+"""Names and baselines: hashes of the index with one field for each player."""
 
 from __future__ import annotations
 
@@ -20,96 +20,99 @@ from gateway.steward.index.comparison.difference import (
 
 
 class TextsOfPlayers:
-    """A hash of the index with one text for each player, beside the texts that are due by the ledger."""
+    """A hash of the index with one text for each player, and the texts that the ledger expects there."""
 
     def __init__(
         self,
         view: BoardView,
         key: str,
-        due_of: Callable[[Sequence[bytes]], Awaitable[dict[bytes, str]]],
+        expected_of: Callable[[Sequence[bytes]], Awaitable[dict[bytes, str]]],
         kind_of: Callable[[bytes | None], Kind],
     ) -> None:
         self._view, self._key = view, key
-        self._due_of, self._kind_of = due_of, kind_of
+        self._expected_of, self._kind_of = expected_of, kind_of
 
     def from_index(self, count: int) -> Subjects:
-        """Walk through the players of the hash."""
+        """Yield the players of the hash."""
         return self._view.inspection.fields(self._key, count)
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
-        """Return the texts that are missing, others than are due, or of nobody."""
-        held = dict(zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True))
-        due = await self._due_of(list(held))
+        """Return the texts that are missing, wrong, or nobody's."""
+        actual = dict(zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True))
+        expected = await self._expected_of(list(actual))
         return [
             Difference(
                 self._view.board,
                 self._kind_of(value),
                 player=printable(subject),
-                ledger=due.get(subject, ""),
+                ledger=expected.get(subject, ""),
                 index=printable(value),
                 subject=subject,
             )
-            for subject, value in held.items()
-            if (value or b"") != due.get(subject, "").encode()
+            for subject, value in actual.items()
+            if (value or b"") != expected.get(subject, "").encode()
         ]
 
     async def repair(self, subjects: Sequence[bytes]) -> None:
-        """Set the texts that are due, and take away the others."""
-        held = zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True)
-        due = await self._due_of(subjects)
-        gone = {player: value for player, value in held if value is not None and player not in due}
-        await self._view.inspection.drop(self._key, gone)
-        await self._view.inspection.put(self._key, {player.decode(): text for player, text in due.items()})
+        """Set the expected texts and remove the others."""
+        actual = zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True)
+        expected = await self._expected_of(subjects)
+        stray = {player: value for player, value in actual if value is not None and player not in expected}
+        await self._view.inspection.drop(self._key, stray)
+        await self._view.inspection.put(
+            self._key, {player.decode(): text for player, text in expected.items()}
+        )
 
 
-def _kind_of_name(held: bytes | None) -> Kind:
-    return Kind.MISSING_NAME if held is None else Kind.WRONG_NAME
+def _kind_of_name(actual: bytes | None) -> Kind:
+    return Kind.MISSING_NAME if actual is None else Kind.WRONG_NAME
 
 
 class Names:
-    """The display name of everybody who stands on the board."""
+    """The display names of all players on the board."""
 
     def __init__(self, view: BoardView) -> None:
         self._view = view
         self._texts = TextsOfPlayers(view, keys.names(view.board), self._names, _kind_of_name)
 
     def walks(self) -> Sequence[Walk]:
-        """Through the ledger's standings, and through the names of the index."""
+        """Return the walks through the ledger's standings, and through the index's names."""
         return (self._from_ledger, self._from_index)
 
     async def _from_ledger(self, count: int) -> Subjects:
         for window in await self._view.live_windows():
             after = ""
             while page := await self._view.standings_after(window, after, count):
-                yield [each.player.encode() for each in page if self._view.index.holds(each.player)]
+                players = [standing.player for standing in page]
+                yield [player.encode() for player in players if self._view.index.holds(player)]
                 after = page[-1].player
 
     def _from_index(self, count: int) -> Subjects:
         return self._texts.from_index(count)
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
-        """Names that are missing, of another text, or of nobody."""
+        """Return the names that are missing, wrong, or nobody's."""
         return await self._texts.compare(subjects)
 
-    async def repair(self, found: Sequence[Difference]) -> None:
-        """Sets the names that players have, and takes away the others."""
-        await self._texts.repair([each.subject for each in found])
+    async def repair(self, differences: Sequence[Difference]) -> None:
+        """Set the players' names and remove the others."""
+        await self._texts.repair([difference.subject for difference in differences])
 
     async def _names(self, subjects: Sequence[bytes]) -> dict[bytes, str]:
         players = [player for player in map(text_of, subjects) if player and self._view.index.holds(player)]
-        found = await self._view.ledger.read(index_pages.names_of(players))
-        return {player.encode(): name for player, name in found.items()}
+        names = await self._view.ledger.read(index_pages.names_of(players))
+        return {player.encode(): name for player, name in names.items()}
 
 
 class Baselines:
-    """What is learnt of each player, and of all."""
+    """The baselines of each player and of the population."""
 
     def __init__(self, view: BoardView) -> None:
         self._view = view
         self._key = keys.baselines(view.board)
 
     def walks(self) -> Sequence[Walk]:
-        """Through the ledger's baselines, and through those of the index."""
+        """Return the walks through the ledger's baselines, and through the index's."""
         return (self._from_ledger, self._from_index)
 
     async def _from_ledger(self, count: int) -> Subjects:
@@ -117,54 +120,56 @@ class Baselines:
         while page := await self._view.ledger.read(
             queries.baselines_page(self._view.board, after=after, count=count)
         ):
-            yield [keys.baseline_field(each).encode() for each in page]
+            yield [keys.baseline_field(baseline).encode() for baseline in page]
             after = page[-1].player
 
     def _from_index(self, count: int) -> Subjects:
         return self._view.inspection.fields(self._key, count)
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
-        """Baselines that are missing, stale or forged."""
-        held = dict(zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True))
-        due = await self._due(list(held))
-        found = [self._difference(each, value, due.get(each)) for each, value in held.items()]
-        return [each for each in found if each]
+        """Return the baselines that are missing, stale or forged."""
+        actual = dict(zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True))
+        expected = await self._expected(list(actual))
+        compared = [self._difference(field, value, expected.get(field)) for field, value in actual.items()]
+        return [difference for difference in compared if difference]
 
-    async def repair(self, found: Sequence[Difference]) -> None:
-        """Empties what was forged, then shows what the ledger has."""
-        subjects = [each.subject for each in found]
-        held = zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True)
-        due = await self._due(subjects)
-        forged = {field: value for field, value in held if value and not _is_older(value, due.get(field))}
+    async def repair(self, differences: Sequence[Difference]) -> None:
+        """Remove forged baselines, then show the ledger's."""
+        subjects = [difference.subject for difference in differences]
+        actual = zip(subjects, await self._view.inspection.values(self._key, subjects), strict=True)
+        expected = await self._expected(subjects)
+        forged = {
+            field: value for field, value in actual if value and not _is_older(value, expected.get(field))
+        }
         await self._view.inspection.drop(self._key, forged)
-        if due:
-            await self._view.index.restore("", [], list(due.values()))
+        if expected:
+            await self._view.index.restore("", [], list(expected.values()))
 
     def _difference(
-        self, subject: bytes, held: bytes | None, due: StoredBaseline | None
+        self, subject: bytes, actual: bytes | None, expected: StoredBaseline | None
     ) -> Difference | None:
-        ledger = keys.baseline_value(due) if due else ""
-        if (held or b"") == ledger.encode():
+        ledger = keys.baseline_value(expected) if expected else ""
+        if (actual or b"") == ledger.encode():
             return None
         kind = Kind.MISSING_BASELINE
-        if held is not None:
-            kind = Kind.STALE_BASELINE if _is_older(held, due) else Kind.FORGED_BASELINE
+        if actual is not None:
+            kind = Kind.STALE_BASELINE if _is_older(actual, expected) else Kind.FORGED_BASELINE
         return Difference(
             self._view.board,
             kind,
             player=printable(subject),
             ledger=ledger,
-            index=printable(held),
+            index=printable(actual),
             subject=subject,
         )
 
-    async def _due(self, subjects: Sequence[bytes]) -> dict[bytes, StoredBaseline]:
+    async def _expected(self, subjects: Sequence[bytes]) -> dict[bytes, StoredBaseline]:
         texts = [text for text in map(text_of, subjects) if text]
         players = ["" if text == keys.POPULATION_FIELD else text for text in texts]
-        found = await self._view.ledger.read(index_pages.baselines_for(self._view.board, players))
-        return {keys.baseline_field(each).encode(): each for each in found}
+        baselines = await self._view.ledger.read(index_pages.baselines_for(self._view.board, players))
+        return {keys.baseline_field(baseline).encode(): baseline for baseline in baselines}
 
 
-def _is_older(held: bytes, due: StoredBaseline | None) -> bool:
-    seq = sequence_of(held)
-    return seq is not None and due is not None and seq < due.seq
+def _is_older(actual: bytes, expected: StoredBaseline | None) -> bool:
+    seq = sequence_of(actual)
+    return seq is not None and expected is not None and seq < expected.seq

@@ -1,4 +1,4 @@
-"""The keys themselves: that each is one of ours, of its type, and lives as long as it should."""
+"""The board's keys themselves: whether each is ours, of its type, and with its expiry."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gateway.steward.index.comparison.difference import (
 )
 
 SCAN: Final = 1_000
-"""Keys of Redis that a slice looks through at least: most of them are limits, of this board or another."""
+"""Fewest Redis keys that a slice examines: most of them are limits, of this board or another."""
 
 
 class Keyspace:
-    """Every key that bears the board's hash tag. None of a window is ours while the board `is_cold`."""
+    """Every key with the board's hash tag. A board that `is_cold` has no keys of windows."""
 
     def __init__(self, view: BoardView, *, is_cold: bool = False) -> None:
         self._view = view
@@ -31,7 +31,7 @@ class Keyspace:
         self._stem = keys.stem(view.board)
 
     def walks(self) -> Sequence[Walk]:
-        """Through the keys that the board is read from, and through all that there are."""
+        """Return the walks through the keys that the board is read from, and through all keys."""
         return (self._from_board, self._from_index)
 
     async def _from_board(self, _count: int) -> Subjects:
@@ -41,21 +41,23 @@ class Keyspace:
         return self._view.inspection.scan(max(SCAN, count))
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
-        """Keys that are none of ours, of another type, or with another life."""
-        held = await self._view.inspection.facts(subjects)
+        """Return the keys that are not ours, or that have a wrong type or expiry."""
+        actual = await self._view.inspection.facts(subjects)
         expected = await self._expected()
-        found = [await self._difference(each, expected) for each in held]
-        return [each for each in found if each]
+        compared = [await self._difference(facts, expected) for facts in actual]
+        return [difference for difference in compared if difference]
 
-    async def repair(self, found: Sequence[Difference]) -> None:
-        """Deletes what is not ours; what belongs there is then missing, and is found so. Sets what lives too long or short."""
+    async def repair(self, differences: Sequence[Difference]) -> None:
+        """Set wrong expiries and delete other wrong keys; other aspects find what is then missing."""
         expected = await self._expected()
-        wrong_expiry = [each.subject for each in found if each.kind is Kind.WRONG_EXPIRY]
+        wrong_expiry = [
+            difference.subject for difference in differences if difference.kind is Kind.WRONG_EXPIRY
+        ]
         await self._view.inspection.delete(
             [
-                each.subject
-                for each in found
-                if each.subject not in wrong_expiry and not self._is_back(each, expected)
+                difference.subject
+                for difference in differences
+                if difference.subject not in wrong_expiry and not self._is_back(difference, expected)
             ]
         )
         for key in wrong_expiry:
@@ -63,58 +65,65 @@ class Keyspace:
             _, expires_at_ms = expected.get(key.decode(), ("", None))
             await self._view.inspection.expire(key, expires_at_ms)
 
-    def _is_back(self, found: Difference, expected: Mapping[str, object]) -> bool:
-        """True for a window of a board that was cold when it was compared, and is not any more."""
-        return self._is_cold and found.subject.decode(errors="replace") in expected
+    def _is_back(self, difference: Difference, expected: Mapping[str, object]) -> bool:
+        """Return whether the key is of a window that came back because the board was warmed since the comparison."""
+        return self._is_cold and difference.subject.decode(errors="replace") in expected
 
     async def _difference(
-        self, held: KeyFacts, expected: dict[str, tuple[str, int | None]]
+        self, facts: KeyFacts, expected: dict[str, tuple[str, int | None]]
     ) -> Difference | None:
-        name = text_of(held.key) or ""
+        name = text_of(facts.key) or ""
         expected |= self._group_named(name, expected)
         if name in expected:
             kind, expires_at_ms = expected[name]
-            if held.kind != kind:
-                return self._differs(held, Kind.FORGED_KEY, kind, held.kind)
-            if held.expires_at_ms != expires_at_ms:
-                return self._differs(held, Kind.WRONG_EXPIRY, _life(expires_at_ms), _life(held.expires_at_ms))
+            if facts.kind != kind:
+                return self._differs(facts, Kind.FORGED_KEY, kind, facts.kind)
+            if facts.expires_at_ms != expires_at_ms:
+                return self._differs(
+                    facts, Kind.WRONG_EXPIRY, _life(expires_at_ms), _life(facts.expires_at_ms)
+                )
             return None
         if name.startswith(f"{self._stem}open:"):
-            return await self._forged_runs(held)
-        if self._is_passing(name, held):
+            return await self._forged_runs(facts)
+        if self._is_passing(name, facts):
             return None
-        return self._differs(held, Kind.FORGED_KEY, "", held.kind)
+        return self._differs(facts, Kind.FORGED_KEY, "", facts.kind)
 
-    async def _forged_runs(self, held: KeyFacts) -> Difference | None:
-        """Open runs that no ticket of this board can have: the ledger knows of none, but tickets have their bounds."""
+    async def _forged_runs(self, facts: KeyFacts) -> Difference | None:
+        """Return a difference if no ticket of this board can account for these open runs.
+
+        The ledger does not know open runs, but the policy bounds their number and their time.
+        """
         policy = self._view.policy
         latest_ms = self._view.clock() + policy.run_lifetime_s * 1000 + AHEAD_MS
-        if held.kind == "zset" and held.expires_at_ms is not None:
-            count, last_ms = await self._view.inspection.open_runs(held.key)
-            if count <= policy.limits.open_runs and max(last_ms, held.expires_at_ms) <= latest_ms:
+        if facts.kind == "zset" and facts.expires_at_ms is not None:
+            count, last_ms = await self._view.inspection.open_runs(facts.key)
+            if count <= policy.limits.open_runs and max(last_ms, facts.expires_at_ms) <= latest_ms:
                 return None
-        return self._differs(held, Kind.FORGED_OPEN_RUNS, "", held.kind)
+        return self._differs(facts, Kind.FORGED_OPEN_RUNS, "", facts.kind)
 
-    def _is_passing(self, name: str, held: KeyFacts) -> bool:
-        """True for keys that go by themselves: limits, counts of runs, what a rebuild is building, and what by our clock has gone."""
-        if held.expires_at_ms is None:
+    def _is_passing(self, name: str, facts: KeyFacts) -> bool:
+        """Return whether the key expires by itself: limits, counts of runs, builds, or already over by our clock."""
+        if facts.expires_at_ms is None:
             return False
-        if held.expires_at_ms <= self._view.clock():
+        if facts.expires_at_ms <= self._view.clock():
             return True
         kinds = {
             "limit:": "string",
             "runs:": "hash",
             "building": "string",
-            "built:": held.kind,
-            "circle:": held.kind,
+            "built:": facts.kind,
+            "circle:": facts.kind,
             "used": "string",
         }
-        return any(name.startswith(self._stem + start) and held.kind == kind for start, kind in kinds.items())
+        return any(
+            name.startswith(self._stem + start) and facts.kind == kind for start, kind in kinds.items()
+        )
 
     def _group_named(
         self, name: str, expected: dict[str, tuple[str, int | None]]
     ) -> dict[str, tuple[str, int | None]]:
-        """Type and expiry of a group's board, if that is what bears the name: it lives as long as its window."""
+        """Return type and expiry of the key if it is a group's board, which lives as long as its window."""
         kind, _, rest = name.removeprefix(self._stem).partition(":")
         segment, _, rest = rest.partition(":")
         if kind != "segment" or segment not in self._view.policy.segments:
@@ -123,7 +132,7 @@ class Keyspace:
         return {name: ("zset", expected[slots][1])} if slots in expected else {}
 
     async def _expected(self) -> dict[str, tuple[str, int | None]]:
-        """Type and expiry of every key that the board is read from, whether or not it is there."""
+        """Return type and expiry of every key that the board is read from, whether or not it exists."""
         board = self._view.board
         fixed = {
             keys.pending(board): "zset",
@@ -140,32 +149,33 @@ class Keyspace:
             fixed[keys.relayed(board)] = "hash"
         if self._view.policy.segments:
             fixed[keys.memberships(board)] = "hash"
-        found: dict[str, tuple[str, int | None]] = {key: (kind, None) for key, kind in fixed.items()}
+        expected: dict[str, tuple[str, int | None]] = {key: (kind, None) for key, kind in fixed.items()}
+        # Asked again here: a board that was warmed meanwhile has its windows, which must not be deleted.
         if self._is_cold and (await self._view.index.residency.state()).is_cold:
-            return found
+            return expected
         for window, expires_at_ms in (await self._view.windows()).items():
-            found |= dict.fromkeys(self._view.zsets(window), ("zset", expires_at_ms))
-            found[keys.members(board, window)] = ("hash", expires_at_ms)
+            expected |= dict.fromkeys(self._view.zsets(window), ("zset", expires_at_ms))
+            expected[keys.members(board, window)] = ("hash", expires_at_ms)
             if self._view.policy.exact_ranks:
-                found[keys.sketch(board, window)] = ("hash", expires_at_ms)
+                expected[keys.sketch(board, window)] = ("hash", expires_at_ms)
             if self._view.policy.segments:
-                found[keys.segmented(board, window)] = ("hash", expires_at_ms)
+                expected[keys.segmented(board, window)] = ("hash", expires_at_ms)
             if self._view.index.ranking.keeps_groups:
-                found[keys.groups(board, window)] = ("zset", expires_at_ms)
-        return found
+                expected[keys.groups(board, window)] = ("zset", expires_at_ms)
+        return expected
 
-    def _differs(self, held: KeyFacts, kind: Kind, ledger: str, index: str) -> Difference:
+    def _differs(self, facts: KeyFacts, kind: Kind, ledger: str, index: str) -> Difference:
         player = (
-            printable(held.key).removeprefix(f"{self._stem}open:") if kind is Kind.FORGED_OPEN_RUNS else ""
+            printable(facts.key).removeprefix(f"{self._stem}open:") if kind is Kind.FORGED_OPEN_RUNS else ""
         )
         return Difference(
             self._view.board,
             kind,
             player=player,
-            key=printable(held.key),
+            key=printable(facts.key),
             ledger=ledger,
             index=index,
-            subject=held.key,
+            subject=facts.key,
         )
 
 

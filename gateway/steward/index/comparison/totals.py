@@ -1,4 +1,4 @@
-"""How many standings are below the heads of a board's windows, on boards with `exact_ranks`."""
+"""The counts of standings below the heads of windows, on boards with `exact_ranks`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gateway.steward.index.comparison.difference import BoardView, Difference, K
 
 
 class Totals:
-    """The number of all standings of a window: those of the head, and those that are counted below it."""
+    """The total of each window's standings: the entries of its head, plus the count below it."""
 
     def __init__(self, view: BoardView) -> None:
         self._view = view
         self._heads = Heads(view.index)
 
     def walks(self) -> Sequence[Walk]:
-        """Over the windows that the index shows."""
+        """Return the walk over the windows that the index shows."""
         return (self._windows,)
 
     async def _windows(self, _count: int) -> Subjects:
@@ -27,21 +27,21 @@ class Totals:
             yield [window]
 
     async def compare(self, subjects: Sequence[str]) -> list[Difference]:
-        """Windows that are said to have more standings than they have, or fewer."""
-        found = []
+        """Return the windows whose total is wrong."""
+        differences = []
         for window in subjects:
             head = await self._heads.of(window)
             total = await self._total(window)
             if head.total != total:
-                found.append(self._difference(window, head, total))
-        return found
+                differences.append(self._difference(window, head, total))
+        return differences
 
-    async def repair(self, found: Sequence[Difference]) -> None:
-        """Counts as below what is not in the head, unless that changes meanwhile."""
-        for each in found:
-            head = await self._heads.of(each.subject)
-            below = await self._total(each.subject) - head.entries
-            await self._heads.recount(each.subject, head, max(0, below))
+    async def repair(self, differences: Sequence[Difference]) -> None:
+        """Set the count below each head, unless the head changes meanwhile."""
+        for difference in differences:
+            head = await self._heads.of(difference.subject)
+            below = await self._total(difference.subject) - head.entries
+            await self._heads.recount(difference.subject, head, max(0, below))
 
     async def _total(self, window: str) -> int:
         async def work(tx: Transaction) -> int:
