@@ -1,4 +1,4 @@
-"""Duties that fail and on which board: counted, logged at a bounded rate, and remembered until they succeed."""
+"""Failing duties by board: counted, logged at a bounded rate, and remembered until they succeed."""
 
 from __future__ import annotations
 

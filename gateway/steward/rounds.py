@@ -10,7 +10,7 @@ from gateway.steward.failures import Failures
 from policies.errors import LedgerUnavailable
 
 PATIENCE_S: Final = 30.0
-"""How long a round waits for one board, such as a large one in a rebuild, before it continues beside the others."""
+"""How long a round waits for one board, such as a large one in a rebuild, before it goes on to the next."""
 
 UNFINISHED: Final = 4
 """Most boards that continue so at once; with more, the round waits for one of them."""

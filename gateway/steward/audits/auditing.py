@@ -31,7 +31,8 @@ _log = logger()
 class Sample:
     """A uniform sample of the runs it is offered: each has the same chance, whatever was offered before.
 
-    Each run gets a number from [0, 1). The sample has all below `share`, and at least the `least` lowest ones.
+    Each run gets a number from [0, 1). The sample has all below `share`, and at least the `least` lowest
+    ones.
     """
 
     def __init__(self, audit: AuditRules, chance: random.Random) -> None:
@@ -61,9 +62,10 @@ class Sample:
 class AuditDraw:
     """Draws the audits of one board once a day, from the runs promoted since the previous draw.
 
-    The day, the range of events and a seed are stored first, so every steward draws the same sample. It is noted in
-    slices, so that others can write in between; after a restart it continues where the ledger says. (A restart draws by
-    the policy of that moment: if the audit's share changed meanwhile, some runs may be missing.)
+    The day, the range of events and a seed are stored first, so every steward draws the same sample. It is
+    noted in slices, so that others can write in between; after a restart it continues where the ledger says.
+    (A restart draws by the policy of that moment: if the audit's share changed meanwhile, some runs may be
+    missing.)
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class AuditDraw:
         return noted
 
     async def _finish(self) -> int:
-        """Note the audits of the unfinished draw, until it is done or another steward continues it; return how many."""
+        """Note audits until the draw is done or another steward continues it, and return how many."""
         draw = await self._ledger.read(audits.draw_of(self._policy.board))
         if draw.is_done:
             return 0
@@ -104,7 +106,8 @@ class AuditDraw:
         return noted
 
     async def _drawn(self, draw: audits.Draw) -> list[VerifiedSubmission]:
-        sample = Sample(self._policy.verification.audit, random.Random(draw.seed))  # noqa: S311 - nothing to guess
+        chance = random.Random(draw.seed)  # noqa: S311 - nothing to guess
+        sample = Sample(self._policy.verification.audit, chance)
         for after in range(draw.after, draw.upto, SLICE):
             upto = min(after + SLICE, draw.upto)
             for run in await self._ledger.read(audits.verified_between(draw.board, after=after, upto=upto)):
@@ -112,7 +115,7 @@ class AuditDraw:
         return sample.drawn
 
     def _day(self) -> int:
-        """Return the latest day on which the board's time for audits has come, as an ordinal in its time zone."""
+        """Return the latest day whose time for audits has come in the board's time zone, as an ordinal."""
         zone = ZoneInfo(self._policy.time_zone)
         now = datetime.fromtimestamp(self._clock() / 1000, UTC).astimezone(zone)
         hour, minute = map(int, self._policy.verification.audit.at.split(":"))

@@ -1,6 +1,7 @@
-"""The impact that revoking submissions would have on a board: changed standings, and players who leave the top hundred.
+"""The impact of revoking submissions: standings that would change, and players who would leave the top 100.
 
-Nothing is written. Standings are folded here as in `gateway.ledger.standings.folds`, from the submissions left.
+Nothing is written. Standings are folded here as in `gateway.ledger.standings.folds`, from the submissions
+left.
 """
 
 from __future__ import annotations

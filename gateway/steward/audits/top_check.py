@@ -12,7 +12,8 @@ from policies.windows import calendar_of
 class TopCheck:
     """Queues unverified runs for verification once they rise into the top of a board's current windows.
 
-    A run rises without a submission of its own when others leave. Windows that are over are left to moderators.
+    A run rises without a submission of its own when others leave. Windows that are over are left to
+    moderators.
     """
 
     def __init__(self, ledger: Ledger, policy: Policy, *, clock: Clock) -> None:
@@ -21,7 +22,7 @@ class TopCheck:
         self._clock = clock
 
     async def step(self) -> int:
-        """Queue the unverified runs at the top and return how many were new; 0 on a board without a replay."""
+        """Queue unverified runs and return how many were new; 0 on a board without a replay."""
         policy = self._policy
         # Also with a share of 1: it may have been lower before, and runs that were spared then can rise now.
         if policy.replay is None:

@@ -58,5 +58,5 @@ class _BoardAnchors:
 def _one_by_one(
     wide: Sequence[BoardPlace], spare: Sequence[BoardPlace]
 ) -> list[tuple[Sequence[BoardPlace], Sequence[BoardPlace]]]:
-    """Return the work of each transaction: one wide gap, or all spare anchors. None delays other writes for long."""
+    """Return the work of each transaction: a wide gap, or all spare anchors. None delays writers for long."""
     return [*(([place], ()) for place in wide), *([((), spare)] if spare else [])]

@@ -1,10 +1,10 @@
 """Takes boards that nobody uses out of Redis, and rebuilds them there once somebody asks.
 
-No change is lost, since each is in the ledger before the index hears of it. Redis does one thing at a time, so a change
-arrives at one of three moments. Before the eviction: it goes with the windows. While the board is cold: it stays in the
-ledger alone. After `swap_generation.lua`, which puts the rebuilt board in place and removes the cold mark in one step:
-it is shown as always. The rebuild shows what the ledger got meanwhile before it calls the board whole
-(`gateway.steward.index.rebuild`). Until then, the ledger answers readers.
+No change is lost, since each is in the ledger before the index hears of it. Redis does one thing at a time,
+so a change arrives at one of three moments. Before the eviction: it goes with the windows. While the board is
+cold: it stays in the ledger alone. After `swap_generation.lua`, which puts the rebuilt board in place and
+removes the cold mark in one step: it is shown as always. The rebuild shows what the ledger got meanwhile
+before it calls the board whole (`gateway.steward.index.rebuild`). Until then, the ledger answers readers.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _EvictableBoard:
         return 0
 
     def _is_wanted(self, state: State) -> bool:
-        """Return whether to warm a cold board: it was used, may no longer go cold, or bears a mark that is not ours."""
+        """Return whether a cold board was used, may no longer go cold, or bears a mark that is not ours."""
         return state.is_used or state.is_whole or not self._residency.is_limited
 
     async def _warm(self) -> int:

@@ -1,6 +1,7 @@
 """Keeps the heads of windows, and sketches of all their scores, on boards with `exact_ranks`.
 
-A sketch is read from the ledger in slices, by player. A standing that moves meanwhile is counted as before or as after.
+A sketch is read from the ledger in slices, by player. A standing that moves meanwhile is counted as before or
+as after.
 """
 
 from __future__ import annotations

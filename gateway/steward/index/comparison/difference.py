@@ -27,7 +27,7 @@ SHOWN_BYTES: Final = 256
 
 
 class Kind(StrEnum):
-    """A kind of difference. A crash can leave `missing` and `stale` content; we never wrote `forged` content."""
+    """A kind of difference. Crashes leave `missing` and `stale` content; `forged` content was never ours."""
 
     MISSING_STANDING = "missing-standing"
     STALE_STANDING = "stale-standing"
@@ -56,8 +56,8 @@ class Kind(StrEnum):
 class Difference:
     """An item of the index that differs from the ledger.
 
-    `ledger` and `index` are the two values as the index writes them, empty for none. Bytes that are not text are
-    escaped. `subject` identifies the item to its aspect.
+    `ledger` and `index` are the two values as the index writes them, empty for none. Bytes that are not text
+    are escaped. `subject` identifies the item to its aspect.
     """
 
     board: str
@@ -114,9 +114,9 @@ class BoardView:
         return await self.ledger.read(index_pages.live_windows(self.policy.board, now_ms=self.clock()))
 
     async def windows(self) -> dict[str, int | None]:
-        """Return when each window that the index may show expires: those with standings, and all readable ones.
+        """Return when each window that the index may show expires, in Unix milliseconds; None is never.
 
-        In Unix milliseconds, None for never. The index that spans a board's shards stores no windows.
+        These are the windows with standings, and all readable ones. The index that spans shards stores none.
         """
         if self.index not in self.index.shards:
             return {}
@@ -142,7 +142,10 @@ class Aspect(Protocol):
         ...
 
     async def compare(self, subjects: Sequence[Any]) -> list[Difference]:
-        """Return the differences at these subjects. Reads the index first, so that it cannot be ahead of the ledger."""
+        """Return the differences at these subjects.
+
+        Reads the index first, so that it cannot be ahead of the ledger.
+        """
         ...
 
     async def repair(self, differences: Sequence[Difference]) -> None:

@@ -66,7 +66,7 @@ class Keyspace:
             await self._view.inspection.expire(key, expires_at_ms)
 
     def _is_back(self, difference: Difference, expected: Mapping[str, object]) -> bool:
-        """Return whether the key is of a window that came back because the board was warmed since the comparison."""
+        """Return whether the key is of a window again, since the board was warmed after the comparison."""
         return self._is_cold and difference.subject.decode(errors="replace") in expected
 
     async def _difference(
@@ -103,7 +103,7 @@ class Keyspace:
         return self._differs(facts, Kind.FORGED_OPEN_RUNS, "", facts.kind)
 
     def _is_passing(self, name: str, facts: KeyFacts) -> bool:
-        """Return whether the key expires by itself: limits, counts of runs, builds, or already over by our clock."""
+        """Return whether the key goes by itself: limits, run counts, builds, and keys past their expiry."""
         if facts.expires_at_ms is None:
             return False
         if facts.expires_at_ms <= self._view.clock():

@@ -1,4 +1,4 @@
-"""The groups of tied entries by which dense ranks are counted: each exists exactly as long as it has an entry."""
+"""The groups of tied entries that dense ranks count: each exists exactly as long as it has an entry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TieGroup(NamedTuple):
 
 
 class TieGroups:
-    """The tie groups of every window, on boards that keep them. They follow from the index's entries alone."""
+    """The tie groups of every window, on boards that keep them. They follow from the entries alone."""
 
     def __init__(self, view: BoardView) -> None:
         self._view = view
