@@ -1,4 +1,4 @@
-"""Every route of the interface, as one table."""
+"""The table of all routes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Caller(StrEnum):
-    """Who may call a route, and how they show it."""
+    """The callers of a route, told apart by their credential."""
 
     ANYONE = "anyone"
     PLAYER = "player"
@@ -34,9 +34,10 @@ class Caller(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One row: what is called, by whom, with what body, and which refusals to expect besides the common ones.
+    """A route: its handler, caller, body and answer, and its refusals besides those that all routes share.
 
-    `takes_octets`: the body is bytes, and no JSON; `gives_octets`: so is the answer. `is_conditional`: it needs `If-Match`.
+    With `takes_octets` the body is bytes instead of JSON, with `gives_octets` the answer is. `is_conditional`
+    routes need `If-Match`.
     """
 
     method: str
@@ -86,56 +87,65 @@ _SETTLED = (P.IDEMPOTENCY_MISMATCH, P.STALE_VERSION, P.STATE_CONFLICT)
 _FOLLOW = (*_TOKEN, *_DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.LIST_FULL, P.QUOTA_EXCEEDED)
 _JOIN = (*_TOKEN, *_DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.STATE_CONFLICT, P.QUOTA_EXCEEDED)
 _DECIDE = (
-    *_POST, *_TOKEN, P.NOT_FOUND, P.STATE_CONFLICT, P.SELF_APPROVAL, P.PRECONDITION_REQUIRED, P.PRECONDITION_FAILED
-)  # fmt: skip
+    *_POST,
+    *_TOKEN,
+    P.NOT_FOUND,
+    P.STATE_CONFLICT,
+    P.SELF_APPROVAL,
+    P.PRECONDITION_REQUIRED,
+    P.PRECONDITION_FAILED,
+)
 _LIVE = (*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY)
-_HELD = (*_TOKEN, *_DURABLE, P.NOT_FOUND)
+_STORED = (*_TOKEN, *_DURABLE, P.NOT_FOUND)
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/players", runs.create_player, Caller.ANYONE, "Create an anonymous player",
           outcomes.PlayerCreated, bodies.NewPlayer, 201, (*_POST, P.QUOTA_EXCEEDED, P.NAME_TAKEN)),
-    Route("GET", "/v1/friends", friends.list_friends, Caller.PLAYER, "List whom you follow",
+    Route("GET", "/v1/friends", friends.list_friends, Caller.PLAYER, "List the players that you follow",
           outcomes.FriendsShown, problems=(*_TOKEN, *_DURABLE)),
     Route("PUT", "/v1/friends/{player}", friends.follow_player, Caller.PLAYER, "Follow a player",
           outcomes.FriendsChanged, problems=_FOLLOW),
-    Route("DELETE", "/v1/friends/{player}", friends.unfollow_player, Caller.PLAYER, "Follow a player no more",
+    Route("DELETE", "/v1/friends/{player}", friends.unfollow_player, Caller.PLAYER, "Unfollow a player",
           outcomes.FriendsChanged, problems=_FOLLOW),
     Route("PUT", "/v1/players/{player}/friends", friends.replace_friends, Caller.SERVER,
-          "Replace whom a player follows as a trusted server", outcomes.FriendsChanged, bodies.NewFriends, 200,
-          (*_SERVER, P.IDEMPOTENCY_MISMATCH)),
+          "Replace the friends of a player as a trusted server", outcomes.FriendsChanged,
+          bodies.NewFriends, 200, (*_SERVER, P.IDEMPOTENCY_MISMATCH)),
     Route("POST", "/v1/boards/{board}/runs", runs.open_run, Caller.PLAYER, "Open a run",
-          outcomes.RunOpened, bodies.NewRun, 201, (*_POST, *_TOKEN, P.BUILD_UNKNOWN, P.BUILD_BLOCKED, P.QUOTA_EXCEEDED, P.NOT_FOUND)),
+          outcomes.RunOpened, bodies.NewRun, 201,
+          (*_POST, *_TOKEN, P.BUILD_UNKNOWN, P.BUILD_BLOCKED, P.QUOTA_EXCEEDED, P.NOT_FOUND)),
     Route("POST", "/v1/boards/{board}/scores", submit.submit_score, Caller.RUN, "Submit the score of a run",
           outcomes.ScoreAccepted, bodies.NewScore, 202, _SUBMIT),
-    Route("GET", "/v1/submissions/{submission}", entries.show_submission, Caller.PLAYER, "See where a submission stands",
-          outcomes.SubmissionStatus, problems=_HELD),
+    Route("GET", "/v1/submissions/{submission}", entries.show_submission, Caller.PLAYER,
+          "Read the state of a submission", outcomes.SubmissionStatus, problems=_STORED),
     Route("PUT", "/v1/submissions/{submission}/recording", reveals.reveal_recording, Caller.PLAYER,
-          "Send a recording that is asked for", outcomes.RecordingRevealed, status=200, takes_octets=True,
-          problems=(*_CAPPED, *_TOKEN, *_DURABLE, P.UNSUPPORTED_MEDIA_TYPE, P.CONTENT_ENCODING_NOT_ALLOWED, P.TOO_EARLY,
-                    P.NOT_FOUND, P.STATE_CONFLICT, P.RECORDING_MISMATCH, P.QUOTA_EXCEEDED)),
-    Route("GET", "/v1/reveals", reveals.list_reveals, Caller.PLAYER, "List the recordings that you are asked for",
-          outcomes.RevealList, problems=(*_TOKEN, *_DURABLE)),
-    Route("GET", "/v1/boards", entries.list_boards, Caller.ANYONE, "List the boards", read_models.BoardList,
-          problems=(P.SCHEMA_VIOLATION,), query=("limit", "cursor")),
+          "Send a requested recording", outcomes.RecordingRevealed, status=200, takes_octets=True,
+          problems=(*_CAPPED, *_TOKEN, *_DURABLE, P.UNSUPPORTED_MEDIA_TYPE, P.CONTENT_ENCODING_NOT_ALLOWED,
+                    P.TOO_EARLY, P.NOT_FOUND, P.STATE_CONFLICT, P.RECORDING_MISMATCH, P.QUOTA_EXCEEDED)),
+    Route("GET", "/v1/reveals", reveals.list_reveals, Caller.PLAYER,
+          "List the recordings that you are asked to send", outcomes.RevealList,
+          problems=(*_TOKEN, *_DURABLE)),
+    Route("GET", "/v1/boards", entries.list_boards, Caller.ANYONE, "List the boards",
+          read_models.BoardList, problems=(P.SCHEMA_VIOLATION,), query=("limit", "cursor")),
     Route("GET", "/v1/boards/{board}", entries.show_board, Caller.ANYONE, "Describe a board",
           read_models.BoardInfo, problems=(P.NOT_FOUND,)),
     Route("GET", "/v1/boards/{board}/entries", entries.list_entries, Caller.ANYONE, "Read a page of a board",
-          read_models.EntriesRead, problems=(*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.QUOTA_EXCEEDED, P.REDUCED_CAPACITY),
+          read_models.EntriesRead,
+          problems=(*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.QUOTA_EXCEEDED, P.REDUCED_CAPACITY),
           query=("window", "offset", "limit", "cursor", "ranks", "as_of", "friends", "players", "segment")),
     Route("POST", "/v1/boards/{board}/entries", server_operations.write_entry, Caller.SERVER,
           "Write or correct a score as a trusted server", outcomes.ScoreAccepted, bodies.NewEntry, 202,
           (*_SERVER, *_SETTLED, P.BOUNDS_VIOLATION)),
     Route("POST", "/v1/boards/{board}/entries/batch", server_batches.write_batch, Caller.SERVER,
-          "Do up to 500 operations as a trusted server, all or none", outcomes.BatchDone, bodies.NewBatch, 200,
-          (*_SERVER, P.BATCH_REFUSED)),
+          "Perform up to 500 operations as a trusted server, all or none", outcomes.BatchDone,
+          bodies.NewBatch, 200, (*_SERVER, P.BATCH_REFUSED)),
     Route("POST", "/v1/boards/{board}/entries:batch", server_batches.write_each, Caller.SERVER,
-          "Do up to 1000 operations as a trusted server, each by itself", outcomes.OperationsDone, bodies.NewOperations, 200,
-          _SERVER),
+          "Perform up to 1000 operations as a trusted server, each on its own", outcomes.OperationsDone,
+          bodies.NewOperations, 200, _SERVER),
     Route("POST", "/v1/boards/{board}/increments", server_operations.increment_entry, Caller.SERVER,
           "Add to a score as a trusted server", outcomes.ScoreAccepted, bodies.NewIncrement, 202,
           (*_SERVER, *_SETTLED, P.BOUNDS_VIOLATION, P.OPERATOR_MISMATCH)),
-    Route("GET", "/v1/boards/{board}/join", joins.show_join, Caller.PLAYER, "See whether you are on a board",
-          outcomes.JoinShown, problems=(*_HELD, P.STATE_CONFLICT)),
+    Route("GET", "/v1/boards/{board}/join", joins.show_join, Caller.PLAYER,
+          "Check whether you have joined a board", outcomes.JoinShown, problems=(*_STORED, P.STATE_CONFLICT)),
     Route("PUT", "/v1/boards/{board}/join", joins.join_board, Caller.PLAYER, "Join a board",
           outcomes.JoinShown, problems=_JOIN),
     Route("DELETE", "/v1/boards/{board}/join", joins.leave_board, Caller.PLAYER, "Leave a board",
@@ -143,24 +153,28 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/boards/{board}/joins", joins.write_join, Caller.SERVER,
           "Have a player join or leave a board as a trusted server", outcomes.JoinShown, bodies.NewJoin, 200,
           (*_SERVER, P.IDEMPOTENCY_MISMATCH, P.STATE_CONFLICT)),
-    Route("GET", "/v1/boards/{board}/players/{player}/memberships", memberships.show_memberships, Caller.ANYONE,
-          "See which groups a player is in", outcomes.MembershipShown, problems=(P.NOT_FOUND, *_DURABLE)),
+    Route("GET", "/v1/boards/{board}/players/{player}/memberships", memberships.show_memberships,
+          Caller.ANYONE, "List the groups that a player is in", outcomes.MembershipShown,
+          problems=(P.NOT_FOUND, *_DURABLE)),
     Route("PUT", "/v1/boards/{board}/memberships/{segment}", memberships.declare_membership, Caller.PLAYER,
-          "Say which group you are in", outcomes.MembershipShown, bodies.NewDeclaration, 200,
+          "Declare which group you are in", outcomes.MembershipShown, bodies.NewDeclaration, 200,
           (*_POST, *_TOKEN, P.NOT_FOUND, P.QUOTA_EXCEEDED)),
     Route("POST", "/v1/boards/{board}/memberships", memberships.write_membership, Caller.SERVER,
-          "Put a player into groups as a trusted server", outcomes.MembershipShown, bodies.NewMembership, 200,
-          (*_SERVER, P.IDEMPOTENCY_MISMATCH)),
+          "Set the groups of a player as a trusted server", outcomes.MembershipShown, bodies.NewMembership,
+          200, (*_SERVER, P.IDEMPOTENCY_MISMATCH)),
     Route("POST", "/v1/boards/{board}/removals", server_operations.remove_entries, Caller.SERVER,
-          "Take scores back as a trusted server", outcomes.Removed, bodies.NewRemoval, 200, (*_SERVER, *_SETTLED)),
+          "Remove scores as a trusted server", outcomes.Removed, bodies.NewRemoval, 200,
+          (*_SERVER, *_SETTLED)),
     Route("GET", "/v1/boards/{board}/details", details.list_details, Caller.ANYONE,
-          "Read what the submissions of some entries brought along", read_models.DetailsList,
+          "Read the details of submissions", read_models.DetailsList,
           problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("submissions",)),
-    Route("GET", "/v1/boards/{board}/entries/{player}", entries.show_entry, Caller.ANYONE, "Read one player's entry",
-          read_models.EntryRead, problems=(*_INDEXED, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("window", "ranks")),
+    Route("GET", "/v1/boards/{board}/entries/{player}", entries.show_entry, Caller.ANYONE,
+          "Read one player's entry", read_models.EntryRead,
+          problems=(*_INDEXED, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("window", "ranks")),
     Route("GET", "/v1/boards/{board}/entries/{player}/around", entries.list_around, Caller.ANYONE,
           "Read the entries around a player", read_models.AroundRead,
-          problems=(*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("window", "radius", "ranks", "friends", "segment")),
+          problems=(*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY),
+          query=("window", "radius", "ranks", "friends", "segment")),
     Route("GET", "/v1/boards/{board}/percentiles", distribution.show_percentiles, Caller.ANYONE,
           "Read the scores at percentiles", read_models.Percentiles,
           problems=(*_INDEXED, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("window", "at")),
@@ -168,35 +182,43 @@ ROUTES: tuple[Route, ...] = (
           "Read a histogram of the scores", read_models.Distribution,
           problems=(*_INDEXED, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("window", "bins", "edges")),
     Route("GET", "/v1/boards/{board}/live", sse.follow_board, Caller.ANYONE,
-          "Follow a board live (Server-Sent Events)", problems=_LIVE, query=feed_request.QUERY, is_stream=True),
+          "Follow a board live (Server-Sent Events)", problems=_LIVE, query=feed_request.QUERY,
+          is_stream=True),
     Route("GET", "/v1/boards/{board}/live/websocket", websocket.follow_board_by_websocket, Caller.ANYONE,
           "Follow a board live (WebSocket)", status=101, problems=(*_LIVE, P.CSRF), query=feed_request.QUERY,
           is_stream=True),
     Route("GET", "/v1/boards/{board}/windows", windows.list_windows, Caller.ANYONE, "List a board's windows",
           read_models.WindowList, problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY),
           query=("kind", "limit", "after")),
-    Route("GET", "/v1/boards/{board}/statistics", statistics.show_statistics, Caller.ANYONE, "Read how much a board has seen",
-          read_models.BoardStatistics, problems=(P.NOT_FOUND, P.REDUCED_CAPACITY)),
+    Route("GET", "/v1/boards/{board}/statistics", statistics.show_statistics, Caller.ANYONE,
+          "Read the statistics of a board", read_models.BoardStatistics,
+          problems=(P.NOT_FOUND, P.REDUCED_CAPACITY)),
     Route("GET", "/v1/boards/{board}/trending", statistics.list_trending, Caller.ANYONE,
-          "Read who played or improved most of late", read_models.Trending,
+          "List the players who recently played or improved most", read_models.Trending,
           problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("kind", "span", "limit")),
     Route("GET", "/v1/players/{player}/achievements", statistics.list_achievements, Caller.ANYONE,
           "List a player's achievements", read_models.AchievementPage,
           problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("limit", "after")),
     Route("GET", "/v1/boards/{board}/held", moderation.list_held, Caller.MODERATOR, "List held submissions",
-          outcomes.HeldPage, problems=(*_HELD, P.SCHEMA_VIOLATION), query=("after", "limit")),
+          outcomes.HeldPage, problems=(*_STORED, P.SCHEMA_VIOLATION), query=("after", "limit")),
     Route("GET", "/v1/moderation/{submission}", moderation.show_case, Caller.MODERATOR,
-          "Read a submission with its findings and history", outcomes.CaseFile, problems=_HELD),
+          "Read a submission with its findings and history", outcomes.CaseFile, problems=_STORED),
     Route("GET", "/v1/moderation/{submission}/recording", moderation.send_recording, Caller.MODERATOR,
-          "Read the recording of a submission", problems=_HELD, gives_octets=True),
+          "Read the recording of a submission", problems=_STORED, gives_octets=True),
     Route("POST", "/v1/moderation/{submission}/approve", moderation.approve, Caller.MODERATOR,
-          "Approve a held submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
+          "Approve a held submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
+          is_conditional=True),
     Route("POST", "/v1/moderation/{submission}/reject", moderation.reject, Caller.MODERATOR,
-          "Reject a held submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
+          "Reject a held submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
+          is_conditional=True),
     Route("POST", "/v1/moderation/{submission}/revoke", moderation.revoke, Caller.MODERATOR,
-          "Take a promoted submission off the board", outcomes.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
+          "Revoke a promoted submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
+          is_conditional=True),
     Route("POST", "/v1/moderation/{submission}/reinstate", moderation.reinstate, Caller.MODERATOR,
-          "Let a revoked submission count again", outcomes.Decided, bodies.NewDecision, problems=_DECIDE, is_conditional=True),
-    Route("GET", "/livez", endpoints.livez, Caller.ANYONE, "Whether the process answers", outcomes.Liveness),
-    Route("GET", "/readyz", endpoints.readyz, Caller.ANYONE, "Whether submissions can be taken", outcomes.Readiness),
+          "Reinstate a revoked submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
+          is_conditional=True),
+    Route("GET", "/livez", endpoints.livez, Caller.ANYONE, "Check that the process answers",
+          outcomes.Liveness),
+    Route("GET", "/readyz", endpoints.readyz, Caller.ANYONE, "Check that submissions can be accepted",
+          outcomes.Readiness),
 )  # fmt: skip

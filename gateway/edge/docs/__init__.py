@@ -1,1 +1,1 @@
-"""Pages for a browser: the game, the references, the OpenAPI document."""
+"""Pages for browsers: the game, the references, the OpenAPI document."""

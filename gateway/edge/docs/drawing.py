@@ -1,4 +1,4 @@
-"""How the pages are drawn: one set of rules for all templates."""
+"""The template environment that all pages share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def environment() -> Environment:
-    """Return a new environment of the templates: what is inserted is escaped, and what is missing is an error."""
+    """Return a new template environment, which escapes all values and raises for missing ones."""
     return Environment(
         loader=PackageLoader("gateway.edge.docs"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""The page at `/`: the boards that there are, with where each is read, and the game where it has a board."""
+"""The page at `/`: the boards with their links, and the bundled game if it has a board."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gateway.edge.context import Edge
 from gateway.edge.docs.drawing import environment
 
 MOST_BOARDS: Final = 200
-"""Boards that the page lists; the rest are behind a link to `GET /v1/boards`."""
+"""The maximum number of boards on the page; it links to `GET /v1/boards` for the rest."""
 
 GAME_BOARD: Final = "arcade"
-"""The board that the bundled game plays for."""
+"""The board of the bundled game."""
 
 
 @cache

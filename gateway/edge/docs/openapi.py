@@ -1,4 +1,4 @@
-"""The interface as an OpenAPI 3.1 document, generated from the route table and the wire models."""
+"""The OpenAPI 3.1 document, generated from the routes and the wire models."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ COMMON: Final = (
     ProblemType.HEADERS_TOO_LARGE,
     ProblemType.INTERNAL,
 )
-"""Refusals that every route can give."""
+"""The refusals of all routes."""
 
 OF_READS: Final = (ProblemType.SCHEMA_VIOLATION, ProblemType.QUOTA_EXCEEDED)
-"""Refusals that every read can give as well: of its query, and of a caller whose reads cost too much."""
+"""The refusals of all reads besides: for the query, and for a caller whose reads cost too much."""
 
 _REF: Final = "#/components/schemas/{model}"
 
@@ -34,25 +34,34 @@ _PARAMETERS: Final = {
     "board": "The board's name.",
     "player": "A player id.",
     "submission": "A submission id; for a client's submission it is the id of its run.",
-    "window": "`alltime`, `daily`, `weekly`, `monthly`, `season` for the current one, or its name, as `daily:20261120`.",
-    "submissions": "Up to 100 submission ids, with commas between them.",
-    "ranks": "How equal entries are ranked: `unique` (1 2 3 4), `sparse` (1 2 2 4), `dense` (1 2 2 3), if the board keeps it.",
-    "friends": "`true`: only whom the bearer follows, and themself.",
-    "segment": "A group of the board, as `country:de`: only who is in it. In a path, the segment alone.",
-    "players": "Up to 100 player ids, with commas between them: only these.",
-    "at": "Percentiles from 0 to 100 with up to two decimals, as `50,99.9`; up to 20.",
-    "bins": "Most bins, up to 100, of equal width from the lowest score to the highest.",
-    "edges": "Scores in ascending order, as `0,100,1000`, up to 99: where bins begin.",
-    "offset": "How many entries to leave out.",
-    "cursor": "`next` or `previous` of a page: go on from there, whatever has moved since.",
+    "window": (
+        "`alltime`, `daily`, `weekly`, `monthly`, `season` for the current window, "
+        "or the name of one, such as `daily:20261120`."
+    ),
+    "submissions": "Up to 100 submission ids, separated by commas.",
+    "ranks": (
+        "How equal entries are ranked, if the board keeps these ranks: "
+        "`unique` (1 2 3 4), `sparse` (1 2 2 4), `dense` (1 2 2 3)."
+    ),
+    "friends": "`true`: only the bearer and the players that the bearer follows.",
+    "segment": "A group of the board, such as `country:de`: only its players. In a path, the segment alone.",
+    "players": "Up to 100 player ids, separated by commas: only these players.",
+    "at": "Up to 20 percentiles from 0 to 100, with up to two decimals, such as `50,99.9`.",
+    "bins": "The maximum number of bins, up to 100, of equal width from the lowest score to the highest.",
+    "edges": "Up to 99 scores in ascending order at which bins begin, such as `0,100,1000`.",
+    "offset": "How many entries to skip.",
+    "cursor": "`next` or `previous` of a page: continue from there, whatever has moved since.",
     "as_of": "An instant (RFC 3339): the board as it stood then, for its moderators.",
-    "limit": "Most entries to give, up to 100.",
+    "limit": "The maximum number of entries, up to 100.",
     "radius": "Neighbours on each side, up to 25.",
-    "after": "The last cursor of the page before; of a feed, the id of the last event.",
-    "events": "Of a feed: some of `standing`, `rank`, `overtaken`, with commas between them.",
-    "kind": "`played`, runs submitted, or `improved`, points gained on one's best.",
+    "after": "The last cursor of the page before; for a feed, the id of the last event.",
+    "events": "For a feed: some of `standing`, `rank`, `overtaken`, separated by commas.",
+    "kind": (
+        "For windows, their kind, such as `daily`. For trends, `played` for runs submitted, "
+        "or `improved` for points gained on a player's best."
+    ),
     "span": "`hour` or `day`.",
-    "mode": "Of a feed: `all`, every event, or `newest`, for who does not keep up.",
+    "mode": "For a feed: `all` for every event, or `newest` for a listener that cannot keep up.",
 }
 
 _SECURITY: Final[dict[str, list[dict[str, list[str]]]]] = {
@@ -73,19 +82,19 @@ _SCHEMES: Final = {
         "type": "apiKey",
         "in": "header",
         "name": "Signature",
-        "description": "RFC 9421, tag `scoregate-run`, hmac-sha256 with the key of the run, keyid = its ticket.",
+        "description": "RFC 9421: tag `scoregate-run`, hmac-sha256 with the run's key, keyid = its ticket.",
     },
     "serverSignature": {
         "type": "apiKey",
         "in": "header",
         "name": "Signature",
-        "description": "RFC 9421, tag `scoregate-server`, ed25519 with a registered key.",
+        "description": "RFC 9421: tag `scoregate-server`, ed25519 with a registered key.",
     },
 }
 
 
 def describe(routes: Sequence[Route]) -> dict[str, Any]:
-    """The OpenAPI document of the routes."""
+    """Return the OpenAPI document of the routes."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -94,7 +103,9 @@ def describe(routes: Sequence[Route]) -> dict[str, Any]:
         "info": {
             "title": "Scoregate",
             "version": version("scoregate"),
-            "description": "An anti-cheat score ingestion gateway. A 2xx means durable; a retry is always safe.",
+            "description": (
+                "An anti-cheat score ingestion gateway. A 2xx means durable; a retry is always safe."
+            ),
         },
         "paths": paths,
         "components": {"schemas": _schemas(routes), "securitySchemes": _SCHEMES},
@@ -102,7 +113,7 @@ def describe(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def common_refusals(method: str) -> tuple[ProblemType, ...]:
-    """Refusals that every route of a method can give."""
+    """Return the refusals of all routes of a method."""
     return (*COMMON, *OF_READS) if method == "GET" else COMMON
 
 
@@ -125,7 +136,7 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _content(route: Route, schema: dict[str, str]) -> dict[str, Any]:
-    """The media types of a body: JSON, and for a list also JSON by the line, of which a schema can say nothing."""
+    """Return the media types of a body: JSON, and for a list newline-delimited JSON, which has no schema."""
     assert route.body is not None
     content: dict[str, Any] = {"application/json": {"schema": schema}}
     return content | ({"application/x-ndjson": {}} if issubclass(route.body, RootModel) else {})

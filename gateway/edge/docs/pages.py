@@ -1,4 +1,4 @@
-"""What people open in a browser: the arcade game, the interface's reference, and `/openapi.json`."""
+"""The routes of pages for browsers: the home page, the arcade game, the references, `/openapi.json`."""
 
 from __future__ import annotations
 
@@ -41,16 +41,15 @@ _TYPES: Final = {
 }
 
 _CLIENT: Final = "scoregate.js"
-"""The JavaScript client: it lies beside the game in an installation, in `clients/` in a checkout."""
-
+"""The JavaScript client: beside the game in an installation, in `clients/` in a checkout."""
 
 _drawing: Final = threading.Lock()
 
 
 def add_pages(app: web.Application, edge: Edge) -> None:
-    """Add the pages: files, read once, and what is drawn when somebody first asks for it."""
+    """Add the pages to the application. Files are read now; references are drawn at the first request."""
     _serve_drawn(app, "/openapi.json", "application/json")
-    for path in page_paths(_written()):
+    for path in page_paths(_reference_folder()):
         _serve_drawn(app, path, _TYPES[".html"])
     for name in ("reference.css", "icon.svg"):
         _serve_file(app, f"/docs/{name}", Path(str(files("gateway.edge.docs") / "templates" / name)))
@@ -71,7 +70,7 @@ def _add_arcade(app: web.Application, folder: Path) -> None:
 
 
 async def _home(request: web.Request) -> web.Response:
-    """The boards that there are. Drawn for each request: they may change while the edge runs."""
+    # Drawn for each request, since boards may change while the edge runs.
     body = draw_home(request.app[EDGE])
     return web.Response(
         body=body, headers=SECURITY | {"Content-Type": _TYPES[".html"], "Cache-Control": "no-cache"}
@@ -91,8 +90,8 @@ def _serve(app: web.Application, path: str, body: bytes, content_type: str) -> N
 
 def _serve_drawn(app: web.Application, path: str, content_type: str) -> None:
     async def page(_request: web.Request) -> web.Response:
-        drawn = await asyncio.to_thread(_drawn_once)
-        return _page(drawn[path], content_type)
+        pages = await asyncio.to_thread(_draw_once)
+        return _page(pages[path], content_type)
 
     app.router.add_get(path, budgeted(path, page))
 
@@ -103,22 +102,22 @@ def _page(body: bytes, content_type: str) -> web.Response:
     )
 
 
-def _drawn_once() -> Mapping[str, bytes]:
-    """Return the drawn pages by their paths; whoever asks while they are being drawn waits for them."""
+def _draw_once() -> Mapping[str, bytes]:
+    """Return the drawn pages by path, waiting for a thread that is drawing them."""
     with _drawing:
-        return _drawn()
+        return _draw()
 
 
 @cache
-def _drawn() -> Mapping[str, bytes]:
+def _draw() -> Mapping[str, bytes]:
     document = describe(ROUTES)
-    pages = draw_pages(document, ROUTES, _written())
+    pages = draw_pages(document, ROUTES, _reference_folder())
     description = orjson.dumps(document, option=orjson.OPT_INDENT_2)
     return {"/openapi.json": description} | {path: html.encode() for path, html in pages.items()}
 
 
-def _written() -> Path:
-    """Return the folder of the written references."""
+def _reference_folder() -> Path:
+    # `docs/` lies beside the bundled policies, in a checkout and in an installation.
     return bundled_policies().parent / "docs" / "reference"
 
 

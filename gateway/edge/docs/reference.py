@@ -1,4 +1,4 @@
-"""The pages under `/docs`: the interface, drawn from its OpenAPI document, and the written references."""
+"""The pages under `/docs`, drawn from the OpenAPI document and from the written references."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gateway.edge.docs.openapi import common_refusals
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
 from gateway.edge.routes import ROUTES, Caller, Route
 
-_TABLES: Final = ("refusals", "bodies")
-"""Pages of what all routes share."""
+_SHARED_PAGES: Final = ("refusals", "bodies")
+"""Pages of the refusals and bodies of all routes."""
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 _SIBLING: Final = re.compile(r"([a-z-]+)\.md(#.*)?")
@@ -27,20 +27,20 @@ _NOT_IN_SLUGS: Final = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Routes that the same reader looks for."""
+    """A group of routes for one kind of reader."""
 
     title: str
     routes: tuple[Route, ...]
 
     @property
     def slug(self) -> str:
-        """The section's place on the page."""
+        """Return the section's part of its path."""
         return _slug(self.title)
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """A written reference: its HTML, and the headings that lead to its parts."""
+    """A written reference: its HTML, and its second-level headings, each with its slug."""
 
     slug: str
     title: str
@@ -48,9 +48,9 @@ class Chapter:
     headings: tuple[tuple[str, str], ...]
 
 
-def draw_pages(document: dict[str, Any], routes: Sequence[Route], written: Path) -> dict[str, str]:
-    """Return the HTML of each page by its path: the interface, its routes by section, and the written references."""
-    chapters = [_chapter(file) for file in _files(written)]
+def draw_pages(document: dict[str, Any], routes: Sequence[Route], folder: Path) -> dict[str, str]:
+    """Return the HTML of each page by its path: the overview, the routes by section, and the references."""
+    chapters = [_chapter(file) for file in _files(folder)]
     templates = environment()
     templates.filters |= {"code": _with_code, "model": _model_name}
     sections = _sections(routes)
@@ -59,7 +59,9 @@ def draw_pages(document: dict[str, Any], routes: Sequence[Route], written: Path)
         "chapters": chapters,
         "sections": sections,
         "operations": {
-            (path, method): it for path, ways in document["paths"].items() for method, it in ways.items()
+            (path, method): operation
+            for path, operations in document["paths"].items()
+            for method, operation in operations.items()
         },
         "schemas": document["components"]["schemas"],
         "problems": sorted(ProblemType, key=_by_status),
@@ -67,17 +69,17 @@ def draw_pages(document: dict[str, Any], routes: Sequence[Route], written: Path)
         "refusals": _refusals,
         "place": _places(sections).__getitem__,
     }
-    of_section, of_chapter = templates.get_template("routes.html"), templates.get_template("chapter.html")
+    section_page, chapter_page = templates.get_template("routes.html"), templates.get_template("chapter.html")
     return (
         {"/docs": templates.get_template("reference.html").render()}
-        | {f"/docs/routes-{one.slug}": of_section.render(section=one) for one in sections}
-        | {f"/docs/routes-{name}": templates.get_template(f"{name}.html").render() for name in _TABLES}
-        | {f"/docs/{one.slug}": of_chapter.render(chapter=one) for one in chapters}
+        | {f"/docs/routes-{section.slug}": section_page.render(section=section) for section in sections}
+        | {f"/docs/routes-{name}": templates.get_template(f"{name}.html").render() for name in _SHARED_PAGES}
+        | {f"/docs/{chapter.slug}": chapter_page.render(chapter=chapter) for chapter in chapters}
     )
 
 
 def _places(sections: Sequence[Section]) -> dict[str, str]:
-    """Where each route is described, by the name of its handler."""
+    """Return the link to each route's description by the name of its handler."""
     return {
         route.handler.__name__: f"/docs/routes-{section.slug}#{route.handler.__name__}"
         for section in sections
@@ -85,25 +87,25 @@ def _places(sections: Sequence[Section]) -> dict[str, str]:
     }
 
 
-def page_paths(written: Path) -> list[str]:
-    """Return the paths of the pages that are drawn."""
-    routes = [*(section.slug for section in _sections(ROUTES)), *_TABLES]
+def page_paths(folder: Path) -> list[str]:
+    """Return the paths of all drawn pages."""
+    routes = [*(section.slug for section in _sections(ROUTES)), *_SHARED_PAGES]
     return [
         "/docs",
         *(f"/docs/routes-{slug}" for slug in routes),
-        *(f"/docs/{file.stem}" for file in _files(written)),
+        *(f"/docs/{file.stem}" for file in _files(folder)),
     ]
 
 
-def _files(written: Path) -> list[Path]:
-    return sorted(written.glob("*.md"))
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.md"))
 
 
 def _sections(routes: Sequence[Route]) -> list[Section]:
-    named: dict[str, list[Route]] = {}
+    by_title: dict[str, list[Route]] = {}
     for route in routes:
-        named.setdefault(_section_title(route), []).append(route)
-    return [Section(title, tuple(members)) for title, members in named.items()]
+        by_title.setdefault(_section_title(route), []).append(route)
+    return [Section(title, tuple(members)) for title, members in by_title.items()]
 
 
 def _section_title(route: Route) -> str:
@@ -125,7 +127,7 @@ def _by_status(kind: ProblemType) -> tuple[int, str]:
 
 
 def _chapter(file: Path) -> Chapter:
-    """A Markdown file of our own as a page; links to its siblings lead to their pages."""
+    """Return a Markdown file as a chapter, in which links to its siblings lead to their pages."""
     markdown = MarkdownIt("commonmark").enable("table")
     tokens = markdown.parse(file.read_text(encoding="utf-8"))
     headings: list[tuple[str, str]] = []
@@ -141,9 +143,9 @@ def _chapter(file: Path) -> Chapter:
         for child in content.children or []:
             if child.type == "link_open":
                 child.attrSet("href", _target(str(child.attrGet("href"))))
-    # A table whose first column needs no name begins with a head that is empty, which is none.
+    # Markdown needs a heading for every column; an empty one is none to a screen reader.
     html = markdown.renderer.render(tokens, markdown.options, {}).replace("<th></th>", "<td></td>")
-    return Chapter(file.stem, title, Markup(html), tuple(headings))  # noqa: S704 - a file that comes with the product
+    return Chapter(file.stem, title, Markup(html), tuple(headings))  # noqa: S704 - a file of the product
 
 
 def _target(link: str) -> str:
@@ -154,12 +156,12 @@ def _target(link: str) -> str:
 
 
 def _with_code(text: str) -> Markup:
-    """Text with its `code` in elements; the rest escaped."""
+    """Return text as HTML, in which backquoted parts are `code` elements."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just here
 
 
 def _model_name(schema: dict[str, Any]) -> str:
-    """The name at the end of a `$ref`, "" for a schema without one."""
+    """Return the name at the end of a `$ref`, "" for a schema without one."""
     return str(schema.get("$ref", "")).rpartition("/")[2]
 
 
