@@ -40,10 +40,10 @@ from gateway.index.groups.segments import SegmentBoards
 from gateway.index.limits.admission import AddressLimit, KeyedLimit, SubmissionLimits
 from gateway.index.limits.open_runs import OpenRuns
 from gateway.index.shards import board_index
-from gateway.index.windows.exact_distribution import Spreads
+from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.index.windows.heads import Heads
 from gateway.index.windows.sketches import Sketches
-from gateway.index.windows.subsets import ListedPlayers
+from gateway.index.windows.subsets import PlayerLookup
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import limits_with_pages
 from gateway.ledger.sqlite.store import SqliteLedger
@@ -233,7 +233,7 @@ class _OfBoards(TypedDict):
     circles: PerBoard[Circles]
     coalescers: PerBoard[Coalescer]
     segments: PerBoard[SegmentBoards]
-    listed: PerBoard[ListedPlayers]
+    player_lookups: PerBoard[PlayerLookup]
     submission_limits: PerBoard[SubmissionLimits]
     run_limits: PerBoard[KeyedLimit]
     open_runs: PerBoard[OpenRuns]
@@ -298,7 +298,7 @@ def _of_boards(opened: _Opened, boards: BoardsInForce) -> _OfBoards:
             lambda board: SegmentBoards(of[board.name], board.policy.segments),
             needs=lambda board: board.policy.segments,
         ),
-        "listed": PerBoard(boards, lambda board: ListedPlayers(of[board.name])),
+        "player_lookups": PerBoard(boards, lambda board: PlayerLookup(of[board.name])),
         "submission_limits": PerBoard(
             boards, lambda board: SubmissionLimits(index.client, board.name, board.policy.limits)
         ),
@@ -338,7 +338,7 @@ def _spread_reader(reader: BoardReader) -> SpreadReader:
     """What reads how the scores of a board are spread."""
     index = reader.index
     sketches = Sketches(index.client, index.board, index.ranking.policy.order)
-    return SpreadReader(reader, Spreads(index), Heads(index), sketches)
+    return SpreadReader(reader, ExactDistributions(index), Heads(index), sketches)
 
 
 def _run_limit(index: Index, board: Board) -> KeyedLimit:

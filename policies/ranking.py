@@ -115,12 +115,12 @@ class Ranking:
         if not self._is_composite:
             at = f"{reached.at_ms:0{_TIME_DIGITS}x}{reached.seq:0{_SEQ_DIGITS}x}"
             return BoardPlace(self._sign * reached.score, f"{reached.ties}{at}:{player}")
-        slots = self.slots(window.name)
+        slots = self.orders_per_score(window.name)
         ahead = min(max(self._sign * reached.score, self._lowest), self._highest) - self._lowest
         elapsed = max(0, reached.at_ms - _begin_ms(window)) // self.resolutions_ms[window.kind]
         return BoardPlace(ahead * slots + min(elapsed, slots - 1), player)
 
-    def slots(self, window: str) -> int:
+    def orders_per_score(self, window: str) -> int:
         """How many integers of a window belong to one score: 1 unless the time is packed beside it."""
         if not self._is_composite:
             return 1
@@ -131,13 +131,13 @@ class Ranking:
         """The score behind a place."""
         if not self._is_composite:
             return self._sign * order
-        return self._sign * (self._lowest + order // self.slots(window))
+        return self._sign * (self._lowest + order // self.orders_per_score(window))
 
     def order_from(self, window: str, score: int) -> int:
         """The least order that a standing with this score has, or could have: lower orders are of better scores."""
         order = self._sign * score
         if self._is_composite:
-            order = (order - self._lowest) * self.slots(window)
+            order = (order - self._lowest) * self.orders_per_score(window)
         return min(max(order, -SCORE_LIMIT), SCORE_LIMIT + 1)
 
     def borders(self, window: str) -> tuple[int, ...]:
@@ -157,7 +157,7 @@ class Ranking:
             at = place.member.find(":") - _SEQ_DIGITS
             return int(place.member[at - _TIME_DIGITS : at], 16)
         found = window_named(self.policy, window)
-        elapsed = place.order % self.slots(window)
+        elapsed = place.order % self.orders_per_score(window)
         return _begin_ms(found) + elapsed * self.resolutions_ms[found.kind]
 
     def shown_at_ms(self, window: str, at_ms: int) -> int:
@@ -170,11 +170,11 @@ class Ranking:
 
     def group(self, window: str, place: BoardPlace) -> tuple[int, str]:
         """What entries that are tied have in common: the score, and the tie fields; not the time."""
-        return (place.order // self.slots(window), place.member[: self.tie_digits])
+        return (place.order // self.orders_per_score(window), place.member[: self.tie_digits])
 
     def group_begin(self, window: str, place: BoardPlace) -> BoardPlace:
         """The least place that an entry tied with this one can have: by it groups sort as their entries do."""
-        slots = self.slots(window)
+        slots = self.orders_per_score(window)
         return BoardPlace(place.order // slots * slots, place.member[: self.tie_digits])
 
     def group_end(self, window: str, place: BoardPlace) -> BoardPlace:
@@ -182,7 +182,7 @@ class Ranking:
         begin = self.group_begin(window, place)
         if self.tie_digits:
             return BoardPlace(begin.order, f"{begin.member}~")  # behind hex digits and the colon
-        return BoardPlace(begin.order + self.slots(window), "")
+        return BoardPlace(begin.order + self.orders_per_score(window), "")
 
 
 def player_at(member: str) -> str:

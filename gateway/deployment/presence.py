@@ -23,7 +23,7 @@ from redis.asyncio import Redis
 
 from gateway.deployment.run_files import BEGAN_MS
 from gateway.index.connection import connect
-from gateway.index.parts import Parts
+from gateway.index.part_registry import PartRegistry
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import POLICIES_DIFFER, Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
@@ -75,7 +75,7 @@ class Presence:
         failing: Callable[[], Sequence[str]] = tuple,
         part_id: str | None = None,
     ) -> None:
-        self._store = Parts(client)
+        self._store = PartRegistry(client)
         self._kind = kind
         self._boards = boards
         self._failing = failing
@@ -107,7 +107,7 @@ class Presence:
             failing=tuple(self._failing())[:MOST_TOLD],
             version=VERSION,
         )
-        told = await self._store.attend(self.part_id, own.model_dump_json())
+        told = await self._store.register(self.part_id, own.model_dump_json())
         self.parts = tuple(part for part in map(_part, told) if part)
         self._tell_of_policies()
 
@@ -167,7 +167,7 @@ async def parts_there(settings: Settings) -> list[PartReport]:
     """The parts that the index has heard of in the last seconds, on whatever machine. Raises IndexUnavailable."""
     client = connect(settings.redis_url, timeout_ms=settings.redis_timeout_ms)
     try:
-        return [part for part in map(_part, await Parts(client).there()) if part]
+        return [part for part in map(_part, await PartRegistry(client).reports()) if part]
     finally:
         await client.aclose()
 

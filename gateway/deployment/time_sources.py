@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, cast, func, select
 
 from gateway.deployment.reference_clock import ReferenceClock, Source
 from gateway.index.cluster import Client, node_of
-from gateway.index.scripts import answering
+from gateway.index.scripts import index_boundary
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Query, Transaction
 from gateway.runtime.settings import Settings
@@ -61,7 +61,7 @@ class RedisTime:
             return None
 
     async def _time(self) -> int:
-        with answering():
+        with index_boundary():
             if isinstance(self._client, RedisCluster):
                 node = await node_of(self._client, _TIMEKEEPER)
                 told: Any = await self._client.execute_command("TIME", target_nodes=node)

@@ -61,7 +61,7 @@ class Statistics:
 
     async def recount(self, board: str) -> None:
         """Counts every player of a board anew, from the ledger."""
-        recount, after = self._players[board].anew(), 0
+        recount, after = self._players[board].recount(), 0
         await recount.add([])
         while page := await self._ledger.read(log.players_after(after, count=PAGE)):
             await recount.add([player for _, whose, player in page if whose == board])

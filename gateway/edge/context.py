@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gateway.index.groups.segments import SegmentBoards
     from gateway.index.limits.admission import AddressLimit, KeyedLimit, SubmissionLimits
     from gateway.index.limits.open_runs import OpenRuns
-    from gateway.index.windows.subsets import ListedPlayers
+    from gateway.index.windows.subsets import PlayerLookup
     from gateway.ledger.ledger import Ledger
     from gateway.recordings.recordings import Recordings
     from gateway.runtime.clock import Clock
@@ -65,7 +65,7 @@ class Edge:
     circles: PerBoard[Circles]
     coalescers: PerBoard[Coalescer]
     segments: PerBoard[SegmentBoards]
-    listed: PerBoard[ListedPlayers]
+    player_lookups: PerBoard[PlayerLookup]
     addresses: ClientAddresses
     cursors: Cursors
     tickets: Tickets

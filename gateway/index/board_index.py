@@ -15,7 +15,7 @@ from gateway.index.batcher import Batcher
 from gateway.index.limits.open_runs import COUNTS_LIFE_MS, RunCount, count_field
 from gateway.index.ranges import window_key
 from gateway.index.residency import Residency
-from gateway.index.scripts import ReadingScript, Script, answering
+from gateway.index.scripts import ReadingScript, Script, index_boundary
 from gateway.index.versions import Versions
 from gateway.records import Change, Standing, StoredBaseline
 from gateway.runtime.concurrency import in_turns
@@ -24,7 +24,7 @@ from policies.model import RankKind
 from policies.ranking import BoardPlace, Ranking
 from policies.vocabulary import State
 
-PEND_LINGER_S: Final = 0.005
+CLOSE_LINGER_S: Final = 0.005
 """How long notes of committed submissions gather before they are sent; nobody waits for them."""
 
 
@@ -68,7 +68,7 @@ class Cut(NamedTuple):
     is_included: bool = False
 
 
-class Around(NamedTuple):
+class NeighboursRequest(NamedTuple):
     """Whose neighbours are asked for: `radius` of them on each side."""
 
     window: str
@@ -77,7 +77,7 @@ class Around(NamedTuple):
     player: str
 
 
-class Pend(NamedTuple):
+class CommittedRun(NamedTuple):
     """A committed submission whose run is over: to be seen as pending, or as decided already where it was so at once."""
 
     submission_id: str
@@ -86,12 +86,12 @@ class Pend(NamedTuple):
     is_pending: bool = True
 
 
-def _pend_arguments(pend: Pend) -> tuple[str, int, int, str]:
-    submitted = count_field(RunCount.SUBMITTED, pend.received_at_ms)
-    return pend.submission_id, pend.received_at_ms, int(pend.is_pending), submitted
+def _closure_arguments(run: CommittedRun) -> tuple[str, int, int, str]:
+    submitted = count_field(RunCount.SUBMITTED, run.received_at_ms)
+    return run.submission_id, run.received_at_ms, int(run.is_pending), submitted
 
 
-class Followers(Protocol):
+class StandingFollower(Protocol):
     """What shows how a player stands elsewhere as well, after it was shown on the board."""
 
     async def follow(self, player: str, windows: Iterable[str]) -> None:
@@ -107,7 +107,7 @@ class BoardIndex:
         self.ranking = ranking
         self.client = client
         self._project = Script(client, "project_change")
-        self._pend = Script(client, "close_runs")
+        self._close_runs = Script(client, "close_runs")
         self._page = ReadingScript(client, "read_page")
         self._around = ReadingScript(client, "read_around")
         self._before = ReadingScript(client, "count_ahead")
@@ -116,10 +116,12 @@ class BoardIndex:
         self._reopen = Script(client, "reopen_slot")
         self.residency = Residency(client, ranking.policy)
         self.most_entries = ranking.policy.most_entries
-        self.segments: Followers | None = None
+        self.segments: StandingFollower | None = None
         self.sentinel: str | None = None
-        self._pends: Batcher[Pend, bool] = Batcher(self._send_pends, linger_s=PEND_LINGER_S)
-        self._arounds: Batcher[Around, Page | None] = Batcher(self._read_around, limit=READ_TOGETHER)
+        self._closures: Batcher[CommittedRun, bool] = Batcher(self._send_closures, linger_s=CLOSE_LINGER_S)
+        self._arounds: Batcher[NeighboursRequest, Page | None] = Batcher(
+            self._read_around, limit=READ_TOGETHER
+        )
 
     @property
     def shards(self) -> Sequence[BoardIndex]:
@@ -144,24 +146,24 @@ class BoardIndex:
     async def relay(self) -> None:
         """Tells on the board's stream what only a shard's has yet."""
 
-    def pend(self, pend: Pend) -> None:
+    def close_run(self, run: CommittedRun) -> None:
         """Has the submission noted with the next batch; the reconciler notes what is pending if that fails."""
-        self._pends.tell(pend)
+        self._closures.tell(run)
 
     async def drained(self) -> None:
         """Returns once every batch is sent."""
-        await self._pends.drained()
+        await self._closures.drained()
 
-    async def pend_all(self, pends: Sequence[Pend]) -> int:
+    async def close_runs(self, runs: Sequence[CommittedRun]) -> int:
         """How many submissions were put on the pending set: those that were not there and are not settled. Closes their runs."""
         return int(
-            await self._pend(
+            await self._close_runs(
                 [
                     keys.pending(self.board),
                     keys.settled(self.board),
-                    *chain(*(self._keys_of_runs(each.player) for each in pends)),
+                    *chain(*(self._keys_of_runs(run.player) for run in runs)),
                 ],
-                [COUNTS_LIFE_MS, *chain(*map(_pend_arguments, pends))],
+                [COUNTS_LIFE_MS, *chain(*map(_closure_arguments, runs))],
             )
         )
 
@@ -218,7 +220,7 @@ class BoardIndex:
         for key, each in zip(held_in, standings, strict=True):
             await self._reopen([key], [player, each.seq, keys.slot_value(each)])
         await self.restore(player, standings, [])
-        with answering():
+        with index_boundary():
             async with self.client.pipeline(transaction=False) as pipe:
                 for key in held_in:
                     pipe.hget(key, player)
@@ -238,7 +240,7 @@ class BoardIndex:
     ) -> Page | None:
         """A player's entry with `radius` neighbours on each side, or None for a player without a standing."""
         self._reading(window, kind)
-        return await self._arounds.ask(Around(window, kind, radius, player))
+        return await self._arounds.ask(NeighboursRequest(window, kind, radius, player))
 
     async def seek(self, window: str, cut: Cut, count: int, kind: RankKind = RankKind.UNIQUE) -> Page:
         """At most `count` entries next to a place, nearest to it, with the ranks they have now."""
@@ -274,7 +276,7 @@ class BoardIndex:
         """
         if kind is RankKind.DENSE and not self.ranking.keeps_groups:
             raise ValueError(f"{self.board} keeps no {kind} ranks")
-        return [kind.value, self.ranking.slots(window), self.ranking.tie_digits]
+        return [kind.value, self.ranking.orders_per_score(window), self.ranking.tie_digits]
 
     def _keys_of(self, window: str) -> tuple[str, str, str]:
         board = self.board
@@ -289,7 +291,7 @@ class BoardIndex:
             standing.submission_id,
             keys.slot_value(standing),
             "" if standing.window == "alltime" else standing.expires_at_ms,
-            self.ranking.slots(standing.window),
+            self.ranking.orders_per_score(standing.window),
             self.most_entries or "",
         )
 
@@ -309,7 +311,7 @@ class BoardIndex:
             score, at_ms = ranking.score_at(window, place.order), ranking.achieved_at_ms(window, place)
             yield Entry(rank, player, name, score, at_ms, submission_id, place)
 
-    async def _read_around(self, asked: Sequence[Around]) -> Sequence[Page | None]:
+    async def _read_around(self, asked: Sequence[NeighboursRequest]) -> Sequence[Page | None]:
         """What was asked for at the same moment, in one call for all that differ in the player alone."""
         alike: dict[tuple[str, RankKind, int], dict[str, Page | None]] = defaultdict(dict)
         for each in asked:
@@ -321,9 +323,9 @@ class BoardIndex:
                 players[player] = None if answer is None else self.page_of(window, kind, answer)
         return [alike[each[:3]][each.player] for each in asked]
 
-    async def _send_pends(self, pends: Sequence[Pend]) -> Sequence[bool]:
-        await self.pend_all(pends)
-        return [True] * len(pends)
+    async def _send_closures(self, runs: Sequence[CommittedRun]) -> Sequence[bool]:
+        await self.close_runs(runs)
+        return [True] * len(runs)
 
 
 class Index:

@@ -14,7 +14,7 @@ from redis.client import NEVER_DECODE
 
 from gateway.index import keys
 from gateway.index.ranges import window_key
-from gateway.index.scripts import Script, answering
+from gateway.index.scripts import Script, index_boundary
 from policies.ranking import Ranking
 from policies.windows import window_named
 
@@ -120,7 +120,7 @@ class ChangeStream:
 
     async def newest_id(self) -> str | None:
         """The id of the last entry, None while there is none."""
-        with answering():
+        with index_boundary():
             rows = await self._client.xrevrange(self.key, count=1)
         return str(rows[0][0]) if rows else None
 
@@ -130,7 +130,7 @@ class ChangeStream:
         The entry itself is read again with those after it, in one command: while it is still there, none after it was
         trimmed, and the stream is the one that it was read from.
         """
-        with answering():
+        with index_boundary():
             rows: Any = await self._client.xrange(self.key, min=last_id, count=count + 1)
         if not rows or rows[0][0] != last_id:
             raise StreamTrimmed
@@ -212,7 +212,7 @@ def change_of(ranking: Ranking, stream_id: str, fields: Mapping[str, str]) -> St
     )
 
 
-async def written_after(
+async def read_raw_changes(
     client: Redis, ranking: Ranking, last_id: str, count: int
 ) -> tuple[list[dict[str, str]], str]:
     """Return the changes among the next `count` entries of a board's stream, and the id of the last entry, "" for none.
@@ -222,7 +222,7 @@ async def written_after(
 
     async def entries(command: str, begin: str, end: str, most: int) -> Any:
         asked = (command, keys.changes(ranking.policy.board), begin, end, "COUNT", most)
-        with answering():
+        with index_boundary():
             return await client.execute_command(*asked, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
 
     rows = await entries("XRANGE", f"({last_id}" if is_stream_id(last_id) else "-", "+", count)
@@ -249,10 +249,10 @@ def undo(places: dict[str, RankedPlace | None], change: StandingChange) -> None:
         if player == change.player:
             places[player] = change.was
         elif place is not None:
-            places[player] = place._replace(rank=place.rank - shift(place, change))
+            places[player] = place._replace(rank=place.rank - rank_shift(place, change))
 
 
-def shift(place: RankedPlace, change: StandingChange) -> int:
+def rank_shift(place: RankedPlace, change: StandingChange) -> int:
     """By how much another player's change moves the rank of who stands at a place: 1 is down, -1 is up."""
     is_ahead = change.place is not None and change.place.is_ahead_of(place)
     was_ahead = change.was is not None and change.was.is_ahead_of(place)

@@ -150,7 +150,7 @@ async def scan(client: Client, key: str, cursor: int, *, match: str, count: int)
     return cursors[node.name], names
 
 
-def readable_together(client: Client, streams: Iterable[str]) -> list[list[str]]:
+def streams_by_slot(client: Client, streams: Iterable[str]) -> list[list[str]]:
     """Streams in the groups that one XREAD can name: all of them, and on a cluster those of one slot."""
     if not isinstance(client, RedisCluster):
         return [list(streams)]
@@ -160,7 +160,7 @@ def readable_together(client: Client, streams: Iterable[str]) -> list[list[str]]
     return list(groups.values())
 
 
-async def everywhere(client: Client) -> list[dict[str, Any]]:
+async def server_targets(client: Client) -> list[dict[str, Any]]:
     """For each server of the index, what has a command sent to it."""
     if not isinstance(client, RedisCluster):
         return [{}]

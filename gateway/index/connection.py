@@ -12,8 +12,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from gateway.index import keys
-from gateway.index.cluster import Client, Cluster, everywhere, one_per_server
-from gateway.index.scripts import answering
+from gateway.index.cluster import Client, Cluster, one_per_server, server_targets
+from gateway.index.scripts import index_boundary
 from gateway.runtime.settings import CLUSTER_URL
 from policies.errors import IndexUnavailable, SettingsError
 
@@ -74,10 +74,10 @@ def _cluster_of(found: re.Match[str]) -> tuple[list[tuple[str, int]], dict[str, 
 async def refuse_evicting(client: Client) -> None:
     """Raises SettingsError if a server of that Redis may evict keys: a board with holes is worse than an error at start."""
     try:
-        with answering():
+        with index_boundary():
             found = [
                 (await client.config_get("maxmemory-policy", **where)).get("maxmemory-policy", "noeviction")
-                for where in await everywhere(client)
+                for where in await server_targets(client)
             ]
     except IndexUnavailable:
         return  # hosted servers forbid CONFIG; an unreachable one is a matter of readiness, not of settings
@@ -91,6 +91,6 @@ async def probe(client: Client, boards: Iterable[str], *, kept_ms: int) -> None:
 
     A server that answers and takes no writes (full, a replica, unable to save) is no index: that is why it is a write.
     """
-    with answering():
+    with index_boundary():
         for key in await one_per_server(client, [keys.probe(board) for board in boards]):
             await client.set(key, "1", px=kept_ms)

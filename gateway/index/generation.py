@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.ranges import renamed, window_key, zset_at, zsets_of
-from gateway.index.scripts import Script, answering
+from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
 from gateway.records import Standing, StoredBaseline
 from gateway.runtime.concurrency import in_turns
@@ -62,7 +62,7 @@ class Generation:
     async def begin(self) -> None:
         """Takes the lease. Raises RebuildRefused while another builder has it."""
         lease = keys.lease(self.board)
-        with answering():
+        with index_boundary():
             for _ in range(LEASE_ATTEMPTS):
                 if await self._client.set(lease, self._name, nx=True, px=LEASE_MS):
                     return
@@ -86,7 +86,11 @@ class Generation:
     async def replace_standings(self, standings: Sequence[Standing]) -> None:
         """Puts standings in the place of what those players have there."""
         for window, some in _by_window(standings).items():
-            asked = [self._ranking.slots(window), self._ranking.tie_digits, *(each.player for each in some)]
+            asked = [
+                self._ranking.orders_per_score(window),
+                self._ranking.tie_digits,
+                *(each.player for each in some),
+            ]
             await self._replace(self._built_keys(window), asked)
         await self.put_standings(standings)
 
@@ -111,12 +115,12 @@ class Generation:
             [("ZADD", keys.settled(self.board), scores), ("ZREM", keys.pending(self.board), ids)]
         )
 
-    async def cut(self, windows: Iterable[str]) -> None:
+    async def trim(self, windows: Iterable[str]) -> None:
         """Takes out of these windows what a board with `exact_ranks` does not keep."""
         ranking = self._ranking
         for window in windows if self._most_entries else ():
             held = [*self._built_keys(window), self._key(keys.version(self.board))]
-            facts = [ranking.tie_digits, ranking.slots(window), int(ranking.keeps_groups)]
+            facts = [ranking.tie_digits, ranking.orders_per_score(window), int(ranking.keeps_groups)]
             while await self._trim(held, [self._most_entries, CUT, *facts]):
                 await self.renew()
 
@@ -146,7 +150,7 @@ class Generation:
     async def give_up(self) -> None:
         """Takes away what was built, and gives the lease back, if Redis answers; if not, both expire."""
         with suppress(IndexUnavailable):
-            with answering():
+            with index_boundary():
                 await self._client.unlink(*map(self._key, [*self._expiries, keys.pending(self.board)]))
             await self._end([keys.lease(self.board), keys.sentinel(self.board)], [self._name, 0])
 
@@ -197,7 +201,7 @@ class Generation:
                 self._expiries.setdefault(live, None)
                 sent.append((name, self._key(live), *arguments))
         sent += [("PEXPIRE", self._key(live), KEPT_MS) for live in self._expiries]
-        with answering():
+        with index_boundary():
             [holder, *_] = await transact(self._client, keys.lease(self.board), sent)
         if holder != self._name:
             raise RebuildLost
@@ -206,7 +210,7 @@ class Generation:
         return keys.built(self.board, self._name, live)
 
 
-class Generations:
+class ShardedGeneration:
     """One rebuild of one board in shards: a generation for each, and one for what is under the board's own tag.
 
     The shards are put in place one after the other: in between, some are of the new generation and others of the old
@@ -259,10 +263,10 @@ class Generations:
         """Puts submissions, with when they were decided (ms), on the settled set and takes them off the pending one."""
         await self._together([self._whole.put_settled(decided), *self._renewals()])
 
-    async def cut(self, windows: Iterable[str]) -> None:
+    async def trim(self, windows: Iterable[str]) -> None:
         """Takes out of these windows what is not kept."""
         names = list(windows)
-        await self._with_all(lambda each: each.cut(names))
+        await self._with_all(lambda each: each.trim(names))
 
     async def swap(self, windows: Iterable[str]) -> None:
         """Puts what was built in the place of the live keys; those of these windows that were not built go too."""
@@ -295,11 +299,11 @@ class Generations:
         ]
 
 
-def generation_of(index: BoardIndex) -> Generation | Generations:
+def generation_of(index: BoardIndex) -> Generation | ShardedGeneration:
     """A rebuild of this board."""
     if index.shards == (index,):
         return Generation(index.client, index.ranking)
-    return Generations(index.client, index)
+    return ShardedGeneration(index.client, index)
 
 
 def _by_window(standings: Sequence[Standing]) -> dict[str, list[Standing]]:

@@ -18,7 +18,7 @@ from redis.exceptions import ResponseError
 from gateway.index import keys
 from gateway.index.cluster import scan
 from gateway.index.ranges import window_key
-from gateway.index.scripts import Script, answering
+from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
 from policies.ranking import Ranking
 
@@ -47,14 +47,14 @@ class Inspection:
 
     async def is_whole(self) -> bool:
         """False once Redis was emptied, until the board is rebuilt."""
-        with answering():
+        with index_boundary():
             return bool(await self._client.exists(keys.sentinel(self.board)))
 
     async def scan(self, count: int) -> AsyncGenerator[list[bytes], None]:
         """The keys of the board, about `count` of Redis' keys looked at for each list."""
         cursor = 0
         while True:
-            with answering():
+            with index_boundary():
                 stem = keys.stem(self.board)
                 cursor, found = await scan(self._client, stem, cursor, match=f"{stem}*", count=count)
             yield found
@@ -72,11 +72,11 @@ class Inspection:
 
     async def members(self, key: str, count: int) -> AsyncGenerator[list[bytes], None]:
         """The members of a ZSET, about `count` at once; all at once if Redis holds them in one piece."""
-        async with aclosing(self.placed(key, count)) as slices:
+        async with aclosing(self.scored_members(key, count)) as slices:
             async for placed in slices:
                 yield [member for member, _ in placed]
 
-    async def placed(self, key: str, count: int) -> AsyncGenerator[list[tuple[bytes, float]], None]:
+    async def scored_members(self, key: str, count: int) -> AsyncGenerator[list[tuple[bytes, float]], None]:
         """The members of a ZSET with their scores, in such slices."""
         cursor = 0
         while True:
@@ -85,12 +85,12 @@ class Inspection:
             if not cursor:
                 return
 
-    async def are_groups(
+    async def check_groups(
         self, ranking: Ranking, window: str, groups: Sequence[Raw], *, is_mended: bool = False
     ) -> list[bool]:
         """Whether each of these groups stands in a window's groups if, and only if, an entry is of it."""
         held = [window_key(ranking, window), keys.groups(self.board, window), self._version]
-        slots = ranking.slots(window)
+        slots = ranking.orders_per_score(window)
         answers: list[int] = await self._groups(held, [slots, int(is_mended), *groups]) if groups else []
         return [answer == 1 for answer in answers]
 
@@ -115,7 +115,7 @@ class Inspection:
 
     async def facts(self, found: Sequence[Raw]) -> list[KeyFacts]:
         """What Redis says of those of these keys that are there."""
-        with answering():
+        with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
                 for key in found:
                     pipe.type(key)
@@ -130,7 +130,7 @@ class Inspection:
 
     async def open_runs(self, key: bytes) -> tuple[int, float]:
         """How many runs a player has open, and when the last of them expires (Unix ms)."""
-        with answering():
+        with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
                 pipe.zcard(key)
                 pipe.execute_command("ZRANGE", key, -1, -1, "WITHSCORES", **{NEVER_DECODE: True})
@@ -150,7 +150,7 @@ class Inspection:
     async def remove(self, key: str, members: Sequence[Raw]) -> None:
         """Takes members out of a ZSET."""
         if members:
-            with answering():
+            with index_boundary():
                 await self._client.zrem(key, *members)
 
     async def delete(self, found: Sequence[Raw]) -> None:
@@ -165,7 +165,7 @@ class Inspection:
 
     async def expire(self, key: bytes, at_ms: int | None) -> None:
         """Has a key expire then, or never."""
-        with answering():
+        with index_boundary():
             if at_ms is None:
                 await self._client.persist(key)
             else:
@@ -173,12 +173,12 @@ class Inspection:
 
     async def _change(self, *command: Any) -> None:
         """Does what may change a page, and in the same step lets go of the pages that were read before it."""
-        with answering():
+        with index_boundary():
             await transact(self._client, self._version, [command, ("DEL", self._version)])
 
     async def _raw(self, *command: Any, nothing: Any) -> Any:
         """The answer in bytes. A key of another type holds nothing of what is asked for; that it is there is seen elsewhere."""
-        with answering():
+        with index_boundary():
             try:
                 return await self._client.execute_command(*command, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
             except ResponseError as error:

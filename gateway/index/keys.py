@@ -111,7 +111,7 @@ def parts() -> str:
     return "{parts}:seen"
 
 
-def parts_said() -> str:
+def part_reports() -> str:
     """HASH: part to what it says of itself: its kind, the digest of its policies, and which duties fail (JSON)."""
     return "{parts}:said"
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from redis.asyncio import Redis
 
 from gateway.index import keys
-from gateway.index.scripts import Script, answering
+from gateway.index.scripts import Script, index_boundary
 from policies.model import Policy
 
 NOTED_PER_TIME: Final = 50
@@ -18,7 +18,7 @@ NOTED_PER_TIME: Final = 50
 _HOUR_MS: Final = 3_600_000
 
 
-class State(NamedTuple):
+class ResidencyState(NamedTuple):
     """What Redis has of a board: all of it; the mark that it is cold; a reader or a writer of late."""
 
     is_whole: bool
@@ -51,18 +51,18 @@ class Residency:
         is_noted = now_s < self._noted_s + self._life_ms / NOTED_PER_TIME / 1000
         if not self._life_ms or (is_noted and not is_missed):
             return
-        with answering():
+        with index_boundary():
             await self._client.set(keys.used(self._board), "1", px=self._life_ms)
         self._noted_s = now_s
 
-    async def state(self) -> State:
+    async def state(self) -> ResidencyState:
         """How the board is now."""
         board = self._board
-        with answering():
+        with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
                 for key in (keys.sentinel(board), keys.cold(board), keys.used(board)):
                     pipe.exists(key)
-                return State(*map(bool, await pipe.execute()))
+                return ResidencyState(*map(bool, await pipe.execute()))
 
     async def evict(self, found: Sequence[str], *, now_ms: int) -> bool:
         """True if these keys of the board were taken away, since nobody used it; it is cold then."""

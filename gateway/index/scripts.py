@@ -70,7 +70,7 @@ class Script:
         """What the script returns."""
         told, zsets, values = with_ranges(keys, arguments)
         source = self._on_ranges if zsets else self._plain
-        with answering():
+        with index_boundary():
             return await source.run(self._client, [*told, *zsets], values, self._options)
 
 
@@ -91,7 +91,7 @@ class ReadingScript:
             return await self._open(keys, arguments)
         told, zsets, values = with_ranges(keys, arguments)
         source = self._on_ranges if zsets else self._plain
-        with answering():
+        with index_boundary():
             return await source.run(self._client, [*told, *zsets, sentinel], values, {})
 
 
@@ -125,7 +125,7 @@ def _gated_sources_of(name: str) -> tuple[_Source, _Source]:
 
 
 @contextmanager
-def answering() -> Iterator[None]:
+def index_boundary() -> Iterator[None]:
     """Turns whatever keeps Redis from answering, with something that can be read, into IndexUnavailable."""
     with boundary(FaultPlace.INDEX, _unavailable, known=_FAULTS), _readable():
         yield

@@ -27,8 +27,8 @@ from redis.client import NEVER_DECODE
 
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex, Cut, Entry, Page
-from gateway.index.changes import FIELDS, written_after
-from gateway.index.scripts import Script, answering
+from gateway.index.changes import FIELDS, read_raw_changes
+from gateway.index.scripts import Script, index_boundary
 from gateway.index.versions import Version, Versions
 from gateway.records import Change, Standing
 from gateway.runtime.concurrency import in_turns
@@ -36,13 +36,13 @@ from policies.errors import IndexNotWhole
 from policies.model import Policy, RankKind
 from policies.ranking import BoardPlace, Ranking
 
-TOP: Final = 1_000
+MOST_READ_PER_SHARD: Final = 1_000
 """Entries read from each shard at most; a page that ends further down is searched for by its position."""
 
-RELAYED: Final = 100
+RELAYED_AT_ONCE: Final = 100
 """Changes taken from a shard's stream at once."""
 
-SPREAD_AT_ONCE: Final = 4
+QUESTIONS_AT_ONCE: Final = 4
 """Questions that each go to all shards, at once."""
 
 BISECTIONS: Final = 64
@@ -116,11 +116,11 @@ class ShardedIndex(BoardIndex):
 
     async def _relay_from(self, shard: Shard) -> None:
         async with self._turns[shard.number]:
-            with answering():
+            with index_boundary():
                 asked = ("HGET", keys.relayed(self.board), shard.number)
                 last = await self.client.execute_command(*asked, **{NEVER_DECODE: True}) or b""  # type: ignore[no-untyped-call]
             told_to = last.decode(errors="replace")
-            changes, upto = await written_after(self.client, shard.ranking, told_to, RELAYED)
+            changes, upto = await read_raw_changes(self.client, shard.ranking, told_to, RELAYED_AT_ONCE)
             if not upto:
                 return
             parts = [part for each in await self._told(changes) for pair in each.items() for part in pair]
@@ -131,7 +131,7 @@ class ShardedIndex(BoardIndex):
 
     async def _told(self, changes: Sequence[dict[str, str]]) -> list[dict[str, str]]:
         """The changes with ranks of the whole board, as it is now."""
-        return await in_turns(map(self._with_ranks, changes), at_once=SPREAD_AT_ONCE)
+        return await in_turns(map(self._with_ranks, changes), at_once=QUESTIONS_AT_ONCE)
 
     async def _with_ranks(self, fields: dict[str, str]) -> dict[str, str]:
         try:
@@ -171,7 +171,7 @@ class ShardedIndex(BoardIndex):
 
     async def page(self, window: str, first: int, count: int, kind: RankKind = RankKind.UNIQUE) -> Page:
         """`count` entries of a window from 0-based position `first`, with ranks of this kind."""
-        if first + count <= TOP:
+        if first + count <= MOST_READ_PER_SHARD:
             pages = await asyncio.gather(*(each.page(window, 0, first + count) for each in self.shards))
             found = _merged(pages, first, count)
         else:
@@ -228,7 +228,7 @@ class ShardedIndex(BoardIndex):
     def _first_of(self, window: str, place: BoardPlace) -> BoardPlace:
         """The lowest place that any entry tied with this one could have."""
         order, ties = self.ranking.group(window, place)
-        return BoardPlace(order * self.ranking.slots(window), ties)
+        return BoardPlace(order * self.ranking.orders_per_score(window), ties)
 
     async def _offsets(self, window: str, place: BoardPlace) -> list[int]:
         """How many entries of each shard are ahead of a place."""

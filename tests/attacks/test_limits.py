@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.edge.admission.address import ClientAddresses
-from gateway.index.limits.admission import Asking, LocalLimiter
+from gateway.index.limits.admission import AdmissionRequest, LocalLimiter
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import REPEATED
 from policies.errors import SettingsError
@@ -211,8 +211,8 @@ async def test_R06_both_limits_are_charged_or_neither(settings: Settings):
         assert 0 == left.wait_ms
 
 
-def asking(player: str) -> Asking:
-    return Asking("another", player, "another address")
+def asking(player: str) -> AdmissionRequest:
+    return AdmissionRequest("another", player, "another address")
 
 
 async def test_R07_a_flood_that_names_a_victim_costs_the_victim_nothing(settings: Settings):

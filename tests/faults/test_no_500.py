@@ -142,7 +142,7 @@ async def is_ready(harness: Harness) -> bool:
 
 _CLIENTS = {"_client", "client"}
 _PIPES = {"pipe", "pipeline"}
-_BOUNDARIES = {"answering", "boundary"}
+_BOUNDARIES = {"index_boundary", "boundary"}
 _BELOW = {"cluster.py", "transactions.py", "scripts.py"}
 """What the boundary is drawn around: the client itself, and what is only called within it."""
 

@@ -23,9 +23,9 @@ from gateway.deployment.presence import (
     present_on_a_thread,
 )
 from gateway.deployment.run_files import BEGAN_MS
-from gateway.index import keys, parts
+from gateway.index import keys, part_registry
 from gateway.index.connection import connect
-from gateway.index.parts import LIFE_MS, MOST_PARTS
+from gateway.index.part_registry import LIFE_MS, MOST_PARTS
 from gateway.runtime.settings import Settings
 from policies.loader import Board
 from tests.support import boards
@@ -65,7 +65,7 @@ async def test_F25_parts_that_are_not_there_are_named(client: Redis, board: Boar
     await client.zadd(keys.parts(), dict.fromkeys(await client.zrange(keys.parts(), 0, -1), 1))
     await edge.beat()
     assert ["steward", "worker"] == edge.missing()
-    assert 1 == await client.hlen(keys.parts_said())
+    assert 1 == await client.hlen(keys.part_reports())
     assert 0 < await client.pttl(keys.parts()) <= LIFE_MS
 
 
@@ -160,7 +160,7 @@ async def test_F25_what_no_part_said_is_passed_over(client: Redis, board: Board)
     seconds, _ = await client.time()
     there = [f"p{at}" for at in range(MOST_PARTS - 2)]
     await client.zadd(keys.parts(), dict.fromkeys(["junk", "silent", *there], seconds * 1000 + LIFE_MS // 2))
-    await client.hset(keys.parts_said(), mapping={"junk": b"\xff{", "unknown": "{}"})
+    await client.hset(keys.part_reports(), mapping={"junk": b"\xff{", "unknown": "{}"})
     await edge.beat()
     assert () == edge.parts
 
@@ -169,14 +169,14 @@ async def test_F25_a_part_that_is_there_is_heard_though_there_are_as_many_as_may
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ):
     """One that comes too late is not noted until another has gone; those that are there stay, with what they say now."""
-    monkeypatch.setattr(parts, "MOST_PARTS", 2)
-    there = parts.Parts(client)
+    monkeypatch.setattr(part_registry, "MOST_PARTS", 2)
+    there = part_registry.PartRegistry(client)
     for part, said in (("a", "one"), ("b", "two"), ("late", "none")):
-        await there.attend(part, said)
-    assert {b"three", b"two"} == set(await there.attend("a", "three"))
+        await there.register(part, said)
+    assert {b"three", b"two"} == set(await there.register("a", "three"))
     await client.zadd(keys.parts(), {"b": 1})
-    assert {b"three", b"now"} == set(await there.attend("late", "now"))
-    assert {"a", "late"} == set(await client.hkeys(keys.parts_said()))
+    assert {b"three", b"now"} == set(await there.register("late", "now"))
+    assert {"a", "late"} == set(await client.hkeys(keys.part_reports()))
 
 
 @pytest.mark.parametrize("score", [10**15, 1.7e308, "+inf"])
@@ -186,10 +186,10 @@ async def test_F25_a_part_from_the_future_is_thrown_out(client: Redis, board: Bo
     forged = PartReport(kind=PartKind.STEWARD, policies="0" * 16, version="9")
     await edge.beat()
     await client.zadd(keys.parts(), {"forged": score})
-    await client.hset(keys.parts_said(), "forged", forged.model_dump_json())
+    await client.hset(keys.part_reports(), "forged", forged.model_dump_json())
     await edge.beat()
     assert ["steward", "worker"] == edge.missing()
-    assert (1, 1) == (await client.zcard(keys.parts()), await client.hlen(keys.parts_said()))
+    assert (1, 1) == (await client.zcard(keys.parts()), await client.hlen(keys.part_reports()))
 
 
 async def test_F25_keys_that_others_filled_or_took_are_made_anew(client: Redis, board: Board):
@@ -200,11 +200,11 @@ async def test_F25_keys_that_others_filled_or_took_are_made_anew(client: Redis, 
     await client.zadd(keys.parts(), {f"p{at}": soon for at in range(9 * MOST_PARTS)})
     await edge.beat()
     assert [PartKind.EDGE] == [part.kind for part in edge.parts or ()]
-    await client.hset(keys.parts_said(), mapping={f"p{at}": "{}" for at in range(100)})
+    await client.hset(keys.part_reports(), mapping={f"p{at}": "{}" for at in range(100)})
     await edge.beat()
-    assert [edge.part_id] == await client.hkeys(keys.parts_said())
+    assert [edge.part_id] == await client.hkeys(keys.part_reports())
     assert [PartKind.EDGE] == [part.kind for part in edge.parts or ()]
-    for key in (keys.parts(), keys.parts_said()):
+    for key in (keys.parts(), keys.part_reports()):
         await client.set(key, "taken")
         await edge.beat()
         assert [PartKind.EDGE] == [part.kind for part in edge.parts or ()]

@@ -20,7 +20,7 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import MaxConnectionsError, ResponseError
 from structlog.testing import capture_logs
 
-from gateway.index.scripts import answering
+from gateway.index.scripts import index_boundary
 from gateway.ledger.postgres import group as group_postgres
 from gateway.ledger.postgres.group import asking
 from gateway.ledger.sqlite import group
@@ -74,7 +74,7 @@ POSTGRES = [
     asyncpg.TooManyConnectionsError("sorry, too many clients already"),
 ]
 BOUNDARIES = {
-    "redis": (answering, IndexUnavailable, [*BELOW, *REDIS]),
+    "redis": (index_boundary, IndexUnavailable, [*BELOW, *REDIS]),
     "postgres": (asking, LedgerUnavailable, [*BELOW, *POSTGRES]),
     "bucket": (objects._faults, RecordingsUnavailable, [*BELOW, GenericError("bad gateway")]),
     "directory": (directory._faults, RecordingsUnavailable, BELOW),
@@ -126,7 +126,7 @@ async def test_F20_who_is_cancelled_is_cancelled():
     """A cancellation of our own is no failure of what we were waiting for."""
 
     async def wait() -> None:
-        with answering():
+        with index_boundary():
             await asyncio.Event().wait()
 
     waiting = asyncio.create_task(wait())

@@ -21,7 +21,7 @@ from gateway.edge.context import Edge
 from gateway.edge.health.gauges import measure_ledger
 from gateway.edge.listener import listen
 from gateway.index import keys
-from gateway.index.scripts import answering
+from gateway.index.scripts import index_boundary
 from gateway.ledger import queries
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
@@ -263,7 +263,7 @@ async def _say_that_nothing_is_missing(edge: Edge) -> None:
     """Marks the boards of an empty ledger as whole, as a steward's first round does."""
     if await edge.ledger.read(queries.newest_seq()):
         return
-    with suppress(IndexUnavailable), answering():
+    with suppress(IndexUnavailable), index_boundary():
         for board in edge.index.boards.values():
             for each in {board, *board.shards}:
                 await edge.index.client.set(keys.sentinel(each.board), "1")

@@ -9,7 +9,7 @@ from typing import Final
 
 from gateway.edge.context import Edge
 from gateway.edge.problems import Problem, ProblemType
-from gateway.index.limits.admission import Admission, Admitted
+from gateway.index.limits.admission import Admission, AdmissionResult
 from policies.limits import Limits, Rate
 
 FULL_RETRY_S: Final = 60
@@ -34,7 +34,7 @@ REFUSING_BYTES: Final[Mapping[Admission, tuple[str, Callable[[Limits], Rate]]]] 
 """The limits of bytes, whose rates are in KiB."""
 
 
-def refuse_limited(admitted: Admitted, limits: Limits) -> None:
+def refuse_limited(admitted: AdmissionResult, limits: Limits) -> None:
     """Raises `quota-exceeded` if a limit refused the submission, `abnormal-usage-detected` if too many were refused."""
     if admitted.admission is Admission.ABNORMAL:
         raise Problem(

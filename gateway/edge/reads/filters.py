@@ -15,7 +15,7 @@ from gateway.edge.players.friends import friends_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import archived, is_out_of_index, revision_field
 from gateway.edge.wire import fields, read_models
-from gateway.index.windows.subsets import SubsetPage, around_in
+from gateway.index.windows.subsets import SubsetPage, neighbours_in
 from policies.loader import Board
 
 PLAYERS_LIMIT: Final = 100
@@ -86,7 +86,7 @@ async def _around_among_friends(request: web.Request, board: Board, window: str,
     headers = _PRIVATE
     if past is not None:
         found, revision = await past.among([friends.player, *friends.friends])
-        page, headers = around_in(found, player, radius), _PRIVATE | revision_field(revision)
+        page, headers = neighbours_in(found, player, radius), _PRIVATE | revision_field(revision)
     else:
         asked = edge.circles[board.name].around(window, friends, player, radius)
         page = await edge.readers[board.name].indexed(asked)
@@ -103,7 +103,7 @@ async def _listed_page(request: web.Request, board: Board, window: str) -> web.R
         page, revision = await past.among(asked)
         headers = revision_field(revision)
     else:
-        page = await edge.readers[board.name].indexed(edge.listed[board.name].entries(window, asked))
+        page = await edge.readers[board.name].indexed(edge.player_lookups[board.name].entries(window, asked))
     standing = {each.entry.player for each in page.entries}
     return json_response(
         read_models.ListedPage(

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from gateway.edge.reads.board_reader import IS_AWAY, SOURCE, BoardReader, note_away
 from gateway.index.board_index import BoardIndex, Cut, Entry
-from gateway.index.windows.exact_distribution import Spreads
+from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.index.windows.heads import Heads
-from gateway.index.windows.sketches import RANK_ERROR, Sketches, lacking
+from gateway.index.windows.sketches import RANK_ERROR, Sketches, missing_changes
 from gateway.ledger.index_pages import standings_of
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.distribution import spread_of
@@ -64,7 +64,7 @@ class SpreadReader:
     """The spreads of one board's windows. Raises LedgerUnavailable."""
 
     reader: BoardReader
-    spreads: Spreads
+    spreads: ExactDistributions
     heads: Heads
     sketches: Sketches
 
@@ -108,7 +108,7 @@ class SpreadReader:
         sketch, total = kept.sketch, head.total
         better = tuple(round(total * (1 - sketch.share(score))) for score in scores)
         at = tuple(sketch.score_at(share / WHOLE_SHARE) for share in shares)
-        lacks = lacking(kept, version=int(head.version), total=total)
+        lacks = missing_changes(kept, version=int(head.version), total=total)
         error = min(100.0, 100 * (RANK_ERROR + lacks / n))
         return FoundSpread(Spread(total, better, at, *sketch.ends), is_of_index=False, error=error)
 

@@ -17,7 +17,7 @@ from gateway.edge.players.name_keys import name_key
 from gateway.edge.players.names import display_name
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import bodies, fields, outcomes
-from gateway.index.limits.open_runs import Noted
+from gateway.index.limits.open_runs import RunOpening
 from gateway.ledger import queries
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.failpoints import Point, reach
@@ -103,7 +103,7 @@ def _ticket(edge: Edge, board: Board, player: str, build: str, simulator: bytes)
     )
 
 
-async def _note_open(edge: Edge, board: Board, ticket: Ticket) -> Noted:
+async def _note_open(edge: Edge, board: Board, ticket: Ticket) -> RunOpening:
     noted = await edge.open_runs[board.name].note(
         ticket.player, ticket.run, now_ms=ticket.issued_at_ms, expires_at_ms=ticket.expires_at_ms
     )

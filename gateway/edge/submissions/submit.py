@@ -23,8 +23,8 @@ from gateway.edge.http.responses import score_accepted
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.details import stored_details
 from gateway.edge.wire import bodies
-from gateway.index.board_index import Pend
-from gateway.index.limits.admission import Admission, Admitted, Asking
+from gateway.index.board_index import CommittedRun
+from gateway.index.limits.admission import Admission, AdmissionRequest, AdmissionResult
 from gateway.ledger import queries
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import NewSubmission, Receipt
@@ -76,7 +76,7 @@ async def submit_score(request: web.Request) -> web.Response:
         refuse_large(edge, len(new.recording or b""))
         is_large = new.recording is not None and new.recording_bytes > edge.recordings.inline_bytes
         receipt = await (_append_large(edge, new) if is_large else edge.ledger.append(new))
-        _pend(edge, new, receipt)
+        _close_run(edge, new, receipt)
         if receipt.is_new and receipt.state is State.REJECTED:
             await _note_refusal(edge, asking, board)
     _refuse_other_content(receipt, proven)
@@ -127,12 +127,12 @@ def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_m
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket is another player's")
 
 
-def _asking(edge: Edge, request: web.Request, ticket: Ticket, size_bytes: int) -> Asking:
+def _asking(edge: Edge, request: web.Request, ticket: Ticket, size_bytes: int) -> AdmissionRequest:
     address, network = client_names(edge, request)
-    return Asking(ticket.run, ticket.player, address, ticket.build, network, -(-size_bytes // 1024))
+    return AdmissionRequest(ticket.run, ticket.player, address, ticket.build, network, -(-size_bytes // 1024))
 
 
-async def _admit(edge: Edge, board: Board, asking: Asking) -> Admitted:
+async def _admit(edge: Edge, board: Board, asking: AdmissionRequest) -> AdmissionResult:
     reach(Point.BEFORE_ADMIT)
     admitted = await edge.submission_limits[board.name].admit(asking)
     refuse_limited(admitted, board.policy.limits)
@@ -140,7 +140,7 @@ async def _admit(edge: Edge, board: Board, asking: Asking) -> Admitted:
 
 
 @asynccontextmanager
-async def _counting_refusals(edge: Edge, asking: Asking, board: Board) -> AsyncIterator[None]:
+async def _counting_refusals(edge: Edge, asking: AdmissionRequest, board: Board) -> AsyncIterator[None]:
     """Counts it if the claim is refused as impossible: a search for the limits is made of such answers."""
     try:
         yield
@@ -150,12 +150,12 @@ async def _counting_refusals(edge: Edge, asking: Asking, board: Board) -> AsyncI
         raise
 
 
-async def _note_refusal(edge: Edge, asking: Asking, board: Board) -> None:
+async def _note_refusal(edge: Edge, asking: AdmissionRequest, board: Board) -> None:
     if await edge.submission_limits[board.name].note_refusal(asking.player, asking.address):
         _log.warning(Event.ABNORMAL_USAGE, board=board.name, player=asking.player)
 
 
-async def _known(edge: Edge, admitted: Admitted, proven: _Proven) -> Receipt | None:
+async def _known(edge: Edge, admitted: AdmissionResult, proven: _Proven) -> Receipt | None:
     """What the ledger already has of this run, if the index says that it has something."""
     if admitted.admission is not Admission.KNOWN:
         return None
@@ -163,7 +163,7 @@ async def _known(edge: Edge, admitted: Admitted, proven: _Proven) -> Receipt | N
 
 
 async def _judged(
-    edge: Edge, board: Board, proven: _Proven, body: bodies.NewScore, admitted: Admitted
+    edge: Edge, board: Board, proven: _Proven, body: bodies.NewScore, admitted: AdmissionResult
 ) -> NewSubmission:
     """The submission with its judgement. Raises `bounds-violation` for a claim that the game cannot give."""
     claim, details = Claim(body.score, body.ticks, body.stats), stored_details(board, body.details)
@@ -307,14 +307,16 @@ async def _append_large(edge: Edge, new: NewSubmission) -> Receipt:
     return receipt
 
 
-def _pend(edge: Edge, new: NewSubmission, receipt: Receipt) -> None:
+def _close_run(edge: Edge, new: NewSubmission, receipt: Receipt) -> None:
     """Has the index close the run and show what is pending; not awaited: from here on the ledger answers for it."""
     if not receipt.is_new:
         return
     run = new.submission
-    pend = Pend(run.submission_id, run.player, run.received_at_ms, is_pending=receipt.state is State.PENDING)
+    committed = CommittedRun(
+        run.submission_id, run.player, run.received_at_ms, is_pending=receipt.state is State.PENDING
+    )
     try:
-        edge.index.boards[run.board].pend(pend)
+        edge.index.boards[run.board].close_run(committed)
     except IndexUnavailable:
         _log.warning(Event.INDEX_DOWN, board=run.board, submission=run.submission_id)
 

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from gateway.index import keys
 from gateway.index.changes import ChangeStream
 from gateway.index.feed.events import EventKind, FeedEvent
-from gateway.index.scripts import Script, answering
+from gateway.index.scripts import Script, index_boundary
 
 CLAIMED_AT_ONCE: Final = 500
 """Changes that are claimed together; of these, the newest of each window and player is announced."""
@@ -39,5 +39,5 @@ class Announcer:
                 await self._publish(stream.board, FeedEvent(EventKind.STANDING, change.stream_id, change))
 
     async def _publish(self, board: str, event: FeedEvent) -> None:
-        with answering():
+        with index_boundary():
             await self._client.publish(keys.news(board), self._as_text(event))

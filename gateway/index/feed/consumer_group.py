@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.changes import StandingChange, change_of, position_of
-from gateway.index.scripts import Script, answering
+from gateway.index.scripts import Script, index_boundary
 from policies.ranking import Ranking
 
 LEFT_MS: Final = 30_000
@@ -75,17 +75,17 @@ class ConsumerGroup:
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
         """Says that these entries had their effect; they do not come again."""
-        with answering():
+        with index_boundary():
             await self._client.xack(self._keys[0], self._group, *ids)
 
     async def mark_whole(self) -> None:
         """Says that whatever was missed has had its effect."""
-        with answering():
+        with index_boundary():
             await self._client.set(self._keys[1], "1")
 
     async def unmark(self) -> None:
         """Has the group begin from the ledger again."""
-        with answering():
+        with index_boundary():
             await self._client.delete(self._keys[1])
 
     def _mutations(self, entries: Iterable[Any]) -> Iterator[Mutation]:

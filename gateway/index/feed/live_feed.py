@@ -11,7 +11,7 @@ from typing import Final
 from redis.asyncio import Redis
 
 from gateway.index.changes import StandingChange
-from gateway.index.cluster import readable_together
+from gateway.index.cluster import streams_by_slot
 from gateway.index.feed.announcer import Announcer
 from gateway.index.feed.events import FeedEvent, FeedMode, Interest
 from gateway.index.feed.listener import FeedEnd, Listener
@@ -87,7 +87,7 @@ class LiveFeed:
     def _can_read(self, reader: ChangeReader, key: str) -> bool:
         """Whether one command can read a stream together with those of a reader."""
         first = self._streams[next(iter(reader.boards))].key
-        return len(readable_together(self._blocking, [first, key])) == 1
+        return len(streams_by_slot(self._blocking, [first, key])) == 1
 
     def start(self) -> None:
         """Begins to read."""
@@ -147,7 +147,7 @@ class LiveFeed:
     def _groups(self, client: Redis) -> list[list[str]]:
         """Boards whose streams one command can read: all of them, and on a cluster those of one slot."""
         boards = {stream.key: board for board, stream in self._streams.items()}
-        return [[boards[key] for key in group] for group in readable_together(client, boards)]
+        return [[boards[key] for key in group] for group in streams_by_slot(client, boards)]
 
     def _reader(self, client: Redis, boards: Iterable[str]) -> ChangeReader:
         streams = {board: self._streams[board] for board in boards}

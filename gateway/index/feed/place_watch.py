@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.index.changes import ChangeStream, RankedPlace, StandingChange, shift
+from gateway.index.changes import ChangeStream, RankedPlace, StandingChange, rank_shift
 from gateway.index.feed.events import EventKind, FeedEvent
 
 WINDOWS_KEPT: Final = 64
@@ -52,7 +52,7 @@ class PlaceWatch:
         if player == change.player:
             # Its own change says where it stands: what a rebuild of the index moved unsaid is put right by it.
             return known, change.place
-        steps = shift(known, change) if known else 0
+        steps = rank_shift(known, change) if known else 0
         if not known or not steps:
             return known, known
         after = await self._stream.ranked(change.window, known._replace(rank=known.rank + steps))

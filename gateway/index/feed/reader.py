@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from gateway.index.changes import ChangeStream, StandingChange, StreamTrimmed, position_of
 from gateway.index.connection import BLOCK_MS
-from gateway.index.scripts import answering
+from gateway.index.scripts import index_boundary
 from gateway.runtime.background import ended
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import IndexUnavailable
@@ -126,7 +126,7 @@ class ChangeReader:
             await self._look()
             self._look_at_s = now_s + LOOK_S
         ends: Any = {stream.key: self.position(board) or "0-0" for board, stream in self._streams.items()}
-        with answering():
+        with index_boundary():
             # It says which streams have grown: they are read from an entry that must still be there.
             answer: Any = await self._client.xread(ends, block=BLOCK_MS, count=1)
         for key, rows in answer or []:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from redis.asyncio import Redis
 
 from gateway.index.changes import ChangeStream, RankedPlace
-from gateway.index.shards import SPREAD_AT_ONCE, ShardedIndex
+from gateway.index.shards import QUESTIONS_AT_ONCE, ShardedIndex
 from gateway.runtime.concurrency import in_turns
 from policies.ranking import BoardPlace, Ranking
 
@@ -33,7 +33,7 @@ class ShardedChangeStream(ChangeStream):
     ) -> tuple[str, dict[str, RankedPlace | None]]:
         # The entry is looked for first: what it tells of is in the shards already.
         as_of = await self.newest_id() or ""
-        found = await in_turns((self._place_of(window, each) for each in players), at_once=SPREAD_AT_ONCE)
+        found = await in_turns((self._place_of(window, each) for each in players), at_once=QUESTIONS_AT_ONCE)
         return as_of, dict(zip(players, found, strict=True))
 
     async def _place_of(self, window: str, player: str) -> RankedPlace | None:

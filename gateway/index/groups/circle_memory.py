@@ -17,7 +17,7 @@ BYTES_EACH: Final = 320
 """What one player of a circle takes: measured 182 with ids of 20 characters, more with long ones."""
 
 
-class _Kept(NamedTuple):
+class _StoredCircle(NamedTuple):
     until_s: float
     key: str
     player: str
@@ -30,7 +30,7 @@ class CircleMemory:
     def __init__(self, life_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._life_s = life_s
         self._clock = clock
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[_StoredCircle] = deque()
         self._keys: set[str] = set()
         self._of_player: Counter[str] = Counter()
         self._bytes = 0
@@ -43,7 +43,7 @@ class CircleMemory:
             return True
         if self._bytes + size > MOST_BYTES or self._of_player[player] >= MOST_OF_ONE:
             return False
-        self._kept.append(_Kept(self._clock() + self._life_s, key, player, size))
+        self._kept.append(_StoredCircle(self._clock() + self._life_s, key, player, size))
         self._keys.add(key)
         self._of_player[player] += 1
         self._bytes += size

@@ -15,7 +15,7 @@ from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.groups.circle_memory import CircleMemory
 from gateway.index.scripts import ReadingScript, Script
-from gateway.index.windows.subsets import ListedPlayers, SubsetPage, around_in, read_page
+from gateway.index.windows.subsets import PlayerLookup, SubsetPage, neighbours_in, subset_page
 from gateway.records import FriendList
 from policies.errors import IndexUnavailable
 
@@ -73,14 +73,14 @@ class Circles:
             found = await self._listed(window, friends)
             return SubsetPage(found.total, found.entries[first : first + count])
         answer = await self._read(window, friends, ["", first, first + count - 1])
-        return read_page(self._index, window, answer)
+        return subset_page(self._index, window, answer)
 
     async def around(self, window: str, friends: FriendList, player: str, radius: int) -> SubsetPage | None:
         """One of them with `radius` neighbours among them on each side; None for who is no friend, or does not stand."""
         if not self._is_kept(window, friends):
-            return around_in(await self._listed(window, friends), player, radius)
+            return neighbours_in(await self._listed(window, friends), player, radius)
         answer = await self._read(window, friends, [player, 0, radius])
-        return read_page(self._index, window, answer) if answer else None
+        return subset_page(self._index, window, answer) if answer else None
 
     def _is_kept(self, window: str, friends: FriendList) -> bool:
         """True if a circle may be kept: beside one window, which those in shards are not, and within the bounds."""
@@ -92,7 +92,7 @@ class Circles:
     async def _listed(self, window: str, friends: FriendList) -> SubsetPage:
         """All of them, each looked up, where no circle is kept."""
         players = dict.fromkeys((friends.player, *friends.friends))
-        return await ListedPlayers(self._index).entries(window, list(players))
+        return await PlayerLookup(self._index).entries(window, list(players))
 
     async def _read(self, window: str, friends: FriendList, which: list[Any]) -> Any:
         board, whose = self._index.board, (friends.player, friends.version, window)

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
-from gateway.index.scripts import ReadingScript, Script, answering
-from gateway.index.windows.subsets import SubsetPage, read_page
+from gateway.index.scripts import ReadingScript, Script, index_boundary
+from gateway.index.windows.subsets import SubsetPage, subset_page
 from gateway.records import Membership
 from policies.errors import IndexUnavailable
 
@@ -55,7 +55,7 @@ class SegmentBoards:
         """`count` entries of a group from 0-based rank `first` in it."""
         held = self._keys_of(window, segment, value)
         answer = await self._subset(self._index.sentinel, held, ["", first, first + count - 1])
-        return read_page(self._index, window, answer)
+        return subset_page(self._index, window, answer)
 
     async def around(
         self, window: str, segment: str, value: str, player: str, radius: int
@@ -63,7 +63,7 @@ class SegmentBoards:
         """A player's entry with `radius` neighbours of the group on each side, or None for who does not stand in it."""
         held = self._keys_of(window, segment, value)
         answer = await self._subset(self._index.sentinel, held, [player, 0, radius])
-        return read_page(self._index, window, answer) if answer else None
+        return subset_page(self._index, window, answer) if answer else None
 
     def membership_value(self, membership: Membership) -> str:
         """What the memberships hash holds for it: of the segments that the board declares."""
@@ -76,7 +76,7 @@ class SegmentBoards:
 
     async def _read(self, player: str, windows: Sequence[str]) -> list[str]:
         """The membership, and the segmented value of each window; empty for none."""
-        with answering():
+        with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
                 pipe.hget(keys.memberships(self.board), player)
                 for window in windows:

@@ -41,11 +41,11 @@ class Admission(IntEnum):
 
 _ADMISSIONS: Final = tuple(Admission)
 
-TOLD: Final = 5
+VALUES_PER_SUBMISSION: Final = 5
 """How many values `admit_submissions.lua` returns for each submission."""
 
 
-class Asking(NamedTuple):
+class AdmissionRequest(NamedTuple):
     """Who wants to be let past, with what was played and how much was sent. `address` and `network` are hashed names."""
 
     submission_id: str
@@ -56,7 +56,7 @@ class Asking(NamedTuple):
     kib: int = 1
 
 
-class Admitted(NamedTuple):
+class AdmissionResult(NamedTuple):
     """The answer: whether, how long to wait (ms), how many more would fit, and the history if Redis has all of it.
 
     `refusals` are those for which the player was limited before.
@@ -78,7 +78,9 @@ class SubmissionLimits:
         self._script = Script(client, "admit_submissions")
         self._local = LocalLimiter()
         self._refusals = RefusalCounts(client, board, limits.refused)
-        self._batcher: Batcher[Asking, Admitted] = Batcher(self._send, linger_s=ADMIT_LINGER_S)
+        self._batcher: Batcher[AdmissionRequest, AdmissionResult] = Batcher(
+            self._send, linger_s=ADMIT_LINGER_S
+        )
         self._fixed_keys = [
             keys.pending(board),
             keys.settled(board),
@@ -92,7 +94,7 @@ class SubmissionLimits:
             limits.refused.window_s * 1000,
         ]
 
-    async def admit(self, asking: Asking) -> Admitted:
+    async def admit(self, asking: AdmissionRequest) -> AdmissionResult:
         """Whether the submission may pass now, charging every limit if it may."""
         try:
             return await self._batcher.ask(asking)
@@ -103,7 +105,7 @@ class SubmissionLimits:
         """Counts a claim that was refused, or rejected at once; True if player or address have had too many now."""
         return await self._refusals.note(player, address)
 
-    async def _send(self, group: Sequence[Asking]) -> Sequence[Admitted]:
+    async def _send(self, group: Sequence[AdmissionRequest]) -> Sequence[AdmissionResult]:
         limit_keys = chain(*(self._keys_of(each) for each in group))
         fields = [keys.POPULATION_FIELD, *{population_of(each.build) for each in group}]
         whose = chain(*((each.submission_id, each.player, each.kib) for each in group))
@@ -114,15 +116,15 @@ class SubmissionLimits:
         known = dict(zip(fields, populations, strict=True)) if is_whole else None
         told = answer[1 + len(fields) :]
         return [
-            Admitted(
+            AdmissionResult(
                 _ADMISSIONS[status], wait_ms, left, _history(status, baseline, known, each.build), before
             )
             for each, status, wait_ms, left, baseline, before in zip(
-                group, *(told[at::TOLD] for at in range(TOLD)), strict=True
+                group, *(told[at::VALUES_PER_SUBMISSION] for at in range(VALUES_PER_SUBMISSION)), strict=True
             )
         ]
 
-    def _keys_of(self, asking: Asking) -> Sequence[str]:
+    def _keys_of(self, asking: AdmissionRequest) -> Sequence[str]:
         of = partial(keys.limit, self._board)
         limits = (
             of("player", asking.player),
@@ -131,7 +133,7 @@ class SubmissionLimits:
         )
         return [*limits, *self._refusals.keys_of(asking.player, asking.address)]
 
-    def _admit_locally(self, asking: Asking) -> Admitted:
+    def _admit_locally(self, asking: AdmissionRequest) -> AdmissionResult:
         limits = self._limits
         cells = {
             Admission.NETWORK_LIMITED: Cell(f"network:{asking.network}", limits.of_network),
@@ -149,11 +151,11 @@ class SubmissionLimits:
         }
         refused_ms = self._refusals.wait_ms(asking.player, asking.address)
         if refused_ms:
-            return Admitted(Admission.ABNORMAL, refused_ms, 0, None)
+            return AdmissionResult(Admission.ABNORMAL, refused_ms, 0, None)
         for admission, wait_ms in zip(cells, self._local.charge(*cells.values()), strict=True):
             if wait_ms:
-                return Admitted(admission, wait_ms, 0, None)
-        return Admitted(Admission.ADMITTED, 0, 0, None)
+                return AdmissionResult(admission, wait_ms, 0, None)
+        return AdmissionResult(Admission.ADMITTED, 0, 0, None)
 
 
 class KeyedLimit:

@@ -29,7 +29,7 @@ def count_field(kind: RunCount, at_ms: int) -> str:
     return f"{kind.value}:{at_ms // HOUR_MS}"
 
 
-class Noted(NamedTuple):
+class RunOpening(NamedTuple):
     """Whether a run may be opened, and how many the player opened and submitted in the 24 hours before; None: unknown."""
 
     may_open: bool
@@ -45,7 +45,7 @@ class OpenRuns:
         self._board = board
         self._most = most
 
-    async def note(self, player: str, run: str, *, now_ms: int, expires_at_ms: int) -> Noted:
+    async def note(self, player: str, run: str, *, now_ms: int, expires_at_ms: int) -> RunOpening:
         """Whether the run may be opened; it then counts as open until it is submitted or its ticket expires."""
         counted = [now_ms // HOUR_MS, count_field(RunCount.OPENED, now_ms), COUNTS_LIFE_MS]
         try:
@@ -54,5 +54,5 @@ class OpenRuns:
                 [run, now_ms, expires_at_ms, self._most, *counted],
             )
         except IndexUnavailable:
-            return Noted(may_open=True)
-        return Noted(bool(noted), opened, submitted)
+            return RunOpening(may_open=True)
+        return RunOpening(bool(noted), opened, submitted)

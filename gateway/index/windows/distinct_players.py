@@ -12,7 +12,7 @@ from typing import Final
 from redis.asyncio import Redis
 
 from gateway.index import keys
-from gateway.index.scripts import Script, answering
+from gateway.index.scripts import Script, index_boundary
 
 STANDARD_ERROR: Final = 0.0081
 """Of the estimate, as a fraction of it."""
@@ -36,12 +36,12 @@ class DistinctPlayers:
 
     async def count(self) -> int | None:
         """The estimate, None while there is none."""
-        with answering():
+        with index_boundary():
             if not await self._client.exists(self._key):
                 return None
             return int(await self._client.pfcount(self._key))
 
-    def anew(self) -> Recount:
+    def recount(self) -> Recount:
         """A count from the beginning, beside the one that is read."""
         return Recount(self._client, self._board, self._key)
 
@@ -56,12 +56,12 @@ class Recount:
 
     async def add(self, players: Sequence[str]) -> None:
         """Counts players."""
-        with answering():
+        with index_boundary():
             await self._client.pfadd(self._built, *players)
             await self._client.pexpire(self._built, BUILT_KEPT_MS)
 
     async def put(self) -> None:
         """Has it read from now on."""
-        with answering():
+        with index_boundary():
             await self._client.pfmerge(self._live, self._built)
             await self._client.unlink(self._built)

@@ -22,7 +22,7 @@ ATTEMPTS: Final = 3
 """How often a board in shards is looked at anew because entries left between two looks."""
 
 
-class Spreads:
+class ExactDistributions:
     """The spreads of one board's windows. Raises IndexNotWhole and IndexUnavailable."""
 
     def __init__(self, index: BoardIndex) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
-from gateway.index.scripts import Script, answering
+from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
 from gateway.records import Standing
 from policies.errors import IndexUnavailable
@@ -62,7 +62,7 @@ class Heads:
             ("HGET", members, keys.BELOW_FIELD),
             ("ZRANGE", zset, -1, -1, "WITHSCORES"),
         ]
-        with answering():
+        with index_boundary():
             entries, held, last = await transact(self._index.client, zset, asked)
         counted = _COUNTED.fullmatch(held or "")
         version, below = (counted[1], int(counted[2])) if counted else ("", 0)
@@ -96,7 +96,7 @@ class Heads:
 
     def _facts(self, window: str) -> list[Any]:
         ranking = self._index.ranking
-        return [ranking.tie_digits, ranking.slots(window), int(ranking.keeps_groups)]
+        return [ranking.tie_digits, ranking.orders_per_score(window), int(ranking.keeps_groups)]
 
     def _keys_of(self, window: str) -> tuple[str, str, str]:
         board = self._index.board

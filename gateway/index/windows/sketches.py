@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
 
 from gateway.index import keys
-from gateway.index.scripts import answering
+from gateway.index.scripts import index_boundary
 from gateway.index.transactions import transact
 from policies.errors import SketchUnreadable
 from policies.fields import SortOrder
@@ -77,7 +77,7 @@ class ScoreSketch:
         return self._sign * int(merit)
 
 
-class KeptSketch(NamedTuple):
+class StoredSketch(NamedTuple):
     """A sketch of a window as of an event of the ledger, and when it was begun (Unix ms).
 
     `version` is that of what was below the head then (`gateway.index.windows.heads`): the difference to today's says
@@ -90,7 +90,7 @@ class KeptSketch(NamedTuple):
     version: int
 
 
-def lacking(kept: KeptSketch, *, version: int, total: int) -> int:
+def missing_changes(kept: StoredSketch, *, version: int, total: int) -> int:
     """How many changes a sketch lacks at most: those below the head since, and what came to the head or went from it.
 
     More than all once the version begins anew, as after a rebuild.
@@ -108,24 +108,24 @@ class Sketches:
         self._board = board
         self._order = order
 
-    async def of(self, window: str) -> KeptSketch | None:
+    async def of(self, window: str) -> StoredSketch | None:
         """The sketch of a window, if there is one."""
         key, names = keys.sketch(self._board, window), ("seq", "begun_at_ms", "version", "sketch")
-        with answering():
+        with index_boundary():
             found: Any = await self._client.execute_command("HMGET", key, *names, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
         if None in found:
             return None
         *facts, stored = found
         try:
-            return KeptSketch(ScoreSketch.merged(self._order, [stored]), *map(int, facts))
+            return StoredSketch(ScoreSketch.merged(self._order, [stored]), *map(int, facts))
         except ValueError as error:
             raise SketchUnreadable from error
 
-    async def keep(self, window: str, kept: KeptSketch, expires_at_ms: int | None) -> None:
+    async def keep(self, window: str, kept: StoredSketch, expires_at_ms: int | None) -> None:
         """Puts a sketch in the place of the one before; it lives as long as its window."""
         key = keys.sketch(self._board, window)
         facts = ("seq", kept.seq, "begun_at_ms", kept.begun_at_ms, "version", kept.version)
         commands: list[tuple[Any, ...]] = [("HSET", key, *facts, "sketch", kept.sketch.stored())]
         commands.append(("PERSIST", key) if expires_at_ms is None else ("PEXPIREAT", key, expires_at_ms))
-        with answering():
+        with index_boundary():
             await transact(self._client, key, commands)

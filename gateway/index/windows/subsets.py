@@ -31,7 +31,7 @@ class SubsetPage:
     entries: tuple[SubsetEntry, ...]
 
 
-class ListedPlayers:
+class PlayerLookup:
     """One board's players by their ids. Raises IndexUnavailable."""
 
     def __init__(self, index: BoardIndex) -> None:
@@ -59,10 +59,10 @@ class ListedPlayers:
         held = [each for each in players if index.holds(each)]
         found = await self._listed(index.sentinel, asked, held) if held else []
         rows = sorted(found, key=lambda row: int(row[-1]))
-        return read_page(index, window, (len(rows), 0, rows))
+        return subset_page(index, window, (len(rows), 0, rows))
 
 
-def around_in(page: SubsetPage, player: str, radius: int) -> SubsetPage | None:
+def neighbours_in(page: SubsetPage, player: str, radius: int) -> SubsetPage | None:
     """A player's entry of a whole subset, with `radius` neighbours on each side; None for who is not in it."""
     at = next((at for at, each in enumerate(page.entries) if each.entry.player == player), None)
     if at is None:
@@ -70,7 +70,7 @@ def around_in(page: SubsetPage, player: str, radius: int) -> SubsetPage | None:
     return SubsetPage(page.total, page.entries[max(0, at - radius) : at + radius + 1])
 
 
-def read_page(index: BoardIndex, window: str, answer: Sequence[Any]) -> SubsetPage:
+def subset_page(index: BoardIndex, window: str, answer: Sequence[Any]) -> SubsetPage:
     """A page as `_subset.lua` gives it: {total, first rank from 0, entries}."""
     total, first, rows = answer
     try:

@@ -253,7 +253,7 @@ def copy_whole(found: ArchivedWindow, ranking: Ranking, *, now_ms: int) -> Opera
         await refold(ranking, [player for (player,) in others], [found.span])(tx)
         whose = {**of_window, "revision": found.building}
         await tx.run(_DELETE_ENTRIES, **whose, below=ALL)
-        before_all = _after(BEFORE_ALL, ranking.slots(found.window), ranking.tie_digits)
+        before_all = _after(BEFORE_ALL, ranking.orders_per_score(found.window), ranking.tie_digits)
         await tx.run(_COPY, **whose, **before_all, count=ALL)
         await _put_in_place(tx, found, await _last(tx, whose), now_ms=now_ms)
         return SliceOutcome.DONE

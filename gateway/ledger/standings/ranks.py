@@ -187,7 +187,7 @@ class RankedWindow:
         known = anchor.groups_ahead + await self.moved(anchor, GROUPS)
         # The group that an anchor stands in begins ahead of it, so it is known already.
         unknown = max(anchor.place, self.ranking.group_end(self.window, anchor.place))
-        slots = {"slots": self.ranking.slots(self.window), "digits": self.ranking.tie_digits}
+        slots = {"slots": self.ranking.orders_per_score(self.window), "digits": self.ranking.tie_digits}
         return known + await self._count(_COUNT_GROUPS, unknown, begin, **slots)
 
     async def moved(self, anchor: Anchor, series: int) -> int:

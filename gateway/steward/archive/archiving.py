@@ -231,7 +231,7 @@ class Archiver:
 
     async def _copy(self, found: ArchivedWindow) -> None:
         ranking = ranking_of(found, self._board.policy)
-        how: dict[str, Any] = {"slots": ranking.slots(found.window), "digits": ranking.tie_digits}
+        how: dict[str, Any] = {"slots": ranking.orders_per_score(found.window), "digits": ranking.tie_digits}
         built = SliceOutcome.MORE
         while built is SliceOutcome.MORE:
             slice_of_it = freezing.copy_slice(found, **how, count=SLICE, now_ms=self._clock())

@@ -16,7 +16,7 @@ from typing import Final
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.inspection import Inspection
-from gateway.index.residency import State
+from gateway.index.residency import ResidencyState
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import Event, logger
@@ -71,7 +71,7 @@ class _EvictableBoard:
         self._is_known = True
         return 0
 
-    def _is_wanted(self, state: State) -> bool:
+    def _is_wanted(self, state: ResidencyState) -> bool:
         """Return whether a cold board was used, may no longer go cold, or bears a mark that is not ours."""
         return state.is_used or state.is_whole or not self._residency.is_limited
 

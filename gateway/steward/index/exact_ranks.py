@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.index.board_index import BoardIndex
 from gateway.index.windows.heads import Head, Heads
-from gateway.index.windows.sketches import KeptSketch, ScoreSketch, Sketches, lacking
+from gateway.index.windows.sketches import ScoreSketch, Sketches, StoredSketch, missing_changes
 from gateway.ledger import index_pages, queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.beyond_head import scores_after, standings_behind
@@ -83,7 +83,7 @@ class ExactRankKeeper:
 class _SketchBuild:
     """An unfinished sketch and the last player in it."""
 
-    sketch: KeptSketch
+    sketch: StoredSketch
     after: str = ""
 
 
@@ -131,19 +131,19 @@ class SketchKeeper:
         # Taken before the first slice: changes from here on count as changes that the sketch lacks.
         seq = await self._ledger.read(queries.newest_seq())
         sketch = ScoreSketch(self._policy.order)
-        build = _SketchBuild(KeptSketch(sketch, seq, self._clock(), int(head.version)))
+        build = _SketchBuild(StoredSketch(sketch, seq, self._clock(), int(head.version)))
         self._builds[window] = build
         return build
 
-    async def _stored(self, window: str) -> KeptSketch | None:
+    async def _stored(self, window: str) -> StoredSketch | None:
         """Return the window's sketch; an unreadable one counts as none, so that it is made anew."""
         try:
             return await self._sketches.of(window)
         except SketchUnreadable:
             return None
 
-    def _is_due(self, stored: KeptSketch, head: Head) -> bool:
-        changes = lacking(stored, version=int(head.version), total=head.total)
+    def _is_due(self, stored: StoredSketch, head: Head) -> bool:
+        changes = missing_changes(stored, version=int(head.version), total=head.total)
         age_ms = self._clock() - stored.begun_at_ms
         is_much = changes >= CHANGED * stored.sketch.count
         return bool(changes) and age_ms >= (PAUSE_MS if is_much else RENEWED_MS)

@@ -22,8 +22,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.index.board_index import BoardIndex, Pend
-from gateway.index.generation import Generation, Generations, generation_of
+from gateway.index.board_index import BoardIndex, CommittedRun
+from gateway.index.generation import Generation, ShardedGeneration, generation_of
 from gateway.index.groups.segments import SegmentBoards
 from gateway.ledger import index_pages, queries
 from gateway.ledger.index_pages import BoardChanges, BoardEvent
@@ -122,7 +122,7 @@ class Rebuilder:
             newest = await self._ledger.read(queries.newest_seq())
             rebuilt = await self._build(built)
             reached = await self._catch_up(built, newest)
-            await built.cut(
+            await built.trim(
                 await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock()))
             )
             reach(Point.BEFORE_SWAP)
@@ -136,7 +136,7 @@ class Rebuilder:
             raise
         return rebuilt
 
-    async def _build(self, built: Generation | Generations) -> Rebuilt:
+    async def _build(self, built: Generation | ShardedGeneration) -> Rebuilt:
         baselines = await self._build_baselines(built)
         pending = await self._build_pending(built)
         await self._build_settled(built)
@@ -165,14 +165,14 @@ class Rebuilder:
         finally:
             reading.cancel()
 
-    async def _build_baselines(self, built: Generation | Generations) -> int:
+    async def _build_baselines(self, built: Generation | ShardedGeneration) -> int:
         count, after = 0, None
         while page := await self._ledger.read(queries.baselines_page(self._board, after=after, count=PAGE)):
             await built.put_baselines(page)
             count, after = count + len(page), page[-1].player
         return count
 
-    async def _build_pending(self, built: Generation | Generations) -> int:
+    async def _build_pending(self, built: Generation | ShardedGeneration) -> int:
         count, after = 0, 0
         while page := await self._ledger.read(
             queries.pending_submissions(self._board, after=after, count=PAGE)
@@ -181,7 +181,7 @@ class Rebuilder:
             count, after = count + len(page), page[-1][0]
         return count
 
-    async def _build_settled(self, built: Generation | Generations) -> None:
+    async def _build_settled(self, built: Generation | ShardedGeneration) -> None:
         """Puts what was decided within the last hour on the settled set, the newest first."""
         before, since_ms = await self._ledger.read(queries.newest_seq()) + 1, self._clock() - SETTLED_MS
         for _ in range(0, SETTLED_EVENTS, PAGE):
@@ -192,7 +192,7 @@ class Rebuilder:
                 return
             before = page[-1].seq
 
-    async def _catch_up(self, built: Generation | Generations, after: int) -> int:
+    async def _catch_up(self, built: Generation | ShardedGeneration, after: int) -> int:
         """Builds again what events after `after` touched; the number up to which nothing is missing, and nothing is newer."""
         for _ in range(CATCH_UPS):
             found = await self._touched(after)
@@ -205,7 +205,7 @@ class Rebuilder:
                 break
         return after
 
-    async def _replay(self, built: Generation | Generations, after: int) -> None:
+    async def _replay(self, built: Generation | ShardedGeneration, after: int) -> None:
         """Shows on the live keys what was committed after `after` and may have been shown on keys that are gone."""
         newest = await self._ledger.read(queries.newest_seq())
         while after < newest:
@@ -214,7 +214,7 @@ class Rebuilder:
             await built.renew()
             after = found.upto
 
-    async def _regroup(self, built: Generation | Generations) -> None:
+    async def _regroup(self, built: Generation | ShardedGeneration) -> None:
         """Has the players of groups stand on the groups' boards: those follow from what is live now, as they always do."""
         if not self._policy.segments:
             return
@@ -227,9 +227,9 @@ class Rebuilder:
             after = page[-1].player
 
     async def _show(self, found: BoardChanges) -> None:
-        pends = [Pend(e.submission_id, e.player, e.at_ms) for e in found.events if _waits(e)]
-        if pends:
-            await self._index.pend_all(pends)
+        runs = [CommittedRun(e.submission_id, e.player, e.at_ms) for e in found.events if _waits(e)]
+        if runs:
+            await self._index.close_runs(runs)
         for each in (e for e in found.events if not _waits(e)):
             stands = tuple(standing for standing in found.standings if standing.player == each.player)
             learnt = tuple(

@@ -88,7 +88,7 @@ async def test_a_recount_reads_every_page_of_the_ledger(stage, monkeypatch: pyte
 async def test_the_estimate_is_within_its_error(stage):
     """Twenty thousand players, each seen twice: within four standard errors."""
     players = DistinctPlayers(stage.index.client, "tiny")
-    await players.anew().put()
+    await players.recount().put()
     names = [f"player-{number}" for number in range(20_000)]
     for _ in range(2):
         for at in range(0, len(names), 2_000):
@@ -99,7 +99,7 @@ async def test_the_estimate_is_within_its_error(stage):
 async def test_two_recounts_at_once_lose_nobody(stage):
     """What one has counted stays when the other puts its own."""
     players = DistinctPlayers(stage.index.client, "tiny")
-    slow, fast = players.anew(), players.anew()
+    slow, fast = players.recount(), players.recount()
     await slow.add(["ada"])
     [built] = stage.redis.keys("*built*")
     assert 0 < stage.redis.pttl(built) <= BUILT_KEPT_MS  # of who dies over it nothing stays

@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from gateway.index import keys
-from gateway.index.cluster import readable_together, scan
+from gateway.index.cluster import scan, streams_by_slot
 from gateway.index.connection import _cluster_of, connect, probe, refuse_evicting
-from gateway.index.scripts import Script, answering
+from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
 from gateway.runtime.settings import CLUSTER_URL, load_settings
 from policies.errors import IndexUnavailable, SettingsError
@@ -97,7 +97,7 @@ async def by_transaction(client: Redis) -> None:
 async def has_a_connection(client: Redis) -> bool:
     """Whether the node has run a script: what is sent to it next is on its way before any limit ends."""
     try:
-        with answering():
+        with index_boundary():
             return await client.eval("return redis.call('EXISTS', KEYS[1])", 1, "{tiny}") == 0
     except IndexUnavailable:
         return False
@@ -112,7 +112,7 @@ async def test_I02_a_call_whose_reply_was_lost_is_not_sent_again(
     client.timeout_s = PATIENCE_S  # there would be time to try again
     while not await has_a_connection(client):  # on a busy machine making one may take longer than the limit
         pass
-    with pytest.raises(IndexUnavailable), answering():
+    with pytest.raises(IndexUnavailable), index_boundary():
         await send(client)
     await client.aclose()
     assert b"1" == cluster.master_of("tiny").redis.get("{tiny}")
@@ -140,7 +140,7 @@ async def test_a_cluster_nobody_answers_for_is_an_index_that_is_not_there():
             await Script(client, "read_page")(
                 ["lb:{b}:alltime", "lb:{b}:alltime:members", "lb:{b}:names"], [0, 9]
             )
-        with pytest.raises(IndexUnavailable), answering():
+        with pytest.raises(IndexUnavailable), index_boundary():
             await by_pipeline(client)
         await refuse_evicting(client)
         await client.aclose()
@@ -174,9 +174,9 @@ async def test_a_scan_walks_the_node_of_the_board_alone(client: Redis, cluster: 
 async def test_streams_are_read_together_only_within_a_slot(client: Redis, valkey: ValkeyServer):
     """One XREAD names streams of one slot on a cluster, and all there are on a single server."""
     streams = [keys.changes(board) for board in BOARDS]
-    assert [[each] for each in streams] == readable_together(client, streams)
+    assert [[each] for each in streams] == streams_by_slot(client, streams)
     single = connect(valkey.url, timeout_ms=100)
-    assert [streams] == readable_together(single, streams)
+    assert [streams] == streams_by_slot(single, streams)
     await single.aclose()
 
 
@@ -186,7 +186,7 @@ async def test_readiness_asks_each_node_that_has_a_board(client: Redis, cluster:
     assert 3 == sum(node.redis.dbsize() for node in cluster.nodes if node.role() == "master")
     node = cluster.master_of("other").redis
     node.config_set("min-replicas-to-write", 1)
-    with pytest.raises(IndexUnavailable, match="NOREPLICAS"), answering():
+    with pytest.raises(IndexUnavailable, match="NOREPLICAS"), index_boundary():
         await probe(client, BOARDS, kept_ms=1)
     node.config_set("min-replicas-to-write", 0)
 

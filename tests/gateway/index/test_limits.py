@@ -13,7 +13,7 @@ from redis import Redis
 from gateway.index import keys
 from gateway.index.limits.admission import (
     Admission,
-    Asking,
+    AdmissionRequest,
     KeyedLimit,
     LocalLimiter,
     SubmissionLimits,
@@ -133,8 +133,8 @@ def test_R04_a_window_boundary_gives_no_second_burst(valkey: ValkeyServer):
         assert 0 == gives(keys=["limit"], args=[interval_us(rate), rate.burst, 100])[0]
 
 
-def asking(number: int, player: str = "ada") -> Asking:
-    return Asking(f"run-{number}", player, "address")
+def asking(number: int, player: str = "ada") -> AdmissionRequest:
+    return AdmissionRequest(f"run-{number}", player, "address")
 
 
 LIMITS = Limits(player=Rate(per_minute=1, burst=5), address=Rate(per_minute=1, burst=8))
@@ -194,7 +194,7 @@ async def test_who_is_let_past_comes_with_what_is_known(client: Redis):
     asked = [("ada", "b1"), ("bea", "b2"), ("bea", "b3"), ("ada", "b1")]
     told = await asyncio.gather(
         *(
-            limits.admit(Asking(f"run-{n}", player, "address", build))
+            limits.admit(AdmissionRequest(f"run-{n}", player, "address", build))
             for n, (player, build) in enumerate(asked)
         )
     )

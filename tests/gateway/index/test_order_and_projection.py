@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from gateway.index import keys
-from gateway.index.board_index import BoardIndex, Cut, Pend
+from gateway.index.board_index import BoardIndex, CommittedRun, Cut
 from gateway.index.connection import connect
 from gateway.records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable
@@ -338,11 +338,13 @@ async def test_a_submission_is_pending_until_it_is_settled(client: Redis):
     """Settled wins over pending in whichever order they come; what was decided at once never is pending."""
     index = BoardIndex(client, RANKING)
     await client.zadd(keys.open_runs("b", "ada"), {"s1": 9e15, "s2": 9e15, "s3": 9e15})
-    assert 1 == await index.pend_all([Pend("s1", "ada", 1), Pend("s3", "ada", 2, is_pending=False)])
-    assert 0 == await index.pend_all([Pend("s1", "ada", 1)])
+    assert 1 == await index.close_runs(
+        [CommittedRun("s1", "ada", 1), CommittedRun("s3", "ada", 2, is_pending=False)]
+    )
+    assert 0 == await index.close_runs([CommittedRun("s1", "ada", 1)])
     await index.project(a_change(1, a_standing("ada", 7)))
     await index.project(a_change(2, a_standing("ada", 8, 2, 2)))
-    assert 0 == await index.pend_all([Pend("s1", "ada", 1), Pend("s2", "ada", 1)])
+    assert 0 == await index.close_runs([CommittedRun("s1", "ada", 1), CommittedRun("s2", "ada", 1)])
     assert [] == await client.zrange(keys.pending("b"), 0, -1)
     assert [] == await client.zrange(keys.open_runs("b", "ada"), 0, -1)
 

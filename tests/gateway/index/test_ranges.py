@@ -17,8 +17,8 @@ from gateway.index.connection import connect
 from gateway.index.generation import Generation
 from gateway.index.groups.friends import Circles, FriendList
 from gateway.index.groups.segments import SegmentBoards
-from gateway.index.windows.exact_distribution import Spreads
-from gateway.index.windows.subsets import ListedPlayers
+from gateway.index.windows.exact_distribution import ExactDistributions
+from gateway.index.windows.subsets import PlayerLookup
 from gateway.records import Membership, Standing
 from policies.fields import SortOrder
 from policies.model import RankKind, TieBreak
@@ -147,7 +147,7 @@ def test_pages_and_cursors_cross_borders(valkey: ValkeyServer, board: Any, asked
         found = await index.seek("alltime", Cut(place, asked.is_behind, asked.is_included), asked.size)
         assert next_to == [entry.player for entry in found.entries]
         assert [at] == await index.positions("alltime", [place])
-        spread = await Spreads(index).of("alltime", [ordered[at].score], [])
+        spread = await ExactDistributions(index).of("alltime", [ordered[at].score], [])
         better = [
             each
             for each in stood
@@ -203,7 +203,7 @@ async def test_friends_groups_and_listed_players_stand_as_on_one_list(valkey: Va
     expected = [("p3", 1, 4), ("p9", 2, 10), ("p14", 3, 15)]
     for at in (3, 9, 14):
         await groups.keep(Membership(f"p{at}", 1, {"club": "owls"}), ["alltime"])
-    listed = await ListedPlayers(index).entries("alltime", ["p9", "p3", "nobody", "p14"])
+    listed = await PlayerLookup(index).entries("alltime", ["p9", "p3", "nobody", "p14"])
     friends = await Circles(index).page("alltime", FriendList("p9", 1, ("p14", "p3")), 0, 9)
     for page in (listed, friends, await groups.page("alltime", "club", "owls", 0, 9)):
         assert expected == [(e.entry.player, e.entry.rank, e.global_rank) for e in page.entries]

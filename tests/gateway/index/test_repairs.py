@@ -83,7 +83,7 @@ async def test_groups_are_mended_where_that_is_asked_for(client: Redis, inspecti
     asked = [of_ada, of_ada.replace("7", "6"), ours[1][0], b"\xff"]
     told = []
     for is_mended in (False, True, True):
-        right = await inspection.are_groups(DENSE, "alltime", asked, is_mended=is_mended)
+        right = await inspection.check_groups(DENSE, "alltime", asked, is_mended=is_mended)
         told.append((right, await client.zcard(GROUPS), await is_let_go(client)))
     wrong, right = [False, False, True, True], [True] * 4
     assert [(wrong, 2, False), (wrong, 2, True), (right, 2, False)] == told

@@ -9,9 +9,9 @@ import pytest
 from redis.asyncio import Redis
 
 from gateway.index import keys
-from gateway.index.board_index import BoardIndex, Pend
+from gateway.index.board_index import BoardIndex, CommittedRun
 from gateway.index.connection import connect
-from gateway.index.limits.open_runs import COUNTS_LIFE_MS, HOUR_MS, Noted, OpenRuns
+from gateway.index.limits.open_runs import COUNTS_LIFE_MS, HOUR_MS, OpenRuns, RunOpening
 from tests.support.policies import a_ranking
 from tests.support.ports import unserved_port
 from tests.support.valkey import ValkeyServer
@@ -29,24 +29,24 @@ async def client(valkey: ValkeyServer) -> AsyncIterator[Redis]:
     await running.aclose()
 
 
-async def opened(client: Redis, run: str, at_ms: int = NOON_MS, most: int = 100) -> Noted:
+async def opened(client: Redis, run: str, at_ms: int = NOON_MS, most: int = 100) -> RunOpening:
     return await OpenRuns(client, "b", most).note("ada", run, now_ms=at_ms, expires_at_ms=at_ms + LIFE_MS)
 
 
 async def test_P21_a_run_knows_what_came_before_it(client: Redis):
     """Each is told how many the player had opened, not counting itself, and how many of those were submitted."""
     index = BoardIndex(client, a_ranking("b"))
-    assert Noted(True, 0, 0) == await opened(client, "r1")
-    assert Noted(True, 1, 0) == await opened(client, "r2")
-    await index.pend_all([Pend("r1", "ada", NOON_MS + 1, is_pending=False)])
-    assert Noted(True, 2, 1) == await opened(client, "r3")
+    assert RunOpening(True, 0, 0) == await opened(client, "r1")
+    assert RunOpening(True, 1, 0) == await opened(client, "r2")
+    await index.close_runs([CommittedRun("r1", "ada", NOON_MS + 1, is_pending=False)])
+    assert RunOpening(True, 2, 1) == await opened(client, "r3")
 
 
 async def test_P21_a_day_is_twenty_four_hours(client: Redis):
     """What was opened in an hour counts until that hour is a day ago, at any time of the day."""
     await opened(client, "r1")
-    assert Noted(True, 1, 0) == await opened(client, "r2", NOON_MS + 24 * HOUR_MS - 1)
-    assert Noted(True, 1, 0) == await opened(client, "r3", NOON_MS + 24 * HOUR_MS)
+    assert RunOpening(True, 1, 0) == await opened(client, "r2", NOON_MS + 24 * HOUR_MS - 1)
+    assert RunOpening(True, 1, 0) == await opened(client, "r3", NOON_MS + 24 * HOUR_MS)
     hours = set(await client.hkeys(keys.run_counts("b", "ada")))
     assert {f"opened:{NOON_MS // HOUR_MS + 23}", f"opened:{NOON_MS // HOUR_MS + 24}"} == hours
 
@@ -56,10 +56,10 @@ async def test_a_run_is_counted_once_however_often_it_is_noted(client: Redis):
     index = BoardIndex(client, a_ranking("b"))
     for _ in range(2):
         await opened(client, "r1")
-    assert Noted(False, 1, 0) == await opened(client, "r2", most=1)
+    assert RunOpening(False, 1, 0) == await opened(client, "r2", most=1)
     for _ in range(2):
-        await index.pend_all([Pend("r1", "ada", NOON_MS)])
-    assert Noted(True, 1, 1) == await opened(client, "r2", most=1)
+        await index.close_runs([CommittedRun("r1", "ada", NOON_MS)])
+    assert RunOpening(True, 1, 1) == await opened(client, "r2", most=1)
 
 
 async def test_counts_go_by_themselves(client: Redis):
@@ -73,7 +73,7 @@ async def test_without_redis_the_counts_are_unknown_and_not_zero():
     with unserved_port() as port:
         nowhere = connect(f"redis://127.0.0.1:{port}/0", timeout_ms=100)
         try:
-            assert Noted(True, None, None) == await opened(nowhere, "r1")
+            assert RunOpening(True, None, None) == await opened(nowhere, "r1")
         finally:
             await nowhere.aclose()
 
@@ -106,5 +106,5 @@ async def test_what_was_decided_at_once_is_known_for_an_hour(client: Redis):
     """Where nothing is ever promoted, as in an attack, nothing else would take the oldest out of Redis."""
     index = BoardIndex(client, a_ranking("b"))
     for number, at_ms in enumerate((NOON_MS, NOON_MS + 1, NOON_MS + HOUR_MS)):
-        await index.pend_all([Pend(f"r{number}", "ada", at_ms, is_pending=False)])
+        await index.close_runs([CommittedRun(f"r{number}", "ada", at_ms, is_pending=False)])
     assert ["r1", "r2"] == await client.zrange(keys.settled("b"), 0, -1)

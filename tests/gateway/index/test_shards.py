@@ -16,7 +16,7 @@ from gateway.index.board_index import Cut
 from gateway.index.connection import connect
 from gateway.index.groups.friends import Circles, FriendList
 from gateway.index.shards import ShardedIndex, shard_of
-from gateway.index.windows.subsets import ListedPlayers
+from gateway.index.windows.subsets import PlayerLookup
 from gateway.records import Standing
 from policies.model import RankKind, TieBreak
 from policies.ranking import BoardPlace, Ranking
@@ -115,7 +115,7 @@ def test_pages_ranks_and_neighbours_are_those_of_one_sorted_list(
         assert await board.around("alltime", "nobody", 1) is None
         await client.aclose()
 
-    with patch.object(shards, "TOP", top):
+    with patch.object(shards, "MOST_READ_PER_SHARD", top):
         asyncio.run(play())
 
 
@@ -173,7 +173,7 @@ async def test_listed_players_and_friends_are_found_in_their_shards(cluster: Val
     board = sharded(client, a_ranking(), 4)
     for at in range(20):
         await board.project(a_change(at + 1, a_standing(f"p{at}", 20 - at, at, at + 1)))
-    listed = await ListedPlayers(board).entries("alltime", ["p9", "p3", "nobody", "p14"])
+    listed = await PlayerLookup(board).entries("alltime", ["p9", "p3", "nobody", "p14"])
     shown = [(each.entry.player, each.entry.rank, each.global_rank) for each in listed.entries]
     assert [("p3", 1, 4), ("p9", 2, 10), ("p14", 3, 15)] == shown
     friends = FriendList("p9", 1, ("p14", "p3", "p5"))

@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from gateway.index import keys
-from gateway.index.windows.sketches import RANK_ERROR, KeptSketch, ScoreSketch, Sketches, lacking
+from gateway.index.windows.sketches import RANK_ERROR, ScoreSketch, Sketches, StoredSketch, missing_changes
 from policies.errors import IndexUnavailable
 from policies.fields import SortOrder
 from tests.support.policies import EXACT_LIMIT
@@ -96,14 +96,14 @@ async def test_what_is_kept_is_read_again(client: Redis, valkey: object):
     """With as of when it is; and what is no sketch is said to be none."""
     sketches = Sketches(client, "b", SortOrder.ASCENDING)
     assert await sketches.of("alltime") is None
-    await sketches.keep("alltime", KeptSketch(sketch_of(SortOrder.ASCENDING, [3, 1]), 9, 5, 7), None)
+    await sketches.keep("alltime", StoredSketch(sketch_of(SortOrder.ASCENDING, [3, 1]), 9, 5, 7), None)
     kept = await sketches.of("alltime")
     assert kept is not None
     assert (9, 5, 7, (1, 3)) == (kept.seq, kept.begun_at_ms, kept.version, kept.sketch.ends)
     assert (0, 3, 2 + 1) == (
-        lacking(kept, version=7, total=2),
-        lacking(kept, version=10, total=2),
-        lacking(kept, version=9, total=1),
+        missing_changes(kept, version=7, total=2),
+        missing_changes(kept, version=10, total=2),
+        missing_changes(kept, version=9, total=1),
     )
     await client.hset(keys.sketch("b", "alltime"), "sketch", "forged")
     with pytest.raises(IndexUnavailable):
@@ -113,7 +113,7 @@ async def test_what_is_kept_is_read_again(client: Redis, valkey: object):
 async def test_a_sketch_lives_as_long_as_its_window(client: Redis):
     """Whatever lives there was before: one of all time stays, one of a day goes with it."""
     sketches, key = Sketches(client, "b", SortOrder.ASCENDING), keys.sketch("b", "alltime")
-    kept = KeptSketch(sketch_of(SortOrder.ASCENDING, [3, 1]), 9, 5, 7)
+    kept = StoredSketch(sketch_of(SortOrder.ASCENDING, [3, 1]), 9, 5, 7)
     lives = []
     for expires_at_ms in (None, 1_921_449_600_000, None):
         await sketches.keep("alltime", kept, expires_at_ms)

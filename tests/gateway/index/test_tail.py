@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gateway.index.board_index import BoardIndex
 from gateway.index.connection import connect
 from gateway.index.shards import ShardedIndex
-from gateway.index.windows.exact_distribution import Spreads
+from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.ledger.sqlite.group import SqliteTransaction, drive
 from gateway.ledger.standings.distribution import spread_of
 from gateway.ledger.standings.folds import put_standing, read_slot
@@ -121,7 +121,7 @@ def test_a_spread_is_that_of_a_plain_sort(
     async def read() -> Spread:
         index = await in_redis(valkey, ranking, standings, shards)
         try:
-            return await Spreads(index).of("alltime", asked, SHARES)
+            return await ExactDistributions(index).of("alltime", asked, SHARES)
         finally:
             await index.client.aclose()
 
@@ -150,5 +150,5 @@ async def test_a_board_that_is_not_whole_says_so(valkey: ValkeyServer):
     index = await in_redis(valkey, a_ranking(), [a_standing("ada", 1)], 1)
     index.guard()
     with pytest.raises(IndexNotWhole):
-        await Spreads(index).of("alltime", [1], [5_000])
+        await ExactDistributions(index).of("alltime", [1], [5_000])
     await index.client.aclose()

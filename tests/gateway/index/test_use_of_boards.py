@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from gateway.index import keys, residency
 from gateway.index.connection import refuse_evicting
-from gateway.index.residency import Residency, State
+from gateway.index.residency import Residency, ResidencyState
 from policies.errors import SettingsError
 from tests.support.policies import a_ranking
 
@@ -56,10 +56,10 @@ async def test_a_board_is_taken_away_while_it_is_whole_and_nobody_has_it(client:
     assert {"*": "7"} == await client.hgetall(keys.cold("b"))
     assert 0 == await client.exists(*windows)
     assert [
-        State(is_whole=False, is_cold=False, is_used=False),
-        State(is_whole=True, is_cold=False, is_used=True),
-        State(is_whole=True, is_cold=False, is_used=False),
-        State(is_whole=False, is_cold=True, is_used=False),
+        ResidencyState(is_whole=False, is_cold=False, is_used=False),
+        ResidencyState(is_whole=True, is_cold=False, is_used=True),
+        ResidencyState(is_whole=True, is_cold=False, is_used=False),
+        ResidencyState(is_whole=False, is_cold=True, is_used=False),
     ] == states
 
 

@@ -9,7 +9,13 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.connection import connect
-from gateway.index.limits.admission import AddressLimit, Admission, Asking, KeyedLimit, SubmissionLimits
+from gateway.index.limits.admission import (
+    AddressLimit,
+    Admission,
+    AdmissionRequest,
+    KeyedLimit,
+    SubmissionLimits,
+)
 from gateway.index.limits.refusals import MEMORY_MS, LocalCounts, RefusalCounts
 from policies.limits import NETWORK_SHARE, Limits, Rate, RefusalLimits
 from tests.support.ports import unserved_port
@@ -25,7 +31,7 @@ LIMITS = Limits(
     network_kib=OF_THREE,
     refused=RefusalLimits(player=2, address=100, window_s=600),
 )
-ASKING = Asking("run-1", "ada", "home", network="street", kib=2)
+ASKING = AdmissionRequest("run-1", "ada", "home", network="street", kib=2)
 KEYS = {"player": "ada", "address": "home", "network": "street"}
 FULL, FULL_OF_KIB = (3, 0), (0, 3)
 ALL, PLACES, NOBODY = ["player", "address", "network"], ["address", "network"], list[str]()

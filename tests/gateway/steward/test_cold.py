@@ -20,7 +20,7 @@ from gateway.index.board_index import Page
 from gateway.index.changes import ChangeStream
 from gateway.index.feed.place_watch import PlaceWatch
 from gateway.index.scripts import Script
-from gateway.index.windows.subsets import ListedPlayers
+from gateway.index.windows.subsets import PlayerLookup
 from gateway.ledger import queries
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.standings import ranks
@@ -174,7 +174,7 @@ async def test_who_needs_the_windows_themselves_comes_again(duty: Duty):
     """Friends, groups and lists of players are made in Redis: for a cold board they are refused, and it is asked for."""
     await idle(duty)
     index = duty.index.boards[BOARD]
-    reader, listed = BoardReader(index, duty.ledger), ListedPlayers(index)
+    reader, listed = BoardReader(index, duty.ledger), PlayerLookup(index)
     with pytest.raises(IndexNotWhole):
         await reader.indexed(listed.entries("alltime", ["ann"]))
     assert 1 == await duty.steward.see_to_cold()
@@ -185,7 +185,7 @@ async def test_a_board_that_is_read_in_part_alone_stays(duty: Duty):
     """Who reads friends, groups or lists of players uses it as much as who reads pages."""
     duty.redis.delete(USED)
     async with open_duty(duty.settings) as other:
-        listed = ListedPlayers(other.index.boards[BOARD])
+        listed = PlayerLookup(other.index.boards[BOARD])
         await reader_of(other).indexed(listed.entries("alltime", ["ada"]))
     assert [1, 0] == [duty.redis.exists(USED), await duty.steward.see_to_cold()]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.index import keys
-from gateway.index.board_index import Pend
+from gateway.index.board_index import CommittedRun
 from gateway.ledger import index_pages, queries
 from gateway.ledger.index_pages import SubmissionSummary
 from gateway.steward.index.comparison.difference import (
@@ -58,8 +58,11 @@ class Pending:
         waiting = {each: facts for each, facts in known.items() if facts.state is State.PENDING}
         if waiting:
             await self._view.inspection.remove(keys.settled(self._view.board), list(waiting))
-            await self._view.index.pend_all(
-                [Pend(each.decode(), facts.player, facts.received_at_ms) for each, facts in waiting.items()]
+            await self._view.index.close_runs(
+                [
+                    CommittedRun(each.decode(), facts.player, facts.received_at_ms)
+                    for each, facts in waiting.items()
+                ]
             )
 
     def _difference(

@@ -41,7 +41,7 @@ class TieGroups:
     async def _from_entries(self, count: int) -> Subjects:
         for window in await self._view.windows():
             for zset in self._view.zsets(window):
-                async with aclosing(self._view.inspection.placed(zset, count)) as slices:
+                async with aclosing(self._view.inspection.scored_members(zset, count)) as slices:
                     async for entries in slices:
                         groups = {self._group(window, member, score) for member, score in entries}
                         yield [TieGroup(window, group) for group in groups if group]
@@ -82,7 +82,7 @@ class TieGroups:
     async def _are_right(
         self, window: str, groups: Sequence[bytes], *, is_mended: bool = False
     ) -> list[bool]:
-        return await self._view.inspection.are_groups(self._ranking, window, groups, is_mended=is_mended)
+        return await self._view.inspection.check_groups(self._ranking, window, groups, is_mended=is_mended)
 
     def _group(self, window: str, member: bytes, score: float) -> bytes | None:
         text = text_of(member)
