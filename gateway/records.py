@@ -87,11 +87,11 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """How the scores of a window are spread, of one moment.
+class ScoreDistribution:
+    """How scores are distributed in a window at one moment.
 
-    `better` says of each score that was asked for how many entries have a better one; `at` gives the score at each
-    share that was asked for, none where there are no entries; `best` and `worst` are None then.
+    `better` counts, for each requested score, the entries with a better one. `at` has the score at each requested
+    share. In an empty window `at` is empty, and `best` and `worst` are None.
     """
 
     total: int

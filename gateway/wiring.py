@@ -27,7 +27,7 @@ from gateway.edge.live.messages import as_message
 from gateway.edge.players.friends import ADDRESS_RATE, PROFILE_RATE
 from gateway.edge.reads.board_reader import BoardReader
 from gateway.edge.reads.cursors import Cursors
-from gateway.edge.reads.score_distribution import SpreadReader
+from gateway.edge.reads.distribution_reader import DistributionReader
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.submissions.runs import PLAYER_RATE
 from gateway.index import keys
@@ -229,7 +229,7 @@ class _OfBoards(TypedDict):
     """The parts of an edge that there is one of for each board, or for some, by its name."""
 
     readers: PerBoard[BoardReader]
-    spreads: PerBoard[SpreadReader]
+    distributions: PerBoard[DistributionReader]
     circles: PerBoard[Circles]
     coalescers: PerBoard[Coalescer]
     segments: PerBoard[SegmentBoards]
@@ -286,7 +286,7 @@ def _of_boards(opened: _Opened, boards: BoardsInForce) -> _OfBoards:
     circles = CircleMemory(CIRCLE_MS / 1000)
     return {
         "readers": readers,
-        "spreads": PerBoard(boards, lambda board: _spread_reader(readers[board.name])),
+        "distributions": PerBoard(boards, lambda board: _distribution_reader(readers[board.name])),
         "circles": PerBoard(boards, lambda board: Circles(of[board.name], circles)),
         "coalescers": PerBoard(
             boards,
@@ -334,11 +334,11 @@ def put_in_force(edge: Edge, boards: Mapping[str, Board]) -> None:
             limits.forget(name)
 
 
-def _spread_reader(reader: BoardReader) -> SpreadReader:
-    """What reads how the scores of a board are spread."""
+def _distribution_reader(reader: BoardReader) -> DistributionReader:
+    """Build the reader of a board's score distributions."""
     index = reader.index
     sketches = Sketches(index.client, index.board, index.ranking.policy.order)
-    return SpreadReader(reader, ExactDistributions(index), Heads(index), sketches)
+    return DistributionReader(reader, ExactDistributions(index), Heads(index), sketches)
 
 
 def _run_limit(index: Index, board: Board) -> KeyedLimit:

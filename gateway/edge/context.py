@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gateway.edge.http.per_board import PerBoard
     from gateway.edge.reads.board_reader import BoardReader
     from gateway.edge.reads.cursors import Cursors
-    from gateway.edge.reads.score_distribution import SpreadReader
+    from gateway.edge.reads.distribution_reader import DistributionReader
     from gateway.edge.shutdown import Shutdown
     from gateway.index.board_index import Index
     from gateway.index.feed.live_feed import LiveFeed
@@ -52,7 +52,7 @@ class Edge:
     recordings: Recordings
     index: Index
     readers: PerBoard[BoardReader]
-    spreads: PerBoard[SpreadReader]
+    distributions: PerBoard[DistributionReader]
     live: LiveFeed
     lag: Lag
     submission_limits: PerBoard[SubmissionLimits]

@@ -272,7 +272,7 @@ class BoardIndex:
     def _reading(self, window: str, kind: RankKind) -> list[Any]:
         """What every reading script is told. Raises ValueError for ranks that the board does not keep.
 
-        Unique and sparse ranks are positions, which every board has: parts of boards and spreads are read by them.
+        Unique and sparse ranks are positions, which every board has: parts of boards and distributions are read by them.
         """
         if kind is RankKind.DENSE and not self.ranking.keeps_groups:
             raise ValueError(f"{self.board} keeps no {kind} ranks")

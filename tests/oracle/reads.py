@@ -93,7 +93,7 @@ class Comparison:
         yield from self._pages(base, window, board, span, entries)
         yield from self._singles(base, window, board, span, entries)
         yield from self._filtered(base, window, board, span, entries)
-        yield from self._spreads(base, window, board, span, entries)
+        yield from self._distributions(base, window, board, span, entries)
         yield from self._past(base, board, span)
 
     def _window(self, board: str, span: Span) -> str:
@@ -163,7 +163,7 @@ class Comparison:
             body = _some(board, span, some, first, at + radius + 1 - first)
             yield Asked(path, 200, body, token, needs_index=True)
 
-    def _spreads(
+    def _distributions(
         self, base: str, window: str, board: str, span: Span, entries: list[Entry]
     ) -> Iterator[Asked]:
         head = {"board": board, "window": span.name, "total": len(entries), "error": 0.0}

@@ -21,7 +21,7 @@ from policies.loader import Board
 from policies.vocabulary import Finding, Reason, State
 
 if TYPE_CHECKING:
-    from gateway.edge.reads.score_distribution import Among
+    from gateway.edge.reads.distribution_reader import RelativePosition
 
 JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
 
@@ -120,13 +120,13 @@ def entry_shown(entry: Entry) -> read_models.EntryShown:
     )
 
 
-def entry_read(entry: Entry, among: Among) -> read_models.EntryRead:
-    """An entry by itself, with where it is among all."""
-    return read_models.EntryRead(**entry_shown(entry).model_dump(), **_among(among))
+def entry_read(entry: Entry, position: RelativePosition) -> read_models.EntryRead:
+    """Return an entry by itself, with its position among all."""
+    return read_models.EntryRead(**entry_shown(entry).model_dump(), **_position_fields(position))
 
 
-def standing_read(standing: Standing, among: Among) -> read_models.EntryRead:
-    """A standing below the ranks that its board keeps, with where it is among all."""
+def standing_read(standing: Standing, position: RelativePosition) -> read_models.EntryRead:
+    """Return a standing below the ranks that its board keeps, with its position among all."""
     assert standing.score is not None
     return read_models.EntryRead(
         rank=None,
@@ -135,16 +135,16 @@ def standing_read(standing: Standing, among: Among) -> read_models.EntryRead:
         score=standing.score,
         achieved_at=rfc3339(standing.achieved_at_ms),
         submission=standing.submission_id,
-        **_among(among),
+        **_position_fields(position),
     )
 
 
-def _among(among: Among) -> dict[str, Any]:
+def _position_fields(position: RelativePosition) -> dict[str, Any]:
     return {
-        "total": among.total,
-        "percentile": among.percentile,
-        "percentile_error": among.error,
-        "gap": among.gap,
+        "total": position.total,
+        "percentile": position.percentile,
+        "percentile_error": position.error,
+        "gap": position.gap,
     }
 
 

@@ -1,4 +1,4 @@
-"""Reading archived windows: from the ledger alone, by index, each answer of one whole revision that it names."""
+"""Reads archived windows from the ledger. Each answer comes from one whole revision, which it names."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from pydantic import BaseModel
 from gateway.edge.context import Edge
 from gateway.edge.http.responses import entry_page, entry_read, json_response
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reads.distribution_reader import relative_position
 from gateway.edge.reads.page_cache import revalidated
-from gateway.edge.reads.score_distribution import among_all
 from gateway.edge.wire import read_models
 from gateway.index.board_index import Cut, Entry, Page
 from gateway.index.windows.subsets import SubsetEntry, SubsetPage
 from gateway.ledger.archive import reading
-from gateway.ledger.archive.distribution import archived_spread, archived_standing
+from gateway.ledger.archive.distribution import archived_distribution, archived_standing
 from gateway.ledger.archive.reading import ArchivedEntries, ArchivedEntry
 from gateway.ledger.archive.windows import archived_window
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation
-from gateway.records import Spread
+from gateway.records import ScoreDistribution
 from gateway.runtime.clock import rfc3339
 from policies.loader import Board
 from policies.model import RankKind
 from policies.ranking import BoardPlace
 from policies.windows import FOREVER_MS, Window, window_named
 
-Kept = TypeVar("Kept")
+Answer = TypeVar("Answer")
 
 CACHE: Final = "public, max-age=60"
-"""Final ranks change only with a decision about a window that is over: a reader may be a minute behind one."""
+"""Final ranks change only with a decision about a window that is over, so a reader may be a minute behind one."""
 
 
 class Archive:
-    """One archived window, to be asked as often as need be. Raises `not-found` once it is not kept any more."""
+    """Reads one archived window. Every method raises `not-found` once the window is deleted."""
 
     def __init__(self, edge: Edge, board: Board, window: str) -> None:
         self._edge = edge
@@ -46,7 +46,7 @@ class Archive:
         self._window = window
 
     async def page(self, start: Cut | int, count: int, ranks: RankKind) -> read_models.ArchivedPage:
-        """`count` entries from a 0-based position, or behind or ahead of a place."""
+        """Return `count` entries from a 0-based position, or behind or ahead of a place."""
         if isinstance(start, Cut):
             beside = reading.archived_beside(
                 *self._name,
@@ -55,134 +55,135 @@ class Archive:
                 is_included=start.is_included,
                 count=count,
             )
-            found = await self._read(beside)
-            return self._shown(found, ranks, start)
-        return self._shown(
-            await self._read(reading.archived_page(*self._name, first=start, count=count)), ranks
-        )
+            return self._page_read(await self._read(beside), ranks, start)
+        page = await self._read(reading.archived_page(*self._name, first=start, count=count))
+        return self._page_read(page, ranks)
 
     async def around(self, player: str, radius: int, ranks: RankKind) -> read_models.ArchivedPage:
-        """A player with neighbours. Raises `not-found` for a player without an entry."""
-        return self._shown(await self._around(player, radius), ranks)
+        """Return a player's entry with its neighbours. Raises `not-found` if the player has none."""
+        page = await self._read(reading.archived_around(*self._name, player, radius))
+        if not page.entries:
+            raise _without_entry(page.window.entries)
+        return self._page_read(page, ranks)
 
     async def entry(self, player: str, ranks: RankKind) -> tuple[read_models.EntryRead, int]:
-        """A player's entry among all, and the revision that it is of. Raises `not-found` for a player without one."""
-        found = self._kept(
-            await self._edge.ledger.read(archived_standing(*self._name, player), ReadKind.PAGES)
-        )
-        total = found.window.entries
-        if found.entry is None:
+        """Return a player's entry and the revision that it is from. Raises `not-found` if the player has none."""
+        work = archived_standing(*self._name, player)
+        standing = self._existing(await self._edge.ledger.read(work, ReadKind.PAGES))
+        total, entry = standing.window.entries, standing.entry
+        if entry is None:
             raise _without_entry(total)
-        among = among_all(total, found.better, found.entry.score, found.next_score)
-        return entry_read(self._entry(found.entry, ranks), among), found.window.revision
+        position = relative_position(total, standing.better, entry.score, standing.next_score)
+        return entry_read(self._entry(entry, ranks), position), standing.window.revision
 
-    async def spread(self, scores: Sequence[int], shares: Sequence[int]) -> tuple[Spread, int]:
-        """How many entries are better than these scores, the scores at these shares, and the revision of that."""
-        found = self._kept(
-            await self._edge.ledger.read(archived_spread(*self._name, scores, shares), ReadKind.HEAVY)
-        )
-        return found.spread, found.window.revision
+    async def distribution(
+        self, scores: Sequence[int], shares: Sequence[int]
+    ) -> tuple[ScoreDistribution, int]:
+        """Return how many entries beat each score, the score at each share, and the revision that they are from."""
+        work = archived_distribution(*self._name, scores, shares)
+        window, distribution = self._existing(await self._edge.ledger.read(work, ReadKind.HEAVY))
+        return distribution, window.revision
 
-    async def among(self, players: Sequence[str]) -> tuple[SubsetPage, int]:
-        """Those of these players who stand there, ranked among them, and the revision that they are of."""
-        found = await self._read(reading.archived_players(*self._name, list(dict.fromkeys(players))))
-        shown = [
-            SubsetEntry(replace(self._entry(each, RankKind.UNIQUE), rank=number), each.rank)
-            for number, each in enumerate(found.entries, start=1)
+    async def subset(self, players: Sequence[str]) -> tuple[SubsetPage, int]:
+        """Return the entries of these players, ranked among themselves, and the revision that they are from."""
+        page = await self._read(reading.archived_players(*self._name, list(dict.fromkeys(players))))
+        entries = [
+            SubsetEntry(replace(self._entry(entry, RankKind.UNIQUE), rank=number), entry.rank)
+            for number, entry in enumerate(page.entries, start=1)
         ]
-        return SubsetPage(len(shown), tuple(shown)), found.window.revision
+        return SubsetPage(len(entries), tuple(entries)), page.window.revision
 
     @property
     def _name(self) -> tuple[str, str]:
         return self._board.name, self._window
 
-    async def _around(self, player: str, radius: int) -> ArchivedEntries:
-        found = await self._read(reading.archived_around(*self._name, player, radius))
-        if not found.entries:
-            raise _without_entry(found.window.entries)
-        return found
-
-    def _kept(self, found: Kept | None) -> Kept:
-        if found is None:
-            raise Problem(ProblemType.NOT_FOUND, "the window is not kept any more")
-        return found
-
     async def _read(self, work: Operation[ArchivedEntries | None]) -> ArchivedEntries:
-        found = await self._edge.ledger.read(work, ReadKind.PAGES)
-        if found is None or not found.window.is_readable:
-            raise Problem(ProblemType.NOT_FOUND, "the window is not kept any more")
-        return found
+        page = await self._edge.ledger.read(work, ReadKind.PAGES)
+        if page is None or not page.window.is_readable:
+            raise _deleted()
+        return page
 
-    def _shown(
-        self, found: ArchivedEntries, ranks: RankKind, cut: Cut | None = None
+    def _existing(self, answer: Answer | None) -> Answer:
+        if answer is None:
+            raise _deleted()
+        return answer
+
+    def _page_read(
+        self, archived_entries: ArchivedEntries, ranks: RankKind, cut: Cut | None = None
     ) -> read_models.ArchivedPage:
-        entries = tuple(self._entry(each, ranks) for each in found.entries)
-        page = Page(found.window.entries, entries, found.entries[0].rank - 1 if entries else 0)
+        window = archived_entries.window
+        entries = tuple(self._entry(entry, ranks) for entry in archived_entries.entries)
+        page = Page(window.entries, entries, archived_entries.entries[0].rank - 1 if entries else 0)
         beside = self._edge.cursors.beside(self._board, self._window, ranks, page, cut)
-        shown = entry_page(self._board.name, self._window, page, *beside)
+        fields = dict(entry_page(self._board.name, self._window, page, *beside))
         return read_models.ArchivedPage(
-            **dict(shown), revision=found.window.revision, frozen_at=rfc3339(found.window.frozen_at_ms)
+            **fields, revision=window.revision, frozen_at=rfc3339(window.frozen_at_ms)
         )
 
-    def _entry(self, found: ArchivedEntry, ranks: RankKind) -> Entry:
-        """An entry with the time that it had while its window was current."""
-        at_ms = found.achieved_at_ms
-        if _named(self._board, self._window) is not None:
-            at_ms = self._board.ranking.shown_at_ms(self._window, at_ms)
-        return replace(_entry(found, ranks), achieved_at_ms=at_ms)
+    def _entry(self, archived_entry: ArchivedEntry, ranks: RankKind) -> Entry:
+        """Return an entry with the time that readers saw while its window was current."""
+        entry = _entry(archived_entry, ranks)
+        if _calendar_window(self._board, self._window) is None:
+            return entry
+        shown_at_ms = self._board.ranking.shown_at_ms(self._window, entry.achieved_at_ms)
+        return replace(entry, achieved_at_ms=shown_at_ms)
 
 
 async def archived(edge: Edge, board: Board, window: str) -> Archive | None:
-    """The archive's answers about a window; None for one that is not over, or not archived yet."""
-    named = _named(board, window)
-    if named is not None and named.end_ms > edge.clock():
+    """Return the archive of a window; None while the window is current or not archived yet."""
+    calendar_window = _calendar_window(board, window)
+    if calendar_window is not None and calendar_window.end_ms > edge.clock():
         return None
-    found = await edge.ledger.read(archived_window(board.name, window), ReadKind.PAGES)
-    return Archive(edge, board, window) if found and found.revision else None
+    row = await edge.ledger.read(archived_window(board.name, window), ReadKind.PAGES)
+    return Archive(edge, board, window) if row and row.revision else None
 
 
 async def is_archived(edge: Edge, board: Board, window: str) -> bool:
-    """True for a window that can be read though the board's calendar may not know it any more."""
-    found = await edge.ledger.read(archived_window(board.name, window), ReadKind.PAGES)
-    return found is not None and found.is_readable
+    """Return whether the archive has a window, which the board's calendar may no longer know."""
+    row = await edge.ledger.read(archived_window(board.name, window), ReadKind.PAGES)
+    return row is not None and row.is_readable
 
 
 def is_out_of_index(edge: Edge, board: Board, window: str) -> bool:
-    """True for a window that the index has forgotten."""
-    named = _named(board, window)
-    return named is None or (named.expires_at_ms or FOREVER_MS) <= edge.clock()
+    """Return whether the index has forgotten a window."""
+    calendar_window = _calendar_window(board, window)
+    return calendar_window is None or (calendar_window.expires_at_ms or FOREVER_MS) <= edge.clock()
 
 
 def revision_field(revision: int) -> dict[str, str]:
-    """The field that says of which revision of the archive an answer is."""
+    """Return the header field that names an answer's revision of the archive."""
     return {"Scoregate-Revision": str(revision)}
 
 
 def archive_response(
-    request: web.Request, shown: BaseModel, revision: int, headers: dict[str, str] | None = None
+    request: web.Request, answer: BaseModel, revision: int, headers: dict[str, str] | None = None
 ) -> web.Response:
-    """An answer from the archive, or a 304 for a reader that has it."""
-    response = revalidated(request, json_response(shown, headers=headers))
+    """Return an answer from the archive, or a 304 for a reader that has it."""
+    response = revalidated(request, json_response(answer, headers=headers))
     response.headers.update({"Cache-Control": CACHE} | revision_field(revision))
     return response
 
 
-def _named(board: Board, window: str) -> Window | None:
+def _calendar_window(board: Board, name: str) -> Window | None:
     with suppress(ValueError):
-        return window_named(board.policy, window)
+        return window_named(board.policy, name)
     return None
 
 
-def _entry(found: ArchivedEntry, ranks: RankKind) -> Entry:
+def _entry(entry: ArchivedEntry, ranks: RankKind) -> Entry:
     rank = {
-        RankKind.UNIQUE: found.rank,
-        RankKind.SPARSE: found.sparse_rank,
-        RankKind.DENSE: found.dense_rank,
+        RankKind.UNIQUE: entry.rank,
+        RankKind.SPARSE: entry.sparse_rank,
+        RankKind.DENSE: entry.dense_rank,
     }[ranks]
-    place = BoardPlace(found.order, found.member)
+    place = BoardPlace(entry.order, entry.member)
     return Entry(
-        rank, found.player, found.name, found.score, found.achieved_at_ms, found.submission_id, place
+        rank, entry.player, entry.name, entry.score, entry.achieved_at_ms, entry.submission_id, place
     )
+
+
+def _deleted() -> Problem:
+    return Problem(ProblemType.NOT_FOUND, "the window is no longer kept")
 
 
 def _without_entry(total: int) -> Problem:

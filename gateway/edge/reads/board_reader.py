@@ -1,8 +1,7 @@
-"""The one way in which entries of a board are read: from the index, and from the ledger where the index has them not.
+"""Reads a board's entries from the index, or from the ledger while the index does not have them.
 
-The index has them not while Redis is away, after it was emptied until the board is rebuilt, and while the board is
-cold. The ledger gives the same entries with the same ranks, for more of its time, so that no more than so many
-reads wait for it.
+The index lacks a board while Redis is away, after Redis was emptied until the board is rebuilt, and while the board is
+cold. The ledger gives the same entries with the same ranks but takes longer, so the ledger bounds how many reads wait.
 """
 
 from __future__ import annotations
@@ -25,55 +24,88 @@ from policies.model import RankKind
 T = TypeVar("T")
 
 SOURCE: Final = {"Scoregate-Source": "ledger"}
-"""Said with what was not read from the index."""
+"""The header field of an answer that was not read from the index."""
 
 IS_AWAY: Final[ContextVar[bool]] = ContextVar("is_away", default=False)
-"""True once the index did not answer this request: it is not asked again, so that a read waits for one time-out."""
+"""True once the index failed to answer this request. It is not asked again, so a read waits for one time-out at most."""
 
 _log = logger()
 
 
 def note_away(error: IndexUnavailable) -> None:
-    """Have this request ask the index no more, and say in the log that it did not answer."""
+    """Stop this request from asking the index again, and log that it did not answer."""
     IS_AWAY.set(True)
     _log.warning(Event.INDEX_DOWN, error=str(error))
 
 
-class Found(NamedTuple):
-    """A page, and whether it is from the index."""
+class SourcedPage(NamedTuple):
+    """A page of entries, and whether the index gave it."""
 
     page: Page
-    is_of_index: bool
+    is_from_index: bool
 
     @property
     def headers(self) -> dict[str, str]:
-        """What is said of where it is from."""
-        return {} if self.is_of_index else SOURCE
+        """Return the header fields that name the source."""
+        return {} if self.is_from_index else SOURCE
 
 
 @dataclass(frozen=True, slots=True)
 class BoardReader:
-    """The entries of one board. Every method raises LedgerUnavailable."""
+    """Reads the entries of one board. Every method raises LedgerUnavailable."""
 
     index: BoardIndex
     ledger: Ledger
 
-    async def page(self, window: str, start: Cut | int, count: int, kind: RankKind) -> Found:
-        """At most `count` entries from a 0-based position, or next to a place."""
+    async def page(self, window: str, start: Cut | int, count: int, kind: RankKind) -> SourcedPage:
+        """Return at most `count` entries from a 0-based position, or behind or ahead of a place."""
         if isinstance(start, Cut):
-            asked = self.index.seek(window, start, count, kind)
-            return await self._found(window, kind, asked, self._beside(window, start, count, kind))
-        asked = self.index.page(window, start, count, kind)
-        otherwise = ranks.page_of(self.index.ranking, window, start, count, kind)
-        return await self._found(window, kind, asked, otherwise)
+            indexed = self.index.seek(window, start, count, kind)
+            from_ledger = self._beside(window, start, count, kind)
+        else:
+            indexed = self.index.page(window, start, count, kind)
+            from_ledger = ranks.page_of(self.index.ranking, window, start, count, kind)
+        return await self._page(window, kind, indexed, from_ledger)
 
-    async def around(self, window: str, player: str, radius: int, kind: RankKind) -> Found:
-        """A player's entry with `radius` neighbours on each side; no entries for a player without a standing."""
-        otherwise = ranks.around_of(self.index.ranking, window, player, radius, kind)
-        return await self._found(window, kind, self._around(window, player, radius, kind), otherwise)
+    async def around(self, window: str, player: str, radius: int, kind: RankKind) -> SourcedPage:
+        """Return a player's entry with `radius` neighbours on each side; no entries if the player has none."""
+        from_ledger = ranks.around_of(self.index.ranking, window, player, radius, kind)
+        return await self._page(window, kind, self._around(window, player, radius, kind), from_ledger)
+
+    async def indexed(self, work: Awaitable[T]) -> T:
+        """Return an answer that only the index can give.
+
+        Raises IndexNotWhole, and has the board rebuilt, while the index lacks part of it.
+        """
+        residency = self.index.residency
+        try:
+            answer = await work
+        except IndexNotWhole:
+            await residency.note_use(is_missed=True)
+            raise
+        await residency.note_use()
+        return answer
+
+    async def either(
+        self, indexed: Awaitable[Any], from_ledger: Operation[Any], kind: ReadKind = ReadKind.PAGES
+    ) -> tuple[Any, bool]:
+        """Return the index's answer and True, or the ledger's and False if the index cannot answer."""
+        try:
+            if not IS_AWAY.get():
+                return await indexed, True
+            if isinstance(indexed, Coroutine):
+                indexed.close()  # or Python warns that it was never awaited
+        except IndexNotWhole:
+            with suppress(IndexUnavailable):
+                await self.index.residency.note_use(is_missed=True)
+        except IndexUnavailable as error:
+            note_away(error)
+        LEDGER_PAGES.labels(self.index.board).inc()
+        return await self.ledger.read(from_ledger, kind), False
 
     async def _around(self, window: str, player: str, radius: int, kind: RankKind) -> Page:
         page = await self.index.around(window, player, radius, kind)
+        # Without an entry only the total is of use; any page has it.
         return page or replace(await self.index.page(window, 0, 1, kind), entries=())
 
     def _beside(self, window: str, cut: Cut, count: int, kind: RankKind) -> Operation[ranks.Slice]:
@@ -82,36 +114,8 @@ class BoardReader:
         read = ranks.behind_of if cut.is_behind else ranks.before_of
         return read(self.index.ranking, window, at, count, kind)
 
-    async def _found(
-        self, window: str, kind: RankKind, asked: Awaitable[Page], otherwise: Operation[ranks.Slice]
-    ) -> Found:
-        page, is_of_index = await self.either(asked, otherwise)
-        return Found(page if is_of_index else self.index.page_of(window, kind, page), is_of_index)
-
-    async def indexed(self, asked: Awaitable[T]) -> T:
-        """What the index alone can answer. Raises IndexNotWhole while it has not all of the board, and has it brought back."""
-        residency = self.index.residency
-        try:
-            found = await asked
-        except IndexNotWhole:
-            await residency.note_use(is_missed=True)
-            raise
-        await residency.note_use()
-        return found
-
-    async def either(
-        self, asked: Awaitable[Any], otherwise: Operation[Any], kind: ReadKind = ReadKind.PAGES
-    ) -> tuple[Any, bool]:
-        """What the index answers, and True; or, if it has it not, what the ledger answers, and False."""
-        try:
-            if not IS_AWAY.get():
-                return await asked, True
-            if isinstance(asked, Coroutine):
-                asked.close()
-        except IndexNotWhole:
-            with suppress(IndexUnavailable):
-                await self.index.residency.note_use(is_missed=True)
-        except IndexUnavailable as error:
-            note_away(error)
-        LEDGER_PAGES.labels(self.index.board).inc()
-        return await self.ledger.read(otherwise, kind), False
+    async def _page(
+        self, window: str, kind: RankKind, indexed: Awaitable[Page], from_ledger: Operation[ranks.Slice]
+    ) -> SourcedPage:
+        page, is_from_index = await self.either(indexed, from_ledger)
+        return SourcedPage(page if is_from_index else self.index.page_of(window, kind, page), is_from_index)

@@ -23,11 +23,11 @@ from gateway.edge.http.responses import (
 )
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import archive_response, archived, is_archived
-from gateway.edge.reads.board_reader import SOURCE, Found
+from gateway.edge.reads.board_reader import SOURCE, SourcedPage
+from gateway.edge.reads.distribution_reader import ESTIMATED
 from gateway.edge.reads.filters import filter_of, filtered_around, filtered_page
 from gateway.edge.reads.history import instant_of, past_page
-from gateway.edge.reads.page_cache import PAGES, Asked, Draw, Drawn, revalidated
-from gateway.edge.reads.score_distribution import ESTIMATED
+from gateway.edge.reads.page_cache import PAGES, CachedPage, Render, RenderedPage, revalidated
 from gateway.edge.wire import read_models
 from gateway.index.board_index import Cut
 from gateway.ledger import queries
@@ -68,8 +68,8 @@ async def show_board(request: web.Request) -> web.Response:
 async def list_entries(request: web.Request) -> web.Response:
     """A page of a window, by rank or from a cursor."""
     pages = request.app[PAGES]
-    if (known := pages.known(request)) is not None:
-        return await pages.answer(request, known)
+    if (page := pages.page_of(request)) is not None:
+        return await pages.answer(request, page)
     edge, board = request.app[EDGE], board_of(request)
     cursor = edge.cursors.of(request, board)
     as_of_ms = instant_of(edge, request.query["as_of"]) if "as_of" in request.query else None
@@ -89,30 +89,30 @@ async def list_entries(request: web.Request) -> web.Response:
     if (past := await archived(edge, board, window)) is not None:
         final = await past.page(start, count, ranks)
         return archive_response(request, final, final.revision)
-    draw = partial(_page, edge, board, window, ranks, start, count)
-    return await pages.answer(request, remembered(request, board, window, draw))
+    render = partial(_page, edge, board, window, ranks, start, count)
+    return await pages.answer(request, remembered(request, board, window, render))
 
 
 async def show_entry(request: web.Request) -> web.Response:
     """One player's entry."""
     pages = request.app[PAGES]
-    if (known := pages.known(request)) is not None:
-        return await pages.answer(request, known)
+    if (page := pages.page_of(request)) is not None:
+        return await pages.answer(request, page)
     edge, board = request.app[EDGE], board_of(request)
     window, player = await window_of(edge, board, request), request.match_info["player"]
     ranks = _rank_kind(board, request)
     if (past := await archived(edge, board, window)) is not None:
         entry, revision = await past.entry(player, ranks)
         return archive_response(request, entry, revision, {"Scoregate-Window": window})
-    draw = partial(_entry, edge, board, window, ranks, player)
-    return await pages.answer(request, remembered(request, board, window, draw))
+    render = partial(_entry, edge, board, window, ranks, player)
+    return await pages.answer(request, remembered(request, board, window, render))
 
 
 async def list_around(request: web.Request) -> web.Response:
     """A player's entry with its neighbours."""
     pages = request.app[PAGES]
-    if (known := pages.known(request)) is not None:
-        return await pages.answer(request, known)
+    if (page := pages.page_of(request)) is not None:
+        return await pages.answer(request, page)
     if (some := filter_of(request)) is not None:
         window = await window_of(request.app[EDGE], board := board_of(request), request)
         radius = whole_number(request, "radius", 5, 0, RADIUS_LIMIT)
@@ -124,8 +124,8 @@ async def list_around(request: web.Request) -> web.Response:
     if (past := await archived(edge, board, window)) is not None:
         final = await past.around(player, radius, ranks)
         return archive_response(request, final, final.revision)
-    draw = partial(_neighbours, edge, board, window, ranks, player, radius)
-    return await pages.answer(request, remembered(request, board, window, draw))
+    render = partial(_neighbours, edge, board, window, ranks, player, radius)
+    return await pages.answer(request, remembered(request, board, window, render))
 
 
 async def show_submission(request: web.Request) -> web.Response:
@@ -146,51 +146,53 @@ async def _reveal_by_ms(edge: Edge, found: StoredSubmission) -> int | None:
     return committed.due_at_ms if committed else None
 
 
-def remembered(request: web.Request, board: Board, window: str, draw: Draw) -> Asked:
+def remembered(request: web.Request, board: Board, window: str, render: Render) -> CachedPage:
     """The page for the next who asks for it in these words, until the window ends: then it may be in the archive."""
     until_ms = window_named(board.policy, window).end_ms
-    return request.app[PAGES].remember(request, board, window, draw, until_ms=until_ms)
+    return request.app[PAGES].remember(request, board, window, render, until_ms=until_ms)
 
 
 async def _page(
     edge: Edge, board: Board, window: str, ranks: RankKind, start: Cut | int, count: int
-) -> Drawn:
+) -> RenderedPage:
     found = await edge.readers[board.name].page(window, start, count, ranks)
-    return _drawn(edge, board, window, ranks, found, start if isinstance(start, Cut) else None)
+    return _rendered(edge, board, window, ranks, found, start if isinstance(start, Cut) else None)
 
 
-async def _entry(edge: Edge, board: Board, window: str, ranks: RankKind, player: str) -> Drawn:
+async def _entry(edge: Edge, board: Board, window: str, ranks: RankKind, player: str) -> RenderedPage:
     if (below := await _below(edge, board, window, ranks, player)) is not None:
         return below
     found = await _around(edge, board, window, ranks, player, 0)
     headers = {"Scoregate-Window": window} | found.headers
     [entry] = found.page.entries
-    among, is_of_index = await edge.spreads[board.name].among(window, entry, ranks)
-    shown = json_bytes(entry_read(entry, among))
-    return Drawn(shown, headers, is_of_index=found.is_of_index and is_of_index)
+    position, is_from_index = await edge.distributions[board.name].position_of(window, entry, ranks)
+    shown = json_bytes(entry_read(entry, position))
+    return RenderedPage(shown, headers, is_from_index=found.is_from_index and is_from_index)
 
 
-async def _below(edge: Edge, board: Board, window: str, ranks: RankKind, player: str) -> Drawn | None:
+async def _below(edge: Edge, board: Board, window: str, ranks: RankKind, player: str) -> RenderedPage | None:
     """The standing of a player below the ranks that the board keeps, from the ledger, and where it is by estimate."""
     if not board.policy.exact_ranks:
         return None
     kept = await edge.readers[board.name].around(window, player, 0, ranks)
-    if kept.page.entries or not kept.is_of_index:
+    if kept.page.entries or not kept.is_from_index:
         return None
-    found = await edge.spreads[board.name].below(window, player)
+    found = await edge.distributions[board.name].below_head(window, player)
     if found is None:
         return None
     headers = {"Scoregate-Window": window} | (ESTIMATED if found[1].error else SOURCE)
-    return Drawn(json_bytes(standing_read(*found)), headers, is_of_index=False)
+    return RenderedPage(json_bytes(standing_read(*found)), headers, is_from_index=False)
 
 
 async def _neighbours(
     edge: Edge, board: Board, window: str, ranks: RankKind, player: str, radius: int
-) -> Drawn:
-    return _drawn(edge, board, window, ranks, await _around(edge, board, window, ranks, player, radius))
+) -> RenderedPage:
+    return _rendered(edge, board, window, ranks, await _around(edge, board, window, ranks, player, radius))
 
 
-async def _around(edge: Edge, board: Board, window: str, ranks: RankKind, player: str, radius: int) -> Found:
+async def _around(
+    edge: Edge, board: Board, window: str, ranks: RankKind, player: str, radius: int
+) -> SourcedPage:
     found = await edge.readers[board.name].around(window, player, radius, ranks)
     if not found.page.entries:
         raise Problem(
@@ -203,12 +205,12 @@ async def _around(edge: Edge, board: Board, window: str, ranks: RankKind, player
     return found
 
 
-def _drawn(
-    edge: Edge, board: Board, window: str, ranks: RankKind, found: Found, cut: Cut | None = None
-) -> Drawn:
+def _rendered(
+    edge: Edge, board: Board, window: str, ranks: RankKind, found: SourcedPage, cut: Cut | None = None
+) -> RenderedPage:
     following, preceding = edge.cursors.beside(board, window, ranks, found.page, cut)
     body = json_bytes(entry_page(board.name, window, found.page, following, preceding))
-    return Drawn(body, found.headers, is_of_index=found.is_of_index)
+    return RenderedPage(body, found.headers, is_from_index=found.is_from_index)
 
 
 async def _rank(edge: Edge, submission: StoredSubmission) -> int | None:

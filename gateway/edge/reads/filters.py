@@ -61,7 +61,7 @@ async def filtered_page(
         return json_response(_filtered(board, window, page))
     friends, headers = await friends_of(edge, player_of(request).subject), _PRIVATE
     if (past := await archived(edge, board, window)) is not None:
-        found, revision = await past.among([friends.player, *friends.friends])
+        found, revision = await past.subset([friends.player, *friends.friends])
         headers = _PRIVATE | revision_field(revision)
         page = SubsetPage(found.total, found.entries[offset : offset + limit])
     else:
@@ -85,7 +85,7 @@ async def _around_among_friends(request: web.Request, board: Board, window: str,
     player, past = request.match_info["player"], await archived(edge, board, window)
     headers = _PRIVATE
     if past is not None:
-        found, revision = await past.among([friends.player, *friends.friends])
+        found, revision = await past.subset([friends.player, *friends.friends])
         page, headers = neighbours_in(found, player, radius), _PRIVATE | revision_field(revision)
     else:
         asked = edge.circles[board.name].around(window, friends, player, radius)
@@ -100,7 +100,7 @@ async def _listed_page(request: web.Request, board: Board, window: str) -> web.R
     edge = request.app[EDGE]
     headers: dict[str, str] = {}
     if (past := await archived(edge, board, window)) is not None:
-        page, revision = await past.among(asked)
+        page, revision = await past.subset(asked)
         headers = revision_field(revision)
     else:
         page = await edge.readers[board.name].indexed(edge.player_lookups[board.name].entries(window, asked))

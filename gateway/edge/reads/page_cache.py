@@ -1,7 +1,7 @@
-"""Pages of boards, kept while their board has not changed, and the validators by which readers need not get them twice.
+"""Keeps the pages of boards while their board has not changed, and lets readers revalidate the copies that they have.
 
-Redis is asked for the version of a window for every request, once for all requests of a moment. A kept page is given
-only while its version is the current one, so no reader sees a board that is older than the request.
+Every request asks Redis for the version of its window; requests of one moment share that question. A kept page is
+sent only while its version is current, so no reader sees a board that is older than the request.
 """
 
 from __future__ import annotations
@@ -30,146 +30,153 @@ CACHE_BYTES: Final = 32 * 2**20
 """Most bytes of pages that a process keeps."""
 
 _OVERHEAD_BYTES: Final = 2048
-"""What keeping a page takes beside its target and its body."""
+"""Memory that a page takes beside its target and its body."""
 
 _SHARED: Final = {"Cache-Control": "public, max-age=0, must-revalidate"}
 _SOFTWARE: Final = installed_version("scoregate")
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """A page as it is sent. It may be kept if all of it is from the index, whose version tells when that changes."""
+class RenderedPage:
+    """A page as it is sent. It may be kept if all of it is from the index, whose version changes whenever it does."""
 
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
-    is_of_index: bool = True
+    is_from_index: bool = True
 
 
-Draw = Callable[[], Awaitable[Drawn]]
+Render = Callable[[], Awaitable[RenderedPage]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _VersionedPage:
     version: Version
     body: bytes
     headers: CIMultiDict[str]
 
 
-class Asked:
-    """A page that readers ask for by one target: of which window, until when (Unix ms) they mean that, how to draw it."""
+class CachedPage:
+    """The page of one target: its window, how to render it, and when (Unix ms) the target begins to mean another."""
 
-    def __init__(self, target: str, board: Board, window: str, draw: Draw, until_ms: int) -> None:
+    def __init__(self, target: str, board: Board, window: str, render: Render, until_ms: int) -> None:
         self.board = board.name
         self.window = window
-        self.draw = draw
+        self.render = render
         self.until_ms = until_ms
-        self.kept: _Kept | None = None
-        self.drawing: tuple[Version, asyncio.Task[_Kept | Drawn]] | None = None
-        self.is_known = True
-        # Other software and another policy may draw it otherwise under the same version.
+        self.latest: _VersionedPage | None = None
+        self.rendering: tuple[Version, asyncio.Task[_VersionedPage | RenderedPage]] | None = None
+        self.is_in_cache = True
+        # Other software or another policy may render it differently under the same version.
         facts = f"{_SOFTWARE}\n{board.digest}\n{window}\n{target}"
         self._stem = hashlib.blake2b(facts.encode(), digest_size=6).hexdigest()
         self._own_bytes = _OVERHEAD_BYTES + len(target)
 
     def tag(self, version: Version) -> str:
-        """The entity tag of the page under a version."""
+        """Return the entity tag of the page under a version."""
         return f'"{self._stem}-{version.name}-{version.total}"'
 
     @property
-    def size(self) -> int:
-        """Bytes that it takes."""
-        return self._own_bytes + (len(self.kept.body) if self.kept else 0)
+    def size_bytes(self) -> int:
+        """Return the memory that it takes."""
+        return self._own_bytes + (len(self.latest.body) if self.latest else 0)
 
 
 class PageCache:
-    """The pages that one process keeps. The least recently read is given up first."""
+    """The pages that one process keeps. The least recently read is dropped first."""
 
     def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
-        self._limit = limit_bytes
-        self._size = 0
-        self._known: OrderedDict[str, Asked] = OrderedDict()
+        self._limit_bytes = limit_bytes
+        self._size_bytes = 0
+        self._pages: OrderedDict[str, CachedPage] = OrderedDict()
 
-    def known(self, request: web.Request) -> Asked | None:
-        """What a request of the same target asked for, if it is still what that means."""
-        asked = self._known.get(request.raw_path)
-        if asked is None:
+    def page_of(self, request: web.Request) -> CachedPage | None:
+        """Return the page of the request's target, if the target still means it."""
+        page = self._pages.get(request.raw_path)
+        if page is None:
             return None
-        if asked.until_ms <= request.app[EDGE].clock():
+        if page.until_ms <= request.app[EDGE].clock():
             self._forget(request.raw_path)
             return None
-        self._known.move_to_end(request.raw_path)
-        return asked
+        self._pages.move_to_end(request.raw_path)
+        return page
 
     def remember(
-        self, request: web.Request, board: Board, window: str, draw: Draw, *, until_ms: int = FOREVER_MS
-    ) -> Asked:
-        """What a request asks for, once it is understood."""
+        self, request: web.Request, board: Board, window: str, render: Render, *, until_ms: int = FOREVER_MS
+    ) -> CachedPage:
+        """Add the page of the request's target."""
         target = request.raw_path
         self._forget(target)
-        asked = self._known[target] = Asked(target, board, window, draw, until_ms)
-        self._grow(asked.size)
-        return asked
+        page = self._pages[target] = CachedPage(target, board, window, render, until_ms)
+        self._grow(page.size_bytes)
+        return page
 
-    async def answer(self, request: web.Request, asked: Asked) -> web.Response:
-        """The page as it is now, or a 304 for a reader that has it. Raises what drawing it raises."""
-        index = request.app[EDGE].index.boards[asked.board]
+    async def answer(self, request: web.Request, page: CachedPage) -> web.Response:
+        """Return the page as it is now, or a 304 for a reader that has it. Raises what rendering raises."""
+        index = request.app[EDGE].index.boards[page.board]
         versions = index.versions
         try:
             if index.residency.is_limited:  # a board that is read from kept pages alone is in use as well
                 await index.residency.note_use()
-            version = await versions.of(asked.window)
-        except IndexUnavailable as error:  # nothing is known to be current; the page may come from elsewhere
+            version = await versions.of(page.window)
+        except IndexUnavailable as error:
+            # No kept page is known to be current now, but the ledger may have the entries.
             note_away(error)
-            return _unkept(request, await asked.draw())
-        if _is_named(request, asked, version):
-            return _not_modified(asked.tag(version))
-        kept = asked.kept
-        if kept is None or kept.version != version:
-            drawn = await self._drawn_once(asked, version, versions)
-            if isinstance(drawn, Drawn):
-                return _unkept(request, drawn)
-            kept = drawn
-        return web.Response(body=kept.body, headers=CIMultiDict(kept.headers))
+            return _unkept(request, await page.render())
+        if _is_named(request, page, version):
+            return _not_modified(page.tag(version))
+        latest = page.latest
+        if latest is None or latest.version != version:
+            rendered = await self._rendered_once(page, version, versions)
+            if isinstance(rendered, RenderedPage):
+                return _unkept(request, rendered)
+            latest = rendered
+        return web.Response(body=latest.body, headers=CIMultiDict(latest.headers))
 
-    async def _drawn_once(self, asked: Asked, version: Version, versions: Versions) -> _Kept | Drawn:
-        """The page, drawn once for all who wait for it under this version."""
-        if asked.drawing is None or asked.drawing[0] != version:
-            task = asyncio.create_task(self._drawn(asked, version, versions))
-            asked.drawing = (version, task)
-        return await asyncio.shield(asked.drawing[1])
+    async def _rendered_once(
+        self, page: CachedPage, version: Version, versions: Versions
+    ) -> _VersionedPage | RenderedPage:
+        """Render the page once for all who wait for it under this version."""
+        if page.rendering is None or page.rendering[0] != version:
+            task = asyncio.create_task(self._rendered(page, version, versions))
+            page.rendering = (version, task)
+        # One reader that hangs up must not take the page from the others.
+        return await asyncio.shield(page.rendering[1])
 
-    async def _drawn(self, asked: Asked, version: Version, versions: Versions) -> _Kept | Drawn:
+    async def _rendered(
+        self, page: CachedPage, version: Version, versions: Versions
+    ) -> _VersionedPage | RenderedPage:
         try:
-            drawn = await asked.draw()
+            rendered = await page.render()
             # No version comes twice: what was read between two looks at the same one was read under it.
-            if not drawn.is_of_index or await versions.of(asked.window) != version:
-                return drawn
-            headers = JSON | dict(drawn.headers) | _SHARED | {"ETag": asked.tag(version)}
-            return self._keep(asked, _Kept(version, drawn.body, CIMultiDict(headers)))
+            if not rendered.is_from_index or await versions.of(page.window) != version:
+                return rendered
+            headers = JSON | dict(rendered.headers) | _SHARED | {"ETag": page.tag(version)}
+            return self._keep(page, _VersionedPage(version, rendered.body, CIMultiDict(headers)))
         finally:
-            if asked.drawing is not None and asked.drawing[0] == version:
-                asked.drawing = None
+            if page.rendering is not None and page.rendering[0] == version:
+                page.rendering = None
 
-    def _keep(self, asked: Asked, kept: _Kept) -> _Kept:
-        before, asked.kept = asked.size, kept
-        if asked.is_known:
-            self._grow(asked.size - before)
-        return kept
+    def _keep(self, page: CachedPage, latest: _VersionedPage) -> _VersionedPage:
+        before_bytes, page.latest = page.size_bytes, latest
+        # A page that was dropped while it was rendered must not count: nobody would ever subtract it.
+        if page.is_in_cache:
+            self._grow(page.size_bytes - before_bytes)
+        return latest
 
     def _forget(self, target: str) -> None:
-        asked = self._known.pop(target, None)
-        if asked is not None:
-            asked.is_known = False
-            self._size -= asked.size
+        page = self._pages.pop(target, None)
+        if page is not None:
+            page.is_in_cache = False
+            self._size_bytes -= page.size_bytes
 
-    def _grow(self, size: int) -> None:
-        self._size += size
-        while self._size > self._limit and self._known:
-            self._forget(next(iter(self._known)))
+    def _grow(self, size_bytes: int) -> None:
+        self._size_bytes += size_bytes
+        while self._size_bytes > self._limit_bytes and self._pages:
+            self._forget(next(iter(self._pages)))
 
 
 def revalidated(request: web.Request, response: web.Response) -> web.Response:
-    """A public answer with a validator made of its bytes, or a 304 for a reader that has them."""
+    """Return a public answer with an entity tag made of its bytes, or a 304 for a reader that has them."""
     if response.status != web.HTTPOk.status_code or "Cache-Control" in response.headers:
         return response
     assert isinstance(response.body, bytes)
@@ -180,17 +187,18 @@ def revalidated(request: web.Request, response: web.Response) -> web.Response:
     return response
 
 
-def _unkept(request: web.Request, drawn: Drawn) -> web.Response:
-    return revalidated(request, web.Response(body=drawn.body, headers=JSON | dict(drawn.headers)))
+def _unkept(request: web.Request, rendered: RenderedPage) -> web.Response:
+    return revalidated(request, web.Response(body=rendered.body, headers=JSON | dict(rendered.headers)))
 
 
-def _is_named(request: web.Request, asked: Asked, version: Version) -> bool:
-    return "If-None-Match" in request.headers and _has(request, asked.tag(version))
+def _is_named(request: web.Request, page: CachedPage, version: Version) -> bool:
+    # Building the tag costs more than this look, and most requests name none.
+    return "If-None-Match" in request.headers and _has(request, page.tag(version))
 
 
 def _has(request: web.Request, tag: str) -> bool:
-    """True if the reader has what bears this tag (RFC 9110, section 13.1.2: compared weakly)."""
-    return not is_behind(request) and any(f'"{each.value}"' == tag for each in request.if_none_match or ())
+    """Return whether the reader has the answer with this tag (RFC 9110, section 13.1.2: weak comparison)."""
+    return not is_behind(request) and any(f'"{etag.value}"' == tag for etag in request.if_none_match or ())
 
 
 def _not_modified(tag: str) -> web.Response:

@@ -1,4 +1,4 @@
-"""How the scores of a window are spread, exactly: how many are better than one, and which score is at a share of all.
+"""Exact score distributions: how many entries beat a score, and which score is at a share of all.
 
 Each is one look by rank or by score into a ZSET, which takes O(log N).
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gateway.index.board_index import BoardIndex
 from gateway.index.scripts import ReadingScript
-from gateway.records import Spread, position_at
+from gateway.records import ScoreDistribution, position_at
 from gateway.runtime.concurrency import in_turns
 from policies.errors import IndexUnavailable
 
@@ -23,15 +23,15 @@ ATTEMPTS: Final = 3
 
 
 class ExactDistributions:
-    """The spreads of one board's windows. Raises IndexNotWhole and IndexUnavailable."""
+    """The exact score distributions of one board's windows. Raises IndexNotWhole and IndexUnavailable."""
 
     def __init__(self, index: BoardIndex) -> None:
         client = index.client
         self._index = index
-        self._spread = ReadingScript(client, "read_distribution")
+        self._script = ReadingScript(client, "read_distribution")
 
-    async def of(self, window: str, scores: Sequence[int], shares: Sequence[int]) -> Spread:
-        """The spread of a window; of a board in shards it is of as many moments as there are shards and shares."""
+    async def of(self, window: str, scores: Sequence[int], shares: Sequence[int]) -> ScoreDistribution:
+        """Return the distribution of a window. A board in shards is read at as many moments as it has shards and shares."""
         parts = self._index.shards
         if parts == (self._index,):
             return await self._part(self._index, window, scores, shares)
@@ -45,15 +45,15 @@ class ExactDistributions:
 
     async def _part(
         self, index: BoardIndex, window: str, scores: Sequence[int], shares: Sequence[int]
-    ) -> Spread:
+    ) -> ScoreDistribution:
         ranking = self._index.ranking
         bounds = [f"({ranking.order_from(window, score)}" for score in scores]
         asked = [len(bounds), *bounds, *shares]
-        answer: Any = await self._spread(index.sentinel, [index.window_key(window)], asked)
+        answer: Any = await self._script(index.sentinel, [index.window_key(window)], asked)
         total, better, at, *ends = answer
         scored = [ranking.score_at(window, int(order)) for order in (*at, *ends)]
         best, worst = scored[len(at) :] or (None, None)
-        return Spread(total, tuple(better), tuple(scored[: len(at)]), best, worst)
+        return ScoreDistribution(total, tuple(better), tuple(scored[: len(at)]), best, worst)
 
     async def _at(self, window: str, total: int, shares: Sequence[int]) -> list[int]:
         """The scores at shares of all shards together, by position; fewer if entries left meanwhile."""
@@ -61,7 +61,9 @@ class ExactDistributions:
         pages = await in_turns(asked, at_once=SHARES_AT_ONCE)
         return [entry.score for page in pages for entry in page.entries]
 
-    def _joined(self, window: str, found: Sequence[Spread], total: int, at: Sequence[int]) -> Spread:
+    def _joined(
+        self, window: str, found: Sequence[ScoreDistribution], total: int, at: Sequence[int]
+    ) -> ScoreDistribution:
         def merit(score: int) -> int:
             return self._index.ranking.order_from(window, score)
 
@@ -69,4 +71,4 @@ class ExactDistributions:
         bests = [each.best for each in found if each.best is not None]
         worsts = [each.worst for each in found if each.worst is not None]
         best, worst = min(bests, key=merit, default=None), max(worsts, key=merit, default=None)
-        return Spread(total, better, tuple(at), best, worst)
+        return ScoreDistribution(total, better, tuple(at), best, worst)

@@ -1,4 +1,4 @@
-"""How all scores of a window are spread, in bounded memory: a quantile sketch, mergeable, with a stated error.
+"""The distribution of all scores of a window, in bounded memory: a quantile sketch, mergeable, with a stated error.
 
 Behind it is datasketches' KLL (Karnin, Lang, Liberty, Optimal Quantile Approximation in Streams, FOCS 2016): the share of
 scores that are not better than one is within `RANK_ERROR` of the truth with 99 % confidence, whatever the scores are.

@@ -1,4 +1,4 @@
-"""How the final scores of an archived window are spread: found by halves, since ranks are in the order of scores."""
+"""Distributions of the final scores of archived windows, by binary search: ranks are in the order of scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.ledger.archive.reading import ArchivedEntry, archived_players
 from gateway.ledger.archive.windows import ArchivedWindow, load
 from gateway.ledger.schema import archived_entries
 from gateway.ledger.transaction import Operation, Query, Transaction
-from gateway.records import Spread, position_at
+from gateway.records import ScoreDistribution, position_at
 from policies.fields import SortOrder
 
 _e = archived_entries.c
@@ -26,11 +26,11 @@ _SCORE: Final = Query(
 )
 
 
-class ArchivedSpread(NamedTuple):
-    """An archived window and how its scores are spread."""
+class ArchivedDistribution(NamedTuple):
+    """An archived window and the distribution of its scores."""
 
     window: ArchivedWindow
-    spread: Spread
+    distribution: ScoreDistribution
 
 
 class ArchivedStanding(NamedTuple):
@@ -42,21 +42,21 @@ class ArchivedStanding(NamedTuple):
     next_score: int | None = None
 
 
-def archived_spread(
+def archived_distribution(
     board: str, window: str, scores: Sequence[int], shares: Sequence[int]
-) -> Operation[ArchivedSpread | None]:
+) -> Operation[ArchivedDistribution | None]:
     """How many entries are better than these scores, and the scores at these shares; None for a window that is not kept."""
 
-    async def work(tx: Transaction) -> ArchivedSpread | None:
+    async def work(tx: Transaction) -> ArchivedDistribution | None:
         found = await load(tx, board, window)
         if found is None or not found.is_readable:
             return None
         better = tuple([await _better(tx, found, score) for score in scores])
         if not (total := found.entries):
-            return ArchivedSpread(found, Spread(0, better, (), None, None))
+            return ArchivedDistribution(found, ScoreDistribution(0, better, (), None, None))
         positions = [*(position_at(total, share) for share in shares), 0, total - 1]
         *at, best, worst = [await _score_at(tx, found, position + 1) for position in positions]
-        return ArchivedSpread(found, Spread(total, better, tuple(at), best, worst))
+        return ArchivedDistribution(found, ScoreDistribution(total, better, tuple(at), best, worst))
 
     return work
 

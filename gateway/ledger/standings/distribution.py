@@ -1,4 +1,4 @@
-"""How the scores of a window are spread, from SQL alone: the same numbers as the index gives, each a bounded count."""
+"""Score distributions from SQL alone: the same numbers as the index gives, each a bounded count."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Sequence
 
 from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.transaction import Operation, Transaction
-from gateway.records import Spread, position_at
+from gateway.records import ScoreDistribution, position_at
 from policies.model import RankKind
 from policies.ranking import BoardPlace, Ranking
 
 
-def spread_of(
+def distribution_of(
     ranking: Ranking, window: str, scores: Sequence[int], shares: Sequence[int]
-) -> Operation[Spread]:
-    """The spread of a window: how many entries are better than these scores, and the scores at these shares."""
+) -> Operation[ScoreDistribution]:
+    """Return how many of a window's entries beat each of these scores, and the score at each of these shares."""
 
-    async def work(tx: Transaction) -> Spread:
+    async def work(tx: Transaction) -> ScoreDistribution:
         ranked = RankedWindow(tx, ranking, window)
         total = await ranked.total()
         places = [BoardPlace(ranking.order_from(window, score), "") for score in scores]
         better = tuple([await ranked.ahead(place) for place in places])
         if not total:
-            return Spread(0, better, (), None, None)
+            return ScoreDistribution(0, better, (), None, None)
         positions = [*(position_at(total, share) for share in shares), 0, total - 1]
         *at, best, worst = [await _score_at(ranked, position) for position in positions]
-        return Spread(total, better, tuple(at), best, worst)
+        return ScoreDistribution(total, better, tuple(at), best, worst)
 
     return work
 

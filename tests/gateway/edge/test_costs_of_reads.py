@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.edge.reads.page_cache import PageCache
+from gateway.edge.reads.page_cache import CachedPage, PageCache
 from gateway.edge.reads.read_budget import DECLARED_US, FREE, declared_us
 from gateway.edge.routes import ROUTES
 from gateway.ledger.reads import ReadKind
@@ -60,19 +60,19 @@ def test_F08_every_read_costs_something():
 async def test_a_page_that_did_not_change_is_drawn_once(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """Whatever page of a board it is: the next reader costs one look at its version."""
     await filled(harness, 3)
-    drawn: list[str] = []
-    draw = PageCache._drawn
+    windows: list[str] = []
+    render = PageCache._rendered
 
-    async def noted(cache: PageCache, asked: Any, *how: Any) -> Any:
-        drawn.append(asked.window)
-        return await draw(cache, asked, *how)
+    async def noted(cache: PageCache, page: CachedPage, *how: Any) -> Any:
+        windows.append(page.window)
+        return await render(cache, page, *how)
 
-    monkeypatch.setattr(PageCache, "_drawn", noted)
+    monkeypatch.setattr(PageCache, "_rendered", noted)
     paths = ("/entries", "/entries/p2", "/entries/p2/around", "/percentiles", "/distribution?bins=2")
     for path in paths:
         pages = [await harness.get(VAULT + path) for _ in range(3)]
         assert 1 == len({page.raw for page in pages})
-    assert ["alltime"] * len(paths) == drawn
+    assert ["alltime"] * len(paths) == windows
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.edge.context import EDGE
 from gateway.edge.reads import page_cache
-from gateway.edge.reads.page_cache import Drawn, PageCache
+from gateway.edge.reads.page_cache import PageCache, RenderedPage
 from gateway.edge.routes import ROUTES
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
@@ -225,14 +225,14 @@ async def test_who_asks_at_once_has_it_drawn_once(harness: Harness, private: Any
     """A page that many wait for is read and written once; after a change once more."""
     drawn = 0
 
-    async def draw() -> Drawn:
+    async def render() -> RenderedPage:
         nonlocal drawn
         drawn += 1
         await asyncio.sleep(0)
-        return Drawn(b"%d" % drawn)
+        return RenderedPage(b"%d" % drawn)
 
     cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
-    page = cache.remember(request, harness.edge.boards["vault"], "alltime", draw)
+    page = cache.remember(request, harness.edge.boards["vault"], "alltime", render)
     answers = await asyncio.gather(*(cache.answer(request, page) for _ in range(20)))
     assert {b"1"} == {each.body for each in answers}
     await change(harness, private, ("p9", 1))
@@ -244,46 +244,46 @@ async def test_a_page_that_was_read_during_a_change_is_not_kept(harness: Harness
     """Nobody knows which version it shows, so it has no validator of the index and is read again."""
     scores = iter(range(100, 110))
 
-    async def draw() -> Drawn:
+    async def render() -> RenderedPage:
         score = next(scores)
         standing = a_standing("p1", score, 1, score, index.ranking)
         await index.project(Change(score, f"s{score}", "vault", "p1", State.PROMOTED, (standing,)))
-        return Drawn(b"%d" % score)
+        return RenderedPage(b"%d" % score)
 
     cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
-    page = cache.remember(request, harness.edge.boards["vault"], "alltime", draw)
+    page = cache.remember(request, harness.edge.boards["vault"], "alltime", render)
     answers = [await cache.answer(request, page) for _ in range(3)]
     assert [b"100", b"101", b"102"] == [each.body for each in answers]
-    assert page.kept is None
+    assert page.latest is None
 
 
 async def test_what_is_not_of_the_index_is_not_kept(harness: Harness, index: BoardIndex):
     """A page from elsewhere changes without the version: it is drawn for each reader."""
     numbers = iter(range(9))
 
-    async def draw() -> Drawn:
-        return Drawn(b"%d" % next(numbers), is_of_index=False)
+    async def render() -> RenderedPage:
+        return RenderedPage(b"%d" % next(numbers), is_from_index=False)
 
     cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
-    page = cache.remember(request, harness.edge.boards["vault"], "alltime", draw)
+    page = cache.remember(request, harness.edge.boards["vault"], "alltime", render)
     assert [b"0", b"1"] == [(await cache.answer(request, page)).body for _ in range(2)]
 
 
 async def test_the_least_read_page_is_given_up(harness: Harness, index: BoardIndex):
     """What is kept has a bound in bytes."""
 
-    async def draw() -> Drawn:
-        return Drawn(b"x" * 10_000)
+    async def render() -> RenderedPage:
+        return RenderedPage(b"x" * 10_000)
 
     cache, app = PageCache(limit_bytes=30_000), {EDGE: harness.edge}
     requests = [a_request(harness, f"/{number}", app) for number in range(3)]
     for request in requests[:2]:
-        page = cache.remember(request, harness.edge.boards["vault"], "alltime", draw)
+        page = cache.remember(request, harness.edge.boards["vault"], "alltime", render)
         await cache.answer(request, page)
-    assert cache.known(requests[0])
-    page = cache.remember(requests[2], harness.edge.boards["vault"], "alltime", draw)
+    assert cache.page_of(requests[0])
+    page = cache.remember(requests[2], harness.edge.boards["vault"], "alltime", render)
     await cache.answer(requests[2], page)
-    assert [True, False, True] == [cache.known(each) is not None for each in requests]
+    assert [True, False, True] == [cache.page_of(each) is not None for each in requests]
 
 
 async def test_a_page_that_was_given_up_as_it_was_drawn_takes_no_room(harness: Harness, index: BoardIndex):
@@ -291,10 +291,10 @@ async def test_a_page_that_was_given_up_as_it_was_drawn_takes_no_room(harness: H
     cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
     board = harness.edge.boards["vault"]
 
-    async def draw() -> Drawn:
-        cache.remember(request, board, "alltime", draw)  # another was as fast
-        return Drawn(b"x" * 10_000)
+    async def render() -> RenderedPage:
+        cache.remember(request, board, "alltime", render)  # another was as fast
+        return RenderedPage(b"x" * 10_000)
 
     for _ in range(3):
-        await cache.answer(request, cache.remember(request, board, "alltime", draw))
-    assert sum(each.size for each in cache._known.values()) == cache._size
+        await cache.answer(request, cache.remember(request, board, "alltime", render))
+    assert sum(page.size_bytes for page in cache._pages.values()) == cache._size_bytes

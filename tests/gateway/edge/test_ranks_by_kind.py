@@ -59,8 +59,8 @@ async def test_a_board_without_unique_ranks_answers_every_read(harness: Harness,
     assert 4 == len((await harness.get(f"{base}/entries/p2/around")).body["entries"])
     entry = (await harness.get(f"{base}/entries/p2")).body
     assert (3, 50.0) == (entry["rank"], entry["percentile"])
-    spread = (await harness.get(f"{base}/percentiles?at=0,100")).body["percentiles"]
-    assert [5, 9] == [each["score"] for each in spread]
+    percentiles = (await harness.get(f"{base}/percentiles?at=0,100")).body["percentiles"]
+    assert [5, 9] == [each["score"] for each in percentiles]
     assert 4 == (await harness.get(f"{base}/distribution?bins=1")).body["bins"][0]["count"]
 
 

@@ -121,7 +121,7 @@ class Asked(NamedTuple):
     who=st.integers(0, 24),
 )
 def test_pages_and_cursors_cross_borders(valkey: ValkeyServer, board: Any, asked: Asked, who: int):
-    """Any page, neighbourhood, cursor, total and spread is that of one sorted list."""
+    """Any page, neighbourhood, cursor, total and distribution is that of one sorted list."""
     ranking, rows = board
     stood = standings_of(ranking, list({row.player: row for row in rows}.values()))
     ordered = sorted(stood, key=place_of)
@@ -147,13 +147,17 @@ def test_pages_and_cursors_cross_borders(valkey: ValkeyServer, board: Any, asked
         found = await index.seek("alltime", Cut(place, asked.is_behind, asked.is_included), asked.size)
         assert next_to == [entry.player for entry in found.entries]
         assert [at] == await index.positions("alltime", [place])
-        spread = await ExactDistributions(index).of("alltime", [ordered[at].score], [])
+        distribution = await ExactDistributions(index).of("alltime", [ordered[at].score], [])
         better = [
             each
             for each in stood
             if ranking.order_from("alltime", each.score) < ranking.order_from("alltime", ordered[at].score)
         ]
-        assert (len(names), (len(better),), ordered[0].score) == (spread.total, spread.better, spread.best)
+        assert (len(names), (len(better),), ordered[0].score) == (
+            distribution.total,
+            distribution.better,
+            distribution.best,
+        )
 
     run_on(valkey, ranking, work)
 

@@ -136,10 +136,10 @@ async def test_a_reader_is_answered_at_once_and_brings_the_board_back(duty: Duty
     shown = [(await reader.page("alltime", 0, 100, kind)).page for kind in RankKind]
     await idle(duty)
     cold = [await reader.page("alltime", 0, 100, kind) for kind in RankKind]
-    assert [(page, False) for page in shown] == [(each.page, each.is_of_index) for each in cold]
+    assert [(page, False) for page in shown] == [(each.page, each.is_from_index) for each in cold]
     assert 1 == await duty.steward.see_to_cold()
     warm = [await reader.page("alltime", 0, 100, kind) for kind in RankKind]
-    assert [(page, True) for page in shown] == [(each.page, each.is_of_index) for each in warm]
+    assert [(page, True) for page in shown] == [(each.page, each.is_from_index) for each in warm]
     assert not duty.redis.exists(COLD)
     duty.assert_index_is_the_ledgers()
     assert 0 == await duty.steward.see_to_cold()

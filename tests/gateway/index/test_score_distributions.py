@@ -1,4 +1,4 @@
-"""How scores are spread: percentiles and counts of the index and of SQL beside numpy and SQL's own window functions."""
+"""Score distributions: percentiles and counts of the index and of SQL beside numpy and SQL's own window functions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gateway.index.connection import connect
 from gateway.index.shards import ShardedIndex
 from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.ledger.sqlite.group import SqliteTransaction, drive
-from gateway.ledger.standings.distribution import spread_of
+from gateway.ledger.standings.distribution import distribution_of
 from gateway.ledger.standings.folds import put_standing, read_slot
-from gateway.records import Spread, Standing, position_at
+from gateway.records import ScoreDistribution, Standing, position_at
 from policies.errors import IndexNotWhole
 from policies.fields import SortOrder
 from policies.ranking import Ranking
@@ -60,13 +60,13 @@ def boards(draw: Any) -> tuple[Ranking, list[Standing]]:
     ]
 
 
-def expected(ranking: Ranking, scores: Sequence[int], asked: Sequence[int]) -> Spread:
+def expected(ranking: Ranking, scores: Sequence[int], asked: Sequence[int]) -> ScoreDistribution:
     """The same by plain sorting; the scores at shares as numpy's nearest-rank quantiles of how good they are."""
     is_ascending = ranking.policy.order is SortOrder.ASCENDING
     merits = [-score if is_ascending else score for score in scores]
     better = tuple(sum(each > (-score if is_ascending else score) for each in merits) for score in asked)
     if not scores:
-        return Spread(0, better, (), None, None)
+        return ScoreDistribution(0, better, (), None, None)
     found = [
         int(np.sort(np.array(merits, dtype=object))[len(merits) - 1 - position_at(len(merits), each)])
         for each in SHARES
@@ -78,7 +78,7 @@ def expected(ranking: Ranking, scores: Sequence[int], asked: Sequence[int]) -> S
         assert exact.tolist() == [found[at] for at, each in enumerate(SHARES) if each % 100 == 0]
     at = tuple(-each if is_ascending else each for each in found)
     ends = (min(scores), max(scores)) if is_ascending else (max(scores), min(scores))
-    return Spread(len(scores), better, at, *ends)
+    return ScoreDistribution(len(scores), better, at, *ends)
 
 
 async def in_redis(
@@ -94,31 +94,33 @@ async def in_redis(
     return index
 
 
-def in_sql(ranking: Ranking, standings: Sequence[Standing], asked: Sequence[int]) -> tuple[Spread, list[Any]]:
+def in_sql(
+    ranking: Ranking, standings: Sequence[Standing], asked: Sequence[int]
+) -> tuple[ScoreDistribution, list[Any]]:
     """What SQL says by way of places, and each standing's (score, CUME_DIST in percent)."""
     with closing(ledger_in_memory()) as connection:
         tx = SqliteTransaction(connection)
         for each in standings:
             held = drive(read_slot(tx, ranking, "alltime", each.player))
             drive(put_standing(tx, ranking, each, held))
-        spread = drive(spread_of(ranking, "alltime", asked, SHARES)(tx))
+        distribution = drive(distribution_of(ranking, "alltime", asked, SHARES)(tx))
         worst_first = "DESC" if ranking.policy.order is SortOrder.ASCENDING else "ASC"
         rows = connection.execute(
             f"SELECT score, 100 * CUME_DIST() OVER (ORDER BY score {worst_first}) FROM standings"
         ).fetchall()
-    return spread, rows
+    return distribution, rows
 
 
 @REAL
 @given(board=boards(), asked=st.lists(st.integers(-5, 5), max_size=4), shards=st.sampled_from([1, 1, 3]))
-def test_a_spread_is_that_of_a_plain_sort(
+def test_a_distribution_is_that_of_a_plain_sort(
     valkey: ValkeyServer, board: tuple[Ranking, list[Standing]], asked: list[int], shards: int
 ):
     """Index, shards and ledger count what is better, and find the score at a share, as numpy and SQL do."""
     ranking, standings = board
     asked = [*asked, *(each.score for each in standings), EXACT_LIMIT, -EXACT_LIMIT]
 
-    async def read() -> Spread:
+    async def read() -> ScoreDistribution:
         index = await in_redis(valkey, ranking, standings, shards)
         try:
             return await ExactDistributions(index).of("alltime", asked, SHARES)
