@@ -248,7 +248,7 @@ async def test_a_window_that_is_kept_no_more_is_not_found(settings: Settings):
         await settle_down(harness)
         for path in ("/entries", "/entries/p1", "/entries/p1/around"):
             answer = await harness.get(f"{VAULT}{path}?window={day}")
-            assert (404, "the window is not kept any more") == (answer.status, answer.body["detail"])
+            assert (404, "the window is no longer kept") == (answer.status, answer.body["detail"])
         assert not any(
             each["archive"] for each in (await harness.get(f"{VAULT}/windows?kind=daily")).body["windows"]
         )
