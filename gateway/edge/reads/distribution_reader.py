@@ -15,7 +15,7 @@ from gateway.edge.reads.board_reader import IS_AWAY, SOURCE, BoardReader, note_a
 from gateway.index.board_index import BoardIndex, Cut, Entry
 from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.index.windows.heads import Heads
-from gateway.index.windows.sketches import RANK_ERROR, Sketches, lacking
+from gateway.index.windows.sketches import RANK_ERROR, Sketches, missing_changes
 from gateway.ledger.index_pages import standings_of
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.distribution import distribution_of
@@ -118,8 +118,8 @@ class DistributionReader:
         better = tuple(round(total * (1 - sketch.share(score))) for score in scores)
         at = tuple(sketch.score_at(share / WHOLE_SHARE) for share in shares)
         # The sketch is built now and then: entries that came or left since then add to its own error.
-        lacks = lacking(stored, version=int(head.version), total=total)
-        error_percent = min(100.0, 100 * (RANK_ERROR + lacks / n))
+        missing = missing_changes(stored, version=int(head.version), total=total)
+        error_percent = min(100.0, 100 * (RANK_ERROR + missing / n))
         distribution = ScoreDistribution(total, better, at, *sketch.ends)
         return SourcedDistribution(distribution, is_from_index=False, error=error_percent)
 
