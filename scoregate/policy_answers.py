@@ -1,4 +1,4 @@
-"""The answers that a new policy file is made of: given as options, asked for, or taken as their defaults."""
+"""Collects the answers for a new policy file: from options, from questions, or from defaults."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ T = TypeVar("T")
 TITLE_LENGTH: Final = 80
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,47}")
 _BUILD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
-_WINDOWS: Final = tuple(each.value for each in WindowKind if each is not WindowKind.SEASON)
+_WINDOWS: Final = tuple(kind.value for kind in WindowKind if kind is not WindowKind.SEASON)
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
-    """How a new board's runs are played again."""
+class NewReplay:
+    """The simulator, build and ticks of a new board whose runs are played again."""
 
     simulator: Path
     build: str
@@ -36,7 +36,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class NewBoard:
-    """A board that is to have a policy file. `maximum` is None where a score is whatever fits."""
+    """A board that needs a policy file. `maximum` is None if its scores have no bounds."""
 
     board: str
     title: str
@@ -45,27 +45,27 @@ class NewBoard:
     minimum: int
     maximum: int | None
     windows: tuple[str, ...]
-    replay: Replayed | None
+    replay: NewReplay | None
 
 
-class Answers:
-    """Each answer by the name of its option; one that was not given is asked for, unless `is_asking` is false."""
+class Questionnaire:
+    """Answers by the names of their options. It asks for missing ones if `is_asking`."""
 
-    def __init__(self, given: dict[str, Any], *, is_asking: bool) -> None:
-        self._given = given
+    def __init__(self, options: dict[str, Any], *, is_asking: bool) -> None:
+        self._options = options
         self._is_asking = is_asking
 
     def has(self, option: str) -> bool:
-        """Whether an answer was given."""
-        return self._given.get(option) is not None
+        """Return whether the option was given."""
+        return self._options.get(option) is not None
 
-    def of(self, option: str, question: str, read: Callable[[str], T], default: str | None = None) -> T:
-        """The answer to one question, read. Raises SettingsError for a wrong option, or one that is needed."""
-        given = self._given.get(option)
-        if given is None and self._is_asking:
-            answer: T = typer.prompt(question, default=default, value_proc=_asked_again(read), err=True)
+    def answer(self, option: str, question: str, read: Callable[[str], T], default: str | None = None) -> T:
+        """Return the answer to a question, as `read` reads it. Raises SettingsError for a wrong or missing option."""
+        value = self._options.get(option)
+        if value is None and self._is_asking:
+            answer: T = typer.prompt(question, default=default, value_proc=_asking_again(read), err=True)
             return answer
-        text = default if given is None else str(given)
+        text = default if value is None else str(value)
         if text is None:
             raise SettingsError(f"--{option} is needed: {question}")
         try:
@@ -74,7 +74,9 @@ class Answers:
             raise SettingsError(f"--{option}: {error}") from None
 
 
-def _asked_again(read: Callable[[str], T]) -> Callable[[str], T]:
+def _asking_again(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Return `read` with errors that make typer ask again."""
+
     def reading(text: str) -> T:
         try:
             return read(text)
@@ -84,50 +86,51 @@ def _asked_again(read: Callable[[str], T]) -> Callable[[str], T]:
     return reading
 
 
-def new_board(answers: Answers, file: Path) -> NewBoard:
-    """The board that the answers describe. Raises SettingsError."""
-    named = file.stem if _NAME.fullmatch(file.stem) else None
-    board = answers.of("board", "Name of the board, in URLs and keys", board_name, named)
-    title = answers.of("title", "Title for readers", title_of, board.replace("-", " ").title())
-    likely = Writes.VERIFIED if answers.has("simulator") else Writes.OPEN
-    writes = answers.of(
+def new_board(questions: Questionnaire, file: Path) -> NewBoard:
+    """Return the board that the answers describe. Raises SettingsError."""
+    suggested = file.stem if _NAME.fullmatch(file.stem) else None
+    board = questions.answer("board", "Name of the board, in URLs and keys", board_name, suggested)
+    title = questions.answer("title", "Title for readers", title_of, board.replace("-", " ").title())
+    likely = Writes.VERIFIED if questions.has("simulator") else Writes.OPEN
+    writes = questions.answer(
         "writes",
-        "Who writes: players whose runs are replayed (verified), players through a moderator (open), or game servers (trusted)",
+        "Who writes: players whose runs are replayed (verified), players through a moderator (open), "
+        "or game servers (trusted)",
         writes_of,
         likely.value,
     )
-    order = answers.of("order", "Which scores are better, higher or lower ones", order_of, "higher")
-    minimum, maximum = _bounds(answers, writes)
-    windows = answers.of("windows", f"Windows, of {', '.join(_WINDOWS)}", windows_of, "alltime")
-    replay = _replay(answers, board) if writes is Writes.VERIFIED else None
+    order = questions.answer("order", "Better scores, higher or lower", order_of, "higher")
+    minimum, maximum = _bounds(questions, writes)
+    windows = questions.answer("windows", f"Windows, of {', '.join(_WINDOWS)}", windows_of, "alltime")
+    replay = _replay(questions, board) if writes is Writes.VERIFIED else None
     return NewBoard(board, title, writes, order, minimum, maximum, windows, replay)
 
 
-def _bounds(answers: Answers, writes: Writes) -> tuple[int, int | None]:
-    """Lowest and highest score; servers need to know neither."""
+def _bounds(questions: Questionnaire, writes: Writes) -> tuple[int, int | None]:
+    """Return the lowest and the highest score. A board of game servers may go without."""
     if writes is Writes.TRUSTED:
-        maximum = answers.of("maximum", "Highest score there can be, or `any`", maximum_of, "any")
+        maximum = questions.answer("maximum", "Highest score there can be, or `any`", maximum_of, "any")
     else:
-        maximum = answers.of(
+        maximum = questions.answer(
             "maximum", "Highest score there can be", whole_number(-SCORE_LIMIT + 1, SCORE_LIMIT)
         )
     if maximum is None:
         return -SCORE_LIMIT, None
     lowest = "0" if maximum > 0 else None
-    return answers.of(
+    return questions.answer(
         "minimum", "Lowest score there can be", whole_number(-SCORE_LIMIT, maximum - 1), lowest
     ), maximum
 
 
-def _replay(answers: Answers, board: str) -> Replayed:
-    return Replayed(
-        answers.of("simulator", "File of the simulator (.wasm, .py, or a program)", file_of),
-        answers.of("build", "Name of the game's build", build_name, f"{board[:30]}-1"),
-        answers.of("maximum-ticks", "Ticks of the longest run", whole_number(1, 10_000_000)),
-        answers.of("ticks-per-second", "Ticks of a second of play", whole_number(1, 1000), "60"),
-        answers.of(
+def _replay(questions: Questionnaire, board: str) -> NewReplay:
+    return NewReplay(
+        questions.answer("simulator", "File of the simulator (.wasm, .py, or a program)", file_of),
+        questions.answer("build", "Name of the game's build", build_name, f"{board[:30]}-1"),
+        questions.answer("maximum-ticks", "Ticks of the longest run", whole_number(1, 10_000_000)),
+        questions.answer("ticks-per-second", "Ticks of a second of play", whole_number(1, 1000), "60"),
+        questions.answer(
             "buttons",
-            "Buttons of the game: how many of the lowest bits of an input",
+            "Buttons of the game: the number of lowest bits of an input that are buttons",
             whole_number(0, 32),
             "0",
         ),
@@ -135,35 +138,35 @@ def _replay(answers: Answers, board: str) -> Replayed:
 
 
 def board_name(text: str) -> str:
-    """A board's name. Raises ValueError, as each of these."""
+    """Read a board's name. Raises ValueError, like all readers below."""
     if not _NAME.fullmatch(text):
         raise ValueError(f"expected small letters, digits and -, up to 48, a letter first; got {text!r}")
     return text
 
 
 def build_name(text: str) -> str:
-    """A build's name."""
+    """Read a build's name."""
     if not _BUILD.fullmatch(text):
         raise ValueError(f"expected letters, digits, dots, - and _, up to 32; got {text!r}")
     return text
 
 
 def title_of(text: str) -> str:
-    """A title that fits."""
+    """Read a title."""
     if not 0 < len(text) <= TITLE_LENGTH or not text.isprintable():
         raise ValueError(f"expected 1 to {TITLE_LENGTH} characters that can be printed")
     return text
 
 
 def writes_of(text: str) -> Writes:
-    """Who writes."""
+    """Read who writes."""
     if text not in set(Writes):
         raise ValueError(f"expected {', '.join(Writes)}; got {text!r}")
     return Writes(text)
 
 
 def order_of(text: str) -> SortOrder:
-    """Which scores are first: `higher` or `lower`."""
+    """Read which scores are first: `higher` or `lower`."""
     orders = {"higher": SortOrder.DESCENDING, "lower": SortOrder.ASCENDING}
     if text not in orders:
         raise ValueError(f"expected higher or lower; got {text!r}")
@@ -171,15 +174,15 @@ def order_of(text: str) -> SortOrder:
 
 
 def windows_of(text: str) -> tuple[str, ...]:
-    """Kinds of windows, each once."""
-    named = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
-    if not named or set(named) - set(_WINDOWS):
+    """Read kinds of windows, each once."""
+    kinds = tuple(dict.fromkeys(kind.strip() for kind in text.split(",") if kind.strip()))
+    if not kinds or set(kinds) - set(_WINDOWS):
         raise ValueError(f"expected some of {', '.join(_WINDOWS)}, with commas; got {text!r}")
-    return named
+    return kinds
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
-    """A reader of whole numbers in a range."""
+    """Return a reader of whole numbers from `least` to `most`."""
 
     def read(text: str) -> int:
         if not re.fullmatch(r"-?[0-9]{1,16}", text) or not least <= int(text) <= most:
@@ -190,12 +193,12 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 
 def maximum_of(text: str) -> int | None:
-    """A highest score; None for `any`."""
+    """Read a highest score; None for `any`."""
     return None if text == "any" else whole_number(-SCORE_LIMIT + 1, SCORE_LIMIT)(text)
 
 
 def file_of(text: str) -> Path:
-    """A file that is there."""
+    """Read the path of an existing file."""
     if not Path(text).is_file():
         raise ValueError(f"there is no such file: {text}")
     return Path(text)

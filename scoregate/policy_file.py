@@ -1,4 +1,4 @@
-"""A new policy file: each setting with the comment that a studio needs to change it."""
+"""Writes a new policy file, with a comment at each setting that a studio needs to change it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from policies.fields import SortOrder
 from policies.loader import Board, load_board
 from policies.model import Writes
 from policies.vocabulary import SimulatorKind
-from scoregate.policy_answers import NewBoard, Replayed
+from scoregate.policy_answers import NewBoard, NewReplay
 
-KINDS: Final = {".wasm": SimulatorKind.WASM, ".py": SimulatorKind.PLUGIN}
-"""Kinds of simulators by the suffix of their file; all else is a program."""
-
+_KINDS: Final = {".wasm": SimulatorKind.WASM, ".py": SimulatorKind.PLUGIN}
 _WRITES: Final = {
     Writes.VERIFIED: "Players write, and a run counts once its replay gives what it claims.",
     Writes.OPEN: "Players write without a replay, so each run waits for a moderator (`scoregate token moderator NAME`).",
@@ -25,17 +23,23 @@ _WRITES: Final = {
 }
 
 
+def kind_of(simulator: Path) -> SimulatorKind:
+    """Return the kind of simulator by its file's suffix; without a known one it is a program."""
+    return _KINDS.get(simulator.suffix, SimulatorKind.PROCESS)
+
+
 def write_policy(file: Path, board: NewBoard) -> Board:
-    """Writes the file, and gives what it means. Raises SettingsError, and leaves no file that is not right."""
+    """Write the file and return its board. Raises SettingsError or PolicyError, and then leaves no file behind."""
     try:
-        made = file.open("x", encoding="utf-8", errors="surrogateescape")  # a file's name may be no text
+        # A simulator's path may have bytes that are no text.
+        output = file.open("x", encoding="utf-8", errors="surrogateescape")
     except FileExistsError:
         raise SettingsError(f"{file} is there already, and is not overwritten") from None
     except OSError as error:
         raise SettingsError(f"{file}: cannot be written: {error.strerror}") from None
     try:
-        with made:
-            made.write("\n".join(_lines(board, file)) + "\n")
+        with output:
+            output.write("\n".join(_lines(board, file)) + "\n")
         return load_board(file)
     except OSError as error:
         file.unlink()
@@ -83,9 +87,9 @@ def _score(board: NewBoard) -> Iterator[str]:
     yield ""
 
 
-def _replay(replay: Replayed, folder: Path) -> Iterator[str]:
+def _replay(replay: NewReplay, folder: Path) -> Iterator[str]:
     path = os.path.relpath(replay.simulator.resolve(), folder.resolve())
-    kind = KINDS.get(replay.simulator.suffix, SimulatorKind.PROCESS)
+    kind = kind_of(replay.simulator)
     yield ""
     yield "# The builds of the game that may play, each with its simulator, a path relative to this file."
     yield "builds:"

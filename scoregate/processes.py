@@ -1,4 +1,4 @@
-"""Starting the parts as processes of their own, keeping them up, and ending them in order."""
+"""Starts the parts as processes of their own, keeps them up, and ends them in order."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ STOP_S: Final = 15.0
 RESTART_PAUSE_S: Final = 1.0
 LOG_BYTES: Final = 10 * 1024 * 1024
 LOGS_KEPT: Final = 3
-"""A part's log is put aside at LOG_BYTES, as `<name>.log.1`; so many that were put aside are kept."""
+"""A log that reaches LOG_BYTES is put aside as `<name>.log.1`; this many older logs are kept."""
 
 _PR_SET_PDEATHSIG: Final = 1
 _OURS: Final = ["-m", "scoregate"]
-_TELLING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""The signals by which we are told what to do."""
+_CONTROLLING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""The signals that control this process."""
 
 
 class PartFailed(ScoregateError):
@@ -34,8 +34,8 @@ class PartFailed(ScoregateError):
 
 
 @dataclass(slots=True)
-class Part:
-    """A running part, and how to start it again."""
+class PartProcess:
+    """The process of a part, and how to start it again."""
 
     name: str
     command: Sequence[str]
@@ -45,27 +45,27 @@ class Part:
 
     @property
     def is_ours(self) -> bool:
-        """True for what runs one of our commands, False for Valkey."""
+        """Return whether it runs one of our commands, and not Valkey."""
         return self.command[1:3] == _OURS
 
 
-class Parts:
-    """The processes of one machine. Started in order, ended in the opposite one."""
+class Supervisor:
+    """The processes of one machine, started in order and ended in the opposite order."""
 
     def __init__(self, log_dir: Path | None) -> None:
-        """`log_dir`: the folder of their logs; None where they print to our own standard output."""
+        """Take the folder of the logs; None lets the parts print to our standard output."""
         self._log_dir = log_dir
-        self._parts: list[Part] = []
+        self._parts: list[PartProcess] = []
         if log_dir:
             log_dir.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Starts a part; what it prints goes to `<name>.log`, or where we print ourselves."""
+        """Start a part, whose output goes to `<name>.log` or to our own."""
         log = self._log_dir / f"{name}.log" if self._log_dir else None
-        self._parts.append(Part(name, command, environment, log, _spawn(command, environment, log)))
+        self._parts.append(PartProcess(name, command, environment, log, _spawn(command, environment, log)))
 
     def await_ready(self, is_ready: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Returns once `is_ready`. Raises PartFailed if a part dies before, or time runs out."""
+        """Wait until `is_ready` returns True. Raises PartFailed if a part dies before, or after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not is_ready():
             self._check()
@@ -75,27 +75,27 @@ class Parts:
             time.sleep(0.02)
 
     def revive(self) -> list[str]:
-        """The names of parts that had died, now started again."""
+        """Start dead parts again, and return their names."""
         dead = [part for part in self._parts if part.process.poll() is not None]
         for part in dead:
             part.process = _spawn(part.command, part.environment, part.log)
         return [part.name for part in dead]
 
     def rotate_logs(self) -> None:
-        """Puts logs aside that are long. Parts append to the file they have open, so it is emptied and not replaced."""
+        """Put long logs aside."""
         for part in self._parts:
             if part.log and part.log.exists() and part.log.stat().st_size > LOG_BYTES:
-                with suppress(OSError):  # a full disk: the next look tries again
+                with suppress(OSError):  # such as a full disk: the next call tries again
                     _put_aside(part.log)
 
     def hang_up(self) -> None:
-        """Has our own parts read their policies again; those that are not up do so when they start."""
+        """Have our own parts read their policies again. Parts that are not up will read them when they start."""
         for part in self._parts:
             if part.is_ours and part.process.poll() is None:
                 part.process.send_signal(signal.SIGHUP)
 
     def stop(self) -> None:
-        """Asks each part to end, and makes it if it does not."""
+        """End each part with SIGTERM, and after STOP_S with SIGKILL."""
         for part in reversed(self._parts):
             if part.process.poll() is None:
                 part.process.send_signal(signal.SIGTERM)
@@ -108,49 +108,52 @@ class Parts:
     def _check(self) -> None:
         for part in self._parts:
             if part.process.poll() is not None:
-                said = f":\n{_end_of(part.log)}" if part.log else ""
-                raise PartFailed(f"{part.name} ended with status {part.process.returncode}{said}")
+                output = f":\n{_end_of(part.log)}" if part.log else ""
+                raise PartFailed(f"{part.name} ended with status {part.process.returncode}{output}")
 
 
 def python(*arguments: str) -> list[str]:
-    """The command that runs one of our own commands in this installation."""
+    """Return the command line that runs one of our own commands in this installation."""
     return [sys.executable, *_OURS, *arguments]
 
 
 def _spawn(
     command: Sequence[str], environment: Mapping[str, str], log: Path | None
 ) -> subprocess.Popen[bytes]:
-    with log.open("ab") if log else nullcontext() as output, _signals_held():
+    with log.open("ab") if log else nullcontext() as output, _holding_signals():
         return subprocess.Popen(
             command,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output or subprocess.STDOUT,
-            start_new_session=True,  # a Ctrl-C reaches us alone; we end the parts in order
-            preexec_fn=_as_a_part,  # noqa: PLW1509 - the front door has one thread
+            start_new_session=True,  # so that Ctrl-C reaches only us, and we end the parts in order
+            preexec_fn=_become_part,  # noqa: PLW1509 - the front door has one thread
         )
 
 
 @contextmanager
-def _signals_held() -> Iterator[None]:
-    """Has signals wait for the end of the block: what a handler raises within a fork is swallowed by its hooks."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _TELLING)
+def _holding_signals() -> Iterator[None]:
+    """Make signals wait for the end of the block: the hooks of a fork swallow what a handler raises in them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _CONTROLLING)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _as_a_part() -> None:
-    """Has Linux end this process when the one that started it is gone, even by SIGKILL; SIGHUP is for who is ready for it."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _TELLING)
+def _become_part() -> None:
+    """Prepare a new process: Linux ends it when its parent is gone, even by SIGKILL."""
+    signal.signal(
+        signal.SIGHUP, signal.SIG_IGN
+    )  # until the part has its own handler: a reload must not kill it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _CONTROLLING)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _put_aside(log: Path) -> None:
+    """Copy a log and empty it. Parts keep appending to the file that they have open, so it must not be replaced."""
     for number in range(LOGS_KEPT - 1, 0, -1):
         older = log.with_name(f"{log.name}.{number}")
         if older.exists():

@@ -1,4 +1,4 @@
-"""Everything on one machine with nothing configured: the embedded parts, and the whole of them as one thing."""
+"""Runs all parts on one machine, with nothing configured and an embedded Valkey."""
 
 from __future__ import annotations
 
@@ -22,118 +22,119 @@ from policies.errors import SettingsError
 from policies.loader import load_boards
 from scoregate.embedded import note_address, valkey_folder
 from scoregate.private_files import keep_private
-from scoregate.processes import RESTART_PAUSE_S, Parts, python
+from scoregate.processes import RESTART_PAUSE_S, Supervisor, python
 
 START_S: Final = 20.0
 GAME_BOARD: Final = "arcade"
-"""The board that the game at /arcade/ plays for."""
+"""The board of the game at /arcade/."""
 SOCKET_PATH_LIMIT: Final = 100
-"""A Unix socket's path has room for 107 bytes on Linux and 103 on macOS (sun_path)."""
-_NOTHING_MORE: Final[Mapping[str, str]] = {}
+"""Longest path of a Unix socket: there is room for 107 bytes on Linux and 103 on macOS (sun_path)."""
+_NO_VARIABLES: Final[Mapping[str, str]] = {}
 
 
 class Stack:
-    """The running parts of one machine and the settings they run with."""
+    """The running parts of one machine, and their settings."""
 
-    def __init__(self, settings: Settings, parts: Parts) -> None:
+    def __init__(self, settings: Settings, supervisor: Supervisor) -> None:
         self.settings = settings
-        self._parts = parts
+        self._supervisor = supervisor
 
     @property
     def url(self) -> str:
-        """Where the edge answers."""
+        """Return the address of the edge for a browser."""
         host, port = self.settings.bind_address
         return f"http://{'localhost' if host in {'127.0.0.1', '0.0.0.0', '::1', '::'} else host}:{port}"  # noqa: S104
 
     @property
     def has_game(self) -> bool:
-        """Whether the game is served, and has its board to play for. Raises PolicyError."""
+        """Return whether the game is served and its board exists. Raises PolicyError."""
         is_served = (self.settings.arcade_dir / "index.html").is_file()
         return is_served and GAME_BOARD in load_boards(self.settings.policies_dir)
 
     def reload(self) -> None:
-        """Has every part read its policies again."""
-        self._parts.hang_up()
+        """Have every part read its policies again."""
+        self._supervisor.hang_up()
 
     def keep_up(self) -> None:
-        """Restarts what dies, for ever."""
+        """Restart dead parts, for ever."""
         while True:
             time.sleep(RESTART_PAUSE_S)
-            self._parts.rotate_logs()
-            for name in self._parts.revive():
+            self._supervisor.rotate_logs()
+            for name in self._supervisor.revive():
                 print(f"{name} had ended; it was started again", flush=True)  # noqa: T201
 
 
 @contextmanager
 def running_stack(
-    settings: Settings, *, workers: int, variables: Mapping[str, str] = _NOTHING_MORE
+    settings: Settings, *, workers: int, variables: Mapping[str, str] = _NO_VARIABLES
 ) -> Iterator[Stack]:
-    """All parts, ready, with `variables` added to their environment. Raises PartFailed or SettingsError."""
+    """Run all parts while the block runs, with `variables` in their environment. Raises PartFailed or SettingsError."""
     data_dir = settings.data_dir.resolve()
     keep_private(data_dir)
-    parts = Parts(data_dir / "logs" if settings.log_to == "files" else None)
-    with _alone_in(data_dir):
+    supervisor = Supervisor(data_dir / "logs" if settings.log_to == "files" else None)
+    with _locking(data_dir):
         _check_port(settings)
         try:
-            redis_url = _redis(settings, data_dir, parts)
+            redis_url = _redis(settings, data_dir, supervisor)
             settings = settings.model_copy(update={"data_dir": data_dir, "redis_url": redis_url})
-            _start_ours(settings, parts, workers, variables)
-            yield Stack(settings, parts)
+            _start_parts(settings, supervisor, workers, variables)
+            yield Stack(settings, supervisor)
         finally:
-            parts.stop()
+            supervisor.stop()
 
 
-def _start_ours(settings: Settings, parts: Parts, workers: int, variables: Mapping[str, str]) -> None:
+def _start_parts(
+    settings: Settings, supervisor: Supervisor, workers: int, variables: Mapping[str, str]
+) -> None:
     environment = os.environ | {
         "SCOREGATE_DATA_DIR": str(settings.data_dir),
         "SCOREGATE_REDIS_URL": settings.redis_url,
         "SCOREGATE_BIND": settings.bind,
         **variables,
     }
-    environment.setdefault(
-        "SCOREGATE_SHUTDOWN_PAUSE_S", "0"
-    )  # no balancer is in front of `up` unless somebody says so
-    parts.start("edge", python("serve"), environment)
-    parts.await_ready(lambda: _is_up(settings), START_S, "the edge")
-    parts.start("steward", python("steward"), environment | metrics_bind_of(settings, 1))
+    # The pause is for balancers, and `up` has none in front unless somebody says so.
+    environment.setdefault("SCOREGATE_SHUTDOWN_PAUSE_S", "0")
+    supervisor.start("edge", python("serve"), environment)
+    supervisor.await_ready(lambda: _is_up(settings), START_S, "the edge")
+    supervisor.start("steward", python("steward"), environment | metrics_bind_of(settings, 1))
     for number in range(1, workers + 1):
-        # The last of several is there for what cannot wait.
+        # With several workers the last one serves what cannot wait.
         lane = ["--lane", "urgent"] if 1 < number == workers else []
-        parts.start(
+        supervisor.start(
             f"worker-{number}", python("worker", *lane), environment | metrics_bind_of(settings, 1 + number)
         )
 
 
 def metrics_bind_of(settings: Settings, place: int) -> dict[str, str]:
-    """Where the part at a place after the edge serves its metrics: each at the next port, if the edge was given one."""
+    """Return the variable for a part's metrics: `place` ports after the edge's, if the edge has a port for them."""
     if settings.metrics_bind is None:
         return {}
     host, _, port = settings.metrics_bind.rpartition(":")
     return {"SCOREGATE_METRICS_BIND": f"{host}:{int(port) + place}"}
 
 
-def _redis(settings: Settings, data_dir: Path, parts: Parts) -> str:
-    """The configured Redis, or an embedded Valkey that keeps an append-only file in the data directory."""
+def _redis(settings: Settings, data_dir: Path, supervisor: Supervisor) -> str:
+    """Return the configured Redis, or start a Valkey that keeps an append-only file in the data directory."""
     if "redis_url" in settings.model_fields_set:
         return settings.redis_url
     folder = valkey_folder(data_dir)
     folder.mkdir(mode=0o700, exist_ok=True)
-    where, arguments = _endpoint(folder)
+    url, arguments = _endpoint(folder)
     command = [
         *(_valkey_binary(), "--dir", str(folder), "--daemonize", "no", "--save", ""),
         *("--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction"),
         *arguments,
     ]
-    parts.start("valkey", command, os.environ)
-    client = Redis.from_url(where)
-    parts.await_ready(lambda: _answers(client), START_S, "Valkey")
+    supervisor.start("valkey", command, os.environ)
+    client = Redis.from_url(url)
+    supervisor.await_ready(lambda: _answers(client), START_S, "Valkey")
     client.close()
-    note_address(data_dir, where)
-    return where
+    note_address(data_dir, url)
+    return url
 
 
 def _endpoint(folder: Path) -> tuple[str, list[str]]:
-    """A Unix socket that is ours alone, or where its path would be too long a port on the loopback."""
+    """Return the URL and the options of a private Unix socket, or of a loopback port if its path would be too long."""
     path = folder / "valkey.sock"
     if len(os.fsencode(path)) < SOCKET_PATH_LIMIT:
         return f"unix://{path}?db=0", ["--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"]
@@ -146,10 +147,10 @@ def _valkey_binary() -> str:
     try:
         return str(get_binary_path())
     except ValkeyServerError:
-        found = which("valkey-server") or which("redis-server")
-    if not found:
+        installed = which("valkey-server") or which("redis-server")
+    if not installed:
         raise SettingsError("no Valkey for this machine: install valkey-server, or set SCOREGATE_REDIS_URL")
-    return found
+    return installed
 
 
 def _answers(client: Redis) -> bool:
@@ -170,9 +171,9 @@ def _is_up(settings: Settings) -> bool:
 
 
 def free_bind(bind: str) -> str:
-    """The same address, with another port if that one is taken."""
+    """Return the address, with another port if that one is taken."""
     host, _, port = bind.rpartition(":")
-    if _problem_with(host.strip("[]"), int(port)) is None:
+    if _obstacle_at(host.strip("[]"), int(port)) is None:
         return bind
     with socket.create_server((host.strip("[]"), 0)) as probe:
         return f"{host}:{probe.getsockname()[1]}"
@@ -181,15 +182,15 @@ def free_bind(bind: str) -> str:
 def _check_port(settings: Settings) -> None:
     if settings.bind_address[1] == 0:
         raise SettingsError(
-            "SCOREGATE_BIND: expected a port, since the parts and their readers have to know it"
+            "SCOREGATE_BIND: expected a port other than 0, because the parts and their clients must know it"
         )
-    problem = _problem_with(*settings.bind_address)
-    if problem:
-        raise SettingsError(f"SCOREGATE_BIND: cannot listen on {settings.bind}: {problem}")
+    obstacle = _obstacle_at(*settings.bind_address)
+    if obstacle:
+        raise SettingsError(f"SCOREGATE_BIND: cannot listen on {settings.bind}: {obstacle}")
 
 
-def _problem_with(host: str, port: int) -> str | None:
-    """Why one cannot listen there, or None."""
+def _obstacle_at(host: str, port: int) -> str | None:
+    """Return why nothing can listen there, or None."""
     try:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
             return None
@@ -198,7 +199,8 @@ def _problem_with(host: str, port: int) -> str | None:
 
 
 @contextmanager
-def _alone_in(data_dir: Path) -> Iterator[None]:
+def _locking(data_dir: Path) -> Iterator[None]:
+    """Hold the lock of the data directory. Raises SettingsError if another process holds it."""
     with (data_dir / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,8 +14,9 @@ import pytest
 
 from gateway.runtime.settings import Settings
 from policies.errors import ScoregateError
-from scoregate.backup import FACTS, LEDGER, SUMS, BackupFailed, back_up
-from scoregate.restore import RestoreFailed, restore
+from scoregate.backup_files import FACTS, LEDGER, SUMS, BackupFailed
+from scoregate.commands.backup import back_up
+from scoregate.commands.restore import RestoreFailed, restore_backup
 from tests.support import boards
 from tests.support.bucket import running_bucket
 from tests.support.deployment import eventually
@@ -136,7 +137,7 @@ def test_a_restored_deployment_is_the_one_that_was_backed_up(deployment: Setting
     back_up(deployment, tmp_path / "backup")
     boards.write_board(tmp_path / "policies", title="Tiny again")
     there = elsewhere(deployment, tmp_path)
-    restored = restore(there, tmp_path / "backup")
+    restored = restore_backup(there, tmp_path / "backup")
 
     assert (2, 1, ("tiny",)) == (restored.head, restored.recordings, restored.other_policies)
     for table in ("submissions", "events", "recordings", "outbox"):
@@ -159,7 +160,7 @@ async def test_recordings_in_a_bucket_are_backed_up_and_put_into_a_bucket(
         await fill(settings)
         assert 1 == back_up(settings, tmp_path / "backup").recordings
         there = elsewhere(settings, tmp_path).model_copy(update={"recordings_url": "s3://evidence/after"})
-        restore(there, tmp_path / "backup")
+        restore_backup(there, tmp_path / "backup")
         [before, after] = [
             [key.removeprefix(prefix) for key in bucket.objects if key.startswith(prefix)]
             for prefix in ("before/", "after/")
@@ -175,7 +176,7 @@ def test_a_recording_that_was_lost_before_is_named_and_the_rest_backed_up(
     path.write_bytes(b"something else")
     facts = back_up(deployment, tmp_path / "backup")
     assert (0, [path.name]) == (facts.recordings, facts.lost)
-    assert 0 == restore(elsewhere(deployment, tmp_path), tmp_path / "backup").recordings
+    assert 0 == restore_backup(elsewhere(deployment, tmp_path), tmp_path / "backup").recordings
 
 
 def test_neither_writes_over_anything(deployment: Settings, tmp_path: Path):
@@ -185,7 +186,7 @@ def test_neither_writes_over_anything(deployment: Settings, tmp_path: Path):
     with pytest.raises(BackupFailed, match="not empty"):
         back_up(deployment, tmp_path / "backup")
     with pytest.raises(BackupFailed, match="not empty"):
-        restore(deployment, tmp_path / "backup")
+        restore_backup(deployment, tmp_path / "backup")
     assert before == (tree(tmp_path / "backup"), tree(deployment.data_dir))
 
 
@@ -209,7 +210,7 @@ def test_a_damaged_backup_is_refused_before_anything_is_written(
     damage(tmp_path / "backup")
     there = elsewhere(deployment, tmp_path)
     with pytest.raises(RestoreFailed, match=said):
-        restore(there, tmp_path / "backup")
+        restore_backup(there, tmp_path / "backup")
     assert not there.data_dir.exists()
 
 

@@ -55,8 +55,8 @@ def test_N04_one_distribution_goes_and_the_other_is_whole(wheels: dict[str, Path
     libraries = [each for each in sys.path if each.endswith("site-packages")]
     program = (
         f"import sys; sys.path += {libraries!r}\n"
-        "from scoregate.demo import show, stage\n"
-        "print(stage.ScoregateClient.__module__, show.ScoregateError.__module__)"
+        "from examples.demo import actors, performance\n"
+        "print(actors.ScoregateClient.__module__, performance.ScoregateError.__module__)"
     )
     told = subprocess.run([python, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "scoregate.demo._client.client scoregate.demo._client.errors" == told.stdout.strip()
+    assert "examples.demo._client.client examples.demo._client.errors" == told.stdout.strip()

@@ -29,7 +29,7 @@ from policies.vocabulary import TRANSITIONS, Reason, Severity, VerdictKind
 from replay.simulators.process import FILES_VARIABLE
 from scoregate.cli import app
 from scoregate.commands.groups import GROUPS, LoadingGroup
-from scoregate.policies import checked_facts
+from scoregate.commands.policies import checked_facts
 from tests.support import rooms
 from tests.support.plugins import install, installed
 

@@ -1,19 +1,63 @@
-"""Rebuild and check boards, and their archive."""
+"""`scoregate board`: rebuild boards, compare them with the ledger, fold them anew, and see to their archive."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, TextIO
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from scoregate.commands.common import DataDir, console, fail, finish, settings_beside, settings_of
-from scoregate.commands.tables import AsJson, show
+from scoregate.commands.archives import board_archive, board_export
+from scoregate.commands.common import (
+    DataDir,
+    board_named,
+    boards_named,
+    console,
+    existing_ledger,
+    fail,
+    finish,
+    print_line,
+    settings_beside,
+    showing_progress,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gateway.index.board_index import Index
+    from gateway.ledger.ledger import Ledger
+    from gateway.runtime.settings import Settings
+    from gateway.steward.index.check import IndexReport
+    from gateway.steward.index.comparison.difference import BoardView, Difference
+    from policies.loader import Board
+
+PATIENCE_MS: Final = 10_000
+"""Longest time for a call of Redis: no request waits for an answer here."""
 
 app = typer.Typer(no_args_is_help=True)
+app.command("archive")(board_archive)
+app.command("export")(board_export)
+
+
+@dataclass(frozen=True)
+class BoardStores:
+    """The boards of a deployment, its open ledger and its open index."""
+
+    boards: Mapping[str, Board]
+    ledger: Ledger
+    index: Index
+
+    def view(self, board: Board) -> BoardView:
+        """Return a board as ledger and index show it."""
+        from gateway.index.inspection import Inspection
+        from gateway.runtime.clock import wall_clock
+        from gateway.steward.index.comparison.difference import BoardView
+
+        inspection = Inspection(self.index.client, board.name)
+        return BoardView(self.ledger, self.index.boards[board.name], inspection, board.policy, wall_clock)
 
 
 @app.command("rebuild")
@@ -23,82 +67,127 @@ def board_rebuild(
     data_dir: DataDir = None,
 ) -> None:
     """Build boards anew from the ledger, and put them in place while they are read and written."""
-    from scoregate.boards import rebuild
-
     if bool(boards) == every:
         fail("name the boards to rebuild, or say --all")
-    finish(rebuild(settings_beside(data_dir), boards or [], console()))
+    finish(_rebuild_all(settings_beside(data_dir), boards or [], console()))
 
 
 @app.command("check")
 def board_check(
-    boards: Annotated[list[str] | None, typer.Argument(help="Boards by name.")] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Make the index what the ledger says.")] = False,
+    boards: Annotated[list[str] | None, typer.Argument(help="Boards by name; by default all.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Make the index equal to the ledger.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each board.")] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Compare index and ledger, and name each difference; all boards if none is named. Status 1 if there is one."""
-    from scoregate.boards import check_all
-
-    checking = check_all(
-        settings_beside(data_dir), boards or [], console(), is_repaired=repair, is_json=as_json
-    )
-    if not finish(checking):
+    """Compare index and ledger, and name each difference. Status 1 if there is one."""
+    settings = settings_beside(data_dir)
+    if not finish(_check_all(settings, boards or [], console(), is_repaired=repair, is_json=as_json)):
         raise typer.Exit(1)
 
 
 @app.command("refold")
 def board_refold(board: str, data_dir: DataDir = None) -> None:
     """Fold a board's standings anew after its operator, order or windows changed, then rebuild it."""
-    from scoregate.boards import refold
-
-    finish(refold(settings_beside(data_dir), board, console()))
+    finish(_refold(settings_beside(data_dir), board, console()))
 
 
-@app.command("archive")
-def board_archive(
-    board: str,
-    window: Annotated[str | None, typer.Argument(help="A window by name; all that are due if none.")] = None,
-    as_json: AsJson = False,
-    data_dir: DataDir = None,
-) -> None:
-    """Freeze windows that are over into the archive, and list what is there."""
-    from scoregate.archives import archive, facts_of
-
-    rows = [facts_of(each) for each in finish(archive(settings_of(data_dir), board, window))]
-    show(rows, ("window", "revision", "entries", "frozen_at", "upto_event"), as_json=as_json)
+async def _rebuild_all(settings: Settings, names: Sequence[str], screen: Console) -> None:
+    """Rebuild the named boards, or all. Raises RebuildRefused, IndexUnavailable and LedgerUnavailable."""
+    async with _open_stores(settings) as stores:
+        for board in boards_named(stores.boards, names):
+            await _rebuild(stores, board, screen)
 
 
-@app.command("export")
-def board_export(
-    board: str,
-    window: str,
-    form: Annotated[str, typer.Option("--format", help="`csv` or `ndjson`.")] = "csv",
-    output: Annotated[Path | None, typer.Option(help="Where to; standard output if none.")] = None,
-    data_dir: DataDir = None,
-) -> None:
-    """Write the final ranks of an archived window, one entry a line."""
-    from scoregate.archives import Format, export
+async def _refold(settings: Settings, name: str, screen: Console) -> None:
+    """Fold a board's standings anew, then rebuild the board."""
+    from gateway.runtime.clock import wall_clock
+    from gateway.steward.archive.refold import refold_board
 
-    if form not in set(Format):
-        fail(f"--format: expected {', '.join(Format)}, got {form!r}")
-    with _written(output) as file:
-        count = finish(export(settings_of(data_dir), board, window, Format(form), file))
-    if output is not None:
-        typer.echo(f"{output}: {count} entries")
+    async with _open_stores(settings) as stores:
+        board = board_named(stores.boards, name)
+        with showing_progress(screen, f"{name}: players") as advance:
+            result = await refold_board(stores.ledger, board.policy, clock=wall_clock, tell=advance)
+        print_line(screen, f"{name}: looked at {result.players} players, changed {result.changed} standings")
+        await _rebuild(stores, board, screen)
 
 
-@contextmanager
-def _written(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or what becomes the file once it is whole: an export that fails leaves the one before it alone."""
-    if path is None:
-        yield sys.stdout
-        sys.stdout.flush()
-        return
-    unready = path.with_name(f"{path.name}.unready")
-    try:
-        with unready.open("w", encoding="utf-8", newline="") as file:
-            yield file
-        unready.replace(path)
-    finally:
-        unready.unlink(missing_ok=True)
+async def _check_all(
+    settings: Settings, names: Sequence[str], screen: Console, *, is_repaired: bool, is_json: bool
+) -> bool:
+    """Compare the named boards, or all, with the ledger, print differences, and return whether there are none."""
+    from gateway.steward.index.check import IN_FLIGHT_S, check
+
+    is_equal = True
+    async with _open_stores(settings) as stores:
+        for board in boards_named(stores.boards, names):
+            checked = await check(stores.view(board), is_repaired=is_repaired, in_flight_s=IN_FLIGHT_S)
+            is_equal = is_equal and not checked.differences
+            if is_json:
+                screen.file.write(_as_json(board.name, checked, is_repaired=is_repaired))
+            else:
+                _print(screen, board.name, checked, is_repaired=is_repaired)
+    return is_equal
+
+
+@asynccontextmanager
+async def _open_stores(settings: Settings) -> AsyncIterator[BoardStores]:
+    from gateway.wiring import load_policies, open_index
+
+    patient = settings.model_copy(update={"redis_timeout_ms": PATIENCE_MS})
+    boards = load_policies(patient)
+    async with existing_ledger(patient) as ledger, open_index(patient, boards) as index:
+        yield BoardStores(boards, ledger, index)
+
+
+async def _rebuild(stores: BoardStores, board: Board, screen: Console) -> None:
+    from gateway.runtime.clock import wall_clock
+    from gateway.steward.index.rebuild import Rebuilder
+
+    index, began = stores.index.boards[board.name], time.monotonic()
+    total = await Rebuilder(stores.ledger, index, board.policy, clock=wall_clock).total()
+    with showing_progress(screen, f"{board.name}: standings", total) as advance:
+        rebuilder = Rebuilder(stores.ledger, index, board.policy, clock=wall_clock, tell=advance)
+        result = await rebuilder.rebuild()
+    took_s = time.monotonic() - began
+    counts = f"{result.standings} standings, {result.baselines} baselines and {result.pending} pending"
+    rate = result.entries / took_s
+    print_line(screen, f"{board.name}: rebuilt {counts} in {took_s:.1f} s, {rate:.0f} per second")
+
+
+def _print(screen: Console, board: str, checked: IndexReport, *, is_repaired: bool) -> None:
+    for difference in checked.differences:
+        print_line(screen, _line(difference))
+    print_line(screen, _summary(board, checked, is_repaired=is_repaired))
+
+
+def _line(difference: Difference) -> str:
+    places = [difference.window, difference.player, difference.submission, difference.key]
+    where = " ".join([difference.board, *(place for place in places if place)])
+    sides = f"the ledger has {difference.ledger or 'nothing'}, Redis has {difference.index or 'nothing'}"
+    return f"{difference.kind.value}: {where}: {sides}"
+
+
+def _summary(board: str, checked: IndexReport, *, is_repaired: bool) -> str:
+    count = len(checked.differences)
+    if not count:
+        return f"{board}: the index is what the ledger says"
+    more = (
+        "" if checked.is_complete else f" and more: 'scoregate board rebuild {board}' puts all right at once"
+    )
+    if not is_repaired:
+        return f"{board}: {count} differences{more}"
+    rest = "none is left" if not checked.left else f"{checked.left} came up again in the last round"
+    return f"{board}: {count} differences repaired{more}; {rest}"
+
+
+def _as_json(board: str, checked: IndexReport, *, is_repaired: bool) -> str:
+    """Return one JSON object on a line."""
+    import orjson
+
+    facts = {
+        "board": board,
+        "differences": [difference.as_dict() for difference in checked.differences],
+        "is_complete": checked.is_complete,
+        "is_repaired": is_repaired and not checked.left,
+    }
+    return orjson.dumps(facts).decode() + "\n"

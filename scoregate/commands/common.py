@@ -1,19 +1,22 @@
-"""What the commands share: their options, their settings, and how they end."""
+"""Options, settings, boards and endings that commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
-from policies.errors import LedgerTampered, ProofInvalid
+from policies.errors import LedgerTampered, ProofInvalid, SettingsError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gateway.ledger.ledger import Ledger
     from gateway.runtime.settings import Settings
+    from policies.loader import Board
 
 T = TypeVar("T")
 
@@ -22,47 +25,114 @@ DataDir = Annotated[
 ]
 Bind = Annotated[str | None, typer.Option("--bind", help="Host and port to answer on. SCOREGATE_BIND.")]
 
+OPERATOR: Final = "operator"
+"""The actor of changes made from the command line."""
+
+EVERY_BOARD: Final = "*"
+
+
+def own_version() -> str:
+    """Return the version of this installation."""
+    from importlib.metadata import version
+
+    return version("scoregate")
+
 
 def settings_of(
     data_dir: Path | None = None, bind: str | None = None, *, ledger_url: str | None = None
 ) -> Settings:
-    """The settings, with what the command line says over them. Raises SettingsError."""
+    """Load the settings; options of the command line win. Raises SettingsError."""
     from gateway.runtime.settings import load_settings
 
-    given = {"data_dir": data_dir, "bind": bind, "ledger_url": ledger_url}
-    return load_settings(**{name: value for name, value in given.items() if value is not None})
+    options = {"data_dir": data_dir, "bind": bind, "ledger_url": ledger_url}
+    return load_settings(**{name: value for name, value in options.items() if value is not None})
 
 
 def settings_beside(data_dir: Path | None) -> Settings:
-    """The settings of a command that needs the index, which may be the one of a running `scoregate up`."""
+    """Load the settings for a command that needs the index, which may be that of a running `scoregate up`."""
     from scoregate.embedded import with_embedded
 
     return with_embedded(settings_of(data_dir))
 
 
+@asynccontextmanager
+async def existing_ledger(settings: Settings) -> AsyncIterator[Ledger]:
+    """Open the ledger. Raises SettingsError if there is no file: to look at a ledger must not create one."""
+    from gateway.wiring import open_ledger
+
+    if not settings.is_on_postgres and not settings.ledger_path.exists():
+        raise SettingsError(
+            f"{settings.ledger_path}: there is no ledger; --data-dir or SCOREGATE_DATA_DIR says where to look"
+        )
+    async with open_ledger(settings) as ledger:
+        yield ledger
+
+
+def boards_named(boards: Mapping[str, Board], names: Sequence[str]) -> list[Board]:
+    """Return the named boards in their order, or all by name. Raises SettingsError, as `board_named`."""
+    unknown = [name for name in names if name not in boards]
+    if unknown:
+        raise SettingsError(f"no policy for {', '.join(unknown)}; there are {', '.join(sorted(boards))}")
+    return [boards[name] for name in names or sorted(boards)]
+
+
+def board_named(boards: Mapping[str, Board], name: str) -> Board:
+    """Return a board by its name. Raises SettingsError, with the names that have a policy."""
+    return boards_named(boards, [name])[0]
+
+
+def refuse_unknown_boards(settings: Settings, names: Iterable[str]) -> None:
+    """Raise SettingsError, with the boards that exist, if one of these names is not `*` and not a board's."""
+    from policies.loader import load_boards
+
+    wanted = [name for name in names if name != EVERY_BOARD]
+    known = load_boards(settings.policies_dir) if wanted else {}
+    if unknown := [name for name in wanted if name not in known]:
+        raise SettingsError(
+            f"--board: there is no board {', '.join(map(repr, unknown))} in {settings.policies_dir}; "
+            f"there is {', '.join(sorted(known))}"
+        )
+
+
 def console() -> Console:
-    """Where what a command shows goes."""
+    """Return the console for a command's output."""
     from rich.console import Console
 
     return Console()
 
 
 def error_console() -> Console:
-    """Where what is wrong goes, and what moves on a terminal beside the output."""
+    """Return the console for errors and progress, which stay out of the output."""
     from rich.console import Console
 
     return Console(stderr=True)
 
 
+def print_line(screen: Console, line: str) -> None:
+    """Print a line as it is, without wrapping, colours or markup."""
+    screen.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+@contextmanager
+def showing_progress(screen: Console, what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal while the block runs, and yield the function that advances it by a number."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda count: progress.advance(task, count)
+
+
 def finish(work: Coroutine[Any, Any, T]) -> T:
-    """The result of what runs in an event loop."""
+    """Run a coroutine in an event loop and return its result."""
     import asyncio
 
     return asyncio.run(work)
 
 
 def judged(work: Callable[[], T]) -> T:
-    """The result of `work`; the status is 1 if the ledger or a proof turns out to be false."""
+    """Return the result of `work`, or exit with status 1 if the ledger or a proof turns out to be false."""
     try:
         return work()
     except (LedgerTampered, ProofInvalid) as error:
@@ -70,6 +140,6 @@ def judged(work: Callable[[], T]) -> T:
 
 
 def fail(message: str, status: int = 2) -> NoReturn:
-    """Ends the command with one line of what is wrong."""
+    """Exit with one line that says what is wrong."""
     error_console().print(message, style="red", markup=False, highlight=False, soft_wrap=True)
     raise SystemExit(status)

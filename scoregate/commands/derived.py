@@ -1,18 +1,35 @@
-"""What is derived from the ledger."""
+"""`scoregate derived`: compute anew what is derived from the ledger."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
-from scoregate.commands.common import DataDir, finish, settings_beside
+from policies.errors import SettingsError
+from scoregate.commands.common import DataDir, existing_ledger, finish, settings_beside
+
+if TYPE_CHECKING:
+    from gateway.runtime.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("rebuild")
 def derived_rebuild(name: str, data_dir: DataDir = None) -> None:
-    """Have the steward make `statistics`, `trends` or `achievements` anew from the ledger."""
-    from scoregate.derived import rebuild
-
-    finish(rebuild(settings_beside(data_dir), name))
+    """Have the steward compute `statistics`, `trends` or `achievements` anew from the ledger."""
+    finish(_rebuild(settings_beside(data_dir), name))
     typer.echo(f"{name} begins again; the steward is at it")
+
+
+async def _rebuild(settings: Settings, name: str) -> None:
+    """Have the steward compute one of them anew. Raises SettingsError for any other name."""
+    from gateway.derived.derivations import REBUILDABLE, Derivations
+    from gateway.runtime.clock import wall_clock
+    from gateway.wiring import load_policies, open_index
+
+    if name not in REBUILDABLE:
+        raise SettingsError(f"expected {', '.join(REBUILDABLE)}, got {name!r}")
+    boards = load_policies(settings)
+    async with existing_ledger(settings) as ledger, open_index(settings, boards) as index:
+        await Derivations(settings, boards, ledger, index.client, clock=wall_clock).rebuild(name)

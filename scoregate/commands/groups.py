@@ -1,4 +1,4 @@
-"""The groups of commands, each loaded when one of its commands is called: to say the version takes none of them."""
+"""Groups of commands, each loaded when one of its commands is called: `--version` and `--help` load none."""
 
 from __future__ import annotations
 
@@ -12,56 +12,58 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 
-class Group(NamedTuple):
-    """The file of this package that has a group, and what its commands are for."""
+class CommandGroup(NamedTuple):
+    """A module of this package, and the purpose of its commands."""
 
     module: str
     purpose: str
 
 
-GROUPS: Final[Mapping[str, Group]] = MappingProxyType(
+GROUPS: Final[Mapping[str, CommandGroup]] = MappingProxyType(
     {
-        "token": Group("tokens", "Mint bearer tokens."),
-        "key": Group("keys", "Register trusted servers, list them, take their keys back."),
-        "policy": Group("policies", "Look at policy files."),
-        "board": Group("boards", "Rebuild and check what readers see of the boards."),
-        "build": Group("builds", "Say which builds of the game may play."),
-        "ledger": Group("ledgers", "Look into the ledger."),
-        "replay": Group("replays", "Judge what was promoted again, after an engine change."),
-        "sim": Group("sim", "Try a simulator before a board relies on it."),
-        "webhook": Group("webhooks", "Have other services told what happens."),
-        "derived": Group("derived", "Make what is derived from the ledger anew."),
+        "token": CommandGroup("tokens", "Mint bearer tokens."),
+        "key": CommandGroup("keys", "Register trusted servers, list them, revoke their keys."),
+        "policy": CommandGroup("policies", "Look at policy files."),
+        "board": CommandGroup("boards", "Rebuild and check what readers see of the boards."),
+        "build": CommandGroup("builds", "Say which builds of the game may play."),
+        "ledger": CommandGroup("ledgers", "Look into the ledger."),
+        "replay": CommandGroup("replays", "Judge promoted runs again, after an engine change."),
+        "sim": CommandGroup("sim", "Try a simulator before a board relies on it."),
+        "webhook": CommandGroup("webhooks", "Notify other services of what happens."),
+        "derived": CommandGroup("derived", "Compute anew what is derived from the ledger."),
     }
 )
 
-
 SENTENCE_CHARACTERS: Final = 300
+"""Longest first sentence of a command in a list."""
 
 
 class LightCommand(TyperCommand):
-    """A command that is done before it would take long to load what reads its options."""
+    """A command that finishes without loading what reads its options."""
 
     def get_help_option(self, ctx: Any) -> Any:
-        """The option that asks for help."""
+        """Return the help option."""
         return _light(super().get_help_option(ctx))
 
 
 class LightGroup(TyperGroup):
-    """A group that tells of its commands without loading what reads their options."""
+    """A group that lists its commands without loading what reads their options."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer calls it
-        """Writes each command with its first sentence, whole: typer would cut it to a line."""
-        rows = [(name, each.get_short_help_str(SENTENCE_CHARACTERS)) for name, each in self.commands.items()]
+        """Write each command with its whole first sentence, which typer would cut to a line."""
+        rows = [
+            (name, command.get_short_help_str(SENTENCE_CHARACTERS)) for name, command in self.commands.items()
+        ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
     def get_help_option(self, ctx: Any) -> Any:
-        """The option that asks for help."""
+        """Return the help option."""
         return _light(super().get_help_option(ctx))
 
 
 class LoadingGroup(LightGroup):
-    """All commands. A group stands in lists by its name and purpose, until it is called."""
+    """All commands. Until a group is called, its name and purpose stand for it."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -69,35 +71,37 @@ class LoadingGroup(LightGroup):
             self.commands[name] = TyperCommand(name, help=group.purpose)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads the options of the whole, which are flags."""
-        for each in self.params:
-            _light(each)
+        """Read the options of `scoregate` itself, which are flags."""
+        for flag in self.params:
+            _light(flag)
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the words call."""
+        """Return the command that the words call."""
         if args and args[0] in GROUPS:
             self.load(args[0])
         return super().resolve_command(ctx, args)
 
     def load(self, name: str) -> None:
-        """Has a group there with its commands."""
+        """Load a group with its commands, once."""
         if not isinstance(self.commands[name], TyperGroup):
-            self.commands[name] = loaded(name)
+            self.commands[name] = _loaded(name)
 
 
 def _light(flag: Any) -> Any:
-    """The flag, or None. Typer loads pydantic, which takes longer than all the rest, to find that None is no boolean."""
+    """Return the flag with False for a default of None.
+
+    To find that None is no boolean, typer loads pydantic, which takes longer than everything else.
+    """
     if flag is not None and flag.default is None:
         flag.default = False
     return flag
 
 
-def loaded(name: str) -> TyperGroup:
-    """A group with its commands."""
+def _loaded(name: str) -> TyperGroup:
     group = GROUPS[name]
     app: typer.Typer = import_module(f"scoregate.commands.{group.module}").app
     app.info.cls, app.rich_markup_mode = LightGroup, None
-    found = get_group(app)
-    found.name, found.help = name, group.purpose
-    return found
+    command = get_group(app)
+    command.name, command.help = name, group.purpose
+    return command

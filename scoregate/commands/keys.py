@@ -1,13 +1,28 @@
-"""Trusted servers' keys."""
+"""`scoregate key`: register trusted servers' keys, list them, and revoke them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, fail, finish, settings_beside, settings_of
+from policies.errors import SettingsError
+from scoregate.commands.common import (
+    DataDir,
+    existing_ledger,
+    fail,
+    finish,
+    refuse_unknown_boards,
+    settings_beside,
+    settings_of,
+)
 from scoregate.commands.tables import AsJson, show
+
+if TYPE_CHECKING:
+    from gateway.ledger.records import ServerKey
+    from gateway.runtime.clock import Clock
+    from gateway.runtime.settings import Settings
+    from scoregate.quarantine import Quarantine
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -17,16 +32,13 @@ def key_add(
     key_id: str,
     public_key: Annotated[str, typer.Option(help="The Ed25519 public key: 32 bytes in base64.")],
     board: Annotated[
-        list[str] | None, typer.Option(help="A board the server writes to; all if none.")
+        list[str] | None, typer.Option(help="A board the server writes to; by default all.")
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Register a trusted server's public key."""
-    from scoregate.keys import register
-    from scoregate.known_boards import refuse_unknown
-
     settings = settings_of(data_dir)
-    refuse_unknown(settings, board or [])
+    refuse_unknown_boards(settings, board or [])
     finish(register(settings, key_id, public_key, tuple(board or ["*"])))
     typer.echo(f"registered {key_id}; a running edge knows it within two seconds")
 
@@ -35,7 +47,6 @@ def key_add(
 def key_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the registered keys."""
     from gateway.runtime.clock import rfc3339
-    from scoregate.keys import all_keys
 
     rows = [
         {
@@ -54,20 +65,93 @@ def key_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
 def key_revoke(
     key_id: str,
     compromised_since: Annotated[
-        str | None, typer.Option(help="Also take back all that it wrote since then (RFC 3339).")
+        str | None, typer.Option(help="Also take back everything it wrote since then (RFC 3339).")
     ] = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Take a trusted server's key back, for good."""
-    from scoregate.keys import moment_of, revoke
-
+    """Revoke a trusted server's key, for good."""
     since_ms = None if compromised_since is None else moment_of(compromised_since)
-    found = finish(revoke(settings_beside(data_dir), key_id, compromised_since_ms=since_ms))
-    rows = [{"submission": each, "what": what} for what, ids in found.by_what() for each in ids]
+    quarantine = finish(revoke(settings_beside(data_dir), key_id, compromised_since_ms=since_ms))
+    rows = [
+        {"submission": submission_id, "what": outcome}
+        for outcome, ids in quarantine.by_outcome()
+        for submission_id in ids
+    ]
     if not as_json:
         typer.echo(f"revoked {key_id}: nothing more is written with it")
     if rows or as_json:
         show(rows, ("submission", "what"), as_json=as_json)
-    if found.left:
-        fail(f"these still count, their boards have no policy here: {', '.join(found.left)}")
+    if quarantine.left:
+        fail(f"these still count, their boards have no policy here: {', '.join(quarantine.left)}")
+
+
+async def register(settings: Settings, key_id: str, public_key: str, boards: tuple[str, ...]) -> None:
+    """Write the key into the ledger. Raises SettingsError if it is no key, or its id belongs to another key."""
+    import base64
+    import binascii
+
+    from gateway.edge.auth.signatures import load_server_public_key
+    from gateway.ledger import queries
+    from gateway.ledger.records import ServerKey
+    from gateway.runtime.clock import wall_clock
+    from gateway.wiring import open_ledger
+
+    try:
+        raw = base64.b64decode(public_key, validate=True)
+    except (binascii.Error, ValueError):
+        raise SettingsError("--public-key: expected 32 bytes in base64") from None
+    load_server_public_key(raw)
+    async with open_ledger(settings) as ledger:
+        known = (await ledger.read(queries.all_server_keys())).get(key_id)
+        if known and known.revoked_at_ms is not None:
+            raise SettingsError(f"{key_id} was revoked; register the new key under a new id")
+        if known and (known.public_key, known.boards) != (raw, boards):
+            raise SettingsError(f"{key_id} is registered already, with another key or other boards")
+        if known is None:
+            await ledger.write(queries.add_server_key(ServerKey(key_id, raw, boards, wall_clock())))
+
+
+async def all_keys(settings: Settings) -> list[ServerKey]:
+    """Return every registered key, by id."""
+    from gateway.ledger import queries
+
+    async with existing_ledger(settings) as ledger:
+        return list((await ledger.read(queries.all_server_keys())).values())
+
+
+async def revoke(
+    settings: Settings, key_id: str, *, compromised_since_ms: int | None = None, clock: Clock | None = None
+) -> Quarantine:
+    """Revoke the key, and with a time also everything that it wrote since then and that still counts.
+
+    Safe to repeat. Raises SettingsError for a key that was never registered.
+    """
+    from gateway.ledger import queries
+    from gateway.runtime.clock import wall_clock
+    from gateway.wiring import load_policies, open_index
+    from scoregate.quarantine import Quarantine, quarantine
+
+    clock = clock or wall_clock
+    async with existing_ledger(settings) as ledger:
+        if key_id not in await ledger.read(queries.all_server_keys()):
+            raise SettingsError(f"{key_id} is not registered")
+        await ledger.write(queries.revoke_server_key(key_id, now_ms=clock()))
+        if compromised_since_ms is None:
+            return Quarantine()
+        boards = load_policies(settings)
+        async with open_index(settings, boards) as index:
+            return await quarantine(ledger, index, boards, key_id, since_ms=compromised_since_ms, clock=clock)
+
+
+def moment_of(text: str) -> int:
+    """Return the Unix milliseconds of an RFC 3339 time. Raises SettingsError for other texts, or without a zone."""
+    from datetime import datetime
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise SettingsError(f"expected a time with a zone, such as 2026-11-20T14:00:00Z, got {text!r}")
+    return int(moment.timestamp() * 1000)

@@ -1,17 +1,73 @@
-"""Look into the ledger, and prove what is in it."""
+"""`scoregate ledger`: migrate the ledger, verify its seals, prove what is in it, and show boards of the past."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
 import typer
 
-from policies.errors import LedgerTampered, ProofInvalid
-from scoregate.commands.common import DataDir, error_console, fail, finish, judged, settings_of
+from policies.errors import LedgerTampered, ProofInvalid, SettingsError
+from scoregate.commands.common import (
+    DataDir,
+    error_console,
+    existing_ledger,
+    fail,
+    finish,
+    judged,
+    settings_of,
+)
 from scoregate.commands.tables import AsJson, show, show_json
 
+if TYPE_CHECKING:
+    from gateway.ledger.ledger import Ledger
+    from gateway.ledger.seals.audit import AuditReport
+    from gateway.ledger.seals.keys import PublicKeys
+    from gateway.ledger.seals.proofs import Proof
+    from gateway.runtime.settings import Settings
+
+PROOF_LIMIT_BYTES: Final = 16 * 1024 * 1024
+
 app = typer.Typer(no_args_is_help=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerVerification:
+    """An audit without faults, and the number of exported heads that were compared.
+
+    `overdue_since_ms` says since when events wait that should be sealed by now.
+    """
+
+    audit: AuditReport
+    overdue_since_ms: int | None
+    heads: int | None = None
+
+    def text(self) -> str:
+        """Return the verification for people."""
+        from gateway.runtime.clock import rfc3339
+
+        text = _summary(self.audit)
+        if self.overdue_since_ms is not None:
+            since = rfc3339(self.overdue_since_ms)
+            text += f" though they wait since {since}: the newest seals were removed, or no steward runs"
+        return text if self.heads is None else f"{text}\nall {self.heads} exported heads are in the ledger"
+
+    def facts(self) -> dict[str, object]:
+        """Return the verification for programs."""
+        from gateway.runtime.clock import rfc3339
+
+        overdue = None if self.overdue_since_ms is None else rfc3339(self.overdue_since_ms)
+        audit = {**asdict(self.audit), "unsealed_events": self.audit.unsealed_events}
+        return {"is_clean": True, **audit, "overdue_since": overdue, "heads": self.heads}
+
+
+@dataclass(frozen=True, slots=True)
+class PastBoard:
+    """A board as it stood: a sentence about it, and its first entries."""
+
+    summary: str
+    rows: list[dict[str, object]]
 
 
 @app.command("migrate")
@@ -21,42 +77,41 @@ def ledger_migrate(
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Bring the ledger's schema to this version of Scoregate, or make it."""
-    from scoregate.migration import migrate
+    """Bring the ledger's schema to this version of Scoregate, or create it."""
+    from gateway.ledger.schema import SCHEMA_VERSION
 
-    typer.echo(migrate(settings_of(data_dir, ledger_url=url)))
+    finish(_migrate(settings_of(data_dir, ledger_url=url)))
+    typer.echo(f"the ledger is at schema version {SCHEMA_VERSION}")
 
 
 @app.command("public-key")
 def ledger_public_key(data_dir: DataDir = None) -> None:
     """Print the public key that seals are checked with."""
-    from scoregate.ledger import public_key
+    from gateway.steward.seals.sealing import seal_key_of
 
-    typer.echo(public_key(settings_of(data_dir)), nl=False)
+    typer.echo(seal_key_of(settings_of(data_dir), is_made=False).public_pem(), nl=False)
 
 
 @app.command("verify")
 def ledger_verify(
     public_key: Annotated[
-        Path | None, typer.Option(help="A file with the public key; that of the data directory if none.")
+        Path | None, typer.Option(help="A file with the public key; by default that of the data directory.")
     ] = None,
     heads: Annotated[Path | None, typer.Option(help="A file of exported heads.")] = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """Say whether the ledger is what was sealed: 0 if it is, 1 if not and since when, 2 if that cannot be told."""
-    from scoregate.ledger import verify
-
     try:
-        found = finish(verify(settings_of(data_dir), public_key, heads))
+        verification = finish(_verify(settings_of(data_dir), public_key, heads))
     except (LedgerTampered, ProofInvalid) as error:
         if as_json:
             show_json([{"is_clean": False, "fault": str(error)}])
         fail(str(error), status=1)
     if as_json:
-        show_json([found.facts()])
+        show_json([verification.facts()])
     else:
-        typer.echo(found.words())
+        typer.echo(verification.text())
 
 
 @app.command("heads")
@@ -64,22 +119,20 @@ def ledger_heads(
     output: Annotated[Path, typer.Option(help="The file to append to.")], data_dir: DataDir = None
 ) -> None:
     """Append the signed heads that a file lacks, one a line."""
-    from scoregate.ledger import export
-
-    count = judged(lambda: finish(export(settings_of(data_dir), output)))
+    count = judged(lambda: finish(_export(settings_of(data_dir), output)))
     typer.echo(f"{output}: {count} heads appended")
 
 
 @app.command("prove")
 def ledger_prove(
     submission: str,
-    output: Annotated[Path | None, typer.Option(help="Where to; standard output if none.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="The file to write; by default standard output.")
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Write a proof that the events of a submission were sealed."""
-    from scoregate.ledger import write_proof
-
-    proof, unsealed = judged(lambda: finish(write_proof(settings_of(data_dir), submission)))
+    proof, unsealed = judged(lambda: finish(_proof(settings_of(data_dir), submission)))
     if output is None:
         typer.echo(proof, nl=False)
     else:
@@ -95,9 +148,7 @@ def ledger_verify_proof(
     file: Path, public_key: Annotated[Path, typer.Option(help="A file with the public key.")]
 ) -> None:
     """Say what a proof proves, with nothing but a public key: 0 if it holds, 1 if not."""
-    from scoregate.ledger import verify_proof
-
-    typer.echo(judged(lambda: verify_proof(file, public_key)))
+    typer.echo(judged(lambda: _verify_proof(file, public_key)))
 
 
 @app.command("as-of")
@@ -105,14 +156,191 @@ def ledger_as_of(
     board: str,
     instant: str,
     window: Annotated[str, typer.Option(help="A kind of window, or one by name.")] = "alltime",
-    limit: Annotated[int, typer.Option(min=1, help="Most entries to print.")] = 25,
+    limit: Annotated[int, typer.Option(min=1, help="The most entries to print.")] = 25,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """Print a board as it stood at an instant, folded from the log alone."""
-    from scoregate.ledger import as_of, instant_ms
-
-    found = finish(as_of(settings_of(data_dir), board, instant_ms(instant), window, limit))
+    past = finish(_as_of(settings_of(data_dir), board, _past_ms(instant), window, limit))
     if not as_json:
-        typer.echo(found.head)
-    show(found.rows, ("rank", "score", "player", "achieved_at", "submission"), as_json=as_json)
+        typer.echo(past.summary)
+    show(past.rows, ("rank", "score", "player", "achieved_at", "submission"), as_json=as_json)
+
+
+async def _migrate(settings: Settings) -> None:
+    """Bring the schema to the newest version. Raises LedgerUnavailable."""
+    from gateway.ledger.migrate import upgrade_postgres
+    from gateway.wiring import ledger_of
+
+    if settings.is_on_postgres and settings.ledger_url:
+        await upgrade_postgres(settings.ledger_url.get_secret_value())
+        return
+    ledger = ledger_of(settings)
+    try:
+        await ledger.open()  # which brings an SQLite ledger up to date
+    finally:
+        await ledger.close()
+
+
+async def _verify(settings: Settings, key_file: Path | None, heads_file: Path | None) -> LedgerVerification:
+    """AuditReport the ledger. Raises LedgerTampered, or SettingsError for a file that cannot be read."""
+    from gateway.ledger.seals.audit import audit, check_checkpoints
+
+    keys = _keys(settings, key_file)
+    async with existing_ledger(settings) as ledger:
+        result = await audit(ledger, keys)
+        verification = LedgerVerification(result, await _overdue_since_ms(ledger, result, settings))
+        if heads_file is None:
+            return verification
+        with _opened(heads_file) as lines:
+            count = await check_checkpoints(ledger, keys, lines)
+    if not count:
+        raise SettingsError(f"{heads_file}: has no heads, and an empty file proves nothing")
+    return replace(verification, heads=count)
+
+
+async def _export(settings: Settings, path: Path) -> int:
+    """Append heads to the file, and return their number."""
+    from gateway.ledger.seals.checkpoints import export_checkpoints
+
+    async with existing_ledger(settings) as ledger:
+        return await export_checkpoints(ledger, path)
+
+
+async def _proof(settings: Settings, submission_id: str) -> tuple[bytes, int]:
+    """Return the written proof of a submission's sealed events, and the number of its unsealed ones.
+
+    Raises SettingsError if there is nothing to prove.
+    """
+    from gateway.ledger.seals.proofs import prove
+
+    async with existing_ledger(settings) as ledger:
+        proof, unsealed = await prove(ledger, submission_id)
+    if proof is None and not unsealed:
+        raise SettingsError(f"there is no submission {submission_id}")
+    if proof is None:
+        raise SettingsError(
+            f"no event of {submission_id} is sealed yet; the steward seals within {settings.seal_s:g} s"
+        )
+    return proof.written(), unsealed
+
+
+def _verify_proof(file: Path, key_file: Path) -> str:
+    """Return what a proof proves, in words. Raises ProofInvalid."""
+    from gateway.ledger.seals.keys import read_public_keys
+    from gateway.ledger.seals.proofs import check_proof
+
+    keys = read_public_keys(key_file)
+    try:
+        if file.stat().st_size > PROOF_LIMIT_BYTES:
+            raise ProofInvalid("this is no proof: it is too large")
+        written = file.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{file}: the proof cannot be read: {error}") from None
+    return _proven(check_proof(written, keys))
+
+
+async def _as_of(settings: Settings, board_name: str, instant_ms: int, window: str, limit: int) -> PastBoard:
+    """Fold a board as it stood at an instant. Raises SettingsError for an unknown board or window."""
+    from gateway.ledger.standings.history import board_as_of, ranks_of
+    from gateway.runtime.clock import rfc3339
+    from gateway.wiring import load_policies
+    from policies.windows import window_at, window_named
+
+    board = load_policies(settings).get(board_name)
+    if board is None:
+        raise SettingsError(f"there is no board {board_name!r}")
+    kinds = {kind.value: kind for kind in board.policy.windows}
+    try:
+        span = (
+            window_at(board.policy, kinds[window], instant_ms)
+            if window in kinds
+            else window_named(board.policy, window)
+        )
+    except ValueError:
+        raise SettingsError(f"the board keeps the windows {', '.join(kinds)}") from None
+    async with existing_ledger(settings) as ledger:
+        standings = await board_as_of(ledger, board.policy, span, instant_ms)
+    first = standings[:limit]
+    ranks = ranks_of(first, board.ranking, span, board.policy.ranks[0])
+    rows: list[dict[str, object]] = [
+        {
+            "rank": rank,
+            "score": standing.score,
+            "player": standing.player,
+            "achieved_at": rfc3339(standing.achieved_at_ms),
+            "submission": standing.submission_id,
+        }
+        for rank, standing in zip(ranks, first, strict=True)
+    ]
+    at = rfc3339(instant_ms)
+    return PastBoard(f"{board_name}, {span.name}, at {at}: {len(standings)} entries", rows)
+
+
+def _past_ms(text: str) -> int:
+    """Return the Unix milliseconds of an RFC 3339 text. Raises SettingsError, also for the future."""
+    from gateway.runtime.clock import parse_rfc3339, wall_clock
+
+    at_ms = parse_rfc3339(text)
+    if at_ms is None or at_ms > wall_clock():
+        raise SettingsError(f"{text}: expected an instant in the past, as 2026-11-20T12:00:00Z")
+    return at_ms
+
+
+def _keys(settings: Settings, key_file: Path | None) -> PublicKeys:
+    from gateway.ledger.seals.keys import PublicKeys, read_public_keys
+    from gateway.steward.seals.sealing import seal_key_of
+
+    if key_file is not None:
+        return read_public_keys(key_file)
+    return PublicKeys(seal_key_of(settings, is_made=False).public_key)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise SettingsError(f"{path}: the heads cannot be read: {error}") from None
+
+
+def _summary(audit: AuditReport) -> str:
+    rest = (
+        f"{audit.unsealed_events} events from {audit.sealed_events + 1} on are not sealed yet"
+        if audit.unsealed_events
+        else "nothing is left to seal"
+    )
+    return (
+        f"clean: {audit.events} events of {audit.submissions} submissions, "
+        f"{audit.sealed_events} of them under {audit.seals} seals; {rest}"
+    )
+
+
+async def _overdue_since_ms(ledger: Ledger, audit: AuditReport, settings: Settings) -> int | None:
+    """Return since when events wait that should be sealed by now, or None.
+
+    Raises LedgerTampered if events are overdue and there is no seal at all: then the seals were removed.
+    """
+    from gateway.ledger.seals import chain
+    from gateway.runtime.clock import rfc3339, wall_clock
+
+    since_ms = (await ledger.read(chain.unsealed())).since_ms
+    if since_ms is None or since_ms >= wall_clock() - settings.seal_s * 1000:
+        return None
+    if not audit.seals:
+        raise LedgerTampered(
+            f"nothing is sealed, though {audit.events} events wait since {rfc3339(since_ms)}: "
+            "the seals were removed, or no steward has run"
+        )
+    return since_ms
+
+
+def _proven(proof: Proof) -> str:
+    from gateway.runtime.clock import rfc3339
+
+    lines = [f"proven: {len(proof.events)} events of submission {proof.submission}"]
+    for entry in proof.events:
+        event, facts = entry.event, entry.facts or {}
+        claim = f", score {facts['score']} by {facts['player']}" if facts else ""
+        sealed = f"sealed {rfc3339(entry.seal.created_at_ms)} by {entry.seal.key_id}"
+        lines.append(f"  event {event['seq']}: {event['from_state']} to {event['to_state']}{claim}; {sealed}")
+    return "\n".join(lines)

@@ -1,14 +1,34 @@
-"""Policy files: what they mean, and how they differ."""
+"""`scoregate policy`: say what policy files mean, write a new one, compare two, and try one on a board's history."""
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from scoregate.commands.common import DataDir, console, error_console, fail, finish, settings_of
+from policies.errors import SettingsError
+from scoregate.commands.common import (
+    DataDir,
+    console,
+    error_console,
+    existing_ledger,
+    fail,
+    finish,
+    settings_of,
+)
 from scoregate.commands.tables import AsJson, show_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gateway.runtime.settings import Settings
+    from validators.backtest import BacktestReport
+
+_WIDTH: Final = 18
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -17,71 +37,70 @@ app = typer.Typer(no_args_is_help=True)
 def policy_check(
     files: list[Path],
     is_run: Annotated[
-        bool, typer.Option("--run/--no-run", help="Start each simulator that is named, for one short run.")
+        bool, typer.Option("--run/--no-run", help="Start each named simulator, for one short run.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Say what policy files mean and what of it looks unwise, or where and why one is wrong."""
-    from scoregate.policies import checked, checked_facts
-
+    """Say what policy files mean and what looks unwise, or where and why one is wrong."""
     if as_json:
         show_json(checked_facts(file, is_run=is_run) for file in files)
         return
     for file in files:
-        for line in checked(file, is_run=is_run):
+        for line in _checked_lines(file, is_run=is_run):
             typer.echo(line)
 
 
 @app.command("new")
 def policy_new(
-    file: Annotated[Path, typer.Argument(help="The file to write; it must not be there.")],
-    board: Annotated[str | None, typer.Option(help="The board's name; the file's, if that is one.")] = None,
+    file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
+    board: Annotated[str | None, typer.Option(help="The board's name; by default the file's.")] = None,
     title: Annotated[str | None, typer.Option(help="Its title for readers.")] = None,
     writes: Annotated[str | None, typer.Option(help="`verified`, `open` or `trusted`.")] = None,
-    order: Annotated[str | None, typer.Option(help="Which scores are better: `higher` or `lower`.")] = None,
-    minimum: Annotated[int | None, typer.Option(help="The lowest score there can be.")] = None,
-    maximum: Annotated[str | None, typer.Option(help="The highest; `any` where only servers write.")] = None,
+    order: Annotated[str | None, typer.Option(help="The better scores: `higher` or `lower`.")] = None,
+    minimum: Annotated[int | None, typer.Option(help="The lowest possible score.")] = None,
+    maximum: Annotated[
+        str | None, typer.Option(help="The highest possible score; `any` where only servers write.")
+    ] = None,
     windows: Annotated[
-        str | None, typer.Option(help="`alltime,daily,weekly,monthly`, or some of it.")
+        str | None, typer.Option(help="`alltime,daily,weekly,monthly`, or some of them.")
     ] = None,
     simulator: Annotated[Path | None, typer.Option(help="The file that plays runs again.")] = None,
     build: Annotated[str | None, typer.Option(help="The build of the game that it belongs to.")] = None,
     maximum_ticks: Annotated[int | None, typer.Option(help="The ticks of the longest run.")] = None,
     ticks_per_second: Annotated[int | None, typer.Option(help="The ticks of a second of play.")] = None,
     buttons: Annotated[
-        int | None, typer.Option(help="How many of an input's lowest bits are buttons.")
+        int | None, typer.Option(help="The number of an input's lowest bits that are buttons.")
     ] = None,
     is_asking: Annotated[
-        bool, typer.Option("--ask/--no-ask", help="Ask for what no option says, or take its default.")
+        bool, typer.Option("--ask/--no-ask", help="Ask for missing options, or take their defaults.")
     ] = True,
 ) -> None:
-    """Write a commented policy file for a new board, by asking what only its studio knows."""
-    from scoregate.policy_answers import Answers, new_board
+    """Write a commented policy file for a new board, and ask for what only its studio knows."""
+    options = {name.replace("_", "-"): value for name, value in locals().items()}  # before any other local
+
+    from scoregate.policy_answers import Questionnaire, new_board
     from scoregate.policy_file import write_policy
 
-    given = {name.replace("_", "-"): value for name, value in locals().items()}
     if file.exists():
         fail(f"{file} is there already, and is not overwritten")
-    written = write_policy(file, new_board(Answers(given, is_asking=is_asking), file))
+    written = write_policy(file, new_board(Questionnaire(options, is_asking=is_asking), file))
     file.chmod(0o644)  # no secret, and the parts that read it may be another user's
     typer.echo(f"{file}: board '{written.name}', {written.digest}; next: scoregate policy check {file}")
 
 
 @app.command("diff")
 def policy_diff(old: Path, new: Path, as_json: AsJson = False) -> None:
-    """Name each setting in which two policy files differ, and what it takes to have the new value in force.
+    """Name each setting in which two policy files differ, and what it takes to put the new value in force.
 
     Status 0 if they are equal, 1 if they differ, 2 if one is wrong.
     """
-    from scoregate.policies import differences, differing_facts
-
-    found = list(differing_facts(old, new))
+    differences = list(_differences(old, new))
     if as_json:
-        show_json(found)
+        show_json(differences)
     else:
-        for line in differences(old, new):
+        for line in map(_difference_line, differences):
             typer.echo(line)
-    if found:
+    if differences:
         raise typer.Exit(1)
 
 
@@ -90,18 +109,137 @@ def policy_backtest(
     file: Path,
     since: Annotated[
         str | None,
-        typer.Option(help="The first day or instant to count; all the history before it is learnt from."),
+        typer.Option(
+            help="The first day or instant to count; the history before it only teaches the policy."
+        ),
     ] = None,
     is_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object, with every changed decision.")
+        bool, typer.Option("--json", help="Print a JSON object, with every changed decision.")
     ] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Run a policy over its board's history: which decisions change, how right they are, how many wait each day."""
-    from scoregate.backtest import as_json, backtest, tell
+    from scoregate.backtest_report import as_json, print_report
 
-    report = finish(backtest(settings_of(data_dir), file, since, error_console()))
+    report = finish(_backtest(settings_of(data_dir), file, since, error_console()))
     if is_json:
         typer.echo(as_json(report))
     else:
-        tell(report, console())
+        print_report(report, console())
+
+
+def checked_facts(file: Path, *, is_run: bool) -> dict[str, Any]:
+    """Return what a policy file means and what looks unwise. Raises PolicyError.
+
+    With `is_run` its simulators are started, and one that cannot play is an error.
+    """
+    from policies.advice import advice_on
+    from policies.blind_spots import blind_spots_of
+    from policies.explanation import explanation
+    from policies.loader import load_board
+    from scoregate.first_runs import first_runs
+
+    board = load_board(file)
+    return {
+        "file": str(file),
+        "board": board.name,
+        "title": board.policy.title,
+        "digest": board.digest,
+        "meaning": [{"about": about, "says": says} for about, says in explanation(board, _purposes())],
+        "cannot_notice": list(blind_spots_of(board.policy)),
+        "warnings": list(advice_on(board.policy)),
+        "simulates": list(first_runs(file, board)) if is_run else [],
+    }
+
+
+def _checked_lines(file: Path, *, is_run: bool) -> Iterator[str]:
+    """Yield the lines of a checked file for people. Raises PolicyError, after the lines that are sure."""
+    from policies.loader import load_board
+    from scoregate.first_runs import first_runs
+
+    facts = checked_facts(file, is_run=False)
+    yield f"{file}: board '{facts['board']}' ({facts['title']}), {facts['digest']}"
+    for sentence in facts["meaning"]:
+        yield f"  {sentence['about']:<{_WIDTH}} {sentence['says']}"
+    for gap in facts["cannot_notice"]:
+        yield f"  {'cannot notice':<{_WIDTH}} {gap}"
+    for warning in facts["warnings"]:
+        yield f"  warning: {warning}"
+    if is_run:
+        for sentence in first_runs(file, load_board(file)):
+            yield f"  {'simulates':<{_WIDTH}} {sentence}"
+
+
+def _differences(old: Path, new: Path) -> Iterator[Mapping[str, object]]:
+    """Yield each setting in which two policy files differ, its purpose, and what the change takes. Raises PolicyError."""
+    from policies.loader import load_board
+    from policies.policy_changes import changes_between, shown
+
+    for change in changes_between(load_board(old), load_board(new)):
+        facts = {"setting": change.name, "old": shown(change.old), "new": shown(change.new)}
+        yield {**facts, "effect": change.effect.value, "about": _purpose_of(change.section)}
+
+
+def _difference_line(difference: Mapping[str, object]) -> str:
+    about = f" ({difference['about']})" if difference["about"] else ""
+    return "{setting}: {old} -> {new}; {effect}".format_map(difference) + about
+
+
+def _purpose_of(section: str) -> str:
+    """Return the purpose of a section by its description, or by the docstring of its model."""
+    from policies.model import Policy
+
+    field = Policy.model_fields.get(section)
+    if field is None:
+        return ""
+    types = (field.annotation, *getattr(field.annotation, "__args__", ()))
+    models = [
+        model for model in types if isinstance(model, type) and model.__module__.startswith("policies.")
+    ]
+    return _first_sentence(field.description or (models[-1].__doc__ if models else "") or "")
+
+
+def _purposes() -> Mapping[str, str]:
+    """Return what each validator looks for, in its own words."""
+    from policies.judging import Modes
+    from validators.judge import VALIDATORS
+
+    docstrings = {validator.name: inspect.getdoc(validator.check) or "" for validator in VALIDATORS}
+    described = {name: field.description for name, field in Modes.model_fields.items() if field.description}
+    return {name: _first_sentence(text) for name, text in (docstrings | described).items() if text}
+
+
+def _first_sentence(text: str) -> str:
+    plain = " ".join(text.replace("`", "").split())
+    return re.split(r"(?<=\.)\s", plain, maxsplit=1)[0]
+
+
+async def _backtest(settings: Settings, file: Path, since: str | None, screen: Console) -> BacktestReport:
+    """Return what the policy in `file` would have decided. Raises PolicyError and SettingsError."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+
+    from gateway.ledger.judgement.past import log_of
+    from policies.loader import load_board
+    from validators.backtest import Backtest
+
+    board, since_ms = load_board(file), _since_ms(since)
+    test = Backtest(board.policy, digest=board.digest, since_ms=since_ms)
+    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed}"))
+    async with existing_ledger(settings) as ledger:
+        with Progress(*columns, console=screen, transient=True) as progress:
+            task = progress.add_task(f"{board.name}: events", total=None)
+            async for event in log_of(ledger, board.name):
+                test.take(event)
+                progress.advance(task)
+    return test.report
+
+
+def _since_ms(text: str | None) -> int:
+    from gateway.runtime.clock import parse_rfc3339
+
+    if text is None:
+        return 0
+    at_ms = parse_rfc3339(text if "T" in text else f"{text}T00:00:00Z")
+    if at_ms is None:
+        raise SettingsError("--since: expected a day as 2026-11-20, or an instant as 2026-11-20T12:00:00Z")
+    return at_ms

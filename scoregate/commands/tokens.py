@@ -1,4 +1,4 @@
-"""Bearer tokens."""
+"""`scoregate token`: mint bearer tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, settings_of
+from scoregate.commands.common import DataDir, refuse_unknown_boards, settings_of
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True)
 def token_moderator(
     name: str,
     board: Annotated[
-        list[str] | None, typer.Option(help="A board the moderator decides on; all if none.")
+        list[str] | None, typer.Option(help="A board the moderator decides on; by default all.")
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -26,10 +26,7 @@ def token_moderator(
     from gateway.edge.auth.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
 
     settings = settings_of(data_dir)
-    if board:
-        from scoregate.known_boards import refuse_unknown
-
-        refuse_unknown(settings, board)
+    refuse_unknown_boards(settings, board or [])
     now_s = int(time.time())
     bearer = Bearer(name, Role.MODERATOR, now_s + MODERATOR_TOKEN_S, tuple(board or ["*"]))
     typer.echo(Tokens(keyring_of(settings)).mint(bearer, now_s=now_s))

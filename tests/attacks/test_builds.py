@@ -18,8 +18,8 @@ from policies.replaying import BuildStatus
 from policies.vocabulary import Verdict
 from replay.simulators.sandbox import Sandbox
 from replay.verify import verify
-from scoregate.builds import set_status
 from scoregate.cli import app
+from scoregate.commands.builds import set_status
 from tests.support.attack import a_run, accept, honest
 from tests.support.game import BUILD
 from tests.support.harness import Answer, Harness, Run, running_harness
@@ -167,7 +167,7 @@ async def test_the_switch_reaches_a_running_edge(harness: Harness, monkeypatch: 
         return result.exit_code, result.output
 
     blocked = await asyncio.to_thread(command, "block", "arcade", BUILD, "--reason", "speedhack in 1.0")
-    assert (0, f"arcade {BUILD}: blocked; running parts heed it within two seconds\n") == blocked
+    assert (0, f"arcade {BUILD}: blocked; running parts follow within two seconds\n") == blocked
     deadline = time.monotonic() + 20
     while (await open_run(harness)).problem != "build-blocked":
         assert time.monotonic() < deadline

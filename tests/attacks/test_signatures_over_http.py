@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from gateway.edge.auth import signatures, tickets
 from gateway.edge.auth.signatures import Draft, ServerKeyError, content_digest_of, sign_hmac_sha256
 from gateway.runtime.settings import Settings
-from scoregate.keys import register
+from scoregate.commands.keys import register
 from tests.support.attack import (
     CLAIM,
     COVERAGE,

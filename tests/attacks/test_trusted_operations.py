@@ -18,7 +18,7 @@ from gateway.ledger import queries
 from gateway.runtime.failpoints import Point
 from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
-from scoregate.keys import all_keys, moment_of, register, revoke
+from scoregate.commands.keys import all_keys, moment_of, register, revoke
 from tests.support import boards
 from tests.support.attack import (
     ENTRY,

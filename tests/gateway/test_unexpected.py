@@ -39,7 +39,7 @@ from policies.errors import (
     RecordingsUnavailable,
     StateConflict,
 )
-from scoregate.processes import LOG_BYTES, Parts
+from scoregate.processes import LOG_BYTES, Supervisor
 from tests.support.harness import Harness
 from tests.support.metrics import counts, metric
 
@@ -239,7 +239,7 @@ def test_F02_libraries_are_sieved_too():
 
 def test_F02_a_long_log_is_put_aside_and_at_last_let_go(tmp_path: Path):
     """The log of a part that talks is emptied at its limit; three that were put aside are kept, and it goes on writing."""
-    parts = Parts(tmp_path)
+    parts = Supervisor(tmp_path)
     talk = f"import sys; sys.stdout.write('x' * {LOG_BYTES + 1}); sys.stdout.flush(); sys.stdin.read()"
     log = tmp_path / "talker.log"
     for turn in range(5):
@@ -255,7 +255,7 @@ def test_F02_a_long_log_is_put_aside_and_at_last_let_go(tmp_path: Path):
 
 def test_N12_where_it_is_asked_for_parts_print_to_our_own_output(capfd: pytest.CaptureFixture[str]):
     """With `stdout` there is no file: what a part prints is what the container prints."""
-    parts = Parts(None)
+    parts = Supervisor(None)
     parts.start("talker", ["python3", "-c", "import sys; print('out'); print('err', file=sys.stderr)"], {})
     parts._parts[0].process.wait()
     parts.rotate_logs()

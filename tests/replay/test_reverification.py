@@ -29,7 +29,7 @@ from replay.simulators.sandbox import Sandbox
 from replay.worker import reverification as judging_again
 from replay.worker.reverification import ReverificationBatch, ReverificationPlan, Reverifier, begin_of
 from scoregate.cli import app
-from scoregate.replays import reverify
+from scoregate.commands.replays import reverify
 from tests.replay.games import END, GAME, play
 from tests.replay.games import store as store_module
 from tests.support.boards import BUILD, CHECKPOINT_TICKS, claim_of, write_board

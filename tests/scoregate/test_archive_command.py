@@ -24,8 +24,8 @@ from policies.errors import ArchiveRefused
 from policies.model import WindowKind
 from policies.vocabulary import Reason, State
 from policies.windows import window_at
-from scoregate import archives
 from scoregate.cli import app
+from scoregate.commands import archives
 from tests.support import boards
 from tests.support.archives import DAY_S
 from tests.support.ledger import new_submission

@@ -31,7 +31,7 @@ def house(tmp_path: Path, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(tmp_path / "policies"))
     monkeypatch.setenv("SCOREGATE_REDIS_URL", valkey.url)
-    monkeypatch.setattr("scoregate.boards.IN_FLIGHT_S", 0)
+    monkeypatch.setattr("gateway.steward.index.check.IN_FLIGHT_S", 0)
     asyncio.run(fill(Settings()))
     return tmp_path
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from scoregate.demo.cheats import CHEATS
-from scoregate.demo.stage import Layer
-from scoregate.demo.tally import HONEST, Tally
+from examples.demo.actors import Layer
+from examples.demo.cheats import CHEATS
+from examples.demo.tally import HONEST, Tally
 from tests.support.deployment import eventually
 
 

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scoregate_client import ScoregateClient, ScoregateError, ServerClient
 
 from gateway.runtime.settings import Settings
-from scoregate.processes import Parts
+from scoregate.processes import Supervisor
 from scoregate.stack import Stack
 from tests.support import preloaded
 from tests.support.game import BUILD, play_run
@@ -175,7 +175,7 @@ def test_the_game_is_named_only_with_its_board(tmp_path: Path):
     unserved = theirs.model_copy(update={"arcade_dir": tmp_path / "empty"})
 
     assert [True, False, False] == [
-        Stack(each, Parts(tmp_path)).has_game for each in (theirs, others, unserved)
+        Stack(each, Supervisor(tmp_path)).has_game for each in (theirs, others, unserved)
     ]
 
 

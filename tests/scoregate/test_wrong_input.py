@@ -88,7 +88,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("ledger verify-proof {none} --public-key {none}", "{none}: the public key cannot be read"),
     ("ledger verify-proof {junk} --public-key {junk}", "{junk}: expected Ed25519 public keys in PEM"),
     (f"ledger as-of nope {INSTANT}", "there is no board 'nope'"),
-    ("ledger as-of arcade nope", "nope: expected an instant that has been"),
+    ("ledger as-of arcade nope", "nope: expected an instant in the past"),
     (f"ledger as-of arcade {INSTANT} --window nope", "the board keeps the windows alltime"),
     ("replay reverify --board nope --build a", "no policy for nope; there are arcade"),
     ("replay reverify --board arcade --build nope", "arcade has no build nope"),

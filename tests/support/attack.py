@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gateway.edge.auth.tickets import Ticket, new_run_id
-from scoregate.keys import register
+from scoregate.commands.keys import register
 from tests.support.counting import counts
 from tests.support.harness import Answer, Harness, Request, Run
 from tests.support.raw import as_bytes, exchange

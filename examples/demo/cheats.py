@@ -1,4 +1,4 @@
-"""The cheats of the demonstration: one function per kind, each in earnest."""
+"""Cheats of the demo: one function for each kind. Every one of them really tries."""
 
 from __future__ import annotations
 
@@ -9,120 +9,129 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from scoregate.demo.stage import PROBLEM_LAYERS, Actor, Layer, Reply, Stage, claim_of, with_inputs
+from examples.demo.actors import (
+    PROBLEM_LAYERS,
+    TICKS_PER_SECOND,
+    Actor,
+    DemoGame,
+    Layer,
+    Reply,
+    claim_of,
+    with_inputs,
+)
 
 SHORT_TICKS: Final = 300
-FLOOD: Final = 400
-LOOKED_INTO: Final = 5
+FLOOD_CLAIMS: Final = 400
+SEEDS_TRIED: Final = 5
 MACHINE_TICKS: Final = 1900
 REWRITTEN_TICKS: Final = range(60, 90)
 
-Act = Callable[[Stage, Actor], Awaitable[Layer]]
+Attack = Callable[[DemoGame, Actor], Awaitable[Layer]]
 
 
 @dataclass(frozen=True, slots=True)
 class Cheat:
-    """A kind of cheat, the layer that is meant for it, how many try it, and what they do."""
+    """A kind of cheat, the layer that should stop it, the number of cheats who try it, and their attack."""
 
     kind: str
     layer: Layer
     tries: int
-    act: Act
+    attack: Attack
 
 
-async def edit_score(_stage: Stage, actor: Actor) -> Layer:
-    """Plays honestly and then claims more."""
+async def edit_score(_game: DemoGame, actor: Actor) -> Layer:
+    """Play honestly, then claim more."""
     run = await actor.open_run()
     played = await actor.play(run, 0.4, SHORT_TICKS)
     return await actor.ending(await actor.send(run, claim_of(played, score=played.score + 500)))
 
 
-async def forge_signature(_stage: Stage, actor: Actor) -> Layer:
-    """Signs with a key of its own making."""
+async def forge_signature(_game: DemoGame, actor: Actor) -> Layer:
+    """Sign with a made-up key."""
     run = await actor.open_run()
     played = await actor.play(run, 0.4, SHORT_TICKS, in_real_time=False)
     return await actor.ending(await actor.send(run, claim_of(played), key=secrets.token_bytes(32)))
 
 
-async def replay_request(_stage: Stage, actor: Actor) -> Layer:
-    """Sends one run twice: first a rejected one, then the same run with a better claim."""
+async def replay_request(_game: DemoGame, actor: Actor) -> Layer:
+    """Send the same bytes twice, then a better claim for the same run, whose first one was rejected."""
     run = await actor.open_run()
     played = await actor.play(run, 0.3, SHORT_TICKS)
     body, headers = actor.sign(run, claim_of(played, score=played.score + 10), run.key)
     first = await actor.send_bytes(body, headers)
     again = await actor.send_bytes(body, headers)
     if again.document.get("submission") != first.document.get("submission"):
-        return Layer.BOARD  # a second row: the replay worked
+        return Layer.BOARD  # a second submission exists, so the repeated request worked
     await actor.ending(first)
     return await actor.ending(await actor.send(run, claim_of(played)))
 
 
-async def steal_recording(stage: Stage, actor: Actor) -> Layer:
-    """Sends another player's recording under a ticket of its own."""
-    async with stage.actor("Victim", secrets.randbelow(200)) as victim:
+async def steal_recording(game: DemoGame, actor: Actor) -> Layer:
+    """Send another player's recording under its own ticket."""
+    async with game.actor("Victim", secrets.randbelow(200)) as victim:
         played = await victim.play(await victim.open_run(), 0.6, SHORT_TICKS)
     run = await actor.open_run()
-    await asyncio.sleep(played.ticks / 60)
+    await asyncio.sleep(played.ticks / TICKS_PER_SECOND)
     return await actor.ending(await actor.send(run, claim_of(played)))
 
 
-async def exceed_bound(_stage: Stage, actor: Actor) -> Layer:
-    """Claims more than the game can give."""
+async def exceed_bound(_game: DemoGame, actor: Actor) -> Layer:
+    """Claim more than the game can give."""
     run = await actor.open_run()
     played = await actor.play(run, 0.4, SHORT_TICKS, in_real_time=False)
     return await actor.ending(await actor.send(run, claim_of(played, score=99_999_990)))
 
 
-async def outpace_the_clock(_stage: Stage, actor: Actor) -> Layer:
-    """Plays a whole run in no time."""
+async def outpace_the_clock(_game: DemoGame, actor: Actor) -> Layer:
+    """Play a whole run in no time."""
     run = await actor.open_run()
     played = await actor.play(run, 0.5, SHORT_TICKS, in_real_time=False)
     return await actor.ending(await actor.send(run, claim_of(played)))
 
 
-async def tamper_with_recording(_stage: Stage, actor: Actor) -> Layer:
-    """Keeps the result and rewrites the inputs that led to it."""
+async def tamper_with_recording(_game: DemoGame, actor: Actor) -> Layer:
+    """Keep the result and rewrite the inputs that led to it."""
     run = await actor.open_run()
     played = await actor.play(run, 0.4, SHORT_TICKS)
     inputs = [word ^ 1 if tick in REWRITTEN_TICKS else word for tick, word in enumerate(played.inputs)]
     return await actor.ending(await actor.send(run, claim_of(with_inputs(played, inputs))))
 
 
-async def use_foreign_ticket(stage: Stage, actor: Actor) -> Layer:
-    """Submits for another player's run: with that ticket, its stolen key, and its own token."""
-    async with stage.actor("Victim", secrets.randbelow(200)) as victim:
+async def use_foreign_ticket(game: DemoGame, actor: Actor) -> Layer:
+    """Submit for another player's run: with the key of its own run, then with the stolen key and its own token."""
+    async with game.actor("Victim", secrets.randbelow(200)) as victim:
         run = await victim.open_run()
         played = await victim.play(run, 0.4, SHORT_TICKS, in_real_time=False)
     guessed = await actor.send(run, claim_of(played), key=(await actor.open_run()).key)
     stolen = await actor.send(run, claim_of(played), token=actor.client.token)
-    return await _worse_of(actor, guessed, stolen)
+    return await _furthest_of(actor, guessed, stolen)
 
 
-async def flood(_stage: Stage, actor: Actor) -> Layer:
-    """Sends hundreds of made-up claims as fast as it can."""
+async def flood(_game: DemoGame, actor: Actor) -> Layer:
+    """Send hundreds of made-up claims at once."""
     run = await actor.open_run()
     played = await actor.play(run, 0.3, SHORT_TICKS, in_real_time=False)
     replies = await asyncio.gather(
-        *(actor.send(run, claim_of(played, score=10 * number)) for number in range(FLOOD))
+        *(actor.send(run, claim_of(played, score=10 * number)) for number in range(FLOOD_CLAIMS))
     )
-    seen = Counter(PROBLEM_LAYERS[reply.problem] for reply in replies if reply.problem)
+    refusals = Counter(PROBLEM_LAYERS[reply.problem] for reply in replies if reply.problem)
     accepted = [reply for reply in replies if not reply.problem]
     if len(accepted) > 1 or (accepted and await actor.ending(accepted[0]) is Layer.BOARD):
         return Layer.BOARD
-    return Layer.LIMITS if seen[Layer.LIMITS] else Layer.SIGNATURE
+    return Layer.LIMITS if refusals[Layer.LIMITS] else Layer.SIGNATURE
 
 
-async def play_like_a_machine(_stage: Stage, actor: Actor) -> Layer:
-    """Lets a program play: every input is real, on the luckiest of a few seeds it looked into beforehand."""
-    runs = [await actor.open_run() for _ in range(LOOKED_INTO)]
+async def play_like_a_machine(_game: DemoGame, actor: Actor) -> Layer:
+    """Let a program play the luckiest of a few seeds that it tried beforehand. Every input is real."""
+    runs = [await actor.open_run() for _ in range(SEEDS_TRIED)]
     foreseen = [await actor.play(run, 1.0, MACHINE_TICKS, in_real_time=False) for run in runs]
     run = runs[foreseen.index(max(foreseen, key=lambda played: played.score))]
     played = await actor.play(run, 1.0, MACHINE_TICKS)
     return await actor.ending(await actor.send(run, claim_of(played)))
 
 
-async def _worse_of(actor: Actor, *replies: Reply) -> Layer:
-    """Where the attempt that got furthest ended."""
+async def _furthest_of(actor: Actor, *replies: Reply) -> Layer:
+    """Return the layer that the most successful attempt reached."""
     endings = [await actor.ending(reply) for reply in replies]
     return max(endings, key=list(Layer).index)
 

@@ -1,4 +1,4 @@
-"""What every actor of the demonstration can do: play the real game, and send requests, honest or not."""
+"""Actors of the demo: they play the real game and send requests, honest or not."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ import aiohttp
 from yarl import URL
 
 from examples.arcade.players import Arcade, Played, play
-from scoregate.demo.client import Parameters, Run, ScoregateClient, Target, encode_recording, sign_for_run
+from examples.demo.client import Parameters, Run, ScoregateClient, Target, encode_recording, sign_for_run
 
 BOARD: Final = "arcade"
 BUILD: Final = "arcade-1"
 TICKS_PER_SECOND: Final = 60
 CHECKPOINT_TICKS: Final = 60
+SIGNATURE_S: Final = 120
+"""Seconds for which a signature is valid."""
 VERDICT_S: Final = 20.0
+"""Longest wait for a verdict, in seconds."""
 
 
 class Layer(StrEnum):
-    """Where a submission ended."""
+    """The layer at which a submission ended."""
 
     LIMITS = "limits"
     BOUNDS = "bounds"
@@ -60,12 +63,12 @@ class Reply:
 
     @property
     def problem(self) -> str:
-        """The stable name of the refusal; empty for none."""
+        """Return the problem type's name, empty if the request was not refused."""
         return str(self.document.get("type", "")).rpartition("/")[2]
 
 
 class Actor:
-    """A player with an address, a token and a client. Times are real: a run of 12 seconds takes 12 seconds."""
+    """A player with an address, a token and a client. Actors play in real time: 12 seconds take 12 seconds."""
 
     def __init__(
         self, session: aiohttp.ClientSession, client: ScoregateClient, arcade: Arcade, url: str
@@ -77,13 +80,13 @@ class Actor:
         self._url = URL(url)
 
     async def open_run(self) -> Run:
-        """A new run of this actor."""
+        """Open a run for this actor."""
         return await self.client.open_run(BOARD, BUILD)
 
     async def play(self, run: Run, skill: float, max_ticks: int, *, in_real_time: bool = True) -> Played:
-        """A run played to its end, which takes as long as it would on a screen."""
+        """Play a run to its end, by default for as long as it takes on a screen."""
         began = time.monotonic()
-        rng = random.Random(run.seed)  # noqa: S311 - it moves a player's thumbs
+        rng = random.Random(run.seed)
         played = await asyncio.to_thread(play, self._arcade, run.seed, skill, rng, max_ticks)
         if in_real_time:
             await asyncio.sleep(max(0.0, began + played.ticks / TICKS_PER_SECOND - time.monotonic()))
@@ -92,27 +95,29 @@ class Actor:
     async def send(
         self, run: Run, claim: Mapping[str, Any], *, key: bytes | None = None, token: str | None = None
     ) -> Reply:
-        """The answer to a submission signed with the run's key, or with another one."""
+        """Send a submission signed with `key`, by default the run's own, and return the answer."""
         return await self.send_bytes(*self.sign(run, claim, key or run.key), token=token)
 
     def sign(self, run: Run, claim: Mapping[str, Any], key: bytes) -> tuple[bytes, dict[str, str]]:
-        """Body and headers of a signed submission."""
+        """Return the body and the headers of a signed submission."""
         body, now_s = json.dumps(claim).encode(), int(time.time())
         target = Target("POST", f"{self._url.host}:{self._url.port}", f"/v1/boards/{BOARD}/scores")
-        parameters = Parameters(
-            now_s, now_s + 120, secrets.token_urlsafe(18), run.ticket, "scoregate-run", "hmac-sha256"
-        )
+        nonce = secrets.token_urlsafe(18)
+        parameters = Parameters(now_s, now_s + SIGNATURE_S, nonce, run.ticket, "scoregate-run", "hmac-sha256")
         return body, sign_for_run(key, target, body, parameters)
 
     async def send_bytes(self, body: bytes, headers: Mapping[str, str], *, token: str | None = None) -> Reply:
-        """The answer to these very bytes."""
+        """Send exactly these bytes and return the answer."""
         bearer = {"Authorization": f"Bearer {token}"} if token else {}
-        where = self._url / "v1" / "boards" / BOARD / "scores"
-        async with self.session.post(where, data=body, headers={**headers, **bearer}) as response:
+        scores = self._url / "v1" / "boards" / BOARD / "scores"
+        async with self.session.post(scores, data=body, headers={**headers, **bearer}) as response:
             return Reply(response.status, json.loads(await response.read()))
 
     async def ending(self, reply: Reply) -> Layer:
-        """Where the submission behind an answer ended, once that is known."""
+        """Wait for the verdict on the submission behind `reply` and return the layer at which it ended.
+
+        Raises TimeoutError after VERDICT_S.
+        """
         if reply.problem:
             return PROBLEM_LAYERS[reply.problem]
         deadline = time.monotonic() + VERDICT_S
@@ -127,15 +132,15 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """The running gateway, and the game."""
+class DemoGame:
+    """A running gateway and the game that its actors play."""
 
     url: str
     arcade: Arcade
 
     @asynccontextmanager
     async def actor(self, name: str, number: int) -> AsyncIterator[Actor]:
-        """A new player of that name, who comes from an address of their own."""
+        """Create a player of that name, with an address of its own that `number` decides."""
         headers = {"X-Forwarded-For": f"198.51.{100 + number // 250}.{number % 250 + 1}"}
         async with aiohttp.ClientSession(headers=headers) as session:
             client = ScoregateClient(self.url, session=session)
@@ -144,13 +149,13 @@ class Stage:
             yield actor
 
 
-def open_stage(url: str, module: Path) -> Stage:
-    """The stage for a gateway, with the game compiled."""
-    return Stage(url, Arcade(module))
+def open_game(url: str, module: Path) -> DemoGame:
+    """Compile the game and return it with the gateway at `url`."""
+    return DemoGame(url, Arcade(module))
 
 
 def claim_of(played: Played, **changed: Any) -> dict[str, Any]:
-    """The honest claim for a played run, or one with something changed."""
+    """Return the honest claim for a played run, with the fields in `changed` replaced."""
     recording = encode_recording(played.inputs, played.checkpoints, CHECKPOINT_TICKS)
     honest = {
         "score": played.score,
@@ -162,5 +167,5 @@ def claim_of(played: Played, **changed: Any) -> dict[str, Any]:
 
 
 def with_inputs(played: Played, inputs: list[int]) -> Played:
-    """The same run with other inputs and the old result: what a tamperer would send."""
+    """Return the same result with other inputs, as a tamperer would send it."""
     return replace(played, inputs=inputs)

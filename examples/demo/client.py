@@ -1,6 +1,7 @@
-"""The Python client of the demonstration: the wheel has a copy under this package's name, a checkout the client itself.
+"""The Python client that the demo plays with: the copy in the server's wheel, or the client of a checkout.
 
-`scoregate_client` belongs to the distribution `scoregate-client` alone: two that install the same files break each other.
+The distribution `scoregate-client` alone installs `scoregate_client`: two distributions that own the same files break
+each other.
 """
 
 from typing import TYPE_CHECKING
@@ -10,8 +11,8 @@ if TYPE_CHECKING:
     from scoregate_client.signing import Parameters, Target, sign_for_run
 else:
     try:
-        from scoregate.demo._client import Run, ScoregateClient, ScoregateError, encode_recording
-        from scoregate.demo._client.signing import Parameters, Target, sign_for_run
+        from examples.demo._client import Run, ScoregateClient, ScoregateError, encode_recording
+        from examples.demo._client.signing import Parameters, Target, sign_for_run
     except ModuleNotFoundError:
         from scoregate_client import Run, ScoregateClient, ScoregateError, encode_recording
         from scoregate_client.signing import Parameters, Target, sign_for_run

@@ -1,4 +1,4 @@
-"""Putting a backup into an empty data directory, after every file of it was found to be what it was."""
+"""`scoregate restore`: check every file of a backup, then put the backup into an empty data directory."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gateway.recordings.opening import store_of
-from gateway.recordings.store import kept_digest
-from gateway.runtime.settings import Settings
-from gateway.wiring import load_policies
+import typer
+
 from policies.errors import RecordingsUnavailable, ScoregateError
-from scoregate.backup import (
+from scoregate.backup_files import (
     FACTS,
     FORMAT,
     LEDGER,
     RECORDINGS,
     SUMS,
-    Facts,
+    BackupFacts,
     require_empty,
     sha256_of,
     sqlite_ledger_of,
@@ -30,9 +28,13 @@ from scoregate.backup import (
     sync_folder,
     write_durably,
 )
+from scoregate.commands.common import DataDir, settings_of
 
-NAMED: Final = 5
-"""How many faults of a backup are told before the rest is only counted."""
+if TYPE_CHECKING:
+    from gateway.runtime.settings import Settings
+
+NAMED_FAULTS: Final = 5
+"""Faults of a backup that a message names; the rest are left out."""
 
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
@@ -42,16 +44,27 @@ class RestoreFailed(ScoregateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
-    """What was restored: the newest event, and the boards whose policy was another one then."""
+class RestoredBackup:
+    """A restored backup: its newest event, and the boards whose policy was another one then."""
 
     head: int
     recordings: int
     other_policies: tuple[str, ...]
 
 
-def restore(settings: Settings, source: Path) -> Restored:
-    """What is in the data directory now, all of it durable. Raises RestoreFailed, BackupFailed or SettingsError."""
+def restore(directory: Path, data_dir: DataDir = None) -> None:
+    """Put a backup into an empty data directory."""
+    settings = settings_of(data_dir)
+    backup = restore_backup(settings, directory)
+    typer.echo(f"{settings.data_dir}: the ledger up to event {backup.head}, {backup.recordings} recordings")
+    for board in backup.other_policies:
+        typer.echo(f"board '{board}' had another policy then")
+
+
+def restore_backup(settings: Settings, source: Path) -> RestoredBackup:
+    """Put a backup into the data directory, durably. Raises RestoreFailed, BackupFailed or SettingsError."""
+    from gateway.wiring import load_policies
+
     ledger = sqlite_ledger_of(settings)
     policies = {name: board.digest for name, board in load_policies(settings).items()}
     try:
@@ -64,16 +77,16 @@ def restore(settings: Settings, source: Path) -> Restored:
     except (OSError, RecordingsUnavailable) as error:
         raise RestoreFailed(f"{source}: not restored: {error}; empty the data directory first") from None
     other = [name for name, digest in facts.policies.items() if policies.get(name) != digest]
-    return Restored(facts.head, facts.recordings, tuple(sorted(other)))
+    return RestoredBackup(facts.head, facts.recordings, tuple(sorted(other)))
 
 
 def _checked_sums(source: Path) -> Mapping[str, str]:
-    """The sum of each file by its name. Raises RestoreFailed if one is missing or is not what it was."""
+    """Return the sum of each file by its name. Raises RestoreFailed if a file is missing or was changed."""
     if not (source / SUMS).is_file():
         raise RestoreFailed(f"{source}: not a finished backup: it has no {SUMS}")
     sums = dict(_lines(source / SUMS))
     faults = (fault for name, digest in sums.items() if (fault := _fault(source, name, digest)))
-    named = list(islice(faults, NAMED))
+    named = list(islice(faults, NAMED_FAULTS))
     missing = [f"{name} is not in {SUMS}" for name in (LEDGER, FACTS) if name not in sums]
     if named or missing:
         raise RestoreFailed(f"{source}: the backup is damaged: {'; '.join(missing + named)}")
@@ -82,32 +95,36 @@ def _checked_sums(source: Path) -> Mapping[str, str]:
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        found = _LINE.fullmatch(line)
-        if not found or found[2].startswith("/") or ".." in PurePosixPath(found[2]).parts:
+        match = _LINE.fullmatch(line)
+        # A name must not lead out of the backup.
+        if not match or match[2].startswith("/") or ".." in PurePosixPath(match[2]).parts:
             raise RestoreFailed(
                 f"{path}, line {number}: expected a SHA-256 and the name of a file in the backup"
             )
-        yield found[2], found[1]
+        yield match[2], match[1]
 
 
 def _fault(source: Path, name: str, digest: str) -> str | None:
-    """What is wrong with a file of a backup, or None."""
+    """Return what is wrong with a file of a backup, or None."""
     if not (source / name).is_file():
         return f"{name} is missing"
     return None if sha256_of(source / name) == digest else f"{name} is not what it was"
 
 
-def _facts(source: Path) -> Facts:
+def _facts(source: Path) -> BackupFacts:
     facts = json.loads((source / FACTS).read_bytes())
     if facts.get("format") != FORMAT:
         raise RestoreFailed(
             f"{source}: a backup of format {facts.get('format')}; this scoregate reads {FORMAT}"
         )
-    return Facts(**facts)
+    return BackupFacts(**facts)
 
 
 def _copy(settings: Settings, source: Path, sums: Mapping[str, str], ledger: Path) -> None:
-    """Copies everything, the ledger last: it names the rest."""
+    """Copy everything, the ledger last, because it names the rest."""
+    from gateway.recordings.opening import store_of
+    from gateway.recordings.store import kept_digest
+
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = store_of(settings)
     for name in sums:

@@ -1,0 +1,130 @@
+"""`scoregate backup`: back up a running deployment on SQLite: its ledger, the recordings it names, and its secret keys.
+
+The ledger is copied first, as it stood at one moment, then the recordings that it names. Named recordings are never
+removed, so all of them still exist, whatever was submitted meanwhile. The sums come last: a backup without them is
+not finished.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from scoregate.backup_files import (
+    FACTS,
+    FORMAT,
+    KEYS,
+    LEDGER,
+    RECORDINGS,
+    SUMS,
+    BackupFacts,
+    BackupFailed,
+    files_in,
+    require_empty,
+    sha256_of,
+    sqlite_ledger_of,
+    sync_file,
+    sync_folder,
+    write_durably,
+)
+from scoregate.commands.common import DataDir, fail, own_version, settings_of
+
+if TYPE_CHECKING:
+    from gateway.recordings.store import RecordingStore
+    from gateway.runtime.settings import Settings
+
+_STORED_APART: Final = "SELECT digest, size_bytes FROM recordings WHERE body IS NULL ORDER BY digest"
+
+
+def backup(directory: Path, data_dir: DataDir = None) -> None:
+    """Write a backup of a deployment on SQLite into an empty directory, while it runs."""
+    facts = back_up(settings_of(data_dir), directory)
+    keys = ", ".join(facts.keys) or "no key"
+    typer.echo(f"{directory}: the ledger up to event {facts.head}, {facts.recordings} recordings, {keys}")
+    if facts.lost:
+        fail(f"lost before this, and not in the backup: {', '.join(facts.lost)}")
+
+
+def back_up(settings: Settings, target: Path) -> BackupFacts:
+    """Write a backup into `target`, durably. Raises BackupFailed or SettingsError."""
+    import sqlite3
+
+    from gateway.recordings.opening import store_of
+    from gateway.runtime.clock import rfc3339, wall_clock
+    from gateway.wiring import load_policies
+
+    ledger = sqlite_ledger_of(settings)
+    policies = {name: board.digest for name, board in load_policies(settings).items()}
+    try:
+        require_empty(target)
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        head = _copy_ledger(ledger, target / LEDGER)
+        keys = [_copy_key(path, target) for path in sorted(settings.data_dir.glob(KEYS))]
+        copied, lost = _copy_recordings(store_of(settings), target)
+        now = rfc3339(wall_clock())
+        facts = BackupFacts(FORMAT, own_version(), now, head, policies, keys, copied, lost)
+        write_durably(target / FACTS, json.dumps(asdict(facts), indent=2).encode() + b"\n")
+        _write_sums(target)
+        sync_folder(target)
+    except (OSError, sqlite3.Error) as error:
+        raise BackupFailed(f"{target}: the backup is not finished: {error}") from None
+    return facts
+
+
+def _copy_ledger(ledger: Path, target: Path) -> int:
+    """Copy the ledger as it is at one moment, without blocking writers, and return its newest event."""
+    import sqlite3
+
+    if not ledger.is_file():
+        raise BackupFailed(f"{ledger}: there is no ledger")
+    with closing(sqlite3.connect(ledger)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)  # in one step, and so in one read transaction (sqlite.org/backup.html)
+        copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
+        result = copy.execute("PRAGMA integrity_check").fetchone()
+        if result != ("ok",):
+            raise BackupFailed(f"{ledger}: the ledger is damaged: {result[0]}")
+        [head] = copy.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+    target.chmod(0o600)
+    sync_file(target)
+    return int(head)
+
+
+def _copy_key(path: Path, target: Path) -> str:
+    write_durably(target / path.name, path.read_bytes())
+    return path.name
+
+
+def _copy_recordings(store: RecordingStore, target: Path) -> tuple[int, list[str]]:
+    """Copy the recordings that the copied ledger names. Return their number, and the digests of those that are lost."""
+    import sqlite3
+
+    from gateway.recordings.directory import INCOMING, DirectoryBlobs
+    from gateway.recordings.store import RecordingStore
+    from policies.errors import RecordingLost
+
+    copies, copied, lost = RecordingStore(DirectoryBlobs(target / RECORDINGS)), 0, []
+    with closing(sqlite3.connect(target / LEDGER)) as ledger:
+        for digest, size_bytes in ledger.execute(_STORED_APART):
+            try:
+                copies.store(digest, store.load(digest, size_bytes))
+                copied += 1
+            except RecordingLost:
+                lost.append(digest.hex())
+    if copied:
+        (target / RECORDINGS / INCOMING).rmdir()
+    return copied, lost
+
+
+def _write_sums(target: Path) -> None:
+    with (target / SUMS).open("w", encoding="utf-8") as sums:
+        for path in files_in(target):
+            if path.name != SUMS:
+                sums.write(f"{sha256_of(path)}  {path.relative_to(target).as_posix()}\n")
+        sums.flush()
+        os.fsync(sums.fileno())

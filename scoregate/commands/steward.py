@@ -1,0 +1,65 @@
+"""`scoregate steward`: run the background duties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from scoregate.commands.common import settings_of
+
+if TYPE_CHECKING:
+    from gateway.runtime.settings import Settings
+    from gateway.steward.duties import Steward
+    from policies.loader import Board
+    from scoregate.parts import Signals
+
+
+def steward() -> None:
+    """Run the background duties."""
+    from gateway.wiring import open_steward
+    from scoregate.metrics import serving_metrics
+    from scoregate.parts import run_part
+
+    settings = settings_of()
+
+    async def run(signals: Signals) -> None:
+        with serving_metrics(settings):
+            async with open_steward(settings) as duties:
+                await _do_rounds(duties, settings, signals)
+
+    run_part(settings, "steward", run)
+
+
+async def _do_rounds(duties: Steward, settings: Settings, signals: Signals) -> None:
+    """Do a steward's rounds until a signal ends them.
+
+    A steward keeps the policies it was made with. When they change, a new steward takes over between rounds.
+    """
+    import asyncio
+
+    from gateway.runtime.forced_exit import end_within
+    from gateway.runtime.reload import BoardsInForce, reload_when_asked
+    from gateway.wiring import index_new_boards
+
+    boards, is_changed = BoardsInForce(duties.boards), asyncio.Event()
+
+    def put(changed: Mapping[str, Board]) -> None:
+        index_new_boards(duties.index, changed)
+        boards.replace(changed)
+        is_changed.set()
+
+    reloading = asyncio.create_task(reload_when_asked(signals.reload, settings, boards, put))
+    stopped = asyncio.create_task(signals.stop.wait())
+    while not stopped.done():
+        rounds, changed = asyncio.create_task(duties.run()), asyncio.create_task(is_changed.wait())
+        await asyncio.wait({rounds, changed, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if stopped.done():
+            end_within(settings.shutdown_grace_s, "steward")
+        is_changed.clear()
+        changed.cancel()
+        rounds.cancel()
+        with suppress(asyncio.CancelledError):
+            await rounds
+        duties = duties.under(boards)
+    reloading.cancel()

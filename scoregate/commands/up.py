@@ -1,0 +1,32 @@
+"""`scoregate up`: start every part on this machine and keep them up."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from scoregate.commands.common import Bind, DataDir, console, own_version, settings_of
+
+
+def up(
+    data_dir: DataDir = None, bind: Bind = None, workers: Annotated[int, typer.Option(min=1, max=64)] = 1
+) -> None:
+    """Start everything on this machine, with nothing configured."""
+    from gateway.runtime.reload import is_terminal_gone
+    from scoregate.stack import running_stack
+
+    with running_stack(settings_of(data_dir, bind), workers=workers) as stack:
+        signal.signal(signal.SIGHUP, lambda *_: sys.exit(0) if is_terminal_gone() else stack.reload())
+        screen = console()
+        screen.print(f"Scoregate {own_version()} is up; its data is in {stack.settings.data_dir}")
+        if stack.has_game:
+            screen.print(f"  the game        {stack.url}/arcade/")
+        screen.print(f"  the interface   {stack.url}/docs")
+        screen.print("Ctrl-C ends it.")
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        with suppress(KeyboardInterrupt):
+            stack.keep_up()

@@ -1,1 +1,0 @@
-"""The demonstration: honest players and cheats against a running gateway, over HTTP alone."""
