@@ -1,4 +1,4 @@
-"""What a board cannot notice as its policy stands, for whoever has to answer for it."""
+"""What a board cannot notice under its policy, for the people who answer for it."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from policies.vocabulary import Mode
 
 
 def blind_spots_of(policy: Policy) -> Iterator[str]:
-    """Sentences about what can go wrong unseen, and the setting that would change it where there is one."""
+    """Yield sentences about what can go wrong unnoticed, with the setting that would help if any."""
     if policy.writes is Writes.TRUSTED:
         yield (
-            "a server that lies: what a registered server writes counts as it is, so a stolen key writes any score within "
-            "the bounds until `scoregate key revoke`"
+            "a server that lies: a registered server's scores count unchecked, so a stolen key writes any "
+            "score within the bounds until `scoregate key revoke`"
         )
         return
     if policy.writes is Writes.VERIFIED:
-        yield "who played: a replay proves that the inputs give the score, not that a human gave them, in real time and alone"
+        yield (
+            "who played: a replay proves that the inputs give the score, not that one human gave them in "
+            "real time"
+        )
     else:
         yield from _without_replay(policy)
     if policy.anomaly.prior is None and policy.validators.anomaly is not Mode.OFF:
         yield (
-            f"an unusual newcomer, until {policy.anomaly.minimum_population} runs are promoted: `anomaly.prior` does not say "
-            "what to expect before"
+            f"an unusual newcomer, until {policy.anomaly.minimum_population} runs are promoted: without "
+            "`anomaly.prior` nothing says what to expect before that"
         )
 
 
 def _without_replay(policy: Policy) -> Iterator[str]:
     yield (
-        "an invented score: nothing is replayed, so a changed client claims whatever is within the bounds, and the moderator "
-        "has no more than the claim to decide by; a `replay` section and `builds` end that"
+        "an invented score: nothing is replayed, so a modified client can claim any score within the bounds, "
+        "and the moderator sees only the claim; add a `replay` section and `builds`"
     )
     if policy.velocity.points_per_second is None and policy.order is SortOrder.DESCENDING:
-        yield "a score that came too fast: `velocity.points_per_second` does not say how fast points can come"
+        yield "a score that came too fast: set `velocity.points_per_second` to the game's highest pace"
     if not policy.has_tick_rate:
-        yield "how long a run lasted: neither `replay` nor `velocity.points_per_second` says that ticks are time"
+        yield "how long a run lasted: neither `replay` nor `velocity.points_per_second` defines a tick's length"

@@ -1,4 +1,4 @@
-"""What a policy file may leave out because the rest of it tells: who writes, and what a score is."""
+"""Settings that a policy file may leave out because others imply them: `writes` and the bounds of scores."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from typing import Any, Final
 from policies.vocabulary import SCORE_LIMIT
 
 SUM_LIMIT: Final = 2**40
-"""Largest score on a summing board: eight million of them still fit the 63 bits that SQL sums in."""
+"""Largest score on a summing board. Eight million of them fit into the 63 bits in which SQL sums."""
 
 SPREADS_OF_RANGE: Final = 100
-"""The part of what lies between a board's bounds that scores are taken to spread by at least, unless the policy says."""
+"""How many default spread floors fit into a board's bounds."""
 
 
 def completed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a policy with `writes`, and with `score` on a board that only servers write to.
-
-    Nothing proves a run without a `replay` section, so that such a board is open, and a moderator decides. Players'
-    scores have no bounds that anybody but the studio could know.
-    """
+    """Return the settings with `writes`, and with `score` on a board that only servers write to."""
+    # Without a `replay` section nothing proves a run, so the board is open and a moderator decides.
     writes = settings.get("writes", "open" if settings.get("replay") is None else "verified")
     whole = {**settings, "writes": writes}
+    # Only the studio knows the bounds of its players' scores, so only a trusted board gets default ones.
     if "score" not in whole and writes == "trusted":
         limit = SUM_LIMIT if settings.get("operator") == "sum" else SCORE_LIMIT
         whole["score"] = {"minimum": -limit, "maximum": limit}

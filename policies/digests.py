@@ -1,4 +1,4 @@
-"""What a simulator is known by: one SHA-256 for the file that is run and all that it may read."""
+"""The identity of a simulator: one SHA-256 over the file that runs and everything it may read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from policies.trees import read_tree
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hex. Raises OSError."""
+    """Return the SHA-256 of a file in hex. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest_of(path: Path) -> tuple[str, str]:
-    """The name and the digest that a file or folder among a program's files has in the list of `simulator_digest`.
+    """Return the name and digest of a program's file or folder, as listed by `simulator_digest`.
 
-    The name of a folder ends with a slash. Raises OSError and TreeRefused.
+    A folder's name ends with a slash. Raises OSError and TreeRefused.
     """
     if path.is_dir():
         return f"{path.name}/", read_tree(path).digest
@@ -26,13 +26,14 @@ def digest_of(path: Path) -> tuple[str, str]:
 
 
 def simulator_digest(simulator: str, files: Mapping[str, str]) -> str:
-    """The digest (`sha256:<hex>`) of a simulator: its own SHA-256, or that of a list of digests where it has files.
+    """Return a simulator's digest (`sha256:<hex>`): its own SHA-256, or that of a list if it has files.
 
-    The list is what `sha256sum` prints, the simulator first under the name `-`, then the files by name: two spaces
-    between digest and name, a line feed after each. `files` are digests by name, as `digest_of` gives them.
+    The list has the form that `sha256sum` prints: the simulator first, under the name `-`, then the files by
+    name. Two spaces separate digest and name; a line feed ends each line. `files` maps names to digests, as
+    `digest_of` returns them.
     """
     if not files:
         return f"sha256:{simulator}"
     lines = [(simulator, "-"), *((files[name], name) for name in sorted(files))]
-    listed = "".join(f"{digest}  {name}\n" for digest, name in lines)
-    return "sha256:" + hashlib.sha256(listed.encode()).hexdigest()
+    listing = "".join(f"{digest}  {name}\n" for digest, name in lines)
+    return "sha256:" + hashlib.sha256(listing.encode()).hexdigest()

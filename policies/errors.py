@@ -1,10 +1,10 @@
-"""The error tree of the whole product; each docstring is the default message."""
+"""The error tree of the whole product. Each class's docstring is its default message."""
 
 from __future__ import annotations
 
 
 class ScoregateError(Exception):
-    """Something we were asked to do could not be done."""
+    """The operation could not be done."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip())
@@ -15,7 +15,7 @@ class PolicyError(ScoregateError):
 
 
 class SettingRefused(ValueError):
-    """A setting of a policy that does not go with another. `location` is where it stands, from the model that says so."""
+    """A setting of a policy contradicts another. `location` is its path, from the model that refuses it."""
 
     def __init__(self, message: str, *location: str) -> None:
         super().__init__(message)
@@ -31,15 +31,15 @@ class LedgerUnavailable(ScoregateError):
 
 
 class LedgerOverloaded(LedgerUnavailable):
-    """Too much waits for the ledger; nothing was stored."""
+    """Too many writes are waiting for the ledger; nothing was stored."""
 
 
 class HistoryTooLong(ScoregateError):
-    """Too many submissions counted on the board for it to be folded here."""
+    """Too many submissions counted on the board to fold it here."""
 
 
 class LedgerTampered(ScoregateError):
-    """The ledger is not what was sealed."""
+    """The ledger differs from what was sealed."""
 
 
 class ProofInvalid(ScoregateError):
@@ -51,7 +51,7 @@ class RecordingsUnavailable(LedgerUnavailable):
 
 
 class RecordingLost(ScoregateError):
-    """A recording is missing from where we stored it, or is no longer what was stored."""
+    """A stored recording is missing or damaged."""
 
 
 class IndexUnavailable(ScoregateError):
@@ -59,23 +59,23 @@ class IndexUnavailable(ScoregateError):
 
 
 class QueueUnavailable(ScoregateError):
-    """RQ or its Redis did not answer; what it was to do stays due in the ledger."""
+    """RQ or its Redis did not answer; the work stays due in the ledger."""
 
 
 class IndexNotWhole(IndexUnavailable):
-    """The board is not in Redis, or not all of it; the ledger has it."""
+    """Redis does not have the whole board; the ledger does."""
 
 
 class SketchUnreadable(IndexUnavailable):
-    """The index holds a sketch that we never wrote."""
+    """The index holds a sketch that Scoregate did not write."""
 
 
 class RebuildRefused(ScoregateError):
-    """The board is being rebuilt already."""
+    """The board is already being rebuilt."""
 
 
 class RebuildLost(IndexUnavailable):
-    """What a rebuild had built is gone: Redis was emptied, or did not hear of the rebuild for too long."""
+    """A rebuild lost its work: Redis was emptied, or the rebuild was silent for too long."""
 
 
 class ArchiveRefused(ScoregateError):
@@ -87,7 +87,7 @@ class StateConflict(ScoregateError):
 
 
 class CaseOvertaken(StateConflict):
-    """Something happened to the submission since this decision's maker last saw it."""
+    """The submission has changed since the decision's maker last saw it."""
 
 
 class NameTaken(ScoregateError):
@@ -95,7 +95,7 @@ class NameTaken(ScoregateError):
 
 
 class FriendsFull(ScoregateError):
-    """The player follows as many players as one may; nothing was stored."""
+    """The player already follows as many players as allowed; nothing was stored."""
 
 
 class KeyRevoked(ScoregateError):
@@ -103,8 +103,8 @@ class KeyRevoked(ScoregateError):
 
 
 class OperationReused(ScoregateError):
-    """The operation id was used before, for something else; nothing was stored."""
+    """The operation id was already used for another operation; nothing was stored."""
 
 
 class NonceReused(ScoregateError):
-    """The nonce came before with another request; nothing was stored."""
+    """The nonce was already used with another request; nothing was stored."""

@@ -1,4 +1,4 @@
-"""A policy in plain words, for whoever has to answer for it."""
+"""Explains a policy in plain words to the people who answer for it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from policies.replaying import detection_probability
 from policies.vocabulary import Mode
 
 _WRITES: Final[Mapping[Writes, str]] = {
-    Writes.VERIFIED: "players, and a run counts once its replay gives what it claims; registered game servers",
-    Writes.OPEN: "players, without a replay: every run waits for a moderator; registered game servers",
-    Writes.TRUSTED: "registered game servers alone",
+    Writes.VERIFIED: "players (a run counts once its replay gives the claim) and registered game servers",
+    Writes.OPEN: "players (without a replay: every run waits for a moderator) and registered game servers",
+    Writes.TRUSTED: "only registered game servers",
 }
 _COUNTS: Final[Mapping[Operator, str]] = {
     Operator.BEST: "a player's best counts",
@@ -28,12 +28,12 @@ _COUNTS: Final[Mapping[Operator, str]] = {
     Operator.COUNT: "a player's runs are counted",
 }
 _MODES: Final[Mapping[Mode, str]] = {
-    Mode.OFF: "it is not asked",
-    Mode.SHADOW: "what it finds is recorded, without effect",
-    Mode.FLAG: "what it finds waits for a moderator",
-    Mode.REJECT: "what it finds is rejected",
+    Mode.OFF: "it does not run",
+    Mode.SHADOW: "its findings are recorded, without effect",
+    Mode.FLAG: "a run with a finding waits for a moderator",
+    Mode.REJECT: "a run with a finding is rejected",
 }
-_TOLD: Final = frozenset(
+_DESCRIBED: Final = frozenset(
     {
         *(
             "board",
@@ -53,19 +53,23 @@ _TOLD: Final = frozenset(
         "verification.share",
     }
 )
-"""What the sentences tell; every other setting that is not at its default is listed as it stands."""
+"""Settings that the sentences describe. Every other setting that differs from its default is listed as it
+stands."""
 
 
 _FALSE_RUNS: Final = (1, 10, 100)
-"""For how many false runs it is told with what probability one of them is verified."""
+"""Numbers of false runs for which the probability of verifying at least one is given."""
 
 
 def explanation(board: Board, finds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Lines as (about what, what), in the order of a submission's way. `finds` says what each validator looks for."""
+    """Yield lines as (subject, text), in the order of a submission's way.
+
+    `finds` describes each validator.
+    """
     policy = board.policy
     yield "who writes", _WRITES[policy.writes]
     yield "a score", _score(policy)
-    yield "windows", f"{', '.join(each.value for each in policy.windows)}, in {policy.time_zone}"
+    yield "windows", f"{', '.join(kind.value for kind in policy.windows)}, in {policy.time_zone}"
     yield "ties", _ties(policy)
     if policy.writes is not Writes.TRUSTED:
         yield "a run", _run(policy)
@@ -91,8 +95,8 @@ def _score(policy: Policy) -> str:
 
 def _ties(policy: Policy) -> str:
     if policy.tie_break is TieBreak.COMPOSITE:
-        told = ", ".join(f"{ms} ms in {kind.value}" for kind, ms in policy.tie_resolutions_ms.items())
-        return f"who was first, told apart by {told}"
+        resolutions = ", ".join(f"{ms} ms in {kind.value}" for kind, ms in policy.tie_resolutions_ms.items())
+        return f"who was first, told apart by {resolutions}"
     return "the tie fields, then who was first" if policy.tie_break is TieBreak.FIELDS else "who was first"
 
 
@@ -110,26 +114,26 @@ def _rate(rate: Rate) -> str:
 
 def _time(policy: Policy) -> str:
     if not policy.has_tick_rate:
-        return "is not looked at: neither `replay` nor `velocity.points_per_second` says that ticks are time"
-    told = [f"{policy.ticks_per_second} ticks are a second of play"]
+        return "is not checked: neither `replay` nor `velocity.points_per_second` says that ticks are time"
+    parts = [f"{policy.ticks_per_second} ticks are a second of play"]
     if policy.replay:
         longest_s = policy.replay.maximum_ticks / policy.ticks_per_second
-        told.append(f"the longest run has {policy.replay.maximum_ticks} ({longest_s:g} s)")
-    told.append(f"play may seem {policy.velocity.slack_s:g} s longer than our clock says since the ticket")
+        parts.append(f"the longest run has {policy.replay.maximum_ticks} ({longest_s:g} s)")
+    parts.append(f"play may exceed our clock's time since the ticket by {policy.velocity.slack_s:g} s")
     pace = policy.velocity.points_per_second
     if policy.order is SortOrder.DESCENDING:
-        told.append(
+        parts.append(
             "any number of points a second" if pace is None else f"a second gives up to {pace:g} points"
         )
-    return "; ".join(told)
+    return "; ".join(parts)
 
 
 def _builds(board: Board) -> str:
-    told = []
+    builds = []
     for name, build in board.policy.builds.items():
         simulator = board.simulators.get(name)
-        told.append(f"{name} ({build.status}{f', {simulator.digest}' if simulator else ''})")
-    return ", ".join(told) or "any, since none is named"
+        builds.append(f"{name} ({build.status}{f', {simulator.digest}' if simulator else ''})")
+    return ", ".join(builds) or "any, since none is named"
 
 
 def _replay(policy: Policy) -> str:
@@ -137,8 +141,9 @@ def _replay(policy: Policy) -> str:
         return "none"
     replay, budget = policy.replay, policy.replay.budget
     return (
-        f"{replay.simulator.value}, within {budget.wall_ms} ms, {budget.memory_mib} MiB and {budget.fuel} fuel; "
-        f"recordings of up to {replay.recording_bytes} bytes with a checkpoint every {replay.checkpoint_ticks} ticks"
+        f"{replay.simulator.value}, within {budget.wall_ms} ms, {budget.memory_mib} MiB and {budget.fuel} "
+        f"fuel; recordings of up to {replay.recording_bytes} bytes with a checkpoint every "
+        f"{replay.checkpoint_ticks} ticks"
     )
 
 
@@ -147,7 +152,7 @@ def _share(policy: Policy) -> str:
     chances = ", ".join(f"{runs} with {detection_probability(rule.share, runs):.1%}" for runs in _FALSE_RUNS)
     return (
         f"always what would enter the first {rule.top} of a window, newcomers, and gains of more than "
-        f"{shown(rule.beats_best_by)} points; of the rest a share of {rule.share:g}: who sends so many false runs is "
+        f"{shown(rule.beats_best_by)} points; of the rest a share of {rule.share:g}, so n false runs are "
         f"caught with the probability 1 - (1 - {rule.share:g})^n: {chances}"
     )
 
@@ -166,21 +171,21 @@ def _validators(policy: Policy, finds: Mapping[str, str]) -> Iterator[tuple[str,
 
 
 def _silent(policy: Policy, name: str) -> str:
-    """Why a validator has nothing to go by on this board, or what it goes by where the policy left that open."""
+    """Return why a validator cannot work on this board, or which default it uses; else nothing."""
     if name in TIME_VALIDATORS and not policy.has_tick_rate:
-        return " Not asked here: the policy does not say how long a tick is."
+        return " Does not run here: the policy does not say how long a tick is."
     if name == "velocity" and policy.velocity.points_per_second is None:
         return " Finds nothing here: `velocity.points_per_second` is not stated."
     if name == "anomaly" and policy.anomaly.spread_floor is None:
-        return f" Scores count as spread by {policy.spread_floor:g} points at least."
+        return f" The spread of scores counts as at least {policy.spread_floor:g} points."
     return ""
 
 
 def _others(section: BaseModel, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Settings that no sentence tells and that are not at their default, with their dotted names."""
+    """Yield settings that no sentence describes and that differ from their defaults, with dotted names."""
     for name, field in type(section).model_fields.items():
         value, default = getattr(section, name), field.get_default(call_default_factory=True)
-        if prefix + name in _TOLD or value == default:
+        if prefix + name in _DESCRIBED or value == default:
             continue
         if isinstance(value, BaseModel):
             yield from _others(value, f"{prefix}{name}.")

@@ -1,4 +1,4 @@
-"""What every section of a policy is made of: names, scores, and a model that takes nothing it does not know."""
+"""The parts of every section of a policy: names, scores, and a strict base model."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ BuildName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$")]
 
 
 class SortOrder(StrEnum):
-    """Which scores rank first."""
+    """Which values rank first."""
 
     DESCENDING = "descending"
     ASCENDING = "ascending"
 
 
 class PolicySection(BaseModel):
-    """A section of the policy: strict, closed and immutable."""
+    """A section of a policy: strict, closed and immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

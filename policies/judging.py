@@ -1,4 +1,4 @@
-"""The sections of a policy that say what is plausible, and what becomes of what is not."""
+"""The sections of a policy that say what is plausible, and what happens to findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ ModeSetting = Annotated[Mode, Field(strict=False)]
 
 
 class Bounds(PolicySection):
-    """What a score can be at all. Where that refuses, the client is told `bounds-violation`, never the limit."""
+    """The scores that are possible.
+
+    If this refuses a claim, the client is told `bounds-violation`, never the limit.
+    """
 
     minimum: Score = 0
     maximum: Score
@@ -29,7 +32,7 @@ class Bounds(PolicySection):
 
 
 class StatRange(PolicySection):
-    """What a statistic of a run can be, and whether each claim has it."""
+    """The possible values of a statistic, and whether every claim must have it."""
 
     minimum: Score = 0
     maximum: Score = SCORE_LIMIT
@@ -46,7 +49,7 @@ class StatRange(PolicySection):
 class Velocity(PolicySection):
     """How fast points can come, and how far a client's clock may seem to run ahead of ours.
 
-    Without `points_per_second` no pace is too high: only the studio knows what its game can give.
+    Without `points_per_second` any pace is allowed, because only the studio knows what its game can give.
     """
 
     points_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -54,34 +57,37 @@ class Velocity(PolicySection):
 
 
 class SlowMotion(PolicySection):
-    """How many times as long as it was played a run may have been open, once it is long enough to tell."""
+    """How long a run may be open, as a multiple of its play time.
+
+    Runs shorter than `least_s` are not checked.
+    """
 
     ratio: Annotated[float, Field(gt=1, le=1000, allow_inf_nan=False)] = 3.0
     least_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = 30.0
 
 
 class Delay(PolicySection):
-    """How long after it can have ended, at the earliest, a run may be submitted."""
+    """How long after its earliest possible end a run may be submitted."""
 
     most_s: Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)] = 600.0
 
 
 class Abandonment(PolicySection):
-    """How many of the runs that a player opened within a day have to be submitted, once they are enough to tell."""
+    """The share of a day's opened runs that a player must submit, from `least_runs` opened on."""
 
     least_runs: Annotated[int, Field(ge=2, le=1_000_000)] = 30
     least_share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.1
 
 
 class Prior(PolicySection):
-    """What the studio believes of its players before there are any: mean and standard deviation of a score."""
+    """The expected mean and standard deviation of a score, before the board has players."""
 
     mean: Annotated[float, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT, allow_inf_nan=False)]
     spread: Annotated[float, Field(gt=0, le=SCORE_LIMIT, allow_inf_nan=False)]
 
 
 class Transform(StrEnum):
-    """On which scale scores are compared: as they are, by their logarithms, or by how many are better."""
+    """The scale on which scores are compared: raw points, their logarithms, or their ranks."""
 
     NONE = "none"
     LOG = "log"
@@ -89,27 +95,27 @@ class Transform(StrEnum):
 
 
 PLAYER_RECENT: Final = 32
-"""How many of a player's promoted scores are kept one by one, the newest."""
+"""How many of a player's newest promoted scores are kept individually."""
 
 POPULATION_RECENT: Final = 128
-"""How many promoted scores of a population are kept one by one, the newest."""
+"""How many of a population's newest promoted scores are kept individually."""
 
 
 def normal_score(rank: float, count: int) -> float:
-    """Where a value of this rank (1 for the worst) among so many would stand if they were normal, in deviations.
+    """Return the expected deviation of a normal value of this rank (1 for the worst) among `count`.
 
-    The approximation of expected normal order statistics by G. Blom, "Statistical Estimates and Transformed
-    Beta-Variables", 1958.
+    Uses G. Blom's approximation of expected normal order statistics ("Statistical Estimates and Transformed
+    Beta-Variables", 1958).
     """
     return NormalDist().inv_cdf((rank - 0.375) / (count + 0.25))
 
 
 class Anomaly(PolicySection):
-    """When a score is too far above what is known of the player, or of the board's players, to go unseen.
+    """When a score is too far above the player's own scores, or above those of the board's players.
 
-    `threshold` is in standard deviations. With fewer than `minimum_history` promoted runs the player is measured
-    against the population; with fewer than `minimum_population` the population is the prior, and without a prior
-    nothing is found. `Policy.spread_floor` says what an unstated `spread_floor` is.
+    `threshold` is in standard deviations. A player with fewer than `minimum_history` promoted runs is
+    measured against the population. A population with fewer than `minimum_population` is replaced by the
+    prior; without a prior nothing is found. `Policy.spread_floor` gives the default of `spread_floor`.
     """
 
     transform: Annotated[Transform, Field(strict=False)] = Transform.NONE
@@ -127,19 +133,20 @@ class Anomaly(PolicySection):
         return self
 
     def _refuse_unreachable(self, name: str, sample: int) -> None:
-        most = normal_score(sample + 1, sample + 1)
-        if self.threshold >= most:
+        highest = normal_score(sample + 1, sample + 1)
+        if self.threshold >= highest:
             raise ValueError(
-                f"`transform: rank` reaches {most:.2f} at most among the {sample} scores that `{name}` asks for (of "
-                f"{PLAYER_RECENT} kept of a player, {POPULATION_RECENT} of all): `threshold` has to be below"
+                f"`transform: rank` reaches at most {highest:.2f} among the {sample} scores that `{name}` "
+                f"requires ({PLAYER_RECENT} are kept for a player, {POPULATION_RECENT} for a population): "
+                "`threshold` must be below that"
             )
 
 
 class Drift(PolicySection):
     """When a player's bests have climbed too far from where they began to be the same player's: a CUSUM.
 
-    Both in standard deviations of the player's early scores: what each new best is allowed above their centre (`slack`),
-    and what may add up beyond it (`decision`).
+    Both values are in standard deviations of the player's early scores: each new best may be `slack` above
+    their centre, and the excess may add up to `decision`.
     """
 
     slack: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = 3.0
@@ -147,7 +154,7 @@ class Drift(PolicySection):
 
 
 class Progress(PolicySection):
-    """How far a player's best may be beaten at once: in largest steps of the player's own, and in points for anybody."""
+    """How far a player's best may be beaten at once, in points or in multiples of the largest step so far."""
 
     times: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = 3.0
     points: Annotated[int, Field(ge=1, le=SCORE_LIMIT)] | None = None
@@ -158,10 +165,11 @@ ALL_BITS = 2**32 - 1
 
 
 class Forensics(PolicySection):
-    """What hands can do, and from where on two recordings are one: the limits of `replay.forensics`.
+    """The limits of hands, and of the likeness of two recordings, for `replay.forensics`.
 
-    `buttons` is the mask of the bits of an input word that are buttons; all bits: the board does not say. A button that was pressed less than
-    `minimum_presses` times says nothing of timing, a recording of less than `minimum_shingles` nothing of likeness.
+    `buttons` is a mask of the bits of an input word that are buttons; all bits means that the board does not
+    say. Timing needs a button with `minimum_presses` presses, likeness a recording with `minimum_shingles`
+    shingles.
     """
 
     buttons: Annotated[int, Field(ge=1, le=ALL_BITS)] = ALL_BITS
@@ -182,11 +190,11 @@ class Forensics(PolicySection):
 
 
 TIME_VALIDATORS: Final = frozenset({"clock", "slow_motion", "delay"})
-"""Validators that take ticks for time, and are not asked where the policy does not say how long a tick is."""
+"""Validators that measure time by ticks. They do not run if the policy does not say how long a tick is."""
 
 
 class Modes(PolicySection):
-    """What becomes of what each validator finds: nothing, a record, a moderator's look, or a rejection."""
+    """What happens to each validator's findings: nothing, a record, a moderator's decision or a rejection."""
 
     bounds: ModeSetting = Mode.REJECT
     stats: ModeSetting = Mode.REJECT

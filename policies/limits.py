@@ -1,4 +1,4 @@
-"""How often and how much: what a policy lets players, addresses and networks send, and how long refused recordings stay."""
+"""Rate limits of players, addresses and networks, and how long refused recordings are kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from policies.fields import PolicySection
 
 NETWORK_SHARE: Final = 8
-"""How many addresses' worth a wider network may send, unless a policy says otherwise."""
+"""How many addresses' limits a network has, unless the policy sets its own."""
 
 MOST_PER_MINUTE: Final = 10_000_000
 MOST_AT_ONCE: Final = 1_000_000
@@ -21,18 +21,18 @@ class Rate(PolicySection):
     per_minute: Annotated[int, Field(ge=1, le=MOST_PER_MINUTE)]
     burst: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)]
 
-    def times(self, share: int) -> Rate:
-        """The rate of so many, no more than a rate can be."""
+    def times(self, factor: int) -> Rate:
+        """Return this rate multiplied, up to the largest rate allowed."""
         return Rate(
-            per_minute=min(self.per_minute * share, MOST_PER_MINUTE),
-            burst=min(self.burst * share, MOST_AT_ONCE),
+            per_minute=min(self.per_minute * factor, MOST_PER_MINUTE),
+            burst=min(self.burst * factor, MOST_AT_ONCE),
         )
 
 
 class RefusalLimits(PolicySection):
-    """How many claims of a player, and of an address, may be refused or rejected at once before more are not looked at.
+    """Claims of a player or an address that may be refused or rejected at once within a window.
 
-    Who reaches that waits for `window_s`.
+    Whoever reaches the limit is not served until `window_s` has passed.
     """
 
     player: Annotated[int, Field(ge=1, le=1_000_000)] = 20
@@ -41,9 +41,10 @@ class RefusalLimits(PolicySection):
 
 
 class Limits(PolicySection):
-    """Rate limits of the board's submissions and of their bytes (KiB), and how many runs a player may have open at once.
+    """Rate limits of the board's submissions and of their bytes (KiB), and of a player's open runs.
 
-    A network is a /48 of IPv6 and a /24 of IPv4; without numbers of its own it has those of `NETWORK_SHARE` addresses.
+    A network is a /48 of IPv6 or a /24 of IPv4. Without its own rate it has that of `NETWORK_SHARE`
+    addresses.
     """
 
     player: Rate = Rate(per_minute=20, burst=10)
@@ -57,16 +58,16 @@ class Limits(PolicySection):
 
     @property
     def of_network(self) -> Rate:
-        """The rate of a network's submissions."""
+        """Return the rate of a network's submissions."""
         return self.network or self.address.times(NETWORK_SHARE)
 
     @property
     def of_network_kib(self) -> Rate:
-        """The rate of a network's bytes."""
+        """Return the rate of a network's bytes."""
         return self.network_kib or self.address_kib.times(NETWORK_SHARE)
 
 
 class RecordingRetention(PolicySection):
-    """How many days the recording of a refused or revoked run is kept after the last decision on it; null for ever."""
+    """Days that the recording of a refused or revoked run is kept after the last decision; null: for ever."""
 
     refused_days: Annotated[int, Field(ge=1, le=36_500)] | None = 90

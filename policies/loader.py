@@ -1,4 +1,4 @@
-"""Reads policy files into checked policies, or says which line is wrong and what was expected there."""
+"""Reads policy files into validated policies, or names the wrong line and what was expected there."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from policies.trees import TreeRefused
 from policies.vocabulary import Mode
 
 _PLAIN = {"missing": "this setting is missing", "extra_forbidden": "there is no such setting"}
-"""Our words for pydantic's, where a game developer would not know what an input is."""
+"""Plain wording for pydantic's error types, which would mean little to a game developer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulator:
-    """A simulator on disk, and the files it reads, known by the digest of them all (`policies.digests`)."""
+    """A simulator on disk and the files it reads, identified by one digest of all (`policies.digests`)."""
 
     digest: str
     path: Path
@@ -45,19 +45,20 @@ class Board:
     ranking: Ranking = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Works out the board's order once."""
+        """Compute the board's ranking once."""
         object.__setattr__(self, "ranking", Ranking(self.policy))
 
     @property
     def name(self) -> str:
-        """The board's name, as it stands in URLs and keys."""
+        """Return the board's name, as in URLs and keys."""
         return self.policy.board
 
 
 def load_boards(directory: Path) -> Mapping[str, Board]:
-    """Every board that the `*.yaml` files of `directory` describe, by name.
+    """Return every board described by the `*.yaml` files of `directory`, by name.
 
-    Raises PolicyError for an unreadable directory, no file at all, a wrong file, or two files for one board.
+    Raises PolicyError if the directory is unreadable or empty, a file is wrong, or two files describe one
+    board.
     """
     paths = sorted(directory.glob("*.yaml")) if directory.is_dir() else []
     if not paths:
@@ -72,7 +73,10 @@ def load_boards(directory: Path) -> Mapping[str, Board]:
 
 
 def load_board(path: Path) -> Board:
-    """The board that one policy file describes. Raises PolicyError with file, line and what was expected."""
+    """Return the board described by a policy file.
+
+    Raises PolicyError with file, line and what was expected.
+    """
     document = _parse(path)
     try:
         policy = Policy.model_validate(document)
@@ -83,7 +87,7 @@ def load_board(path: Path) -> Board:
 
 
 def line_of(path: Path, location: list[Any]) -> int:
-    """The 1-based line of a policy file that has the setting. Raises PolicyError."""
+    """Return the 1-based line of a setting in a policy file. Raises PolicyError."""
     return _line_of(_parse(path), location)
 
 
@@ -104,8 +108,8 @@ def _parse(path: Path) -> Any:
 
 
 def _explanation(path: Path, document: Any, error: ValidationError) -> str:
-    """Every fault of a file, in the order of its lines."""
-    faults = [(_line_of(document, _location(each)), each) for each in error.errors()]
+    """Return all errors of a file, in line order."""
+    faults = [(_line_of(document, _location(fault)), fault) for fault in error.errors()]
     return "\n".join(_explain(path, line, fault) for line, fault in sorted(faults, key=lambda pair: pair[0]))
 
 
@@ -128,7 +132,7 @@ def _explain(path: Path, line: int, error: Any) -> str:
 
 
 def _line_of(document: Any, location: list[Any]) -> int:
-    """The 1-based line of the deepest part of `location` that the file really has."""
+    """Return the 1-based line of the deepest part of `location` that the file contains."""
     line, node = 1, document
     for part in location:
         positions = getattr(getattr(node, "lc", None), "data", None) or {}
@@ -139,21 +143,23 @@ def _line_of(document: Any, location: list[Any]) -> int:
 
 
 def _simulators(path: Path, document: Any, policy: Policy) -> Mapping[str, Simulator]:
-    found, digests = {}, dict[Path, tuple[str, str]]()
+    simulators, digests = {}, dict[Path, tuple[str, str]]()
     shared = policy.replay.files if policy.replay else ()
     for name, build in policy.builds.items():
         if build.simulator is None:
             continue
         target = (path.parent / build.simulator).resolve()
-        files = tuple((path.parent / each).absolute() for each in (*shared, *build.files))
+        files = tuple((path.parent / file).absolute() for file in (*shared, *build.files))
         where = f"{path}:{_line_of(document, ['builds', name, 'simulator'])}: builds.{name}"
         own = _sha256_of(target, f"{where}.simulator: expected a simulator")
-        for each in files:
-            digests[each] = digests.get(each) or _digest_of(
-                each, f"{where}.files: expected a file or a folder"
+        for file in files:
+            digests[file] = digests.get(file) or _digest_of(
+                file, f"{where}.files: expected a file or a folder"
             )
-        found[name] = Simulator(simulator_digest(own, dict(digests[each] for each in files)), target, files)
-    return MappingProxyType(found)
+        simulators[name] = Simulator(
+            simulator_digest(own, dict(digests[file] for file in files)), target, files
+        )
+    return MappingProxyType(simulators)
 
 
 def _sha256_of(file: Path, expectation: str) -> str:
@@ -171,7 +177,7 @@ def _digest_of(path: Path, expectation: str) -> tuple[str, str]:
 
 
 def _plugins(path: Path, document: Any, policy: Policy) -> Mapping[str, str]:
-    """Each of the studio's own validators that is asked, with the version of the package that it is from."""
+    """Return the package version of each of the studio's validators that is not off."""
     versions = {}
     for name, plugin in policy.plugins.items():
         if plugin.mode is Mode.OFF:

@@ -1,7 +1,7 @@
-"""The policy of a board: what a studio states about its game, as a model that explains itself.
+"""The policy of a board: what a studio declares about its game.
 
-A policy is data. It is loaded once (`policies.loader`), never changed in place, and its digest stands in every event
-that it led to.
+A policy is data. It is loaded once (`policies.loader`) and never changed in place. Its digest is stored in
+every event that it influenced.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ from policies.rules import RULES, CompiledRules, Rule, compile_rules, refuse_unu
 from policies.vocabulary import SCORE_LIMIT, Mode
 
 RANKS_TO_LOSE = 100
-"""Entries that a board with `exact_ranks` keeps beyond those, at least, so that it is not looked for more at each loss."""
+"""Entries that a board with `exact_ranks` keeps in reserve, so that a loss does not send it to the ledger
+each time."""
 
 SEASONS_LOOKED_AT = 24
-"""Seasons that are looked at to see that each is long enough."""
+"""Seasons that are checked for a minimum length."""
 
 
 class Operator(StrEnum):
-    """How a player's promoted submissions make one standing. `count` counts them, whatever their scores."""
+    """How a player's promoted submissions become one standing. `count` counts them, whatever their scores."""
 
     BEST = "best"
     LATEST = "latest"
@@ -58,7 +59,7 @@ class Operator(StrEnum):
 
 
 class TieBreak(StrEnum):
-    """What decides between equal scores: who was first, exactly or in slots of time, or fields of the run's stats."""
+    """What decides between equal scores: time, exactly or in slots, or fields of the run's stats."""
 
     FIRST = "first"
     COMPOSITE = "composite"
@@ -66,7 +67,7 @@ class TieBreak(StrEnum):
 
 
 class RankKind(StrEnum):
-    """How equal entries are ranked: one after the other (1 2 3 4), as in sports (1 2 2 4), or without gaps (1 2 2 3).
+    """How equal entries rank: consecutively (1 2 3 4), as in sports (1 2 2 4), or without gaps (1 2 2 3).
 
     SQL calls these ROW_NUMBER, RANK and DENSE_RANK.
     """
@@ -77,7 +78,7 @@ class RankKind(StrEnum):
 
 
 class WindowKind(StrEnum):
-    """The spans of time a board is kept for. Days, ISO weeks and months begin at 00:00 in the board's time zone."""
+    """The time spans of a board. Days, ISO weeks and months begin at 00:00 in the board's time zone."""
 
     ALLTIME = "alltime"
     DAILY = "daily"
@@ -87,7 +88,7 @@ class WindowKind(StrEnum):
 
 
 COMPOSITE_BEGIN_MS = 1_577_836_800_000
-"""2020-01-01: where the slots of time begin on an all-time board."""
+"""2020-01-01, where the slots of time of an all-time board begin."""
 
 _HOUR_MS = 3_600_000
 COMPOSITE_SPANS_MS: Mapping[WindowKind, int] = MappingProxyType(
@@ -99,24 +100,25 @@ COMPOSITE_SPANS_MS: Mapping[WindowKind, int] = MappingProxyType(
         WindowKind.SEASON: (366 * 24 + 1) * _HOUR_MS,
     }
 )
-"""How much time (ms) the slots of a window cover: the longest of its kind, with an hour for a change of clocks."""
+"""The time (ms) that a window's slots cover: the longest window of its kind, with an hour for a change of
+clocks."""
 
 COMPOSITE_BITS = 53
-"""Bits of an integer that a ZSET score, an IEEE double, holds exactly."""
+"""Bits of an integer that a ZSET score, an IEEE double, represents exactly."""
 
 
 class Joins(StrEnum):
-    """Whether a player has to join the board before anything of theirs stands there."""
+    """Whether a player must join the board before it shows anything of theirs."""
 
     OPEN = "open"
     REQUIRED = "required"
 
 
 class Writes(StrEnum):
-    """Who can bring a score onto the canonical board.
+    """Who can put a score on the canonical board.
 
-    `verified`: clients, through a verified replay. `open`: clients, without a replay, each through a moderator.
-    `trusted`: registered game servers alone. Servers may write to every board.
+    `verified`: clients, through a verified replay. `open`: clients, without a replay, each through a
+    moderator. `trusted`: only registered game servers. Servers may write to every board.
     """
 
     VERIFIED = "verified"
@@ -125,21 +127,21 @@ class Writes(StrEnum):
 
 
 class TieField(PolicySection):
-    """A statistic of the run that decides between equal scores, and which values of it are ahead."""
+    """A statistic that decides between equal scores, and its order."""
 
     stat: StatName
     order: Annotated[SortOrder, Field(strict=False)] = SortOrder.DESCENDING
 
 
 class DetailRules(PolicySection):
-    """What a submission may carry for readers besides its score: up to so many integers, an object of so many bytes."""
+    """The details that a submission may carry for readers: integers, and an object of so many bytes."""
 
     integers: Annotated[int, Field(ge=0, le=64)] = 0
     object_bytes: Annotated[int, Field(ge=0, le=1024)] = 0
 
 
 class Policy(PolicySection):
-    """One board: its meaning, its rules, and what happens to what breaks them."""
+    """A board: its meaning, its rules, and what happens to runs that break them."""
 
     board: Name
     title: Annotated[str, Field(min_length=1, max_length=80)]
@@ -215,7 +217,7 @@ class Policy(PolicySection):
             raise ValueError("a board with `shards` keeps no `segments`: their boards would be in one place")
         if self.exact_ranks and (self.shards > 1 or self.ranges or self.segments):
             raise ValueError(
-                "a board with `exact_ranks` has no `shards`, `ranges` or `segments`: they are of all entries"
+                "a board with `exact_ranks` has no `shards`, `ranges` or `segments`: those need all entries"
             )
         if (WindowKind.SEASON in self.windows) != (self.season is not None):
             raise ValueError(
@@ -230,12 +232,12 @@ class Policy(PolicySection):
         if self.shards > 1:
             raise ValueError("a board is in `shards` or in `ranges`, not in both")
         if any(lower >= upper for lower, upper in pairwise(self.ranges)):
-            raise ValueError("`ranges` are scores that rise: each above the one before it")
+            raise ValueError("`ranges` must ascend: each score above the one before it")
         is_bounded = self.operator in {Operator.BEST, Operator.LATEST}
         lowest, highest = self.score.minimum, self.score.maximum
         if is_bounded and not lowest < self.ranges[0] <= self.ranges[-1] <= highest:
             raise ValueError(
-                f"`ranges` begin above {lowest} and not above {highest}, or one would stay empty"
+                f"`ranges` must be above {lowest} and at most {highest}, or a range would stay empty"
             )
         return self
 
@@ -257,8 +259,8 @@ class Policy(PolicySection):
             raise ValueError("a board with a `replay` section needs `builds`, each with its `simulator`")
         for name, build in self.builds.items():
             if (build.simulator is None) != (self.replay is None):
-                told = "a `simulator` and a `replay` section need each other"
-                raise SettingRefused(told, "builds", name, "simulator")
+                message = "a `simulator` and a `replay` section need each other"
+                raise SettingRefused(message, "builds", name, "simulator")
             if self.replay:
                 self.replay.refuse_unreachable(name, build)
         return self
@@ -282,10 +284,12 @@ class Policy(PolicySection):
         if self.replay:
             for name, rule in self.stats.items():
                 if name not in self.replay.stats or not rule.required:
-                    raise ValueError(f"stats.{name}: a replay gives exactly the statistics of `replay.stats`")
+                    raise ValueError(
+                        f"stats.{name}: on a board with `replay` a statistic must be in `replay.stats`"
+                    )
         names = [rule.name for rule in self.rules]
         if len(set(names)) != len(names):
-            raise ValueError("each rule has a name of its own")
+            raise ValueError("each rule needs a unique name")
         scores = (self.score.minimum, self.score.maximum)
         refuse_unusable_rules(self.rules, self.claim_stats, scores, next(iter(self.builds), "build"))
         return self
@@ -296,7 +300,7 @@ class Policy(PolicySection):
         try:
             ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError("expected a time zone as `Europe/Berlin`") from None
+            raise ValueError("expected a time zone such as `Europe/Berlin`") from None
         return name
 
     @field_validator("season")
@@ -308,9 +312,9 @@ class Policy(PolicySection):
             turns = CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC))
             begins = [next(turns) for _ in range(SEASONS_LOOKED_AT)]
         except (CronSimError, StopIteration):
-            raise ValueError("expected a cron expression of five fields, as `0 10 1 */3 *`") from None
+            raise ValueError("expected a cron expression of five fields, such as `0 10 1 */3 *`") from None
         if any(later - earlier < timedelta(days=1) for earlier, later in pairwise(begins)):
-            raise ValueError("a season lasts a day or longer")
+            raise ValueError("a season must last a day or longer")
         return cron
 
     @model_validator(mode="after")
@@ -323,21 +327,23 @@ class Policy(PolicySection):
             self._refuse_coarse_slots(self.tie_resolution_ms or 0)
         return self
 
-    def _refuse_coarse_slots(self, asked_ms: int) -> None:
+    def _refuse_coarse_slots(self, resolution_ms: int) -> None:
         if self.operator in {Operator.SUM, Operator.COUNT}:
-            raise ValueError(
-                "`tie_break: composite` needs scores within bounds, which sums and counts are not"
-            )
+            raise ValueError("`tie_break: composite` needs bounded scores, which sums and counts are not")
         if not self._slots_left:
             raise ValueError(
-                "`tie_break: composite` needs bounds that leave room for the time: below 2^53 apart"
+                "`tie_break: composite` needs bounds less than 2^53 apart, to leave room for the time"
             )
-        coarse = {kind: given for kind, given in self.tie_resolutions_ms.items() if given > asked_ms}
+        coarse = [
+            f"{slot_ms} ms in {kind.value}"
+            for kind, slot_ms in self.tie_resolutions_ms.items()
+            if slot_ms > resolution_ms
+        ]
         if coarse:
-            told = ", ".join(f"{given} ms in {kind.value}" for kind, given in coarse.items())
             raise ValueError(
-                f"scores from {self.score.minimum} to {self.score.maximum} leave {self._slots_left} slots of "
-                f"{COMPOSITE_BITS} bits for the time: {told}, where `tie_resolution_ms` asks for {asked_ms}"
+                f"scores from {self.score.minimum} to {self.score.maximum} leave {self._slots_left} of "
+                f"2^{COMPOSITE_BITS} values for the time: slots of {', '.join(coarse)}, longer than the "
+                f"`tie_resolution_ms` of {resolution_ms}"
             )
 
     @property
@@ -346,7 +352,7 @@ class Policy(PolicySection):
 
     @cached_property
     def tie_resolutions_ms(self) -> Mapping[WindowKind, int]:
-        """Which times (ms) apart a composite board can tell equal scores by, in each window; empty for other boards."""
+        """Return how far apart (ms) each window can distinguish equal scores; empty if not composite."""
         if self.tie_break is not TieBreak.COMPOSITE or not self._slots_left:
             return MappingProxyType({})
         return MappingProxyType(
@@ -361,13 +367,13 @@ class Policy(PolicySection):
             raise ValueError(f"self_declared: {', '.join(sorted(undeclared))} is not among the segments")
         if self.staleness_s and self.operator is not Operator.SUM:
             raise ValueError(
-                "`staleness_s` is about increments, which only a board with `operator: sum` takes"
+                "`staleness_s` applies to increments, which only a board with `operator: sum` takes"
             )
         return self
 
     @cached_property
     def claim_stats(self) -> Mapping[str, tuple[int, int]]:
-        """Lowest and highest value of each statistic that a claim may have, as far as the policy names them."""
+        """Return the range (lowest, highest) of each statistic of a claim that the policy names."""
         ranges = {name: (rule.minimum, rule.maximum) for name, rule in self.stats.items()}
         replayed = self.replay.stats if self.replay else ()
         others = (*replayed, *(field.stat for field in self.tie_fields))
@@ -375,26 +381,26 @@ class Policy(PolicySection):
 
     @cached_property
     def compiled_rules(self) -> CompiledRules:
-        """The rules that a claim is asked, compiled."""
+        """Return the rules that apply to a claim, compiled."""
         return compile_rules(self.rules, self.validators.rules)
 
     @property
     def most_entries(self) -> int | None:
-        """How many entries of a window the index keeps at most: `exact_ranks` and some to lose; None: all of them."""
+        """Return how many entries of a window the index keeps: `exact_ranks` and a reserve; None for all."""
         return self.exact_ranks and self.exact_ranks + max(RANKS_TO_LOSE, self.exact_ranks // 10)
 
     @cached_property
     def spread_floor(self) -> float:
-        """The least spread, in points, that scores are taken to have."""
+        """Return the smallest spread (in points) that scores are assumed to have."""
         between = self.score.maximum - self.score.minimum
         return self.anomaly.spread_floor or max(1.0, between / SPREADS_OF_RANGE)
 
     @property
     def has_tick_rate(self) -> bool:
-        """Whether the policy says how long a tick is: by its replay, or by stating how many points a second gives."""
+        """Return whether the policy defines a tick's length, by its replay or by the points of a second."""
         return self.replay is not None or self.velocity.points_per_second is not None
 
     @property
     def ticks_per_second(self) -> int:
-        """Ticks in a second of play; 60 where the board has no replay to say otherwise."""
+        """Return the ticks in a second of play; 60 without a replay that defines it."""
         return self.replay.ticks_per_second if self.replay else 60

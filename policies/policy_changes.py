@@ -1,4 +1,4 @@
-"""What differs between two policies of a board, and what it takes for each difference to have its effect."""
+"""The differences between two policies of a board, and what each needs to take effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.model import TieBreak
 
 
 class Effect(StrEnum):
-    """What it takes. Sorted by how much it is."""
+    """What a change needs to take effect, least first."""
 
     AT_ONCE = "takes effect at once"
     RESTART = "needs a restart of all parts"
@@ -41,13 +41,13 @@ NOT_AT_ONCE: Final[Mapping[str, Effect]] = {
     "cold_after_h": Effect.RESTART,
     "staleness_s": Effect.RESTART,
 }
-"""Settings that the shape of the index, the ledger's standings or a running part's wiring depend on; any other is read
-anew by each request and each job."""
+"""Settings that shape the index, the ledger's standings or the wiring of a running part. Each request and job
+reads any other setting anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyChange:
-    """A setting that differs: its dotted name, both values (None: not set), and what it takes."""
+    """A changed setting: its dotted name, both values (None: not set), and what the change needs."""
 
     name: str
     old: Any
@@ -56,12 +56,12 @@ class PolicyChange:
 
     @property
     def section(self) -> str:
-        """The outermost part of the name."""
+        """Return the first part of the name."""
         return self.name.partition(".")[0]
 
 
 def changes_between(old: Board, new: Board) -> list[PolicyChange]:
-    """Every setting that differs, in the order of the model; the bytes of a simulator count as a setting."""
+    """Return every setting that differs, in the model's order. A simulator's bytes count as a setting."""
     before, after = dict(_settings(old)), dict(_settings(new))
     is_packed = TieBreak.COMPOSITE in {old.policy.tie_break, new.policy.tie_break}
     return [
@@ -72,29 +72,29 @@ def changes_between(old: Board, new: Board) -> list[PolicyChange]:
 
 
 def refuse_restart(old: Mapping[str, Board], new: Mapping[str, Board]) -> None:
-    """Raises PolicyError, naming each board and setting, if a running part cannot go from one folder to the other.
+    """Raise PolicyError, naming each board and setting, if a running part cannot change to the new policies.
 
-    It can take boards that are new. One that is gone would leave its runs, its moderators and who follows it in the air.
+    A running part accepts new boards. Removing one would strand its runs, moderators and followers.
     """
     faults = [f"board '{name}' is gone" for name in sorted(old.keys() - new.keys())]
     for name in sorted(old.keys() & new.keys()):
         faults += [
-            f"board '{name}': {each.name} was {shown(each.old)} and is now {shown(each.new)}"
-            for each in changes_between(old[name], new[name])
-            if each.effect is not Effect.AT_ONCE
+            f"board '{name}': {change.name} was {shown(change.old)} and is now {shown(change.new)}"
+            for change in changes_between(old[name], new[name])
+            if change.effect is not Effect.AT_ONCE
         ]
     if faults:
         raise PolicyError("needs a restart: " + "; ".join(faults))
 
 
 def shown(value: Any) -> str:
-    """A value as a policy file has it, in one line."""
+    """Return a value on one line, as a policy file writes it."""
     if value is None:
         return "not set"
     if isinstance(value, list):
-        return f"[{', '.join(shown(each) for each in value)}]"
+        return f"[{', '.join(map(shown, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{name}: {shown(each)}' for name, each in value.items())}}}"
+        return f"{{{', '.join(f'{name}: {shown(item)}' for name, item in value.items())}}}"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -105,7 +105,7 @@ def _effect(name: str, *, is_packed: bool) -> Effect:
 
 
 def _settings(board: Board) -> Iterator[tuple[str, Any]]:
-    """Every setting with its dotted name."""
+    """Yield every setting with its dotted name."""
     yield from _flat(board.policy.model_dump(mode="json"), "")
     for build, simulator in board.simulators.items():
         yield f"builds.{build}.simulator (content)", simulator.digest

@@ -1,7 +1,7 @@
-"""Where a standing is placed among the others: the order of a board, exact to the last tie, as two sortable values.
+"""The place of a standing on its board, exact to the last tie, as two sortable values.
 
-A place is an integer and a text. The index sorts a ZSET by them (score, then the bytes of the member), the ledger an
-SQL index, and both give the same ranks: the lower place is ahead.
+A place is an integer and a text. The index sorts a ZSET by them (score, then the bytes of the member), the
+ledger sorts an SQL index, and both give the same ranks: the lower place is ahead.
 
 | `tie_break` | integer | text |
 |---|---|---|
@@ -9,9 +9,9 @@ SQL index, and both give the same ranks: the lower place is ahead.
 | `fields` | ±score | the tie fields, then as `first` |
 | `composite` | (±score - lowest) x slots + slot of time | the player |
 
-A ZSET score is an IEEE double, exact for integers to 2**53, so `composite` has 53 bits for both. Its slots are as short
-as that lets them be (`Ranking.resolutions_ms`). `score << 32 | seconds` is not among these: it needs 32 bits beside
-those of the score, and above 2,097,151 points two different times give the same double.
+A ZSET score is an IEEE double, exact for integers up to 2**53, so `composite` has 53 bits for both values.
+Its slots are as short as those bits allow (`Ranking.resolutions_ms`). `score << 32 | seconds` is not used: it
+needs 32 bits besides the score's, and above 2,097,151 points two different times would give the same double.
 """
 
 from __future__ import annotations
@@ -42,17 +42,19 @@ _FIELD_DIGITS: Final = 14
 _FIELD_OFFSET: Final = SCORE_LIMIT + 1
 _FIELD_BEST: Final = 2**54 - 2
 _FIELD_MISSING: Final = 2**54
-"""A tie field is an exact integer, moved up by 2**53 so that an ascending one is from 1 to 2**54 - 1, in 14 hex digits.
+"""A tie field is an exact integer. Raised by 2**53, an ascending one is between 1 and 2**54 - 1, in 14 hex
+digits.
 
-A descending one is what it lacks to `_FIELD_BEST`: from 2**54 - 3 to -1, whose minus sorts before every digit.
+A descending one is `_FIELD_BEST` minus the raised value: from 2**54 - 3 to -1, whose minus sorts before every
+digit.
 """
 
 _FIELDS_VERSION: Final = 2
-"""Version of this form, in the rule of boards with tie fields: in the first, 2**53 - 1 tied with a missing field."""
+"""Version of the rule on boards with tie fields. In version 1, 2**53 - 1 tied with a missing field."""
 
 
 class ReachedScore(NamedTuple):
-    """A score with the submission it was reached with: when (Unix ms), under which event, and its tie fields, packed."""
+    """A score and the submission that reached it: time (Unix ms), event number, and packed tie fields."""
 
     score: int
     at_ms: int
@@ -62,14 +64,14 @@ class ReachedScore(NamedTuple):
 
 
 class BoardPlace(NamedTuple):
-    """Where a standing is on its board. Places compare as their ranks do."""
+    """The place of a standing on its board. Places compare as their ranks do."""
 
     order: int
     member: str
 
 
 class Ranking:
-    """The order of one board. `rule` names it: places of different rules do not compare."""
+    """The order of one board. `rule` identifies it: places of different rules do not compare."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -83,35 +85,35 @@ class Ranking:
 
     @property
     def keeps_groups(self) -> bool:
-        """True if the distinct groups are kept, as dense ranks ask for."""
+        """Return whether the index keeps the distinct groups, which dense ranks need."""
         return RankKind.DENSE in self.policy.ranks
 
     def merit(self, reached: ReachedScore) -> tuple[int, str, int, int]:
-        """What `best` compares: the lower is better."""
+        """Return the sort key of `best`; the lower is better."""
         return (self._sign * reached.score, reached.ties, reached.at_ms, reached.seq)
 
     def standing(self, counting: Sequence[ReachedScore]) -> ReachedScore | None:
-        """What the board's operator makes of all that counts for a player; None of nothing.
+        """Return the standing that the operator makes of a player's counting scores; None without any.
 
-        A sum, or a count, is reached with its last submission, and held to what a score can be.
+        A sum or count is reached with its last submission, and clamped to the limits of a score.
         """
         if not counting:
             return None
         operator = self.policy.operator
         if operator is Operator.BEST:
             return min(counting, key=self.merit)
-        latest = max(counting, key=lambda each: (each.at_ms, each.seq))
+        latest = max(counting, key=lambda reached: (reached.at_ms, reached.seq))
         if operator is Operator.LATEST:
             return latest
-        score = len(counting) if operator is Operator.COUNT else sum(each.score for each in counting)
+        score = len(counting) if operator is Operator.COUNT else sum(reached.score for reached in counting)
         return latest._replace(score=max(-SCORE_LIMIT, min(SCORE_LIMIT, score)))
 
     def ties(self, stats: Mapping[str, int]) -> str:
-        """A run's tie fields, packed in fixed width so that texts sort as they do; a missing one is the worst."""
+        """Return a run's tie fields, packed so that texts sort as fields do. A missing field is the worst."""
         return "".join(_packed(field, stats.get(field.stat)) for field in self.policy.tie_fields)
 
     def place(self, window: Window, player: str, reached: ReachedScore) -> BoardPlace:
-        """Where a player with this score is in a window."""
+        """Return the place of a player with this score in a window."""
         if not self._is_composite:
             at = f"{reached.at_ms:0{_TIME_DIGITS}x}{reached.seq:0{_SEQ_DIGITS}x}"
             return BoardPlace(self._sign * reached.score, f"{reached.ties}{at}:{player}")
@@ -121,64 +123,64 @@ class Ranking:
         return BoardPlace(ahead * slots + min(elapsed, slots - 1), player)
 
     def orders_per_score(self, window: str) -> int:
-        """How many integers of a window belong to one score: 1 unless the time is packed beside it."""
+        """Return how many integers of a window belong to one score: 1 unless the time is packed beside it."""
         if not self._is_composite:
             return 1
         kind = WindowKind(window.partition(":")[0])
         return -(-COMPOSITE_SPANS_MS[kind] // self.resolutions_ms[kind])
 
     def score_at(self, window: str, order: int) -> int:
-        """The score behind a place."""
+        """Return the score of a place."""
         if not self._is_composite:
             return self._sign * order
         return self._sign * (self._lowest + order // self.orders_per_score(window))
 
     def order_from(self, window: str, score: int) -> int:
-        """The least order that a standing with this score has, or could have: lower orders are of better scores."""
+        """Return the lowest order that a standing with this score can have. Lower is better."""
         order = self._sign * score
         if self._is_composite:
             order = (order - self._lowest) * self.orders_per_score(window)
         return min(max(order, -SCORE_LIMIT), SCORE_LIMIT + 1)
 
     def borders(self, window: str) -> tuple[int, ...]:
-        """The least order of each of the policy's ranges but the first, in the order of the board; none without ranges.
+        """Return the lowest order of each of the policy's ranges but the first, in board order.
 
-        A score that `ranges` names is in the upper one of the two that it parts, whichever is ahead.
+        A score in `ranges` belongs to the upper of its two ranges, whichever of them is ahead.
         """
         least = 0 if self._sign > 0 else -1
         return tuple(sorted(self.order_from(window, score + least) for score in self.policy.ranges))
 
     def achieved_at_ms(self, window: str, place: BoardPlace) -> int:
-        """When the score behind a place was reached (Unix ms); of a composite one the beginning of its slot.
+        """Return when the score of a place was reached (Unix ms), to the slot on a composite board.
 
         Raises ValueError for a member that no standing has.
         """
         if not self._is_composite:
             at = place.member.find(":") - _SEQ_DIGITS
             return int(place.member[at - _TIME_DIGITS : at], 16)
-        found = window_named(self.policy, window)
+        span = window_named(self.policy, window)
         elapsed = place.order % self.orders_per_score(window)
-        return _begin_ms(found) + elapsed * self.resolutions_ms[found.kind]
+        return _begin_ms(span) + elapsed * self.resolutions_ms[span.kind]
 
     def shown_at_ms(self, window: str, at_ms: int) -> int:
-        """When a score was reached as readers are told: of a composite one the beginning of its slot, in the archive too."""
+        """Return the time of a score as readers see it: on a composite board, its slot's beginning."""
         if not self._is_composite:
             return at_ms
-        found = window_named(self.policy, window)
-        begin_ms, resolution_ms = _begin_ms(found), self.resolutions_ms[found.kind]
+        span = window_named(self.policy, window)
+        begin_ms, resolution_ms = _begin_ms(span), self.resolutions_ms[span.kind]
         return begin_ms + max(0, at_ms - begin_ms) // resolution_ms * resolution_ms
 
     def group(self, window: str, place: BoardPlace) -> tuple[int, str]:
-        """What entries that are tied have in common: the score, and the tie fields; not the time."""
+        """Return what tied entries have in common: the score and the tie fields, but not the time."""
         return (place.order // self.orders_per_score(window), place.member[: self.tie_digits])
 
     def group_begin(self, window: str, place: BoardPlace) -> BoardPlace:
-        """The least place that an entry tied with this one can have: by it groups sort as their entries do."""
+        """Return the lowest place of an entry tied with this one. It sorts groups as their entries."""
         slots = self.orders_per_score(window)
         return BoardPlace(place.order // slots * slots, place.member[: self.tie_digits])
 
     def group_end(self, window: str, place: BoardPlace) -> BoardPlace:
-        """A place that is behind every entry tied with this one, and not behind any other."""
+        """Return a place behind all entries tied with this one, and behind no other."""
         begin = self.group_begin(window, place)
         if self.tie_digits:
             return BoardPlace(begin.order, f"{begin.member}~")  # behind hex digits and the colon
@@ -186,7 +188,7 @@ class Ranking:
 
 
 def player_at(member: str) -> str:
-    """The player behind a member."""
+    """Return the player of a member."""
     return member.rpartition(":")[2]
 
 
@@ -204,7 +206,7 @@ def _packed(field: TieField, value: int | None) -> str:
 
 
 def _rule(policy: Policy) -> str:
-    """Twelve hex digits of the SHA-256 of all that decides a standing and its place."""
+    """Return twelve hex digits of the SHA-256 of everything that decides a standing and its place."""
     parts = [
         policy.operator.value,
         policy.order.value,

@@ -1,4 +1,4 @@
-"""The sections of a policy that say how a run is played again, by which builds of the game, and at what cost."""
+"""The sections of a policy about replays: how a run is played again, by which builds, and at what cost."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from policies.fields import PolicySection, StatName
 from policies.vocabulary import SCORE_LIMIT, SimulatorKind
 
 WARM_RUNS = 256
-"""The most runs that one process plays: what leaks in a game's program, or adds up in it, does not go on for ever."""
+"""Most runs that one process plays. It bounds what leaks or accumulates in a game's program."""
 
 FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class RecordingKind(StrEnum):
-    """What the bytes of a recording are: our container of input words, or a format of the game's own."""
+    """The format of a recording: our container of input words, or the game's own."""
 
     SCOREGATE = "scoregate"
     RAW = "raw"
 
 
 class BuildStatus(StrEnum):
-    """What a build of the game may do: all, nothing without a moderator, or not even open a run."""
+    """What a build may do: everything, nothing without a moderator, or not even open a run."""
 
     ALLOW = "allow"
     PROVISIONAL = "provisional"
@@ -34,9 +34,9 @@ class BuildStatus(StrEnum):
 
 
 class Build(PolicySection):
-    """A build of the game. `simulator` is the file that plays its recordings again, relative to the policy file.
+    """A build of the game. `simulator` is the file that replays its recordings, relative to the policy file.
 
-    `files` are further files and folders that it needs, besides those of `replay.files`.
+    `files` are further files and folders that it needs, in addition to `replay.files`.
     """
 
     simulator: str | None = None
@@ -46,7 +46,7 @@ class Build(PolicySection):
 
 
 class Budget(PolicySection):
-    """What one re-simulation may cost. Past any of these it is `inconclusive`."""
+    """The most that one re-simulation may cost. Beyond any of these limits it is `inconclusive`."""
 
     fuel: Annotated[int, Field(ge=1_000, le=10**13)] = 20_000_000_000
     memory_mib: Annotated[int, Field(ge=1, le=1024)] = 64
@@ -56,7 +56,7 @@ class Budget(PolicySection):
 class AuditRules(PolicySection):
     """How many of a day's verified runs are simulated again, and when: `at`, in the board's time zone.
 
-    A run is drawn with the chance `share`; where that gives fewer than `least`, so many are drawn.
+    Each run is drawn with probability `share`; if that gives fewer than `least`, that many are drawn.
     """
 
     at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] = "03:00"
@@ -65,19 +65,21 @@ class AuditRules(PolicySection):
 
 
 def detection_probability(share: float, runs: int) -> float:
-    """The chance that at least one of `runs` false runs is among those verified: 1 - (1 - share)^runs.
+    """Return the probability of verifying at least one of `runs` false runs: 1 - (1 - share)^runs.
 
-    Each is drawn by itself, so the chance that none is verified is a product (the binomial distribution at 0).
+    Runs are drawn independently, so the probability that none is verified is a product (the binomial
+    distribution at 0).
     """
     return 1.0 - (1.0 - share) ** runs
 
 
 class Verification(PolicySection):
-    """What is verified, and in which order. `top`: the first so many of a window are those worth a lie.
+    """What is verified, and in which order. `top`: how many of a window's first places are worth a lie.
 
-    What would enter it is always verified, and so is a newcomer, and what beats the player's best by more than
-    `beats_best_by` points; of the rest a random `share` is. With `reveal_s` a client may send the digest of a recording
-    with the score, and has so many seconds to send the recording once it is asked for.
+    Always verified: a run that would enter the top, a newcomer's, and one that beats the player's best by
+    more than `beats_best_by` points. A random `share` of the rest is. With `reveal_s`, a client may send the
+    recording's digest with the score, and then has that many seconds to send the recording when it is
+    requested.
     """
 
     top: Annotated[int, Field(ge=1, le=10_000)] = 100
@@ -103,11 +105,8 @@ class Replay(PolicySection):
 
     @property
     def runs_of_a_process(self) -> int:
-        """Runs after which a process is replaced.
-
-        Unless the board says otherwise, a native program plays one: a recording may take over such code, which would
-        then answer for the runs that come after it. To Python a recording is data.
-        """
+        """Return the number of runs after which a process is replaced."""
+        # A recording may take over native code, which would then answer for later runs. To Python it is data.
         return self.runs_per_process or (WARM_RUNS if self.simulator is SimulatorKind.PLUGIN else 1)
 
     @model_validator(mode="after")
@@ -117,22 +116,22 @@ class Replay(PolicySection):
                 "`recording: raw` needs `simulator: process` or `plugin`: a module takes input words"
             )
         if len(set(self.stats)) < len(self.stats):
-            raise ValueError("`stats` names a statistic twice: each of the simulator's has a name of its own")
+            raise ValueError("`stats` names a statistic twice: each of the simulator's needs a unique name")
         if self.runs_per_process and self.simulator is SimulatorKind.WASM:
             raise SettingRefused(
-                "it is for `simulator: process` or `plugin`: a module has an instance of its own for each run",
+                "it applies to `simulator: process` or `plugin`: a module gets a new instance for each run",
                 "runs_per_process",
             )
         return self
 
     def refuse_unreachable(self, name: str, build: Build) -> None:
-        """Raises SettingRefused if the build's simulator could not read its files, or not tell one from the other."""
+        """Raise SettingRefused if the build's simulator could not read its files, or not distinguish them."""
         where = ("builds", name, "files") if build.files else ("replay", "files")
         files = (*self.files, *build.files)
         if files and self.simulator is not SimulatorKind.PROCESS:
             raise SettingRefused("`files` need `simulator: process`: modules and plug-ins read none", *where)
-        if nameless := [each for each in files if PurePath(each).name in {"", ".."}]:
-            raise SettingRefused(f"{nameless[0]!r} has no name, which is all that the program sees", *where)
-        if len({PurePath(each).name for each in files}) < len(files):
-            told = "two `files` of a build have the same name, which is all that the program sees"
-            raise SettingRefused(told, *where)
+        if nameless := [file for file in files if PurePath(file).name in {"", ".."}]:
+            raise SettingRefused(f"{nameless[0]!r} has no name, and the program sees only names", *where)
+        if len({PurePath(file).name for file in files}) < len(files):
+            message = "two `files` of a build have the same name, and the program sees only names"
+            raise SettingRefused(message, *where)

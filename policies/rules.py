@@ -1,8 +1,8 @@
-"""Rules of a studio's own over a claim: CEL, in a closed list of words, bounded before it is compiled.
+"""A studio's own rules for a claim: CEL in a closed vocabulary, bounded before it is compiled.
 
-The engine (`common-expression-language`) has no limit on what an expression may cost, so what could cost much is not
-let near it: a rule has no macro that walks a list, no pattern, no function but a few conversions, and is short and
-shallow. What is left takes time in proportion to its length.
+The engine (`common-expression-language`) does not limit an expression's cost. So everything that could be
+expensive is refused: macros that walk a list, patterns, all functions but a few conversions, long texts and
+deep nesting. What remains takes time proportional to its length.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from policies.judging import ModeSetting
 from policies.vocabulary import SCORE_LIMIT, Mode
 
 RULE_LENGTH: Final = 500
-"""Most characters of a rule. At this length no nesting of what is allowed exhausts a stack of 256 KiB (tried)."""
+"""Maximum characters of a rule. At this length no allowed nesting exhausts a stack of 256 KiB (measured)."""
 
 NESTING: Final = 16
-"""How deep brackets may stand in each other."""
+"""Maximum depth of nested brackets."""
 
 RULES: Final = 16
-"""Most rules of a board."""
+"""Maximum rules of a board."""
 
 SAMPLES: Final = 24
-"""Claims that a rule is tried on as it is loaded."""
+"""Claims on which a rule is tried when it is loaded."""
 
 NAMES: Final = ("score", "ticks", "elapsed_ms", "build")
-"""What a rule speaks of, beside the stats: `elapsed_ms` is since the ticket, by our clock."""
+"""Names available to a rule besides `stats`. `elapsed_ms` counts from the ticket, by our clock."""
 
 _WORDS: Final = frozenset({*NAMES, "true", "false", "in", "has", "int", "double"})
 _METHODS: Final = frozenset({"startsWith", "endsWith", "contains"})
@@ -49,13 +49,14 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-"""Quotes beside quotes are refused: three of them begin another kind of text in CEL, which would hide words from here. A stat is not
-called: `stats.all(…)` walks a list, also where a stat is named `all`."""
+"""Adjacent quotes are refused: three of them begin another kind of string in CEL, which would hide words from
+this check. A stat cannot be called: `stats.all(…)` walks a list, even if a stat is named `all`."""
 
 _DEEPER: Final = {"(": 1, "[": 1, ")": -1, "]": -1}
 
 _UNABLE: Final = (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError)
-"""What the engine raises for an expression that has no value: overflow, division by zero, no such stat, other types."""
+"""Exceptions of the engine for an expression without a value: overflow, division by zero, a missing stat,
+wrong types."""
 
 
 class Rule(PolicySection):
@@ -73,23 +74,23 @@ class Rule(PolicySection):
 
     @property
     def stats(self) -> frozenset[str]:
-        """The stats it speaks of."""
+        """Return the names of the stats it uses."""
         return frozenset(match["stat"] for match in _tokens(self.rule) if match["stat"])
 
     @cached_property
     def condition(self) -> Condition:
-        """The rule, compiled."""
+        """Return the compiled rule."""
         return Condition((self.rule,))
 
 
 class Condition:
-    """Rules that are asked together: one evaluation for all of them."""
+    """One or more rules, compiled into one expression."""
 
     def __init__(self, rules: Sequence[str]) -> None:
-        self._program = _compiled(" && ".join(f"({each})" for each in rules) or "true")
+        self._program = _compile(" && ".join(f"({rule})" for rule in rules) or "true")
 
     def holds(self, claim: dict[str, Any]) -> bool | None:
-        """True if every rule is true of the claim, False if one is not, None if that cannot be said."""
+        """Return whether every rule is true of the claim; None if the engine cannot say."""
         try:
             answer = self._program.execute(claim)
         except _UNABLE:
@@ -97,33 +98,33 @@ class Condition:
         return answer if isinstance(answer, bool) else None
 
     def fault(self, claim: dict[str, Any]) -> str:
-        """What is wrong with a rule that cannot be asked of any claim; empty if nothing is, or only of this one."""
+        """Return why a rule can hold for no claim; empty if nothing is wrong, or only with this claim."""
         try:
             answer = self._program.execute(claim)
         except ArithmeticError:
             return ""
         except _UNABLE as error:
             return str(error).split(".")[0] or type(error).__name__
-        return "" if isinstance(answer, bool) else f"a rule is true or false, and this gives {answer!r}"
+        return "" if isinstance(answer, bool) else f"a rule must be true or false, but this gives {answer!r}"
 
 
 class CompiledRules(NamedTuple):
-    """The rules of a board that are not off, each with its mode, and all of them as one condition; None without any."""
+    """A board's rules that are not off with their modes, and one condition of them all, if any."""
 
     together: Condition | None
     weighed: tuple[tuple[Rule, Mode], ...]
 
 
 def compile_rules(rules: Sequence[Rule], mode: Mode) -> CompiledRules:
-    """The rules that are asked, where `mode` is that of rules without one of their own."""
-    each = tuple((rule, rule.mode or mode) for rule in rules if (rule.mode or mode) is not Mode.OFF)
-    return CompiledRules(Condition([rule.rule for rule, _ in each]) if each else None, each)
+    """Return the rules that are not off. `mode` applies to rules without a mode of their own."""
+    weighed = tuple((rule, rule.mode or mode) for rule in rules if (rule.mode or mode) is not Mode.OFF)
+    return CompiledRules(Condition([rule.rule for rule, _ in weighed]) if weighed else None, weighed)
 
 
 def refuse_unusable_rules(
     rules: Sequence[Rule], stats: Mapping[str, tuple[int, int]], scores: tuple[int, int], build: str
 ) -> None:
-    """Raises ValidationError, naming each rule that no claim can be asked."""
+    """Raise ValidationError that names each rule which cannot be evaluated for any claim."""
     faults = [
         InitErrorDetails(
             type=PydanticCustomError("rule", "{fault}", {"fault": fault}),
@@ -138,15 +139,16 @@ def refuse_unusable_rules(
 
 
 def _fault_of(rule: Rule, stats: Mapping[str, tuple[int, int]], scores: tuple[int, int], build: str) -> str:
-    """What is wrong with a rule of a board; empty if nothing is.
+    """Return what is wrong with a rule of a board; empty if nothing is.
 
-    `stats` are those that a claim may have, with lowest and highest value, `scores` the lowest and highest score. The
-    rule is tried on claims between them, since the engine finds other types only where it comes by.
+    `stats` gives the lowest and highest value of each stat of a claim, `scores` the lowest and highest score.
+    The rule is tried on claims within these ranges, since the engine detects a wrong type only in a branch
+    that it evaluates.
     """
     unknown = sorted(rule.stats - stats.keys())
     if unknown:
         known = ", ".join(sorted(stats)) or "none"
-        return f"there is no stat `{unknown[0]}`; those that a claim has here: {known}"
+        return f"there is no stat `{unknown[0]}`; a claim on this board has: {known}"
     faults = (rule.condition.fault(claim) for claim in _samples(stats, scores, build))
     return next(filter(None, faults), "")
 
@@ -170,22 +172,22 @@ def _samples(
 
 
 def _refuse_unreadable(text: str) -> None:
-    """Raises ValueError saying what a rule may not have, or where it is no CEL."""
+    """Raise ValueError if the text contains anything that a rule may not, or is not CEL."""
     depth = 0
     for match in _tokens(text):
         _refuse_unknown(match["word"], match["method"])
         depth += _DEEPER.get(match["sign"], 0)
         if depth > NESTING:
-            raise ValueError(f"brackets may stand {NESTING} deep")
+            raise ValueError(f"brackets may be nested {NESTING} deep")
     try:
-        _compiled(text)
+        _compile(text)
     except ValueError as error:
         raise ValueError(f"not CEL: {_plainly(error)}") from None
 
 
-def _compiled(text: str) -> Any:
-    """The program of an expression. Raises ValueError."""
-    import cel  # noqa: PLC0415 - it brings a command line, slow to load and of no use to a board without rules
+def _compile(text: str) -> Any:
+    """Return the program of an expression. Raises ValueError."""
+    import cel  # noqa: PLC0415 - slow to load, and few boards have rules
 
     return cel.compile(text)
 
@@ -195,23 +197,23 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise ValueError(f"a rule has no {text[at : at + 8]!r} in it")
+            raise ValueError(f"a rule cannot contain {text[at : at + 8]!r}")
         yield match
         at = match.end()
 
 
 def _refuse_unknown(word: str | None, method: str | None) -> None:
     if word == "stats":
-        raise ValueError("`stats` stands with the name of one, as `stats.kills`")
+        raise ValueError("`stats` needs the name of a stat, as in `stats.kills`")
     if word is not None and word not in _WORDS:
         raise ValueError(
-            f"a rule knows no `{word}`: it has {', '.join(NAMES)}, stats.<name>, has, int and double"
+            f"a rule cannot use `{word}`, only {', '.join(NAMES)}, stats.<name>, has, int and double"
         )
     if method is not None and method not in _METHODS:
-        raise ValueError(f"a rule knows no `.{method}`")
+        raise ValueError(f"a rule cannot use `.{method}`")
 
 
 def _plainly(error: ValueError) -> str:
-    """The first fault that the engine's parser names, without its own frame."""
-    found = re.search(r"<input>:\d+:(\d+): (?:Syntax error: )?([^\n|]{1,120})", str(error))
-    return f"at character {found[1]}: {found[2].strip()}" if found else "it cannot be read"
+    """Return the first fault that the engine's parser names, without the parser's frame."""
+    fault = re.search(r"<input>:\d+:(\d+): (?:Syntax error: )?([^\n|]{1,120})", str(error))
+    return f"at character {fault[1]}: {fault[2].strip()}" if fault else "it cannot be read"

@@ -1,4 +1,4 @@
-"""What every sandbox of a program shows of the machine that it is on, and no digest covers."""
+"""The parts of the host that every sandbox shows to programs and no digest covers."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""What a folder that a program reads is known by: one SHA-256 over a list of everything in it.
+"""The identity of a folder that a program reads: one SHA-256 over a list of everything in it.
 
-The list has a line for each entry, in the order of the bytes of the paths, with a line feed after each:
+The list has a line for each entry, in byte order of the paths, each ended by a line feed:
 
     file <SHA-256 of the content>  ./<path>
     program <SHA-256 of the content>  ./<path>      a file that its owner may execute
     link <SHA-256 of the target>  ./<path>
     folder -  ./<path>
 
-Nothing else of an entry counts, and nothing else reaches the program: no owner, no time, no other permission. Links are never
-followed, so nothing outside of the folder is read.
+Owners, times and other permissions do not count and do not reach the program. Links are never followed, so
+nothing outside the folder is read.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ CHUNK_BYTES: Final = 256 * 1024
 
 
 class TreeRefused(ScoregateError):
-    """A folder cannot be what a program reads."""
+    """A program cannot be given this folder."""
 
 
 class EntryKind(StrEnum):
-    """What an entry of a folder is, by the word that the list has for it."""
+    """The kind of a folder's entry, by its word in the list."""
 
     FILE = "file"
     PROGRAM = "program"
@@ -45,7 +45,7 @@ class EntryKind(StrEnum):
 
 
 class TreeEntry(NamedTuple):
-    """One entry: its path from the folder, with slashes, and what the system says of it."""
+    """An entry of a folder: its path from there, with slashes, and its `stat` result."""
 
     path: str
     kind: EntryKind
@@ -53,50 +53,50 @@ class TreeEntry(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """What was read of a folder: its digest in hex, and the bytes of its files."""
+    """A folder that was read: its digest in hex, and the bytes of its files."""
 
     digest: str
     size_bytes: int
 
 
 class TreeSink(Protocol):
-    """Takes what is read of a folder, each folder before what it holds."""
+    """Receives the contents of a folder, each folder before what it holds."""
 
     def folder(self, path: str) -> None:
-        """Takes a folder."""
+        """Receive a folder."""
 
     def link(self, path: str, target: str) -> None:
-        """Takes a link."""
+        """Receive a link."""
 
     def file(self, path: str, kind: EntryKind) -> AbstractContextManager[Callable[[bytes], object]]:
-        """What takes the content of a file, piece by piece."""
+        """Return a receiver for the content of a file, called chunk by chunk."""
 
 
 class _DiscardingSink:
-    """Keeps nothing."""
+    """Discards everything, for callers that need only the digest."""
 
     def folder(self, path: str) -> None:
-        """Lets it go."""
+        """Discard a folder."""
 
     def link(self, path: str, target: str) -> None:
-        """Lets it go."""
+        """Discard a link."""
 
     def file(self, path: str, kind: EntryKind) -> AbstractContextManager[Callable[[bytes], object]]:  # noqa: ARG002
-        """Lets each piece go."""
+        """Discard the content of a file."""
         return nullcontext(len)
 
 
 _DISCARD: Final = _DiscardingSink()
 
 
-def read_tree(folder: Path, keeper: TreeSink = _DISCARD) -> Tree:
-    """Reads everything in `folder` once: what the keeper is given are the very bytes that are hashed.
+def read_tree(folder: Path, sink: TreeSink = _DISCARD) -> Tree:
+    """Read a folder once and return its digest. The sink receives the very bytes that are hashed.
 
-    Raises OSError for what cannot be read, and TreeRefused.
+    Raises OSError for unreadable entries, and TreeRefused.
     """
     lines, size_bytes = {}, 0
     for entry in entries(folder):
-        value, read_bytes = _value(entry, folder, keeper, BYTES_LIMIT - size_bytes)
+        value, read_bytes = _value(entry, folder, sink, BYTES_LIMIT - size_bytes)
         size_bytes += read_bytes
         lines[entry.path] = f"{entry.kind} {value}  ./{entry.path}\n"
     listing = "".join(lines[path] for path in sorted(lines, key=str.encode))
@@ -104,47 +104,50 @@ def read_tree(folder: Path, keeper: TreeSink = _DISCARD) -> Tree:
 
 
 def fingerprint(folder: Path) -> str:
-    """What changes if an entry does, of all that can be known without reading one. Raises OSError and TreeRefused."""
+    """Return a digest that changes with any entry, without reading contents.
+
+    Raises OSError and TreeRefused.
+    """
     digest = hashlib.sha256()
-    for each in entries(folder):
-        status = each.status
+    for entry in entries(folder):
+        status = entry.status
         times = status.st_mtime_ns, status.st_ctime_ns
-        digest.update(repr((each.path, status.st_mode, status.st_size, status.st_ino, *times)).encode())
+        digest.update(repr((entry.path, status.st_mode, status.st_size, status.st_ino, *times)).encode())
     return digest.hexdigest()
 
 
 def entries(folder: Path) -> Iterator[TreeEntry]:
-    """Everything in a folder, each folder in it before what it holds. Raises OSError and TreeRefused."""
+    """Yield everything in a folder, each folder before what it holds. Raises OSError and TreeRefused."""
     waiting, count = [""], 0
     while waiting:
         within = waiting.pop()
-        with os.scandir(folder / within) as listed:
-            for each in listed:
+        with os.scandir(folder / within) as directory:
+            for item in directory:
                 count += 1
                 if count > ENTRIES_LIMIT:
                     raise TreeRefused(f"{folder}: it has more than {ENTRIES_LIMIT} entries")
-                entry = _entry(each, within, folder)
+                entry = _entry(item, within, folder)
                 if entry.kind is EntryKind.FOLDER:
                     waiting.append(entry.path)
                 yield entry
 
 
-def _entry(found: os.DirEntry[str], within: str, folder: Path) -> TreeEntry:
-    path = posixpath.join(within, found.name)
-    status = found.stat(follow_symlinks=False)
+def _entry(item: os.DirEntry[str], within: str, folder: Path) -> TreeEntry:
+    path = posixpath.join(within, item.name)
+    status = item.stat(follow_symlinks=False)
     _refuse_name(path, folder)
     kind = _kind(status.st_mode)
     if kind is None:
-        raise TreeRefused(f"{folder}: {path} is no file, folder or link")
+        raise TreeRefused(f"{folder}: {path} is not a file, folder or link")
     return TreeEntry(path, kind, status)
 
 
 def _refuse_name(path: str, folder: Path) -> None:
     with suppress(UnicodeEncodeError):
         path.encode()
-        if all(ord(each) >= ord(" ") for each in path):
+        if all(ord(character) >= ord(" ") for character in path):
             return
-    raise TreeRefused(f"{folder}: {path!r} is no name that a list can have: it has to be text in one line")
+    raise TreeRefused(f"{folder}: {path!r} is not a name that can be listed: it must be text on one line")
 
 
 def _kind(mode: int) -> EntryKind | None:
@@ -155,48 +158,45 @@ def _kind(mode: int) -> EntryKind | None:
     return EntryKind.FOLDER if stat.S_ISDIR(mode) else None
 
 
-def _value(entry: TreeEntry, folder: Path, keeper: TreeSink, limit_bytes: int) -> tuple[str, int]:
-    """What the list says of an entry, and how many bytes its content has."""
+def _value(entry: TreeEntry, folder: Path, sink: TreeSink, limit_bytes: int) -> tuple[str, int]:
+    """Return an entry's value in the list, and the bytes of its content."""
     if entry.kind is EntryKind.FOLDER:
-        keeper.folder(entry.path)
+        sink.folder(entry.path)
         return "-", 0
     if entry.kind is EntryKind.LINK:
         target = os.readlink(folder / entry.path)  # noqa: PTH115 - a Path would rewrite what the link says
         _refuse_target(entry.path, target, folder)
-        keeper.link(entry.path, target)
+        sink.link(entry.path, target)
         return hashlib.sha256(target.encode()).hexdigest(), 0
-    with keeper.file(entry.path, entry.kind) as keep:
-        return _content(folder / entry.path, keep, limit_bytes, entry.status.st_size)
+    with sink.file(entry.path, entry.kind) as write:
+        return _content(folder / entry.path, write, limit_bytes, entry.status.st_size)
 
 
 def _refuse_target(path: str, target: str, folder: Path) -> None:
-    """Raises TreeRefused for a link that would lead nowhere in the sandbox.
-
-    It helps whoever made the folder. A link that leads out by a way that this does not see reaches no more than what a
-    program can open by itself.
-    """
+    """Raise TreeRefused for a link that would lead nowhere in the sandbox."""
+    # This helps the folder's author. A link that escapes it reaches only what a program could open anyway.
     _refuse_name(target, folder)
-    meant = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    is_inside = not meant.startswith(("/", "../")) and meant != ".."
-    if not is_inside and not any(f"{meant}/".startswith(f"{each}/") for each in SYSTEM):
+    destination = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    is_inside = not destination.startswith(("/", "../")) and destination != ".."
+    if not is_inside and not any(f"{destination}/".startswith(f"{each}/") for each in SYSTEM):
         raise TreeRefused(
-            f"{folder}: {path} links to {target!r}, which is neither in the folder nor in what a sandbox shows of "
-            "the system (/usr, /bin, /lib)"
+            f"{folder}: {path} links to {target!r}, which is neither in the folder nor among the "
+            "system folders that a sandbox shows (/usr, /bin, /lib)"
         )
 
 
 def _content(
-    source: Path, keep: Callable[[bytes], object], limit_bytes: int, likely_bytes: int
+    source: Path, write: Callable[[bytes], object], limit_bytes: int, likely_bytes: int
 ) -> tuple[str, int]:
     digest, read_bytes = hashlib.sha256(), 0
-    piece_bytes = min(likely_bytes + 1, CHUNK_BYTES)  # most files are small, and room for a piece is paid for
-    # What was a file as it was listed may be something else by now: no link is followed, and no pipe waited for.
+    piece_bytes = min(likely_bytes + 1, CHUNK_BYTES)  # most files are small, and a large buffer costs time
+    # A file may have been replaced since it was listed: do not follow a link or wait for a pipe.
     descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         while chunk := file.read(piece_bytes):
             read_bytes += len(chunk)
             if read_bytes > limit_bytes:
-                raise TreeRefused(f"{source}: with it, its folder has more than {BYTES_LIMIT} bytes")
+                raise TreeRefused(f"{source}: with this file its folder exceeds {BYTES_LIMIT} bytes")
             digest.update(chunk)
-            keep(chunk)
+            write(chunk)
     return digest.hexdigest(), read_bytes

@@ -1,7 +1,7 @@
-"""The words every room shares: states, reasons, findings, verdicts. One word per thing.
+"""The words that all rooms share: states, reasons, findings, verdicts.
 
-Nothing here computes a judgement; these are the values that judgements are written in, and they are what the ledger
-stores, so a member's value never changes once released.
+Nothing here computes a judgement. The ledger stores these values, so a member's value never changes once
+released.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import NamedTuple, Self
 
 SCORE_LIMIT = 2**53 - 1
-"""Largest magnitude of a score: an IEEE double, which is what a Redis ZSET stores, is exact to here (IEEE 754, §3.4)."""
+"""Largest magnitude of a score. Up to here an IEEE double, as in a Redis ZSET, is exact (IEEE 754, §3.4)."""
 
 
 class State(StrEnum):
-    """Where a submission stands. Every change of it is an event in the ledger."""
+    """The state of a submission. Every change is an event in the ledger."""
 
     RECEIVED = "received"
     PENDING = "pending"
@@ -36,14 +36,14 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     State.REJECTED: frozenset(),
     State.SUPERSEDED: frozenset(),
 }
-"""The only changes of state there are."""
+"""The only allowed changes of state."""
 
 
 class Reason(StrEnum):
-    """Why something was decided or suspected. The text after each member is what a moderator reads."""
+    """Why something was decided or suspected. Moderators read the text of each member."""
 
     def __new__(cls, value: str, meaning: str = "", player_class: str = "review") -> Self:
-        """A member: its stable name, what a moderator reads, and the coarse class that its player is told."""
+        """Create a member from its name, its meaning for moderators, and the coarse class for its player."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning
@@ -57,12 +57,12 @@ class Reason(StrEnum):
     VERIFIED = "verified", "Re-simulating the recording gave exactly the claimed result.", "none"
     SAMPLED = (
         "sampled",
-        "It counts without a replay: it changes little, and of such runs the board verifies a share.",
+        "It counts without a replay: it changes little, and the board verifies only a share of such runs.",
         "none",
     )
     NOT_VERIFIED = (
         "not-verified",
-        "It changes no standing, and of such runs the board verifies a share.",
+        "It changes no standing, and the board verifies only a share of such runs.",
         "none",
     )
     TRUSTED = "trusted", "A registered game server wrote it.", "none"
@@ -71,15 +71,15 @@ class Reason(StrEnum):
     REVOKED_BY_MODERATOR = "revoked-by-moderator", "A moderator took it back.", "moderation"
     REINSTATED = "reinstated", "A moderator let it count again.", "none"
     REMOVED_BY_SERVER = "removed-by-server", "A registered game server took it back.", "moderation"
-    CORRECTED = "corrected", "A registered game server put another score in its place.", "none"
-    KEY_COMPROMISED = "key-compromised", "The key of the game server that wrote it was in wrong hands."
+    CORRECTED = "corrected", "A registered game server replaced it with another score.", "none"
+    KEY_COMPROMISED = "key-compromised", "The key of the game server that wrote it was compromised."
     REVERIFIED_OTHERWISE = (
         "reverified-otherwise",
-        "Played again by a changed simulator, the recording no longer gives the claimed result.",
+        "Under a changed simulator the recording no longer gives the claimed result.",
         "replay",
     )
-    REVERIFICATION_UNDONE = "reverification-undone", "The batch that had revoked it was undone.", "none"
-    REVIEW_REQUIRED = "review-required", "The board takes runs without a replay only through a moderator."
+    REVERIFICATION_UNDONE = "reverification-undone", "The batch that revoked it was undone.", "none"
+    REVIEW_REQUIRED = "review-required", "The board accepts runs without a replay only through a moderator."
 
     BUILD_BLOCKED = "build-blocked", "The build of the game is blocked on this board."
     BUILD_PROVISIONAL = (
@@ -87,67 +87,73 @@ class Reason(StrEnum):
         "The build of the game is provisional: a moderator decides on its verified runs.",
     )
 
-    SCORE_BOUNDS = "score-bounds", "A score that the board says there cannot be.", "implausible"
-    STATS_BOUNDS = "stats-bounds", "A statistic that the board says there cannot be.", "implausible"
-    STATS_NAMES = "stats-names", "A statistic is missing, or none that the board knows.", "implausible"
-    RULE_BROKEN = "rule-broken", "A rule of the board is not true of the claim.", "implausible"
-    RULE_FAILED = "rule-failed", "A rule of the board has no answer for the claim."
+    SCORE_BOUNDS = "score-bounds", "The board's bounds rule out this score.", "implausible"
+    STATS_BOUNDS = "stats-bounds", "The board's bounds rule out this statistic.", "implausible"
+    STATS_NAMES = "stats-names", "A statistic is missing or unknown to the board.", "implausible"
+    RULE_BROKEN = "rule-broken", "The claim breaks a rule of the board.", "implausible"
+    RULE_FAILED = "rule-failed", "A rule of the board could not be evaluated for the claim."
     VELOCITY_POINTS = "velocity-points", "More points per second than the game can give.", "implausible"
     VELOCITY_TIME = (
         "velocity-time",
-        "More ticks were played than time has passed since the ticket.",
+        "The run lasted longer than the time since its ticket.",
         "implausible",
     )
-    SLOW_MOTION = "slow-motion", "The run was open for much longer than it was played."
-    LATE = "late", "The run was submitted long after it can have ended."
-    LIMITS_PROBED = "limits-probed", "So many claims of the player were refused that the player was limited."
+    SLOW_MOTION = "slow-motion", "The run was open for much longer than its play lasted."
+    LATE = "late", "The run was submitted long after it could have ended."
+    LIMITS_PROBED = "limits-probed", "The player was limited because too many of their claims were refused."
     RUNS_ABANDONED = "runs-abandoned", "The player opens many runs and submits few of them."
     ANOMALY_PLAYER = "anomaly-player", "Far outside the player's own promoted history."
     ANOMALY_POPULATION = (
         "anomaly-population",
-        "New to the player, and far outside what the board's players reach.",
+        "The player's best so far, and far outside what the board's players reach.",
     )
-    ANOMALY_RECORD = "anomaly-record", "A newcomer's score is better than every promoted one of the board."
-    DRIFT = "drift", "The player's bests have climbed far from where they began, step by step."
-    PROGRESS = "progress", "The player's best is beaten by more than the player ever gained at once."
-    PLUGIN = "plugin", "A validator of the studio's own found something, which its code names."
-    PLUGIN_FAILED = "plugin-failed", "A validator of the studio's own failed: a fault of ours."
-    RECORDING_REUSED = "recording-reused", "Another submission on the board has the very same recording."
+    ANOMALY_RECORD = "anomaly-record", "A newcomer's score beats every promoted score of the board."
+    DRIFT = "drift", "The player's bests have climbed far from where they began, in small steps."
+    PROGRESS = "progress", "The player's best is beaten by more than the player has ever gained at once."
+    PLUGIN = "plugin", "One of the studio's own validators found something; the code says what."
+    PLUGIN_FAILED = (
+        "plugin-failed",
+        "One of the studio's own validators failed, which is not the player's fault.",
+    )
+    RECORDING_REUSED = "recording-reused", "Another submission on the board has the same recording."
     RECORDING_SIMILAR = "recording-similar", "Another recording on the board has nearly the same inputs."
-    INPUTS_EVEN = "inputs-even", "Presses last, or follow each other, more evenly than hands can."
+    INPUTS_EVEN = "inputs-even", "Presses last, or follow each other, more evenly than hands can manage."
     INPUTS_PERIODIC = "inputs-periodic", "Presses keep to a beat that is neither a hand's nor a device's."
-    INPUTS_FRAME_PERFECT = "inputs-frame-perfect", "Too many presses are shorter than a finger's."
-    INPUTS_DENSE = "inputs-dense", "More presses in a second of play than hands can give."
+    INPUTS_FRAME_PERFECT = "inputs-frame-perfect", "Too many presses are shorter than a finger's shortest."
+    INPUTS_DENSE = "inputs-dense", "More presses in a second of play than hands can manage."
     INPUTS_SLOWED = (
         "inputs-slowed",
-        "Dense inputs in a run that took much longer than it lasted: slow motion.",
+        "Dense inputs in a run that took much longer than its play: slow motion.",
     )
 
-    RECORDING_MALFORMED = "recording-malformed", "The recording is not a recording.", "replay"
+    RECORDING_MALFORMED = "recording-malformed", "The recording is not in a readable format.", "replay"
     RECORDING_MISSING = (
         "recording-missing",
-        "The board verifies replays and the claim came without one.",
+        "The board verifies replays, and the claim came without a recording.",
         "replay",
     )
     RECORDING_NOT_REVEALED = (
         "recording-not-revealed",
-        "The recording whose digest came with the claim was asked for, and did not come in time.",
+        "The claim had only its recording's digest, and the requested recording did not come in time.",
         "replay",
     )
-    SCORE_MISMATCH = "score-mismatch", "The replay gives another score than the claim.", "replay"
-    TICKS_MISMATCH = "ticks-mismatch", "The replay ends at another tick than the claim.", "replay"
-    STATS_MISMATCH = "stats-mismatch", "The replay gives other statistics than the claim.", "replay"
+    SCORE_MISMATCH = "score-mismatch", "The replay gives a different score from the claim.", "replay"
+    TICKS_MISMATCH = "ticks-mismatch", "The replay ends at a different tick from the claim.", "replay"
+    STATS_MISMATCH = "stats-mismatch", "The replay gives different statistics from the claim.", "replay"
     NOT_OVER = "not-over", "The recording stops before the run is over.", "replay"
     DIVERGED = "diverged", "A checkpoint of the recording differs from the replay.", "replay"
 
     RECORD_UNREADABLE = (
         "record-unreadable",
-        "What our ledger keeps of the submission cannot be read any more: a fault of ours.",
+        "The submission's row in our ledger can no longer be read, which is not the player's fault.",
     )
-    RECORDING_LOST = "recording-lost", "The recording that we stored is missing or damaged: a fault of ours."
+    RECORDING_LOST = (
+        "recording-lost",
+        "The recording that we stored is missing or damaged, which is not the player's fault.",
+    )
     OUT_OF_FUEL = "out-of-fuel", "The simulator used up its fuel."
     TIMED_OUT = "timed-out", "The simulator was stopped at its wall-clock limit."
-    OUT_OF_MEMORY = "out-of-memory", "The simulator asked for more memory than it may have."
+    OUT_OF_MEMORY = "out-of-memory", "The simulator asked for more memory than its limit."
     SIMULATOR_TRAPPED = "simulator-trapped", "The simulator crashed."
     SIMULATOR_MISSING = "simulator-missing", "No simulator with the ticket's digest is installed."
     SIMULATOR_UNUSABLE = "simulator-unusable", "The simulator breaks its interface."
@@ -155,7 +161,7 @@ class Reason(StrEnum):
 
 
 class Mode(StrEnum):
-    """What a board makes of what one validator finds."""
+    """What a board does with a validator's findings."""
 
     OFF = "off"
     SHADOW = "shadow"
@@ -164,7 +170,7 @@ class Mode(StrEnum):
 
 
 class Severity(StrEnum):
-    """What a finding asks for: nothing but a record, a moderator, or a rejection."""
+    """What a finding leads to: only a record, a moderator's decision, or a rejection."""
 
     NOTE = "note"
     FLAG = "flag"
@@ -176,19 +182,19 @@ SEVERITIES: Mapping[Mode, Severity] = {
     Mode.FLAG: Severity.FLAG,
     Mode.REJECT: Severity.REJECT,
 }
-"""What findings ask for under each mode; under `off` there are none."""
+"""The severity of findings under each mode. Under `off` there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The range of values that would not have been found, in a unit; None where it has no end."""
+    """The range of values that is not suspicious, with its unit; an end is None if it is open."""
 
     at_least: float | None = None
     at_most: float | None = None
     unit: str = ""
 
     def __str__(self) -> str:
-        """As a moderator reads it: `at most 1000 points per second`."""
+        """Return the range as a moderator reads it: `at most 1000 points per second`."""
         ends = [
             f"{word} {end:g}"
             for word, end in (("at least", self.at_least), ("at most", self.at_most))
@@ -199,11 +205,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One suspicious fact from one validator, with the evidence for it.
+    """One suspicious fact from one validator, with its evidence.
 
-    A validator says what it found; the judge adds what the board makes of it, the validator's name, and the digest of
-    the policy. `detail` holds further numbers, by name. `code` says what the reason leaves open: which statistic, which
-    rule, or what a validator of the studio's own found. `others` are ids of other submissions that it is about.
+    A validator reports the fact; the judge adds severity, validator and policy digest. `detail` holds further
+    numbers by name. `code` specifies what the reason leaves open: the statistic, the rule, or what a studio's
+    own validator found. `others` are ids of other submissions that the fact involves.
     """
 
     reason: Reason
@@ -218,7 +224,7 @@ class Finding:
     others: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """The finding as it is stored in the ledger and shown to moderators. The schema is stable: fields are only added."""
+        """Return the finding as the ledger stores it and moderators see it. Fields are only ever added."""
         return {
             "validator": self.validator,
             "reason": self.reason.value,
@@ -239,7 +245,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the client says the run gave. Score in the board's scaled integer, time in ticks."""
+    """The client's claim about a run. The score is the board's scaled integer, time is in ticks."""
 
     score: int
     ticks: int
@@ -247,7 +253,7 @@ class Claim:
 
 
 class VerdictKind(StrEnum):
-    """What re-simulation can say. A fault of ours is never a cheat verdict."""
+    """The result of a re-simulation. A fault of ours is never a verdict of cheating."""
 
     VERIFIED = "verified"
     MISMATCH = "mismatch"
@@ -255,7 +261,7 @@ class VerdictKind(StrEnum):
 
 
 class SimulatorKind(StrEnum):
-    """What a build's simulator is: a WebAssembly module, a headless program, or a Python file."""
+    """The kind of a build's simulator: a WebAssembly module, a headless program, or a Python file."""
 
     WASM = "wasm"
     PROCESS = "process"
@@ -263,7 +269,7 @@ class SimulatorKind(StrEnum):
 
 
 class InputRun(NamedTuple):
-    """A stretch of ticks, the first of a run being 1, with the same input word."""
+    """A stretch of ticks with the same input word. A run's first tick is 1."""
 
     tick: int
     ticks: int
@@ -272,9 +278,9 @@ class InputRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where claim and replay part: after `after_tick`, up to which they agree, and not after `at_tick`, a checkpoint.
+    """Where claim and replay diverge: after `after_tick`, and no later than the checkpoint `at_tick`.
 
-    `claimed` and `simulated` are the 64-bit state hashes after `at_tick`; `inputs` is what was pressed around it.
+    `claimed` and `simulated` are the 64-bit state hashes after `at_tick`; `inputs` are the inputs around it.
     """
 
     after_tick: int
@@ -284,7 +290,7 @@ class Divergence:
     inputs: tuple[InputRun, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """The divergence as it is stored in the ledger and shown to moderators: hashes as 16 hex digits."""
+        """Return the divergence as the ledger stores it and moderators see it, hashes in 16 hex digits."""
         return {
             "after_tick": self.after_tick,
             "at_tick": self.at_tick,
@@ -296,11 +302,11 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer of one re-simulation.
+    """The verdict of one re-simulation.
 
-    `detail` holds numbers for moderators (simulated score, fuel). `said` are the simulator's own words where it failed,
-    a few lines for moderators and logs, which decide nothing.
-    `simulated` is what a later simulation of the run is compared with (`replay.fingerprint`).
+    `detail` holds numbers for moderators (simulated score, fuel). `said` holds a few lines of a failed
+    simulator's own output for moderators and logs; it decides nothing. `simulated` is what a later simulation
+    of the run is compared with (`replay.fingerprint`).
     """
 
     kind: VerdictKind
@@ -314,5 +320,5 @@ class Verdict:
 
     @property
     def first_divergent_tick(self) -> int | None:
-        """The tick of the first checkpoint at which claim and replay part, where checkpoints allow it."""
+        """Return the tick of the first checkpoint that differs, if checkpoints show one."""
         return None if self.divergence is None else self.divergence.at_tick

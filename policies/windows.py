@@ -1,4 +1,4 @@
-"""Which window a moment belongs to, and when that window begins and ends, by the calendar of a board."""
+"""The windows of a board: which one holds a moment, and when it begins and ends by the board's calendar."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from cronsim import CronSim
 from policies.model import Policy, WindowKind
 
 FOREVER_MS = 2**53 - 1
-"""End of the `alltime` window: later than any time we can name exactly."""
+"""End of the `alltime` window: the latest time that a double names exactly."""
 
 _MINUTE: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One span of time of a board: `alltime`, `daily:20261120`, `weekly:2026W47`, `monthly:202611`, `season:202609011000`.
+    """A time span of a board, such as `alltime`, `daily:20261120`, `weekly:2026W47` or `season:202609011000`.
 
-    `begin_ms` belongs to it, `end_ms` does not; both Unix milliseconds.
+    `begin_ms` is inside, `end_ms` is outside; both are Unix milliseconds.
     """
 
     kind: WindowKind
@@ -32,7 +32,7 @@ class Window:
 
     @property
     def expires_at_ms(self) -> int | None:
-        """When the index may forget it: one span after its end, so that the last one can still be read."""
+        """Return when the index may forget it: one span after its end, so the last window stays readable."""
         if self.kind is WindowKind.ALLTIME:
             return None
         return 2 * self.end_ms - self.begin_ms
@@ -44,15 +44,15 @@ _FORMS: Final = {
     WindowKind.MONTHLY: "%Y%m",
     WindowKind.SEASON: "%Y%m%d%H%M",
 }
-"""How a window is named after its beginning, for `strptime`; a week after its Monday."""
+"""The `strptime` form of a window's name, made from its beginning; a week is named after its Monday."""
 
 
 class Calendar:
     """The windows of a board: days, ISO 8601 weeks and months of its time zone, and its seasons.
 
-    Each begins at the first instant at which the local clock shows its beginning or later, and ends as the next begins. So
-    every instant is in exactly one window of a kind: an hour that comes twice is in the window that had begun before it
-    came again, and a window that begins in an hour that does not exist begins with the hour after.
+    A window begins at the first instant at which the local clock shows its beginning or later, and ends where
+    the next begins. So every instant is in exactly one window of a kind. An hour that occurs twice belongs to
+    the window that began before its repetition; a window that would begin in a skipped hour begins after it.
     """
 
     def __init__(self, time_zone: str, season: str | None) -> None:
@@ -61,19 +61,23 @@ class Calendar:
         self._recent: dict[WindowKind, Window] = {}
 
     def at(self, kind: WindowKind, at_ms: int) -> Window:
-        """The window of `kind` that holds the moment `at_ms`."""
+        """Return the window of `kind` that holds the moment `at_ms`."""
         recent = self._recent.get(kind)
         if recent is None or not recent.begin_ms <= at_ms < recent.end_ms:
             recent = self._recent[kind] = self._at(kind, at_ms)
         return recent
 
     def named(self, name: str) -> Window:
-        """The window that bears a name, as `weekly:2026W47`. Raises ValueError for a name that no window has."""
+        """Return the window with this name, such as `weekly:2026W47`.
+
+        Raises ValueError if no window has it.
+        """
         kind, _, begin = name.partition(":")
-        found = self._named(WindowKind(kind), begin)
-        if found.name != name:  # strptime takes more spellings than one, and a season begins when it begins
+        window = self._named(WindowKind(kind), begin)
+        # strptime accepts several spellings, and a name may miss a season's beginning.
+        if window.name != name:
             raise ValueError(f"no window is called {name!r}")
-        return found
+        return window
 
     def _named(self, kind: WindowKind, begin: str) -> Window:
         if kind is WindowKind.ALLTIME:
@@ -90,14 +94,13 @@ class Calendar:
             return _ALLTIME
         begin = self._begin(kind, self._local(at_ms // 1000))
         end = self._next(kind, begin)
-        while (
-            end_ms := self._first_s(end) * 1000
-        ) <= at_ms:  # the clock showed the end before, and was put back
+        # The clock may have shown the end and then been put back.
+        while (end_ms := self._first_s(end) * 1000) <= at_ms:
             begin, end = end, self._next(kind, end)
         return Window(kind, _name(kind, begin), self._first_s(begin) * 1000, end_ms)
 
     def _begin(self, kind: WindowKind, local: datetime) -> datetime:
-        """The last beginning that is not after a local time."""
+        """Return the last beginning that is not after a local time."""
         if kind is WindowKind.SEASON:
             minute = local.replace(second=0, microsecond=0)
             return next(CronSim(self._cron(), minute + _MINUTE, reverse=True))
@@ -107,7 +110,7 @@ class Calendar:
         return day - timedelta(days=day.weekday()) if kind is WindowKind.WEEKLY else day.replace(day=1)
 
     def _next(self, kind: WindowKind, begin: datetime) -> datetime:
-        """The beginning after this one, in local time."""
+        """Return the next beginning, in local time."""
         if kind is WindowKind.SEASON:
             return next(CronSim(self._cron(), begin))
         if kind is WindowKind.MONTHLY:
@@ -120,15 +123,15 @@ class Calendar:
         return self._season
 
     def _local(self, at_s: int) -> datetime:
-        """What the local clock shows at an instant (Unix s)."""
+        """Return what the local clock shows at an instant (Unix s)."""
         return datetime.fromtimestamp(at_s, UTC).astimezone(self._zone).replace(tzinfo=None, fold=0)
 
     def _first_s(self, local: datetime) -> int:
-        """The first instant (Unix s) at which the local clock shows a time or a later one."""
+        """Return the first instant (Unix s) at which the local clock shows a time or a later one."""
         latest = int(local.replace(tzinfo=self._zone).timestamp())
         if self._local(latest) == local:
             return latest
-        # The clock was put forward over it (PEP 495): by fold 1 it is before that moment, by fold 0 not.
+        # The clock skipped this time (PEP 495): fold=1 gives an instant before the skip, fold=0 one after it.
         earliest = int(local.replace(tzinfo=self._zone, fold=1).timestamp())
         while latest - earliest > 1:
             middle = (earliest + latest) // 2
@@ -147,7 +150,7 @@ _ALLTIME: Final = Window(WindowKind.ALLTIME, "alltime", 0, FOREVER_MS)
 
 
 def calendar_of(policy: Policy) -> Calendar:
-    """The calendar that a policy states."""
+    """Return the calendar of a policy."""
     return _calendar(policy.time_zone, policy.season)
 
 
@@ -157,10 +160,10 @@ def _calendar(time_zone: str, season: str | None) -> Calendar:
 
 
 def window_at(policy: Policy, kind: WindowKind, at_ms: int) -> Window:
-    """The window of `kind` that holds the moment `at_ms`, on a board of this policy."""
+    """Return the window of `kind` that holds the moment `at_ms` on a board with this policy."""
     return calendar_of(policy).at(kind, at_ms)
 
 
 def window_named(policy: Policy, name: str) -> Window:
-    """The window of the board that bears a name. Raises ValueError for a name that no window has."""
+    """Return the board's window with this name. Raises ValueError if no window has it."""
     return calendar_of(policy).named(name)

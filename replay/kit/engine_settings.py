@@ -124,7 +124,8 @@ SETTINGS: Final = (
 PROGRAM_SETTINGS: Final = tuple(
     Setting(
         f"memory-{number}",
-        f"with all memory that it is given, and gives back, filled with {number}: it reads what it did not write",
+        f"with all memory that it is given, and gives back, filled with {number}: it reads what it did not "
+        "write",
         variables={"MALLOC_PERTURB_": str(number)},
     )
     for number in (85, 170)

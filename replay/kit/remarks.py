@@ -49,7 +49,8 @@ def _imports(module: Module) -> Iterator[Remark]:
     for each in module.imports:
         yield Remark(
             Weight.UNUSABLE,
-            f"it imports {each.module}.{each.name}: a simulator imports nothing. Link freestanding, without WASI",
+            f"it imports {each.module}.{each.name}: a simulator imports nothing. Link freestanding, without "
+            "WASI",
         )
 
 
@@ -85,15 +86,17 @@ def _contents(module: bytes) -> Iterator[Remark]:
     if floats := sum(is_float(*each) for each in found):
         yield Remark(
             Weight.NOTE,
-            f"{floats} of its {len(found)} instructions are floating-point. They give the same numbers everywhere but for the "
-            "bits of a NaN; the compiler and the mathematical library that made your sin are part of the rules",
+            f"{floats} of its {len(found)} instructions are floating-point. They give the same numbers "
+            "everywhere but for the bits of a NaN; the compiler and the mathematical library that made your "
+            "sin are part of the rules",
         )
     if vectors := sum(opcode == VECTOR_PREFIX for opcode, _ in found):
         yield Remark(Weight.NOTE, f"{vectors} of its instructions are vector instructions")
     if any(opcode == MEMORY_GROW for opcode, _ in found):
         yield Remark(
             Weight.NOTE,
-            "it can grow its memory, which may be refused on one machine alone: reserve all that it needs at the start",
+            "it can grow its memory, which may be refused on one machine alone: reserve all that it needs at "
+            "the start",
         )
 
 

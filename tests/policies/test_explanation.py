@@ -47,7 +47,7 @@ def test_a_board_that_moderators_decide_on(tmp_path: Path):
     assert [
         (
             "who writes",
-            "players, without a replay: every run waits for a moderator; registered game servers",
+            "players (without a replay: every run waits for a moderator) and registered game servers",
         ),
         (
             "a score",
@@ -58,7 +58,7 @@ def test_a_board_that_moderators_decide_on(tmp_path: Path):
         ("a run", f"is open for 3600 s; {PLAYERS}"),
         (
             "time",
-            "is not looked at: neither `replay` nor `velocity.points_per_second` says that ticks are time",
+            "is not checked: neither `replay` nor `velocity.points_per_second` says that ticks are time",
         ),
         ("builds", "b1 (blocked), b2 (allow)"),
         ("replay", "none"),
@@ -71,7 +71,7 @@ def test_a_board_that_servers_write_to(tmp_path: Path):
     """Nothing of runs, since there are none."""
     policy = {"board": "b", "title": "B", "writes": "trusted", "operator": "count", "joins": "required"}
     assert [
-        ("who writes", "registered game servers alone"),
+        ("who writes", "only registered game servers"),
         (
             "a score",
             "-9007199254740991 to 9007199254740991 in steps of 1; the highest is first; a player's runs are counted",
@@ -92,11 +92,11 @@ def test_a_board_that_verifies_a_share(tmp_path: Path):
     found = dict(lines(tmp_path, policy))
     digest = board(tmp_path, policy).simulators[BUILD].digest
     assert {
-        "who writes": "players, and a run counts once its replay gives what it claims; registered game servers",
+        "who writes": "players (a run counts once its replay gives the claim) and registered game servers",
         "ties": "the tie fields, then who was first",
         "time": (
-            "60 ticks are a second of play; the longest run has 7200 (120 s); play may seem 2 s longer than our clock "
-            "says since the ticket; a second gives up to 1000 points"
+            "60 ticks are a second of play; the longest run has 7200 (120 s); play may exceed our clock's time "
+            "since the ticket by 2 s; a second gives up to 1000 points"
         ),
         "builds": f"{BUILD} (allow, {digest})",
         "replay": (
@@ -104,7 +104,7 @@ def test_a_board_that_verifies_a_share(tmp_path: Path):
         ),
         "verified": (
             "always what would enter the first 50 of a window, newcomers, and gains of more than 7 points; of the rest a "
-            "share of 0.25: who sends so many false runs is caught with the probability 1 - (1 - 0.25)^n: 1 with 25.0%, "
+            "share of 0.25, so n false runs are caught with the probability 1 - (1 - 0.25)^n: 1 with 25.0%, "
             "10 with 94.4%, 100 with 100.0%"
         ),
         "held": "what a validator flags, what could not be replayed, and runs of builds that are provisional or blocked",
@@ -122,28 +122,28 @@ def test_a_board_that_packs_the_time(tmp_path: Path):
     )
     found = dict(lines(tmp_path, policy))
     assert "who was first, told apart by 1 ms in daily, 18810 ms in alltime" == found["ties"]
-    paced = "60 ticks are a second of play; play may seem 3 s longer than our clock says since the ticket"
+    paced = "60 ticks are a second of play; play may exceed our clock's time since the ticket by 3 s"
     assert f"{paced}; a second gives up to 50 points" == found["time"]
     assert "any, since none is named" == found["builds"]
     replayed = dict(lines(tmp_path, arcade_policy(velocity={})))
     assert replayed["time"].endswith("; any number of points a second")
     ascending = dict(lines(tmp_path, arcade_policy(order="ascending")))
-    assert ascending["time"].endswith("since the ticket")
+    assert ascending["time"].endswith("since the ticket by 2 s")
 
 
 def test_what_each_validator_does_is_told_in_its_mode(tmp_path: Path):
     """What it looks for, what becomes of it, and why it has nothing to go by on this board."""
     told = dict(explanation(board(tmp_path, a_policy(**SUMMED)), {"bounds": "A score.", "drift": "Bests."}))
-    untimed = " Not asked here: the policy does not say how long a tick is."
+    untimed = " Does not run here: the policy does not say how long a tick is."
     assert {
-        "bounds": "reject: what it finds is rejected. A score.",
-        "velocity": "reject: what it finds is rejected. Finds nothing here: `velocity.points_per_second` is not stated.",
-        "clock": f"reject: what it finds is rejected.{untimed}",
-        "slow_motion": f"shadow: what it finds is recorded, without effect.{untimed}",
-        "delay": f"off: it is not asked.{untimed}",
-        "anomaly": "flag: what it finds waits for a moderator. Scores count as spread by 1 points at least.",
-        "drift": "flag: what it finds waits for a moderator. Bests.",
-        "probing": "shadow: what it finds is recorded, without effect.",
+        "bounds": "reject: a run with a finding is rejected. A score.",
+        "velocity": "reject: a run with a finding is rejected. Finds nothing here: `velocity.points_per_second` is not stated.",
+        "clock": f"reject: a run with a finding is rejected.{untimed}",
+        "slow_motion": f"shadow: its findings are recorded, without effect.{untimed}",
+        "delay": f"off: it does not run.{untimed}",
+        "anomaly": "flag: a run with a finding waits for a moderator. The spread of scores counts as at least 1 points.",
+        "drift": "flag: a run with a finding waits for a moderator. Bests.",
+        "probing": "shadow: its findings are recorded, without effect.",
     }.items() <= told.items()
     assert Modes.model_fields.keys() <= told.keys()
 

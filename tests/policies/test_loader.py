@@ -137,10 +137,10 @@ def test_a_summing_board_has_bounds_that_sums_survive(write):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ("ranges: [500, 500]", "each above the one before"),
-        ("ranges: [500, 100]", "each above the one before"),
-        ("ranges: [0, 500]", "begin above 0 and not above 115400"),
-        ("ranges: [500, 115401]", "begin above 0 and not above 115400"),
+        ("ranges: [500, 500]", "each score above the one before"),
+        ("ranges: [500, 100]", "each score above the one before"),
+        ("ranges: [0, 500]", "must be above 0 and at most 115400"),
+        ("ranges: [500, 115401]", "must be above 0 and at most 115400"),
         (f"ranges: {list(range(1, 66))}", "at most 64 items"),
         ("ranges: [1.5]", "valid integer"),
         ("ranges: [500]\nshards: 2", "in `shards` or in `ranges`, not in both"),

@@ -57,13 +57,13 @@ OPEN = [
         "a board with `exact_ranks` has no `shards`",
     ),
     ({"ranges": [5, 6]}, {"ranges": [5], "shards": 2}, "in `shards` or in `ranges`, not in both"),
-    ({"ranges": [1, 2]}, {"ranges": [2, 2]}, "each above the one before it"),
-    ({"ranges": [1, EXACT_LIMIT]}, {"ranges": [0, 5]}, "`ranges` begin above 0"),
-    ({"ranges": [1000], "score": SMALL}, {"ranges": [1001], "score": SMALL}, "not above 1000"),
+    ({"ranges": [1, 2]}, {"ranges": [2, 2]}, "each score above the one before it"),
+    ({"ranges": [1, EXACT_LIMIT]}, {"ranges": [0, 5]}, "`ranges` must be above 0"),
+    ({"ranges": [1000], "score": SMALL}, {"ranges": [1001], "score": SMALL}, "at most 1000"),
     (
         {"ranges": [0, 1001], "score": SMALL, "operator": "sum"},
         {"ranges": [1001], "score": SMALL, "operator": "latest"},
-        "not above 1000",
+        "at most 1000",
     ),
     (
         {"season": "0 10 1 */3 *", "windows": ["season"]},
@@ -74,15 +74,15 @@ OPEN = [
     (
         {"season": "0 0 * * *", "windows": ["season"]},
         {"season": "0 */12 * * *", "windows": ["season"]},
-        "a season lasts a day or longer",
+        "a season must last a day or longer",
     ),
     (
         {"season": "0 0 1 * *", "windows": ["season"]},
         {"season": "every month", "windows": ["season"]},
         "expected a cron expression of five fields",
     ),
-    ({"time_zone": "Europe/Berlin"}, {"time_zone": "Europe/Nowhere"}, "expected a time zone as"),
-    ({"time_zone": "UTC"}, {"time_zone": "../etc/passwd"}, "expected a time zone as"),
+    ({"time_zone": "Europe/Berlin"}, {"time_zone": "Europe/Nowhere"}, "expected a time zone such as"),
+    ({"time_zone": "UTC"}, {"time_zone": "../etc/passwd"}, "expected a time zone such as"),
     (
         {"operator": "sum", "score": {"minimum": -SUM_LIMIT, "maximum": SUM_LIMIT}},
         {"operator": "sum", "score": {"minimum": 0, "maximum": SUM_LIMIT + 1}},
@@ -101,7 +101,7 @@ OPEN = [
     (
         {"operator": "sum", "score": SMALL, "staleness_s": 5.0},
         {"operator": "count", "score": SMALL, "staleness_s": 5.0},
-        "`staleness_s` is about increments",
+        "`staleness_s` applies to increments",
     ),
     ({"tie_break": "fields", "tie_fields": FIELDS}, {"tie_break": "fields"}, "`tie_fields` belong to"),
     ({"tie_break": "first"}, {"tie_break": "first", "tie_fields": FIELDS}, "`tie_fields` belong to"),
@@ -117,7 +117,7 @@ OPEN = [
     (
         COMPOSITE | {"tie_resolution_ms": 1},
         COMPOSITE | {"tie_resolution_ms": 1, "score": {"maximum": 2**40}},
-        "slots of 53 bits",
+        "slots of ",
     ),
     ({"anomaly": LOG}, {"anomaly": LOG | {"prior": {"mean": -0.5, "spread": 1}}}, "at 0 or above"),
     (
@@ -128,17 +128,17 @@ OPEN = [
     (
         {"anomaly": {"transform": "rank", "threshold": 2.0, "minimum_history": 32}},
         {"anomaly": {"transform": "rank", "threshold": 2.0, "minimum_history": 8}},
-        "scores that `minimum_history` asks for",
+        "scores that `minimum_history` requires",
     ),
     (
         {"anomaly": {"transform": "rank", "threshold": 2.0, "minimum_history": 32, "minimum_population": 50}},
         {"anomaly": {"transform": "rank", "threshold": 2.0, "minimum_history": 32, "minimum_population": 5}},
-        "scores that `minimum_population` asks for",
+        "scores that `minimum_population` requires",
     ),
     (
         {"rules": [{"name": "a", "rule": "score > 1"}, {"name": "b", "rule": "score > 2"}]},
         {"rules": [{"name": "a", "rule": "score > 1"}, {"name": "a", "rule": "score > 2"}]},
-        "each rule has a name of its own",
+        "each rule needs a unique name",
     ),
     (
         {"verification": {"share": 1.0}},
@@ -174,11 +174,11 @@ REPLAYED = [
     (
         {"runs_per_process": 5},
         {"runs_per_process": 5, "simulator": "wasm"},
-        "it is for `simulator: process` or `plugin`",
+        "it applies to `simulator: process` or `plugin`",
     ),
     ({"files": ["a.pak"]}, {"files": ["a.pak"], "simulator": "plugin"}, "`files` need `simulator: process`"),
     ({"files": ["a/x.pak", "y.pak"]}, {"files": ["a/x.pak", "b/x.pak"]}, "have the same name"),
-    ({"files": ["a/.hidden"]}, {"files": ["a/.."]}, "has no name, which is all that the program sees"),
+    ({"files": ["a/.hidden"]}, {"files": ["a/.."]}, "has no name, and the program sees only names"),
 ]
 
 
@@ -199,7 +199,7 @@ def test_a_board_that_is_replayed_has_the_statistics_of_its_replay():
     board = {"writes": "verified", "replay": replay, "builds": {"b": {"simulator": "x"}}}
     assert None is refused(a_policy(**board, stats={"coins": {"maximum": 5}}))
     for stats in ({"kills": {"maximum": 5}}, {"coins": {"maximum": 5, "required": False}}):
-        assert "a replay gives exactly the statistics" in str(refused(a_policy(**board, stats=stats)))
+        assert "a statistic must be in `replay.stats`" in str(refused(a_policy(**board, stats=stats)))
 
 
 def test_who_writes_follows_from_the_rest():

@@ -78,24 +78,24 @@ def test_V10_whole_numbers_are_exact_to_the_end():
     ("text", "message"),
     [
         ("score ==", "not CEL: at character 9"),
-        ("points == 1", "a rule knows no `points`"),
-        ("score == stats.coin", "there is no stat `coin`; those that a claim has here: all, coins, kills"),
+        ("points == 1", "a rule cannot use `points`"),
+        ("score == stats.coin", "there is no stat `coin`; a claim on this board has: all, coins, kills"),
         ("score + 1.5 > 2.0", "No such overload"),
-        ("score", "a rule is true or false, and this gives"),
-        ("stats.coins > 0 ? score : 1", "a rule is true or false, and this gives"),
+        ("score", "a rule must be true or false, but this gives"),
+        ("stats.coins > 0 ? score : 1", "a rule must be true or false, but this gives"),
         ("build == 3 || build > 'a' && build + 1 == 2", "Unsupported operation"),
         ("score(1) == 1", "Undefined variable or function"),
-        ("size(stats) == 2", "a rule knows no `size`"),
-        ("stats['coins'] == 1", "`stats` stands with the name of one"),
-        ("stats.all (k, k == 'a')", "`stats` stands with the name of one"),
-        ("[1, 2].all(x, [1, 2].all(y, x > y))", "a rule knows no `.all`"),
-        ("build.matches('(a+)+$')", "a rule knows no `.matches`"),
-        ("'a' + 'b' + string(score) == 'c'", "a rule knows no `string`"),
-        ("'''a' '''+ [1].map(x, x) +'''", "a rule has no"),
-        ("build == 'a\\n'", "a rule has no"),
-        ("score == 1 // always", "a rule has no"),
-        ("score == 0x10", "a rule knows no `x10`"),
-        ("(" * (NESTING + 1) + "true" + ")" * (NESTING + 1), f"brackets may stand {NESTING} deep"),
+        ("size(stats) == 2", "a rule cannot use `size`"),
+        ("stats['coins'] == 1", "`stats` needs the name of a stat"),
+        ("stats.all (k, k == 'a')", "`stats` needs the name of a stat"),
+        ("[1, 2].all(x, [1, 2].all(y, x > y))", "a rule cannot use `.all`"),
+        ("build.matches('(a+)+$')", "a rule cannot use `.matches`"),
+        ("'a' + 'b' + string(score) == 'c'", "a rule cannot use `string`"),
+        ("'''a' '''+ [1].map(x, x) +'''", "a rule cannot contain"),
+        ("build == 'a\\n'", "a rule cannot contain"),
+        ("score == 1 // always", "a rule cannot contain"),
+        ("score == 0x10", "a rule cannot use `x10`"),
+        ("(" * (NESTING + 1) + "true" + ")" * (NESTING + 1), f"brackets may be nested {NESTING} deep"),
         ("true " + "&& true" * RULE_LENGTH, f"at most {RULE_LENGTH} characters"),
         ("", "at least 1 character"),
     ],
@@ -118,7 +118,7 @@ def test_a_rule_that_cannot_be_asked_is_an_error_of_its_line(tmp_path: Path, tex
 def test_rules_are_named_once(tmp_path: Path):
     """A name has to say which rule it was."""
     rules = [{"name": "one", "rule": "true"}, {"name": "one", "rule": "score >= 0"}]
-    assert "each rule has a name of its own" in refusal(tmp_path, rules=rules)
+    assert "each rule needs a unique name" in refusal(tmp_path, rules=rules)
 
 
 def test_a_summing_board_keeps_its_bounds(tmp_path: Path):

@@ -137,7 +137,7 @@ def test_a_program_has_a_process_for_each_run_unless_the_board_says_otherwise(
         (
             "  simulator: wasm\n  runs_per_process: 2",
             "simulator: game",
-            r":\d\d: replay\.runs_per_process: it is for `simulator: process` or `plugin`",
+            r":\d\d: replay\.runs_per_process: it applies to `simulator: process` or `plugin`",
         ),
         ("  simulator: process", "simulator: gone", r"builds\.arcade-1\.simulator: .*gone"),
         ("  simulator: process\n  stats: [gems, gems]", "simulator: game", "names a statistic twice"),

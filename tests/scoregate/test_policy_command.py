@@ -28,11 +28,11 @@ def test_a_right_file_is_explained(tmp_path: Path):
     lines = [line.split(maxsplit=1) for line in result.output.splitlines()[1:]]
 
     assert 0 == result.exit_code
-    assert "players, and a run counts once its replay gives what it claims" in result.output
+    assert "players (a run counts once its replay gives the claim)" in result.output
     assert "0 to 115400 in steps of 10; the highest is first; a player's best counts" in result.output
     assert "the longest run has 7200 (120 s)" in result.output
     assert f"{BUILD} (allow, sha256:" in result.output
-    assert "flag: what it finds waits for a moderator." in result.output
+    assert "flag: a run with a finding waits for a moderator." in result.output
     assert set(Modes.model_fields) <= {name for name, _ in lines}
     assert "warning" not in result.output
 
@@ -51,7 +51,8 @@ def test_an_unwise_file_is_right_with_a_warning(tmp_path: Path):
 
     assert 0 == result.exit_code
     assert (
-        "  warning: run_lifetime_s: the ticket ends after 60 s, the longest run takes 120 s" in result.output
+        "  warning: run_lifetime_s: a ticket expires after 60 s, but the longest run takes 120 s"
+        in result.output
     )
 
 
@@ -81,7 +82,7 @@ def test_a_difference_is_told_with_what_it_takes(tmp_path: Path):
     assert "title: Perihelion -> Aphelion; takes effect at once" == title
     assert (
         "order: descending -> ascending; needs a restart of all parts, then `scoregate board refold` "
-        "(Which scores rank first.)"
+        "(Which values rank first.)"
     ) == order
 
 
