@@ -39,4 +39,4 @@ def _without_replay(policy: Policy) -> Iterator[str]:
     if policy.velocity.points_per_second is None and policy.order is SortOrder.DESCENDING:
         yield "a score that came too fast: set `velocity.points_per_second` to the game's highest pace"
     if not policy.has_tick_rate:
-        yield "how long a run lasted: neither `replay` nor `velocity.points_per_second` defines a tick's length"
+        yield "how long a run lasted: neither `replay` nor `velocity.points_per_second` defines a tick"

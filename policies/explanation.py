@@ -160,7 +160,7 @@ def _share(policy: Policy) -> str:
 def _held(policy: Policy) -> str:
     if policy.writes is Writes.OPEN:
         return "every run that is not rejected"
-    return "what a validator flags, what could not be replayed, and runs of builds that are provisional or blocked"
+    return "runs that a validator flags, that could not be replayed, or whose build is provisional or blocked"
 
 
 def _validators(policy: Policy, finds: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -81,7 +81,7 @@ class _DiscardingSink:
     def link(self, path: str, target: str) -> None:
         """Discard a link."""
 
-    def file(self, path: str, kind: EntryKind) -> AbstractContextManager[Callable[[bytes], object]]:  # noqa: ARG002
+    def file(self, _path: str, _kind: EntryKind) -> AbstractContextManager[Callable[[bytes], object]]:
         """Discard the content of a file."""
         return nullcontext(len)
 

@@ -107,7 +107,7 @@ def test_a_board_that_verifies_a_share(tmp_path: Path):
             "share of 0.25, so n false runs are caught with the probability 1 - (1 - 0.25)^n: 1 with 25.0%, "
             "10 with 94.4%, 100 with 100.0%"
         ),
-        "held": "what a validator flags, what could not be replayed, and runs of builds that are provisional or blocked",
+        "held": "runs that a validator flags, that could not be replayed, or whose build is provisional or blocked",
     }.items() <= found.items()
 
 
