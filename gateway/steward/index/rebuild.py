@@ -1,17 +1,18 @@
 """Rebuilds a board's index from the ledger while readers read and writers write.
 
-Why no reader sees half a board, and no change is lost:
+No reader sees half a board, and no change is lost:
 
-- Pages go into keys of a generation of its own. Readers and writers know the live keys alone, so a crash before the
-  swap changes nothing for them; `swap_generation.lua` puts all keys in place in one step, so nobody reads two
-  generations at once.
-- Sequence numbers are given in the order of commits. `newest` is read first, so whatever is in the ledger up to it is
-  in pages read later. Then events after `newest` are read, each slice in one snapshot with what they touched, and that
-  is built again, until a slice is the last: the generation is then the board of the moment when that slice was read, S.
-- What is committed later than S and shown before the swap was shown on keys that the swap takes away. So after the swap
-  the events from S to the newest of that moment are read again and shown on the live keys. What is committed later still
-  is shown by its own settlement after the swap. Showing is guarded by sequence numbers, so twice does no more.
-- A crash between the swap and the end of that leaves the board without its sentinel, and the steward rebuilds it.
+- Pages go into the keys of a separate generation. Readers and writers only know the live keys, so a crash
+  before the swap changes nothing for them. `swap_generation.lua` puts all keys in place in one step, so
+  nobody reads two generations at once.
+- Sequence numbers follow the order of commits. `newest` is read first, so later pages contain all changes up
+  to it. Then the events after `newest` are read in slices, each in one snapshot with the rows they changed,
+  and those rows are built again. After the last slice, the generation is the board at the moment S of that
+  slice.
+- A change committed after S and shown before the swap went to keys that the swap removes. So after the swap
+  the events from S to the newest of that moment are read again and shown on the live keys. Later commits are
+  shown by their own settlements. Sequence numbers guard every write, so showing a change twice does no harm.
+- A crash between the swap and the end leaves the board without its sentinel, and the steward rebuilds it.
 """
 
 from __future__ import annotations
@@ -43,31 +44,32 @@ PAGE: Final = 2_000
 """Rows read and written at once: a few megabytes here, and a few milliseconds of Redis' one thread."""
 
 EVENTS: Final = 500
-"""Events caught up with at once."""
+"""Events in one slice of catching up."""
 
 CATCH_UPS: Final = 1_000
-"""Slices of events caught up with at most. Under a load that this is not enough for, readers may see a board, for the
-moment between the swap and the end, that has some changes and lacks others from just before it."""
+"""Most slices of catching up. Under a load that needs more, readers may see, between the swap and the end, a board
+that has some changes and lacks others from just before the swap."""
 
 REGROUPED: Final = 200
-"""Players whose memberships are read at once."""
+"""Players whose memberships are read in one page."""
 
 REGROUPED_AT_ONCE: Final = 16
-"""Players whose groups are made at once: each takes a connection, and others need some too."""
+"""Players whose groups are written concurrently: each takes a connection, and others need some too."""
 
 ATTEMPTS: Final = 3
-"""How often a rebuild begins again when Redis is emptied under it."""
+"""Attempts of a rebuild when Redis is emptied under it."""
 
 SETTLED_MS: Final = 3_600_000
 SETTLED_EVENTS: Final = 100_000
-"""Events looked at to fill the settled set: an hour of them, or as many as this. A resend of an older one is no harm."""
+"""Bounds of the settled set: an hour of events, or this many. Resending an older one does no harm."""
 
 Tell = Callable[[int], None]
+"""A callback that hears of progress: how many rows the last page or slice had."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """What a rebuild put in place."""
+class RebuildCounts:
+    """The numbers of rows that a rebuild put in place."""
 
     standings: int
     baselines: int
@@ -75,14 +77,14 @@ class Rebuilt:
 
     @property
     def entries(self) -> int:
-        """All of it."""
+        """The sum of all rows."""
         return self.standings + self.baselines + self.pending
 
 
 class Rebuilder:
-    """Rebuilds one board. Raises RebuildRefused, IndexUnavailable and LedgerUnavailable; the live board is then as it was.
+    """Rebuilds one board. `tell` hears the number of standings in every page.
 
-    `tell` hears of every page: how many standings were built in it.
+    Raises RebuildRefused, IndexUnavailable and LedgerUnavailable; the live board then stays as it was.
     """
 
     def __init__(
@@ -101,8 +103,8 @@ class Rebuilder:
         self._clock = clock
         self._tell = tell
 
-    async def rebuild(self) -> Rebuilt:
-        """What is in place when all is, and the board is whole."""
+    async def rebuild(self) -> RebuildCounts:
+        """Rebuild the board and return what it has now."""
         for _ in range(ATTEMPTS - 1):
             try:
                 return await self._attempt()
@@ -111,47 +113,47 @@ class Rebuilder:
         return await self._attempt()
 
     async def total(self) -> int:
-        """How many standings there are to build."""
+        """Return how many standings there are to build."""
         windows = await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock()))
         return await self._ledger.read(index_pages.count_standings(self._board, list(windows)))
 
-    async def _attempt(self) -> Rebuilt:
-        built = generation_of(self._index)
-        await built.begin()
+    async def _attempt(self) -> RebuildCounts:
+        generation = generation_of(self._index)
+        await generation.begin()
         try:
             newest = await self._ledger.read(queries.newest_seq())
-            rebuilt = await self._build(built)
-            reached = await self._catch_up(built, newest)
-            await built.trim(
+            rebuilt = await self._build(generation)
+            reached_seq = await self._catch_up(generation, newest)
+            await generation.trim(
                 await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock()))
             )
             reach(Point.BEFORE_SWAP)
-            await built.swap(readable_window_names(self._policy, self._clock()))
+            await generation.swap(readable_window_names(self._policy, self._clock()))
             reach(Point.AFTER_SWAP)
-            await self._replay(built, reached)
-            await self._regroup(built)
-            await built.finish()
+            await self._replay(generation, reached_seq)
+            await self._regroup(generation)
+            await generation.finish()
         except BaseException:
-            await asyncio.shield(built.give_up())
+            await asyncio.shield(generation.give_up())
             raise
         return rebuilt
 
-    async def _build(self, built: Generation | ShardedGeneration) -> Rebuilt:
-        baselines = await self._build_baselines(built)
-        pending = await self._build_pending(built)
-        await self._build_settled(built)
+    async def _build(self, generation: Generation | ShardedGeneration) -> RebuildCounts:
+        baselines = await self._build_baselines(generation)
+        pending = await self._build_pending(generation)
+        await self._build_settled(generation)
         standings = 0
         for window in await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock())):
             async with aclosing(self._pages(window)) as pages:
                 async for page in pages:
-                    await built.put_standings(page)
+                    await generation.put_standings(page)
                     standings += len(page)
                     self._tell(len(page))
                     reach(Point.INSIDE_REBUILD)
-        return Rebuilt(standings, baselines, pending)
+        return RebuildCounts(standings, baselines, pending)
 
     async def _pages(self, window: str) -> AsyncGenerator[list[Standing], None]:
-        """The standings of a window. The next page is read while the one before is written."""
+        """Yield the standings of a window. The next page is read while the caller writes the last one."""
 
         def after(player: str) -> asyncio.Task[list[Standing]]:
             page = index_pages.standings_after(self._board, window, player, count=PAGE)
@@ -165,83 +167,96 @@ class Rebuilder:
         finally:
             reading.cancel()
 
-    async def _build_baselines(self, built: Generation | ShardedGeneration) -> int:
+    async def _build_baselines(self, generation: Generation | ShardedGeneration) -> int:
         count, after = 0, None
         while page := await self._ledger.read(queries.baselines_page(self._board, after=after, count=PAGE)):
-            await built.put_baselines(page)
+            await generation.put_baselines(page)
             count, after = count + len(page), page[-1].player
         return count
 
-    async def _build_pending(self, built: Generation | ShardedGeneration) -> int:
+    async def _build_pending(self, generation: Generation | ShardedGeneration) -> int:
         count, after = 0, 0
         while page := await self._ledger.read(
             queries.pending_submissions(self._board, after=after, count=PAGE)
         ):
-            await built.put_pending((submission_id, at_ms) for _, submission_id, _, at_ms in page)
+            await generation.put_pending((submission_id, at_ms) for _, submission_id, _, at_ms in page)
             count, after = count + len(page), page[-1][0]
         return count
 
-    async def _build_settled(self, built: Generation | ShardedGeneration) -> None:
-        """Puts what was decided within the last hour on the settled set, the newest first."""
+    async def _build_settled(self, generation: Generation | ShardedGeneration) -> None:
+        """Fill the settled set with the decisions of the last hour, newest first."""
         before, since_ms = await self._ledger.read(queries.newest_seq()) + 1, self._clock() - SETTLED_MS
         for _ in range(0, SETTLED_EVENTS, PAGE):
             page = await self._ledger.read(index_pages.events_before(before, count=PAGE))
-            ours = [each for each in page if each.board == self._board and each.at_ms > since_ms]
-            await built.put_settled((e.submission_id, e.at_ms) for e in ours if not _waits(e))
+            ours = [event for event in page if event.board == self._board and event.at_ms > since_ms]
+            await generation.put_settled(
+                (event.submission_id, event.at_ms) for event in ours if not _waits(event)
+            )
             if len(page) < PAGE or page[-1].at_ms <= since_ms:
                 return
             before = page[-1].seq
 
-    async def _catch_up(self, built: Generation | ShardedGeneration, after: int) -> int:
-        """Builds again what events after `after` touched; the number up to which nothing is missing, and nothing is newer."""
+    async def _catch_up(self, generation: Generation | ShardedGeneration, after: int) -> int:
+        """Build again what changed after `after`; return the sequence number of the generation's state."""
         for _ in range(CATCH_UPS):
-            found = await self._touched(after)
-            await built.replace_standings(found.standings)
-            await built.put_baselines(found.baselines)
-            await built.put_pending((e.submission_id, e.at_ms) for e in found.events if _waits(e))
-            await built.put_settled((e.submission_id, e.at_ms) for e in found.events if not _waits(e))
-            after = found.upto
-            if found.is_newest:
+            changes = await self._changes_after(after)
+            await generation.replace_standings(changes.standings)
+            await generation.put_baselines(changes.baselines)
+            waiting = [event for event in changes.events if _waits(event)]
+            settled = [event for event in changes.events if not _waits(event)]
+            await generation.put_pending((event.submission_id, event.at_ms) for event in waiting)
+            await generation.put_settled((event.submission_id, event.at_ms) for event in settled)
+            after = changes.upto
+            if changes.is_newest:
                 break
         return after
 
-    async def _replay(self, built: Generation | ShardedGeneration, after: int) -> None:
-        """Shows on the live keys what was committed after `after` and may have been shown on keys that are gone."""
+    async def _replay(self, generation: Generation | ShardedGeneration, after: int) -> None:
+        """Show changes after `after` on the live keys: they may have been shown on removed keys."""
         newest = await self._ledger.read(queries.newest_seq())
         while after < newest:
-            found = await self._touched(after)
-            await self._show(found)
-            await built.renew()
-            after = found.upto
+            changes = await self._changes_after(after)
+            await self._show(changes)
+            await generation.renew()
+            after = changes.upto
 
-    async def _regroup(self, built: Generation | ShardedGeneration) -> None:
-        """Has the players of groups stand on the groups' boards: those follow from what is live now, as they always do."""
+    async def _regroup(self, generation: Generation | ShardedGeneration) -> None:
+        """Put the players of groups on the groups' boards, which follow from the live keys."""
         if not self._policy.segments:
             return
         segments = SegmentBoards(self._index, self._policy.segments)
         windows = list(await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock())))
         after = ""
         while page := await self._ledger.read(memberships_after(self._board, after, count=REGROUPED)):
-            await in_turns((segments.keep(each, windows) for each in page), at_once=REGROUPED_AT_ONCE)
-            await built.renew()
+            keeping = (segments.keep(membership, windows) for membership in page)
+            await in_turns(keeping, at_once=REGROUPED_AT_ONCE)
+            await generation.renew()
             after = page[-1].player
 
-    async def _show(self, found: BoardChanges) -> None:
-        runs = [CommittedRun(e.submission_id, e.player, e.at_ms) for e in found.events if _waits(e)]
-        if runs:
-            await self._index.close_runs(runs)
-        for each in (e for e in found.events if not _waits(e)):
-            stands = tuple(standing for standing in found.standings if standing.player == each.player)
-            learnt = tuple(
-                one for one in found.baselines if one.player == each.player or is_population(one.player)
+    async def _show(self, changes: BoardChanges) -> None:
+        waiting = [event for event in changes.events if _waits(event)]
+        if waiting:
+            await self._index.close_runs(
+                [CommittedRun(event.submission_id, event.player, event.at_ms) for event in waiting]
             )
-            await self._index.project(
-                Change(each.seq, each.submission_id, self._board, each.player, each.to_state, stands, learnt)
-            )
+        for event in (event for event in changes.events if not _waits(event)):
+            await self._index.project(self._change_of(event, changes))
 
-    async def _touched(self, after: int) -> BoardChanges:
-        found = index_pages.changes_after(self._board, after, now_ms=self._clock(), count=EVENTS)
-        return await self._ledger.read(found)
+    def _change_of(self, event: BoardEvent, changes: BoardChanges) -> Change:
+        player = event.player
+        standings = tuple(standing for standing in changes.standings if standing.player == player)
+        baselines = tuple(
+            baseline
+            for baseline in changes.baselines
+            if baseline.player == player or is_population(baseline.player)
+        )
+        return Change(
+            event.seq, event.submission_id, self._board, player, event.to_state, standings, baselines
+        )
+
+    async def _changes_after(self, after: int) -> BoardChanges:
+        page = index_pages.changes_after(self._board, after, now_ms=self._clock(), count=EVENTS)
+        return await self._ledger.read(page)
 
 
 def _waits(event: BoardEvent) -> bool:

@@ -1,4 +1,4 @@
-"""Makes the index equal to the ledger for ever, a slice at a time, and reports what was not."""
+"""Keeps the index equal to the ledger, a slice at a time, and reports each difference."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from policies.errors import RebuildRefused
 from policies.model import Policy
 
 SLICE: Final = 500
-"""Rows compared in one step; bounds the memory, and for how long Redis and the ledger are asked."""
+"""Rows compared in one step: bounds the memory and how long a step keeps Redis and the ledger busy."""
 
 MOMENT_S: Final = 0.1
-"""How long a settlement has to show on the index before its absence is a difference."""
+"""Time for a settlement to reach the index before its absence is a difference."""
 
 _log = logger()
 
@@ -36,49 +36,49 @@ class Reconciler:
         self._rebuilder = Rebuilder(ledger, index, policy, clock=clock)
         view = BoardView(ledger, index, self._inspection, policy, clock)
         self._parts = [part.inspection for part in view.parts()]
-        self._rounds = [_Round(aspect, walk) for aspect in aspects_of(view) for walk in aspect.walks()]
+        self._walks = [_EndlessWalk(aspect, walk) for aspect in aspects_of(view) for walk in aspect.walks()]
 
     async def step(self) -> int:
-        """How much was repaired in one slice of everything, or put in place if Redis was emptied."""
+        """Repair a slice of each walk, or rebuild the board if Redis was emptied; return how much changed."""
         if (await self._index.residency.state()).is_cold:
-            return 0  # nothing of it is here to be compared; `steward.cold` sees to it
+            return 0  # there is nothing to compare; `gateway.steward.index.cold` warms it
         if not await self._is_whole():
             return await self._rebuild()
         await self._index.relay()
-        found = [each for turn in self._rounds for each in await turn.step()]
-        for each in found:
-            self._report(each)
-        if found:
-            _log.warning(Event.REPAIRED, board=self._board, repaired=len(found))
-        return len(found)
+        differences = [difference for walk in self._walks for difference in await walk.step()]
+        for difference in differences:
+            self._report(difference)
+        if differences:
+            _log.warning(Event.REPAIRED, board=self._board, repaired=len(differences))
+        return len(differences)
 
     async def _is_whole(self) -> bool:
-        """False once a server that has some of the board was emptied."""
-        return all([await each.is_whole() for each in (self._inspection, *self._parts)])
+        """Return False once a server that has some of the board was emptied."""
+        return all([await part.is_whole() for part in (self._inspection, *self._parts)])
 
     async def _rebuild(self) -> int:
         try:
             rebuilt = await self._rebuilder.rebuild()
         except RebuildRefused:
-            return 0  # somebody is at it
+            return 0  # another steward is rebuilding it
         _log.info(Event.REBUILT, board=self._board, restored=rebuilt.entries)
         return rebuilt.entries
 
-    def _report(self, found: Difference) -> None:
-        INDEX_DIFFERENCES.labels(self._board, found.kind.value).inc()
+    def _report(self, difference: Difference) -> None:
+        INDEX_DIFFERENCES.labels(self._board, difference.kind.value).inc()
         _log.warning(
             Event.DIFFERENCE,
             board=self._board,
-            kind=found.kind.value,
-            window=found.window,
-            player=found.player,
-            submission=found.submission,
-            key=found.key,
+            kind=difference.kind.value,
+            window=difference.window,
+            player=difference.player,
+            submission=difference.submission,
+            key=difference.key,
         )
 
 
-class _Round:
-    """One way through one side, begun again whenever it ends."""
+class _EndlessWalk:
+    """A walk of an aspect that begins again whenever it ends."""
 
     def __init__(self, aspect: Aspect, walk: Walk) -> None:
         self._aspect = aspect
@@ -86,19 +86,19 @@ class _Round:
         self._slices: Subjects | None = None
 
     async def step(self) -> Sequence[Difference]:
-        """The differences that one slice had, repaired."""
-        found = await self._aspect.compare(await self._next())
-        if not found:
+        """Repair one slice and return its differences."""
+        differences = await self._aspect.compare(await self._next())
+        if not differences:
             return []
         await asyncio.sleep(MOMENT_S)
-        found = await confirm(self._aspect, found)
-        await self._aspect.repair(found)
-        return found
+        differences = await confirm(self._aspect, differences)
+        await self._aspect.repair(differences)
+        return differences
 
     async def _next(self) -> Sequence[Any]:
         if self._slices is None:
             self._slices = self._walk(SLICE)
-        slices, self._slices = self._slices, None  # if it raises, the next step begins the walk again
+        slices, self._slices = self._slices, None  # after an error, the next step begins the walk again
         try:
             subjects = await anext(slices)
         except StopAsyncIteration:

@@ -16,7 +16,7 @@ from gateway.ledger.players.joins import put_join
 from gateway.ledger.players.memberships import change_membership
 from gateway.steward.failures import Failures
 from gateway.steward.index.check import check
-from gateway.steward.index.rebuild import Rebuilder, Rebuilt
+from gateway.steward.index.rebuild import RebuildCounts, Rebuilder
 from gateway.steward.rounds import Round
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.vocabulary import State
@@ -152,7 +152,7 @@ async def test_B03_a_board_that_fails_keeps_no_other_from_its_turn(
     async with stewarding(tmp_path, valkey.url, policies) as duties:
         steward, rebuild, redis = duties["first"].steward, Rebuilder.rebuild, duties["first"].redis
 
-        async def failing(rebuilder: Rebuilder) -> Rebuilt:
+        async def failing(rebuilder: Rebuilder) -> RebuildCounts:
             if rebuilder._board == "first":
                 raise ValueError("a bug")
             return await rebuild(rebuilder)

@@ -1,4 +1,4 @@
-"""Which submissions wait, and which are decided: the pending and the settled set."""
+"""The pending and the settled set: submissions that wait, and submissions that were just decided."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pending:
         self._key = keys.pending(view.board)
 
     def walks(self) -> Sequence[Walk]:
-        """Through what the ledger has pending, and through the pending set."""
+        """Return the walks through the ledger's pending submissions, and through the pending set."""
         return (self._from_ledger, self._from_index)
 
     async def _from_ledger(self, count: int) -> Subjects:
@@ -44,94 +44,101 @@ class Pending:
         return self._view.inspection.members(self._key, count)
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
-        """Submissions that are missing from the set, were decided, or are unknown."""
-        held = dict(zip(subjects, await self._view.inspection.scores(self._key, subjects), strict=True))
-        known = await known_submissions(self._view, list(held))
-        found = [self._difference(each, held[each], known.get(each)) for each in held]
-        return [each for each in found if each]
+        """Return the submissions that are missing from the set, already decided, or unknown."""
+        actual = dict(zip(subjects, await self._view.inspection.scores(self._key, subjects), strict=True))
+        summaries = await known_submissions(self._view, list(actual))
+        compared = [self._difference(subject, actual[subject], summaries.get(subject)) for subject in actual]
+        return [difference for difference in compared if difference]
 
-    async def repair(self, found: Sequence[Difference]) -> None:
-        """Puts the set right. What is forged on the settled set would keep a submission from it, and goes first."""
-        subjects = [each.subject for each in found]
+    async def repair(self, differences: Sequence[Difference]) -> None:
+        """Remove wrong submissions from the set and add missing ones."""
+        subjects = [difference.subject for difference in differences]
         await self._view.inspection.remove(self._key, subjects)
-        known = await known_submissions(self._view, subjects)
-        waiting = {each: facts for each, facts in known.items() if facts.state is State.PENDING}
+        summaries = await known_submissions(self._view, subjects)
+        waiting = {
+            subject: summary for subject, summary in summaries.items() if summary.state is State.PENDING
+        }
         if waiting:
+            # Pending skips what the settled set names, so a forged entry there would keep a submission out.
             await self._view.inspection.remove(keys.settled(self._view.board), list(waiting))
             await self._view.index.close_runs(
                 [
-                    CommittedRun(each.decode(), facts.player, facts.received_at_ms)
-                    for each, facts in waiting.items()
+                    CommittedRun(subject.decode(), summary.player, summary.received_at_ms)
+                    for subject, summary in waiting.items()
                 ]
             )
 
     def _difference(
-        self, subject: bytes, held: float | None, known: SubmissionSummary | None
+        self, subject: bytes, actual: float | None, summary: SubmissionSummary | None
     ) -> Difference | None:
-        is_due = known is not None and known.state is State.PENDING
-        is_right = held == known.received_at_ms if known and is_due else held is None
+        is_pending = summary is not None and summary.state is State.PENDING
+        is_right = actual == summary.received_at_ms if summary and is_pending else actual is None
         if is_right:
             return None
         kind = Kind.FORGED_PENDING
-        if held is None:
+        if actual is None:
             kind = Kind.MISSING_PENDING
-        elif known is not None and not is_due:
+        elif summary is not None and not is_pending:
             kind = Kind.STALE_PENDING
         return Difference(
             self._view.board,
             kind,
-            player=known.player if known else "",
+            player=summary.player if summary else "",
             submission=printable(subject),
-            ledger=f"{known.state.value} {known.received_at_ms}" if known else "",
-            index="" if held is None else f"pending {held:.0f}",
+            ledger=f"{summary.state.value} {summary.received_at_ms}" if summary else "",
+            index="" if actual is None else f"pending {actual:.0f}",
             subject=subject,
         )
 
 
 class Settled:
-    """The submissions that were decided a moment ago. Those that are not there do no harm."""
+    """The submissions that were decided a moment ago. A missing one does no harm."""
 
     def __init__(self, view: BoardView) -> None:
         self._view = view
         self._key = keys.settled(view.board)
 
     def walks(self) -> Sequence[Walk]:
-        """Through the settled set."""
+        """Return the walk through the settled set."""
         return (self._from_index,)
 
     def _from_index(self, count: int) -> Subjects:
         return self._view.inspection.members(self._key, count)
 
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
-        """Submissions that are unknown or not decided, and those whose time has not come."""
-        held = dict(zip(subjects, await self._view.inspection.scores(self._key, subjects), strict=True))
-        known = await known_submissions(self._view, list(held))
+        """Return the submissions that are unknown, undecided, or settled in the future."""
+        actual = dict(zip(subjects, await self._view.inspection.scores(self._key, subjects), strict=True))
+        summaries = await known_submissions(self._view, list(actual))
         latest_ms = self._view.clock() + AHEAD_MS
         return [
             Difference(
                 self._view.board,
                 Kind.FORGED_SETTLED,
-                player=known[subject].player if subject in known else "",
+                player=summaries[subject].player if subject in summaries else "",
                 submission=printable(subject),
-                ledger=known[subject].state.value if subject in known else "",
+                ledger=summaries[subject].state.value if subject in summaries else "",
                 index=f"settled {at_ms:.0f}",
                 subject=subject,
             )
-            for subject, at_ms in held.items()
-            if at_ms is not None and (at_ms > latest_ms or not _is_decided(known.get(subject)))
+            for subject, at_ms in actual.items()
+            if at_ms is not None and (at_ms > latest_ms or not _is_decided(summaries.get(subject)))
         ]
 
-    async def repair(self, found: Sequence[Difference]) -> None:
-        """Takes them off."""
-        await self._view.inspection.remove(self._key, [each.subject for each in found])
+    async def repair(self, differences: Sequence[Difference]) -> None:
+        """Remove the submissions from the set."""
+        await self._view.inspection.remove(self._key, [difference.subject for difference in differences])
 
 
 async def known_submissions(view: BoardView, subjects: Sequence[bytes]) -> dict[bytes, SubmissionSummary]:
-    """What the ledger has of these submissions, if they are the board's."""
+    """Return the ledger's summaries of those of these submissions that are on the board."""
     ids = [text for text in map(text_of, subjects) if text is not None]
-    found = await view.ledger.read(index_pages.summaries_of(ids))
-    return {each.encode(): known for each, known in found.items() if known.board == view.board}
+    summaries = await view.ledger.read(index_pages.summaries_of(ids))
+    return {
+        submission_id.encode(): summary
+        for submission_id, summary in summaries.items()
+        if summary.board == view.board
+    }
 
 
-def _is_decided(known: SubmissionSummary | None) -> bool:
-    return known is not None and known.state is not State.PENDING
+def _is_decided(summary: SubmissionSummary | None) -> bool:
+    return summary is not None and summary.state is not State.PENDING
