@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,12 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from gateway.edge.docs.drawn_pages import load_pages
+
 ROOT = Path(__file__).parents[1]
 SOURCES = {"scoregate": ROOT, "scoregate-client": ROOT / "clients" / "python"}
 
 
 def pip(*words: str) -> None:
-    told = subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True, check=False)
+    drawing = os.environ | {"HATCH_BUILD_HOOK_ENABLE_CUSTOM": "true"}
+    told = subprocess.run(
+        [sys.executable, "-m", "pip", *words], capture_output=True, text=True, check=False, env=drawing
+    )
     assert 0 == told.returncode, told.stderr
 
 
@@ -60,3 +67,33 @@ def test_N04_one_distribution_goes_and_the_other_is_whole(wheels: dict[str, Path
     )
     told = subprocess.run([python, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "examples.demo._client.client examples.demo._client.errors" == told.stdout.strip()
+
+
+def test_a_wheel_brings_the_pages_of_its_own_code(wheels: dict[str, Path], tmp_path: Path):
+    """A wheel that is built with its hook has every page as this checkout draws it, and loads no drawing."""
+    pip(
+        "install",
+        "--target",
+        str(tmp_path),
+        "--no-deps",
+        "--no-index",
+        "--no-compile",
+        str(wheels["scoregate"]),
+    )
+    program = (
+        "import hashlib, sys\n"
+        "from gateway.edge.docs.drawn_pages import load_pages\n"
+        "pages = sorted(load_pages().items())\n"
+        "print(hashlib.sha256(repr(pages).encode()).hexdigest(), {'jinja2', 'markdown_it'} & {*sys.modules})"
+    )
+    expected = hashlib.sha256(repr(sorted(load_pages().items())).encode()).hexdigest()
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    assert f"{expected} set()" == told.stdout.strip()

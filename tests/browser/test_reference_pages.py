@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
-from gateway.edge.docs.reference import page_paths
+from gateway.edge.docs.sections import page_paths
 from gateway.edge.routes import ROUTES
 from gateway.runtime.settings import Settings
 from tests.browser.audit import faults

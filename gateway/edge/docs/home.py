@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
-
-from jinja2 import Template
+from typing import TYPE_CHECKING, Final
 
 from gateway.edge.context import Edge
-from gateway.edge.docs.drawing import environment
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MOST_BOARDS: Final = 200
 """The maximum number of boards on the page; it links to `GET /v1/boards` for the rest."""
@@ -18,7 +18,10 @@ GAME_BOARD: Final = "arcade"
 
 
 @cache
-def _template() -> Template:
+def home_template() -> Template:
+    """Return the template of the page. The first call loads the engine, which nothing else of an edge needs."""
+    from gateway.edge.docs.drawing import environment  # noqa: PLC0415
+
     return environment().get_template("home.html")
 
 
@@ -26,7 +29,7 @@ def draw_home(edge: Edge) -> bytes:
     """Return the HTML of the page for the boards in force."""
     names = sorted(edge.boards)
     return (
-        _template()
+        home_template()
         .render(
             boards=[edge.boards[name].policy for name in names[:MOST_BOARDS]],
             left_out=max(0, len(names) - MOST_BOARDS),

@@ -10,17 +10,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.docs.home import draw_home
-from gateway.edge.docs.openapi import describe
-from gateway.edge.docs.reference import draw_pages, page_paths
+from gateway.edge.docs.drawn_pages import DESCRIPTION, load_pages
+from gateway.edge.docs.home import draw_home, home_template
+from gateway.edge.docs.sections import page_paths, reference_folder
 from gateway.edge.reads.read_budget import budgeted
-from gateway.edge.routes import ROUTES
-from gateway.runtime.settings import bundled_policies
 
 SECURITY: Final = {
     "Content-Security-Policy": (
@@ -43,13 +40,14 @@ _TYPES: Final = {
 _CLIENT: Final = "scoregate.js"
 """The JavaScript client: beside the game in an installation, in `clients/` in a checkout."""
 
-_drawing: Final = threading.Lock()
+_loading: Final = threading.Lock()
+_load: Final = cache(load_pages)
 
 
 def add_pages(app: web.Application, edge: Edge) -> None:
-    """Add the pages to the application. Files are read now; references are drawn at the first request."""
-    _serve_drawn(app, "/openapi.json", "application/json")
-    for path in page_paths(_reference_folder()):
+    """Add the pages to the application. Files are read now; references are loaded at the first request."""
+    _serve_drawn(app, DESCRIPTION, "application/json")
+    for path in page_paths(reference_folder()):
         _serve_drawn(app, path, _TYPES[".html"])
     for name in ("reference.css", "icon.svg"):
         _serve_file(app, f"/docs/{name}", Path(str(files("gateway.edge.docs") / "templates" / name)))
@@ -71,6 +69,7 @@ def _add_arcade(app: web.Application, folder: Path) -> None:
 
 async def _home(request: web.Request) -> web.Response:
     # Drawn for each request, since boards may change while the edge runs.
+    await asyncio.to_thread(home_template)  # the first time it takes hundredths of a second
     body = draw_home(request.app[EDGE])
     return web.Response(
         body=body, headers=SECURITY | {"Content-Type": _TYPES[".html"], "Cache-Control": "no-cache"}
@@ -90,7 +89,7 @@ def _serve(app: web.Application, path: str, body: bytes, content_type: str) -> N
 
 def _serve_drawn(app: web.Application, path: str, content_type: str) -> None:
     async def page(_request: web.Request) -> web.Response:
-        pages = await asyncio.to_thread(_draw_once)
+        pages = await asyncio.to_thread(_load_once)
         return _page(pages[path], content_type)
 
     app.router.add_get(path, budgeted(path, page))
@@ -102,23 +101,10 @@ def _page(body: bytes, content_type: str) -> web.Response:
     )
 
 
-def _draw_once() -> Mapping[str, bytes]:
+def _load_once() -> Mapping[str, bytes]:
     """Return the drawn pages by path, waiting for a thread that is drawing them."""
-    with _drawing:
-        return _draw()
-
-
-@cache
-def _draw() -> Mapping[str, bytes]:
-    document = describe(ROUTES)
-    pages = draw_pages(document, ROUTES, _reference_folder())
-    description = orjson.dumps(document, option=orjson.OPT_INDENT_2)
-    return {"/openapi.json": description} | {path: html.encode() for path, html in pages.items()}
-
-
-def _reference_folder() -> Path:
-    # `docs/` lies beside the bundled policies, in a checkout and in an installation.
-    return bundled_policies().parent / "docs" / "reference"
+    with _loading:
+        return _load()
 
 
 def _redirect(target: str) -> Handler:

@@ -14,28 +14,12 @@ from markupsafe import Markup, escape
 
 from gateway.edge.docs.drawing import environment
 from gateway.edge.docs.openapi import common_refusals
+from gateway.edge.docs.sections import SHARED_PAGES, Section, reference_files, sections_of, slug_of
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
-from gateway.edge.routes import ROUTES, Caller, Route
-
-_SHARED_PAGES: Final = ("refusals", "bodies")
-"""Pages of the refusals and bodies of all routes."""
+from gateway.edge.routes import Route
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 _SIBLING: Final = re.compile(r"([a-z-]+)\.md(#.*)?")
-_NOT_IN_SLUGS: Final = re.compile(r"[^a-z0-9]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A group of routes for one kind of reader."""
-
-    title: str
-    routes: tuple[Route, ...]
-
-    @property
-    def slug(self) -> str:
-        """Return the section's part of its path."""
-        return _slug(self.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +34,10 @@ class Chapter:
 
 def draw_pages(document: dict[str, Any], routes: Sequence[Route], folder: Path) -> dict[str, str]:
     """Return the HTML of each page by its path: the overview, the routes by section, and the references."""
-    chapters = [_chapter(file) for file in _files(folder)]
+    chapters = [_chapter(file) for file in reference_files(folder)]
     templates = environment()
     templates.filters |= {"code": _with_code, "model": _model_name}
-    sections = _sections(routes)
+    sections = sections_of(routes)
     templates.globals |= {
         "info": document["info"],
         "chapters": chapters,
@@ -73,7 +57,7 @@ def draw_pages(document: dict[str, Any], routes: Sequence[Route], folder: Path) 
     return (
         {"/docs": templates.get_template("reference.html").render()}
         | {f"/docs/routes-{section.slug}": section_page.render(section=section) for section in sections}
-        | {f"/docs/routes-{name}": templates.get_template(f"{name}.html").render() for name in _SHARED_PAGES}
+        | {f"/docs/routes-{name}": templates.get_template(f"{name}.html").render() for name in SHARED_PAGES}
         | {f"/docs/{chapter.slug}": chapter_page.render(chapter=chapter) for chapter in chapters}
     )
 
@@ -85,37 +69,6 @@ def _places(sections: Sequence[Section]) -> dict[str, str]:
         for section in sections
         for route in section.routes
     }
-
-
-def page_paths(folder: Path) -> list[str]:
-    """Return the paths of all drawn pages."""
-    routes = [*(section.slug for section in _sections(ROUTES)), *_SHARED_PAGES]
-    return [
-        "/docs",
-        *(f"/docs/routes-{slug}" for slug in routes),
-        *(f"/docs/{file.stem}" for file in _files(folder)),
-    ]
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.md"))
-
-
-def _sections(routes: Sequence[Route]) -> list[Section]:
-    by_title: dict[str, list[Route]] = {}
-    for route in routes:
-        by_title.setdefault(_section_title(route), []).append(route)
-    return [Section(title, tuple(members)) for title, members in by_title.items()]
-
-
-def _section_title(route: Route) -> str:
-    if route.caller in {Caller.PLAYER, Caller.RUN} or route.path == "/v1/players":
-        return "Play"
-    if route.caller is Caller.SERVER:
-        return "Trusted servers"
-    if route.caller is Caller.MODERATOR:
-        return "Moderation"
-    return "Boards" if route.path.startswith("/v1/") else "Operation"
 
 
 def _refusals(route: Route) -> list[ProblemType]:
@@ -135,11 +88,11 @@ def _chapter(file: Path) -> Chapter:
     for token, content in pairwise(tokens):
         if token.type == "heading_open":
             text = content.content.replace("`", "")
-            token.attrSet("id", _slug(text))
+            token.attrSet("id", slug_of(text))
             if token.tag == "h1":
                 title = text
             elif token.tag == "h2":
-                headings.append((_slug(text), text))
+                headings.append((slug_of(text), text))
         for child in content.children or []:
             if child.type == "link_open":
                 child.attrSet("href", _target(str(child.attrGet("href"))))
@@ -163,7 +116,3 @@ def _with_code(text: str) -> Markup:
 def _model_name(schema: dict[str, Any]) -> str:
     """Return the name at the end of a `$ref`, "" for a schema without one."""
     return str(schema.get("$ref", "")).rpartition("/")[2]
-
-
-def _slug(text: str) -> str:
-    return _NOT_IN_SLUGS.sub("-", text.lower()).strip("-")
