@@ -1,4 +1,4 @@
-"""What a listener asks for in its query: windows, players or friends, kinds of event, mode, and where to resume."""
+"""Feed requests: the windows, players, kinds of event, mode and position in a listener's query."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from gateway.runtime.telemetry import LISTENERS
 from policies.loader import Board
 
 WINDOWS_LIMIT: Final = 16
-"""Most windows that a listener names."""
+"""The maximum number of windows in a query."""
 
 QUERY: Final = ("window", "players", "friends", "events", "mode", "after")
-"""What the query of a feed may hold."""
+"""The parameters of a feed's query."""
 
-LATER_S: Final = 5
-"""When a listener that found no seat should try again."""
+RETRY_S: Final = 5
+"""When a listener that got no seat should try again."""
 
 _PLAYER: Final[TypeAdapter[str]] = TypeAdapter(fields.PlayerId)
 _SCHEMES: Final = ("http", "https")
@@ -41,7 +41,7 @@ _NAMED_WINDOW: Final = re.compile(r"([a-z]{1,16}):[0-9A-Za-z_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class FeedRequest:
-    """What a listener wants of which board, and after which id; None: from now on."""
+    """A board, a listener's interest in it, and the id to resume after, None for now."""
 
     board: Board
     interest: Interest
@@ -49,7 +49,10 @@ class FeedRequest:
 
 
 async def feed_request_of(request: web.Request, bearer: Bearer | None) -> FeedRequest:
-    """What the request asks for. Raises `schema-violation`, `malformed-request`, `not-found` and `token-invalid`."""
+    """Return the feed request of an HTTP request.
+
+    Raises `schema-violation`, `malformed-request`, `not-found` and `token-invalid`.
+    """
     edge, board = request.app[EDGE], board_of(request)
     windows, kinds, mode = _windows(request, board), _kinds(request), _mode(request)
     players = watched = _players(request)
@@ -64,7 +67,7 @@ async def feed_request_of(request: web.Request, bearer: Bearer | None) -> FeedRe
 
 
 def wants_friends(request: web.Request) -> bool:
-    """True if the feed is that of the bearer's friends."""
+    """Return whether the request is for the feed of the bearer's friends."""
     text = request.query.get("friends", "false")
     if text not in ("true", "false"):
         raise _violation("friends: expected true or false")
@@ -72,72 +75,78 @@ def wants_friends(request: web.Request) -> bool:
 
 
 SEATS: Final = web.AppKey("seats", Seats)
-"""How many feeds each client has open: else one could take all seats, and behind a proxy all its connections."""
+"""The open feeds of each client, so that none takes all seats, or all connections of its proxy."""
 
 
 @contextmanager
 def hold_seat(request: web.Request) -> Iterator[None]:
-    """Keeps a seat. Raises `quota-exceeded` for a client that has as many feeds as it may.
+    """Hold a listener's seat during the block.
 
-    Raises `temporary-reduced-capacity` if this process has as many listeners as it may.
+    Raises `quota-exceeded` if the client has too many feeds, `temporary-reduced-capacity` if the process has.
     """
     edge, seats = request.app[EDGE], request.app[SEATS]
-    names, later = client_names(edge, request), {"Retry-After": str(LATER_S)}
+    names, headers = client_names(edge, request), {"Retry-After": str(RETRY_S)}
     if not seats.enter(names):
         detail = "your address, or its network, has too many feeds open"
-        raise Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=later)
+        raise Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=headers)
     try:
         with edge.live.seat() as has_seat:
             if not has_seat:
-                raise Problem(ProblemType.REDUCED_CAPACITY, "there are too many listeners", headers=later)
+                raise Problem(ProblemType.REDUCED_CAPACITY, "there are too many listeners", headers=headers)
             yield
     finally:
         seats.leave(names)
 
 
 @asynccontextmanager
-async def open_feed(edge: Edge, asked: FeedRequest, transport: str) -> AsyncIterator[Subscription]:
-    """The feed, counted while it is open."""
+async def open_feed(edge: Edge, feed_request: FeedRequest, transport: str) -> AsyncIterator[Subscription]:
+    """Open a feed during the block, and count it for the transport."""
     with LISTENERS.labels(transport).track_inprogress():
-        async with edge.live.listen(asked.board.name, asked.interest, asked.after) as feed:
+        async with edge.live.listen(
+            feed_request.board.name, feed_request.interest, feed_request.after
+        ) as feed:
             yield feed
 
 
 def refuse_other_sites(request: web.Request) -> None:
-    """Raises `csrf` for a page of another site: browsers let any page open a WebSocket, and name it in `Origin`."""
+    """Raise `csrf` for a page of another site.
+
+    Browsers let any page open a WebSocket, and name the page's site in `Origin`.
+    """
     origin = request.headers.get("Origin")
-    own = request.app[EDGE].settings.allowed_hosts
-    if origin is not None and origin.lower() not in {f"{each}://{host}" for each in _SCHEMES for host in own}:
+    hosts = request.app[EDGE].settings.allowed_hosts
+    origins = {f"{scheme}://{host}" for scheme in _SCHEMES for host in hosts}
+    if origin is not None and origin.lower() not in origins:
         raise Problem(ProblemType.CSRF, "Origin: expected a page of this deployment")
 
 
 async def _friends(edge: Edge, bearer: Bearer | None) -> tuple[frozenset[str], frozenset[str]]:
-    """Whose standings a feed of friends tells of, and whose ranks: the bearer's alone."""
-    assert bearer is not None, "who asks for friends was asked for a token"
-    found = await friends_of(edge, bearer.subject)
-    own = frozenset({bearer.subject})
-    return own | frozenset(found.friends), own
+    """Return the players whose standings a feed of friends shows, and those whose ranks: the bearer alone."""
+    assert bearer is not None, "a request for friends has a token"
+    friends = (await friends_of(edge, bearer.subject)).friends
+    bearers = frozenset({bearer.subject})
+    return bearers | frozenset(friends), bearers
 
 
 def _windows(request: web.Request, board: Board) -> frozenset[str]:
-    """Kinds and names of windows; none of them: all."""
+    """Return the kinds and names of the windows that are asked for, none for all."""
     names = _list(request, "window") or []
     if len(names) > WINDOWS_LIMIT:
         raise _violation(f"window: expected at most {WINDOWS_LIMIT}")
     kinds = [kind.value for kind in board.policy.windows]
     for name in names:
-        named = _NAMED_WINDOW.fullmatch(name)
-        if name not in kinds and not (named and named[1] in kinds):
+        match = _NAMED_WINDOW.fullmatch(name)
+        if name not in kinds and not (match and match[1] in kinds):
             raise Problem(ProblemType.NOT_FOUND, f"the board keeps the windows {', '.join(kinds)}")
     return frozenset(names)
 
 
 def _players(request: web.Request) -> frozenset[str] | None:
-    found = _list(request, "players")
-    if found is None:
+    ids = _list(request, "players")
+    if ids is None:
         return None
     try:
-        players = frozenset(_PLAYER.validate_python(each) for each in found)
+        players = frozenset(_PLAYER.validate_python(player) for player in ids)
     except ValidationError:
         raise _violation("players: expected player ids with commas between them") from None
     if len(players) > PLAYERS_LIMIT:
@@ -146,12 +155,12 @@ def _players(request: web.Request) -> frozenset[str] | None:
 
 
 def _kinds(request: web.Request) -> frozenset[EventKind]:
-    found = _list(request, "events")
-    if found is None:
+    names = _list(request, "events")
+    if names is None:
         return SELECTABLE_KINDS
-    if not set(found) <= SELECTABLE_KINDS:
+    if not set(names) <= SELECTABLE_KINDS:
         raise _violation(f"events: expected some of {', '.join(sorted(SELECTABLE_KINDS))}")
-    return frozenset(EventKind(each) for each in found)
+    return frozenset(EventKind(name) for name in names)
 
 
 def _mode(request: web.Request) -> FeedMode:
@@ -162,22 +171,23 @@ def _mode(request: web.Request) -> FeedMode:
 
 
 def _after(request: web.Request) -> str | None:
-    """The id to resume from. A browser that reconnects sends the header, with the query it began with."""
-    for where, text in (
+    """Return the id to resume after."""
+    # The header comes first: a browser that reconnects sends it with the query that it began with.
+    for name, text in (
         ("Last-Event-ID", request.headers.get("Last-Event-ID")),
         ("after", request.query.get("after")),
     ):
         if text is not None:
             if not is_stream_id(text):
                 raise Problem(
-                    ProblemType.MALFORMED_REQUEST, f"{where}: expected the id of an event of this feed"
+                    ProblemType.MALFORMED_REQUEST, f"{name}: expected the id of an event of this feed"
                 )
             return text
     return None
 
 
 def _list(request: web.Request, name: str) -> list[str] | None:
-    """What stands between the commas of a parameter; None if it is absent."""
+    """Return the parts of a comma-separated parameter, None if it is absent."""
     text = request.query.get(name)
     return None if text is None else text.split(",")
 

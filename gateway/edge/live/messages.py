@@ -1,4 +1,4 @@
-"""Events as they are written: the same members in Server-Sent Events and WebSocket messages."""
+"""The texts of feed events: the same members in Server-Sent Events and in WebSocket messages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from gateway.index.changes import StandingChange
 from gateway.index.feed.events import EventKind, FeedEvent
 
 POSITION: Final = "position"
-"""What a WebSocket's heartbeat is called."""
+"""The event name of a WebSocket's heartbeat."""
 
 
 def as_sse(event: FeedEvent) -> bytes:
-    """An event of an event stream (HTML Standard, §9.2). A reset to a stream without entries takes the last id back."""
+    """Return an event as a Server-Sent Event (HTML Standard, §9.2)."""
+    # An empty id makes a browser forget its last one, which is of a stream that is no more.
     is_new_start = event.kind in (EventKind.BEGIN, EventKind.RESET)
     line = f"id: {event.stream_id or ''}\n" if event.stream_id or is_new_start else ""
     return b"".join(
@@ -23,17 +24,17 @@ def as_sse(event: FeedEvent) -> bytes:
 
 
 def sse_heartbeat(position: str | None) -> bytes:
-    """A comment; with an id, which a listener keeps though no event comes of it, so that it resumes from there."""
+    """Return a comment, with the id to resume after: a listener keeps an id that comes without an event."""
     return f"id: {position}\n: alive\n\n".encode() if position else b": alive\n\n"
 
 
 def as_message(event: FeedEvent) -> str:
-    """An event as a WebSocket message."""
+    """Return an event as a WebSocket message."""
     return _json({"event": event.kind, "id": event.stream_id, "data": _data(event)}).decode()
 
 
 def position_message(position: str) -> str:
-    """The heartbeat that tells where to resume."""
+    """Return the heartbeat that tells where to resume."""
     return _json({"event": POSITION, "id": position, "data": {}}).decode()
 
 

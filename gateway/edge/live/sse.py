@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from gateway.edge.listener import Connection
 
 RETRY: Final = b"retry: 2000\n\n"
-"""Tells a browser to come back after two seconds (milliseconds on the wire)."""
+"""The field by which a browser reconnects after 2000 ms."""
 
 
 async def follow_board(request: web.Request) -> web.StreamResponse:
-    """The board's events, until the listener leaves or falls too far behind."""
+    """Send the board's events until the listener leaves or falls too far behind."""
     edge = request.app[EDGE]
     feed_request = await feed_request_of(request, player_of(request) if wants_friends(request) else None)
     with hold_seat(request):
@@ -52,7 +52,7 @@ async def _copy(request: web.Request, response: web.StreamResponse, feed: Subscr
 
 
 async def _send(request: web.Request, response: web.StreamResponse, data: bytes) -> None:
-    """Writes to a listener. Raises ConnectionResetError if it has left, or takes nothing for STALLED_S."""
+    """Write to a listener. Raises ConnectionResetError if it has left, or reads nothing for STALLED_S."""
     try:
         async with asyncio.timeout(STALLED_S):
             await response.write(data)

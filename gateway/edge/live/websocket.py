@@ -1,4 +1,4 @@
-"""A board's changes by WebSocket, for who cannot read an event stream, or has to show a token in a browser."""
+"""A board's changes over WebSocket, for listeners without event streams and for browsers with a token."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from gateway.index.feed.listener import FeedEnd
 from gateway.index.feed.live_feed import Subscription
 
 PROTOCOL: Final = "scoregate.v1"
-"""The subprotocol that is spoken."""
+"""The subprotocol of the feed."""
 
-OFFERED_BEHIND: Final = "bearer."
-"""What a token is offered behind, as one more subprotocol: browsers let a page set no other field of a handshake."""
+BEARER_PREFIX: Final = "bearer."
+"""The prefix of a subprotocol that carries a token, since a page can set no other field of a handshake."""
 
 MESSAGE_BYTES: Final = 1024
-"""Longest message that is read of a client; none is expected."""
+"""The longest message that is read from a client, which should send none."""
 
 CLOSE_S: Final = 2.0
-"""How long a client may take to answer a close, so that a shutdown does not wait for it."""
+"""Time that a client has to answer a close, so that it does not hold up a shutdown."""
 
 _KEY: Final = re.compile(r"[A-Za-z0-9+/]{22}==")
 _CODES: Final = {
@@ -46,7 +46,7 @@ _CODES: Final = {
 
 
 async def follow_board_by_websocket(request: web.Request) -> web.StreamResponse:
-    """The board's events as WebSocket messages, until the listener leaves, falls too far behind, or says anything."""
+    """Send the board's events until the listener leaves, falls too far behind, or sends a message."""
     edge = request.app[EDGE]
     refuse_other_sites(request)
     socket = _handshake(request)
@@ -60,7 +60,7 @@ async def follow_board_by_websocket(request: web.Request) -> web.StreamResponse:
 
 
 def _handshake(request: web.Request) -> web.WebSocketResponse:
-    """The answer to a handshake. Raises `malformed-request` for what is none, or speaks only what we do not."""
+    """Return the answer to a handshake. Raises `malformed-request` for another request or subprotocol."""
     socket = web.WebSocketResponse(
         protocols=(PROTOCOL,),
         heartbeat=HEARTBEAT_S,
@@ -68,7 +68,7 @@ def _handshake(request: web.Request) -> web.WebSocketResponse:
         compress=False,
         timeout=CLOSE_S,
     )
-    # Before aiohttp looks: it logs what was offered when none of it is ours, which may be a token.
+    # Before `can_prepare`, which logs the offered subprotocols, and so a token, if it knows none of them.
     if (offered := _offered(request)) and PROTOCOL not in offered:
         raise Problem(ProblemType.MALFORMED_REQUEST, f"Sec-WebSocket-Protocol: expected {PROTOCOL}")
     has_key = _KEY.fullmatch(request.headers.get("Sec-WebSocket-Key", ""))
@@ -83,9 +83,11 @@ def _offered(request: web.Request) -> list[str]:
 
 
 def _player(request: web.Request) -> Bearer:
-    """The player whose token was offered as a subprotocol, or stands in `Authorization`."""
+    """Return the player whose token was offered as a subprotocol, or is in `Authorization`."""
     tokens = [
-        each.removeprefix(OFFERED_BEHIND) for each in _offered(request) if each.startswith(OFFERED_BEHIND)
+        protocol.removeprefix(BEARER_PREFIX)
+        for protocol in _offered(request)
+        if protocol.startswith(BEARER_PREFIX)
     ]
     return player_by_token(request, tokens[0]) if tokens else player_of(request)
 
@@ -93,23 +95,28 @@ def _player(request: web.Request) -> Bearer:
 async def _converse(
     request: web.Request, socket: web.WebSocketResponse, feed: Subscription
 ) -> tuple[int, str]:
-    """Tells the client what there is and listens for its leaving; gives the code and reason to close with."""
-    telling = asyncio.create_task(_tell(request, socket, feed))
-    listening = asyncio.create_task(_listen(socket))
+    """Send events until the feed ends or the client leaves; return the code and reason to close with."""
+    sender = asyncio.create_task(_send_events(request, socket, feed))
+    receiver = asyncio.create_task(_receive(socket))
     try:
-        await asyncio.wait([telling, listening], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([sender, receiver], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (telling, listening):
+        for task in (sender, receiver):
             task.cancel()
-        await asyncio.wait([telling, listening])
-    for task in (listening, telling):
+        await asyncio.wait([sender, receiver])
+    for task in (receiver, sender):
         if not task.cancelled():
             return task.result()
-    raise AssertionError("one of them has ended")
+    raise AssertionError("one of the tasks has ended")
 
 
-async def _tell(request: web.Request, socket: web.WebSocketResponse, feed: Subscription) -> tuple[int, str]:
-    """Sends the events until the feed ends. Raises ConnectionResetError if the client takes nothing for STALLED_S."""
+async def _send_events(
+    request: web.Request, socket: web.WebSocketResponse, feed: Subscription
+) -> tuple[int, str]:
+    """Send events until the feed ends; return the code and reason to close with.
+
+    Raises ConnectionResetError if the client reads nothing for STALLED_S.
+    """
     async with aclosing(with_heartbeats(feed)) as batches:
         async for events in batches:
             for event in events:
@@ -120,8 +127,8 @@ async def _tell(request: web.Request, socket: web.WebSocketResponse, feed: Subsc
     return _CODES[end], end.value
 
 
-async def _listen(socket: web.WebSocketResponse) -> tuple[int, str]:
-    """Waits for the client to leave, or to say something, for which it is closed."""
+async def _receive(socket: web.WebSocketResponse) -> tuple[int, str]:
+    """Wait until the client leaves or sends a message; return the code and reason to close with."""
     message = await socket.receive()
     if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
         return WSCloseCode.POLICY_VIOLATION, "a listener says nothing"
