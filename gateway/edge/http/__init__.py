@@ -1,1 +1,1 @@
-"""Reads requests and writes responses: bodies, strict JSON, preconditions."""
+"""Reading of requests and writing of responses: bodies, strict JSON, preconditions."""

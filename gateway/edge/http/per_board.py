@@ -1,4 +1,4 @@
-"""Parts of an edge that there is one of for each board: made when a board is first asked for, not before."""
+"""Parts of an edge that each board has its own of, made at the first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class PerBoard(Mapping[str, T], Generic[T]):
-    """A part for each board that `needs` it, by the board's name."""
+    """The parts of one kind by the board's name, for each board that `needs` one."""
 
     def __init__(
         self,
@@ -23,32 +23,32 @@ class PerBoard(Mapping[str, T], Generic[T]):
         self._boards = boards
         self._make = make
         self._needs = needs
-        self._made: dict[str, T] = {}
+        self._parts: dict[str, T] = {}
 
     def __getitem__(self, name: str) -> T:
-        """The part of a board. Raises KeyError for a board that is not there, or needs none."""
-        if name not in self._made:
+        """Return the part of a board. Raises KeyError for an unknown board and for one that needs none."""
+        if name not in self._parts:
             if name not in self:
                 raise KeyError(name)
-            self._made[name] = self._make(self._boards[name])
-        return self._made[name]
+            self._parts[name] = self._make(self._boards[name])
+        return self._parts[name]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a board, and it needs the part."""
+        """Return whether there is such a board and it needs the part."""
         return name in self._boards and bool(self._needs(self._boards[str(name)]))
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the boards that need the part."""
+        """Return the names of the boards that need the part."""
         return (name for name in self._boards if name in self)
 
     def __len__(self) -> int:
-        """How many boards need the part."""
+        """Return the number of boards that need the part."""
         return sum(1 for _ in self)
 
     def existing(self) -> list[T]:
-        """The parts that were needed so far."""
-        return list(self._made.values())
+        """Return the parts that were made so far."""
+        return list(self._parts.values())
 
     def forget(self, name: str) -> None:
-        """Has the part of a board made anew, by the policy that is then in force."""
-        self._made.pop(name, None)
+        """Drop the part of a board; the next use makes another by the policy then in force."""
+        self._parts.pop(name, None)

@@ -1,4 +1,4 @@
-"""Preconditions of a decision: it names the version of the case that it rests on (RFC 9110, section 13.1.1)."""
+"""The precondition of a decision: the version of the case that it rests on (RFC 9110, §13.1.1)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def etag(version: int) -> str:
 def expected_version(request: web.Request) -> int:
     """Return the version that `If-Match` names.
 
-    Raises `precondition-required` without one or with `*`, which names none, and `precondition-failed` for any other
-    text: no case ever had such a tag.
+    Raises `precondition-required` if it is missing or `*`, which names no version, and `precondition-failed`
+    for any other text, since no case has such a tag.
     """
     field = request.headers.get("If-Match", "*").strip()
     if field == "*":

@@ -1,4 +1,4 @@
-"""Reading a request: its body under a cap and a deadline, its media type, its JSON, its bearer."""
+"""Reading of requests: body, media type, JSON, bearer, client and query."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from policies.loader import Board
 Model = TypeVar("Model", bound=BaseModel)
 Body = TypeVar("Body", bytes, bytearray)
 
-ATTEMPTS_LOGGED: Final = Rate(per_minute=60, burst=60)
-"""Attempts to moderate without the right to, that one process logs: anybody can get a token to flood the log with."""
+LOGGED_ATTEMPTS: Final = Rate(per_minute=60, burst=60)
+"""Forbidden attempts to moderate that a process logs. Anybody can get a token and make more of them."""
 
 _attempts: Final = LocalLimiter()
 _log = logger()
@@ -38,18 +38,19 @@ _log = logger()
 _JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
 _OCTETS: Final = re.compile(r"application/octet-stream", re.IGNORECASE)
 NDJSON: Final = re.compile(r'application/x-ndjson(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
+_WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 
 SMALL_BODY: Final = 2_048
-"""Most bytes of a body that carries no recording and no list."""
+"""The maximum size of a body without a recording or a list (bytes)."""
 
 
 async def read_body(request: web.Request, limit: int, *others: re.Pattern[str]) -> bytes:
-    """The raw body, JSON or one of `others` by its media type, of at most `limit` bytes, within the deadline."""
+    """Return the raw body, JSON or of a media type in `others`, of up to `limit` bytes, within the deadline."""
     return await _read(request, limit, (_JSON, *others), "application/json")
 
 
 async def read_octets(request: web.Request, limit: int) -> bytes:
-    """The raw body, `application/octet-stream`, of at most `limit` bytes, within the deadline."""
+    """Return the raw body of `application/octet-stream` with up to `limit` bytes, within the deadline."""
     return await _read(request, limit, (_OCTETS,), "application/octet-stream")
 
 
@@ -64,7 +65,7 @@ async def _read(
     if (request.content_length or 0) > limit:
         raise _too_large(limit)
     try:
-        if request.content.is_eof():  # it came with the head, as most do: there is nothing to wait for
+        if request.content.is_eof():  # most bodies come with their head, and cost no timer
             body = _within(request.content.read_nowait(), limit)
         else:
             async with asyncio.timeout(request.app[EDGE].settings.body_timeout_s):
@@ -96,7 +97,7 @@ def _too_large(limit: int) -> Problem:
 
 
 def parse_body(body: bytes, model: type[Model]) -> Model:
-    """The body as a model. Raises `malformed-request` or `schema-violation` naming the field."""
+    """Parse a body. Raises `malformed-request`, or `schema-violation` that names the field."""
     try:
         return model.model_validate(strict_json.parse(body))
     except ValidationError as error:
@@ -104,14 +105,14 @@ def parse_body(body: bytes, model: type[Model]) -> Model:
 
 
 def schema_violation(error: ValidationError, *, skip: int = 0) -> Problem:
-    """The refusal of a value, naming the first field that is wrong, without the `skip` outermost parts of its place."""
-    place, words = first_fault(error)
-    field = ".".join(str(part) for part in place[skip:]) or "body"
-    return Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {words}")
+    """Return the refusal of a body, which names the first wrong field without the `skip` outermost parts."""
+    location, message = first_fault(error)
+    field = ".".join(str(part) for part in location[skip:]) or "body"
+    return Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {message}")
 
 
 def board_of(request: web.Request) -> Board:
-    """The board that the path names."""
+    """Return the board in the path. Raises `not-found`."""
     board = request.app[EDGE].boards.get(request.match_info["board"])
     if board is None:
         raise Problem(ProblemType.NOT_FOUND, "there is no such board")
@@ -119,32 +120,33 @@ def board_of(request: web.Request) -> Board:
 
 
 def bearer_of(request: web.Request) -> Bearer:
-    """The holder of the request's bearer token."""
+    """Return the holder of the request's bearer token. Raises `token-invalid`."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return _holder_of(request, token.strip() if scheme.lower() == "bearer" else "")
 
 
 def _holder_of(request: web.Request, token: str) -> Bearer:
     edge = request.app[EDGE]
+    # The earliest time that it may be now, so that an uncertain clock ends no token too soon.
     bearer = edge.tokens.check(token, now_s=(edge.clock() - edge.clock_error_ms) / 1000)
     if bearer is None:
         challenge = {"WWW-Authenticate": 'Bearer realm="scoregate"'}
-        why = (
+        detail = (
             "it does not verify, or has expired: get a new one"
             if token
             else "send Authorization: Bearer <token>"
         )
-        raise Problem(ProblemType.TOKEN_INVALID, why, headers=challenge)
+        raise Problem(ProblemType.TOKEN_INVALID, detail, headers=challenge)
     return bearer
 
 
 def player_of(request: web.Request) -> Bearer:
-    """The player behind the request."""
+    """Return the player who sent the request."""
     return _as_player(bearer_of(request))
 
 
 def player_by_token(request: web.Request, token: str) -> Bearer:
-    """The player whose token came elsewhere than in the request's `Authorization`."""
+    """Return the player of a token that came outside of `Authorization`."""
     return _as_player(_holder_of(request, token))
 
 
@@ -155,56 +157,58 @@ def _as_player(bearer: Bearer) -> Bearer:
 
 
 def moderator_of(request: web.Request, board: str) -> Bearer:
-    """The moderator behind the request, who may moderate this board."""
+    """Return the moderator who sent the request and may moderate the board."""
     bearer = bearer_of(request)
     if bearer.may_moderate(board):
         return bearer
-    if not any(_attempts.charge(("moderation", ATTEMPTS_LOGGED))):
+    if not any(_attempts.charge(("moderation", LOGGED_ATTEMPTS))):
         _log.warning(Event.REFUSED, subject=bearer.subject, role=bearer.role.value, method=request.method)
     if bearer.role is not Role.MODERATOR:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "a moderator's token is needed")
+    # Not `scope-forbidden`, which would tell a moderator that the submission exists on another board.
     raise Problem(ProblemType.NOT_FOUND)
 
 
 def client_name(edge: Edge, request: web.Request) -> str:
-    """The hashed name of the client's address."""
+    """Return the hashed name of the client's address."""
     return client_names(edge, request).address
 
 
 def client_names(edge: Edge, request: web.Request) -> ClientName:
-    """The hashed names of the client's address and network."""
+    """Return the hashed names of the client's address and network."""
     return edge.addresses.names(request.remote, request.headers.getall("X-Forwarded-For", ()))
 
 
-def strict_query(handler: Handler, known: tuple[str, ...]) -> Handler:
-    """The handler, behind a check that each parameter is one of these and comes once; it raises `schema-violation`."""
+def strict_query(handler: Handler, parameters: tuple[str, ...]) -> Handler:
+    """Wrap a handler so that it raises `schema-violation` for other parameters, and for repeated ones."""
 
-    async def checked(request: web.Request) -> web.StreamResponse:
+    async def strict_handler(request: web.Request) -> web.StreamResponse:
         query = request.raw_path.partition("?")[2]
-        if query and (detail := _fault_of_query(query, known)) is not None:
+        if query and (detail := _fault_of_query(query, parameters)) is not None:
             raise Problem(ProblemType.SCHEMA_VIOLATION, detail)
         return await handler(request)
 
-    return checked
+    return strict_handler
 
 
 @lru_cache(maxsize=1024)
-def _fault_of_query(query: str, known: tuple[str, ...]) -> str | None:
-    counted = Counter(name for name, _ in parse_qsl(query, keep_blank_values=True))
-    for name, times in counted.items():
-        if name not in known:
-            expected = f"expected {', '.join(known)}" if known else "there are none"
+def _fault_of_query(query: str, parameters: tuple[str, ...]) -> str | None:
+    counts = Counter(name for name, _ in parse_qsl(query, keep_blank_values=True))
+    for name, count in counts.items():
+        if name not in parameters:
+            expected = f"expected {', '.join(parameters)}" if parameters else "there are none"
             return f"{name[:64]}: no such parameter; {expected}"
-        if times > 1:
+        if count > 1:
             return f"{name}: is given more than once"
     return None
 
 
-def whole_number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
-    """A whole number of the query string. Raises `schema-violation` outside of its range."""
+def whole_number(request: web.Request, name: str, default: int, minimum: int, maximum: int) -> int:
+    """Return a whole number of the query. Raises `schema-violation` if it is out of range."""
     text = request.query.get(name)
     if text is None:
         return default
-    if not text.isascii() or not text.isdigit() or len(text) > 15 or not least <= int(text) <= most:  # noqa: PLR2004
-        raise Problem(ProblemType.SCHEMA_VIOLATION, f"{name}: expected a whole number from {least} to {most}")
+    if not _WHOLE_NUMBER.fullmatch(text) or not minimum <= int(text) <= maximum:
+        detail = f"{name}: expected a whole number from {minimum} to {maximum}"
+        raise Problem(ProblemType.SCHEMA_VIOLATION, detail)
     return int(text)

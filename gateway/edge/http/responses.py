@@ -1,4 +1,4 @@
-"""Turning what we know into what is told: the JSON responses."""
+"""JSON responses, made from records of the ledger and the index."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
 
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
-_log = logger()
+IN_GOOD_STANDING: Final = frozenset({State.RECEIVED, State.PENDING, State.PROMOTED})
+"""States of submissions that nothing speaks against; they have no reason to tell a player."""
 
-WAITING = frozenset({State.RECEIVED, State.PENDING, State.PROMOTED})
+_log = logger()
 
 
 def json_response(
     answer: BaseModel, *, status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
-    """A model as a JSON response."""
+    """Return a model as a JSON response."""
     return web.Response(
         body=json_bytes(answer),
         status=status,
@@ -44,14 +45,14 @@ def json_response(
 
 
 def json_bytes(answer: BaseModel) -> bytes:
-    """A model as JSON."""
+    """Return a model as JSON."""
     return answer.__pydantic_serializer__.to_json(answer)
 
 
 def score_accepted(
     receipt: Receipt, state: State, *, outcome: str, headers: Mapping[str, str] = NO_HEADERS
 ) -> web.Response:
-    """The 202 of a durable submission, counted by its outcome; the same for a resend, which says that it is one."""
+    """Count a durable submission and return its 202, marked as a replay if it was sent before."""
     answer = count_acceptance(receipt, state, outcome=outcome)
     return json_response(
         answer, status=202, headers={**headers, **replay_header(is_replay=not receipt.is_new)}
@@ -59,7 +60,7 @@ def score_accepted(
 
 
 def count_acceptance(receipt: Receipt, state: State, *, outcome: str) -> outcomes.ScoreAccepted:
-    """What is told of a durable submission, which is counted here by its outcome."""
+    """Count a durable submission by its outcome and return its answer."""
     outcome = outcome if receipt.is_new else "replayed"
     count_submission(receipt.board, outcome)
     _log.debug(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
@@ -73,12 +74,12 @@ def count_acceptance(receipt: Receipt, state: State, *, outcome: str) -> outcome
 
 
 def replay_header(*, is_replay: bool) -> dict[str, str]:
-    """The field that tells a stored answer from a first one."""
+    """Return the header that tells a stored answer from a first one."""
     return {"Idempotency-Replayed": "true"} if is_replay else {}
 
 
 def board_info(board: Board, builds: BuildRegistry) -> read_models.BoardInfo:
-    """What readers may know of a board's policy; its limits and thresholds are not among it."""
+    """Return the public part of a board's policy, which excludes its limits and thresholds."""
     policy = board.policy
     return read_models.BoardInfo(
         board=policy.board,
@@ -92,7 +93,7 @@ def board_info(board: Board, builds: BuildRegistry) -> read_models.BoardInfo:
         ranks=[kind.value for kind in policy.ranks],
         tie_break=policy.tie_break.value,
         tie_fields=[field.stat for field in policy.tie_fields],
-        tie_resolutions_ms={kind.value: given for kind, given in policy.tie_resolutions_ms.items()},
+        tie_resolutions_ms={kind.value: value for kind, value in policy.tie_resolutions_ms.items()},
         writes=policy.writes.value,
         builds=[_build_shown(board, name, builds) for name in sorted(board.policy.builds)],
         ticks_per_second=policy.ticks_per_second,
@@ -109,7 +110,7 @@ def _build_shown(board: Board, build: str, builds: BuildRegistry) -> read_models
 
 
 def entry_shown(entry: Entry) -> read_models.EntryShown:
-    """An entry of a board."""
+    """Return an entry of a board as an answer."""
     return read_models.EntryShown(
         rank=entry.rank,
         player=entry.player,
@@ -121,12 +122,12 @@ def entry_shown(entry: Entry) -> read_models.EntryShown:
 
 
 def entry_read(entry: Entry, position: RelativePosition) -> read_models.EntryRead:
-    """Return an entry by itself, with its position among all."""
+    """Return an entry with its position among all as an answer."""
     return read_models.EntryRead(**entry_shown(entry).model_dump(), **_position_fields(position))
 
 
 def standing_read(standing: Standing, position: RelativePosition) -> read_models.EntryRead:
-    """Return a standing below the ranks that its board keeps, with its position among all."""
+    """Return a standing below the ranks that its board keeps, with its position among all, as an answer."""
     assert standing.score is not None
     return read_models.EntryRead(
         rank=None,
@@ -149,59 +150,65 @@ def _position_fields(position: RelativePosition) -> dict[str, Any]:
 
 
 def entry_page(
-    board: str, window: str, page: Page, following: str | None = None, preceding: str | None = None
+    board: str, window: str, page: Page, next_cursor: str | None = None, previous_cursor: str | None = None
 ) -> read_models.EntryPage:
-    """A page of a board, with the cursors of the pages beside it."""
+    """Return a page of a board, with cursors to the next and the previous page, as an answer."""
     entries = [entry_shown(entry) for entry in page.entries]
     return read_models.EntryPage(
-        board=board, window=window, total=page.total, entries=entries, next=following, previous=preceding
+        board=board,
+        window=window,
+        total=page.total,
+        entries=entries,
+        next=next_cursor,
+        previous=previous_cursor,
     )
 
 
 def submission_status(
-    found: StoredSubmission,
+    submission: StoredSubmission,
     rank: int | None,
     divergent_tick: int | None = None,
     reveal_by_ms: int | None = None,
 ) -> outcomes.SubmissionStatus:
-    """Where a submission stands, as its player may know it: the coarse class of the reason and nothing of the evidence."""
+    """Return the state of a submission for its player, with the class of its reason and no evidence."""
     return outcomes.SubmissionStatus(
-        submission=found.submission_id,
-        board=found.board,
-        player=found.player,
-        score=found.claim.score,
-        state=found.state.value,
-        reason=None if found.state in WAITING else found.reason.player_class,
+        submission=submission.submission_id,
+        board=submission.board,
+        player=submission.player,
+        score=submission.claim.score,
+        state=submission.state.value,
+        reason=None if submission.state in IN_GOOD_STANDING else submission.reason.player_class,
         rank=rank,
-        received_at=rfc3339(found.received_at_ms),
+        received_at=rfc3339(submission.received_at_ms),
         divergent_tick=divergent_tick,
-        verified=found.reason is not Reason.SAMPLED if found.state is State.PROMOTED else None,
+        verified=submission.reason is not Reason.SAMPLED if submission.state is State.PROMOTED else None,
         reveal_by=None if reveal_by_ms is None else rfc3339(reveal_by_ms),
     )
 
 
 def finding_shown(finding: Finding) -> outcomes.FindingShown:
-    """A finding as a moderator sees it."""
-    return outcomes.FindingShown(**finding.as_dict(), meaning=finding.reason.meaning)  # type: ignore[arg-type]
+    """Return a finding as an answer to a moderator."""
+    members: dict[str, Any] = finding.as_dict()
+    return outcomes.FindingShown(**members, meaning=finding.reason.meaning)
 
 
 def held_submission(
-    found: StoredSubmission, replayed: Sequence[Finding], version: int
+    submission: StoredSubmission, replay_findings: Sequence[Finding], version: int
 ) -> outcomes.HeldSubmission:
-    """A submission as a moderator sees it, with all evidence: what was found when it came, and when it was replayed."""
+    """Return a submission for a moderator, with the findings of its arrival and of its replay."""
     return outcomes.HeldSubmission(
-        submission=found.submission_id,
-        board=found.board,
-        player=found.player,
-        score=found.claim.score,
-        ticks=found.claim.ticks,
-        stats=dict(found.claim.stats),
-        build=found.build,
-        state=found.state.value,
-        reason=found.reason.value,
-        meaning=found.reason.meaning,
-        findings=[finding_shown(finding) for finding in (*found.findings, *replayed)],
-        received_at=rfc3339(found.received_at_ms),
-        cursor=found.seq,
+        submission=submission.submission_id,
+        board=submission.board,
+        player=submission.player,
+        score=submission.claim.score,
+        ticks=submission.claim.ticks,
+        stats=dict(submission.claim.stats),
+        build=submission.build,
+        state=submission.state.value,
+        reason=submission.reason.value,
+        meaning=submission.reason.meaning,
+        findings=[finding_shown(finding) for finding in (*submission.findings, *replay_findings)],
+        received_at=rfc3339(submission.received_at_ms),
+        cursor=submission.seq,
         etag=etag(version),
     )

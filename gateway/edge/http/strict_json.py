@@ -1,4 +1,4 @@
-"""JSON as this interface reads it: one meaning per text, and bounded before it is parsed."""
+"""A strict JSON parser: each text has one meaning, and its size is bounded before it is parsed."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any, Final, NoReturn
 from gateway.edge.problems import Problem, ProblemType
 
 CONTAINER_LIMIT: Final = 32
-"""Most objects and arrays in a body, nested or not; bounds the parser's recursion as well."""
+"""The maximum number of objects and arrays in a body, which also bounds the parser's recursion."""
 
 KEY_LIMIT: Final = 64
-"""Most keys in one object."""
+"""The maximum number of keys in an object."""
 
 KEY_CHARS: Final = 64
-"""Longest key; longer ones would be repeated in refusals that name their field."""
+"""The longest key, since refusals repeat the keys of wrong fields."""
 
-LONGEST_NUMBER: Final = 40
-"""Digits beyond which a whole number is cut: it is out of every range by far, and its field says so."""
+NUMBER_CHARS: Final = 40
+"""The length at which whole numbers are cut. Longer ones are out of range of every field, and stay so."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse(body: bytes, *, containers: int = CONTAINER_LIMIT) -> Any:
-    """The value of a JSON text in UTF-8.
+    """Return the value of a JSON text in UTF-8, reading `-0` as 0.
 
-    Refused as `malformed-request`: byte order marks and other encodings, duplicate keys, NaN and infinities, lone
-    surrogates, NUL, control characters in strings, more than `containers` objects and arrays or KEY_LIMIT keys, and keys
-    of more than KEY_CHARS characters.
-    `-0` is read as 0.
+    Raises `malformed-request` for byte order marks and other encodings, duplicate keys, NaN and infinities,
+    lone surrogates, NUL, control characters in strings, more than `containers` objects and arrays, more than
+    KEY_LIMIT keys in an object, and keys longer than KEY_CHARS characters.
     """
+    # Brackets inside strings count as well: this is cheap, and honest bodies stay far below the limit.
     if body.count(b"{") + body.count(b"[") > containers:
         _refuse("the body has too many objects or arrays")
     try:
@@ -40,18 +40,18 @@ def parse(body: bytes, *, containers: int = CONTAINER_LIMIT) -> Any:
         _refuse("the body is not UTF-8")
     except (ValueError, RecursionError):
         _refuse("the body is not JSON")
-    if "\\u" in text:
+    if "\\u" in text:  # only an escape can spell a surrogate or NUL here
         _check_text(value)
     return value
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         _refuse("an object has the same key twice")
-    if len(found) > KEY_LIMIT or max(map(len, found), default=0) > KEY_CHARS:
+    if len(members) > KEY_LIMIT or max(map(len, members), default=0) > KEY_CHARS:
         _refuse("an object has too many keys, or one is too long")
-    return found
+    return members
 
 
 def _finite(literal: str) -> float:
@@ -62,8 +62,8 @@ def _finite(literal: str) -> float:
 
 
 def _whole(literal: str) -> int:
-    """The number; of one that no field takes, some other that no field takes: Python refuses to read thousands of digits."""
-    return int(literal) if len(literal) <= LONGEST_NUMBER else int(literal[:LONGEST_NUMBER])
+    # Python raises ValueError for thousands of digits, which would be told as "not JSON".
+    return int(literal) if len(literal) <= NUMBER_CHARS else int(literal[:NUMBER_CHARS])
 
 
 def _refuse_constant(_literal: str) -> NoReturn:
@@ -75,12 +75,12 @@ def _check_text(value: Any) -> None:
         if "\x00" in value or _SURROGATE.search(value):
             _refuse("a string holds a NUL or a lone surrogate")
     elif isinstance(value, dict):
-        for key, each in value.items():
+        for key, member in value.items():
             _check_text(key)
-            _check_text(each)
+            _check_text(member)
     elif isinstance(value, list):
-        for each in value:
-            _check_text(each)
+        for element in value:
+            _check_text(element)
 
 
 def _refuse(detail: str) -> NoReturn:

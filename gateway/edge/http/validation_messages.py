@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words for whoever sent it: the one place that speaks for pydantic."""
+"""Messages for clients about invalid values, in place of pydantic's own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ PATTERNS: Final[Mapping[str, str]] = {
     r"^[a-z0-9-]{1,32}$": "1 to 32 small letters, digits and `-`",
     r"^[a-z][a-z0-9-]{0,31}$": "up to 32 small letters, digits and `-`, a letter first",
     r"^[a-z][a-z0-9_]{0,31}$": "up to 32 small letters, digits and `_`, a letter first",
-    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$": "up to 32 letters, digits, `.`, `_` and `-`, a letter or digit first",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$": (
+        "up to 32 letters, digits, `.`, `_` and `-`, a letter or digit first"
+    ),
     r"^sha256:[0-9a-f]{64}$": "`sha256:` and 64 hex digits in small letters",
 }
-"""What the patterns of `gateway.edge.wire` take."""
+"""A description of each pattern in `gateway.edge.wire`."""
 
-_Words = Callable[[Mapping[str, Any]], str]
+_Message = Callable[[Mapping[str, Any]], str]
 
-_WORDS: Final[Mapping[str, _Words]] = {
+_MESSAGES: Final[Mapping[str, _Message]] = {
     "missing": lambda _: "is missing",
     "extra_forbidden": lambda _: "there is no such field",
     "int_type": lambda _: "expected a whole number, written without a point, an exponent or quotes",
@@ -33,35 +35,35 @@ _WORDS: Final[Mapping[str, _Words]] = {
     "dict_type": lambda _: "expected an object",
     "model_type": lambda _: "expected an object",
     "model_attributes_type": lambda _: "expected an object",
-    "greater_than_equal": lambda about: f"expected at least {about['ge']}",
-    "less_than_equal": lambda about: f"expected at most {about['le']}",
-    "string_too_short": lambda about: f"expected at least {_counted(about['min_length'], 'character')}",
-    "string_too_long": lambda about: f"expected at most {_counted(about['max_length'], 'character')}",
-    "too_short": lambda about: f"expected at least {_counted(about['min_length'], 'element')}",
-    "too_long": lambda about: f"expected at most {_counted(about['max_length'], 'element')}",
-    "string_pattern_mismatch": lambda about: f"expected {PATTERNS.get(about['pattern'], 'another form')}",
-    "literal_error": lambda about: f"expected {about['expected']}",
-    "union_tag_not_found": lambda about: f"{_unquoted(about['discriminator'])} is missing",
-    "union_tag_invalid": lambda about: (
-        f"expected {_unquoted(about['discriminator'])} to be one of {about['expected_tags']}"
+    "greater_than_equal": lambda context: f"expected at least {context['ge']}",
+    "less_than_equal": lambda context: f"expected at most {context['le']}",
+    "string_too_short": lambda context: f"expected at least {_counted(context['min_length'], 'character')}",
+    "string_too_long": lambda context: f"expected at most {_counted(context['max_length'], 'character')}",
+    "too_short": lambda context: f"expected at least {_counted(context['min_length'], 'element')}",
+    "too_long": lambda context: f"expected at most {_counted(context['max_length'], 'element')}",
+    "string_pattern_mismatch": lambda context: f"expected {PATTERNS.get(context['pattern'], 'another form')}",
+    "literal_error": lambda context: f"expected {context['expected']}",
+    "union_tag_not_found": lambda context: f"{_unquoted(context['discriminator'])} is missing",
+    "union_tag_invalid": lambda context: (
+        f"expected {_unquoted(context['discriminator'])} to be one of {context['expected_tags']}"
     ),
-    "value_error": lambda about: str(about["error"]),
+    "value_error": lambda context: str(context["error"]),
 }
 
 
 def first_fault(error: ValidationError) -> tuple[tuple[int | str, ...], str]:
-    """The place of the first thing that is wrong, and what it is, as a sentence without its full stop."""
+    """Return the location of the first invalid value and its message, without a full stop."""
     first = error.errors(include_url=False, include_input=False)[0]
-    return first["loc"], _words_of(first)
+    return first["loc"], _message_of(first)
 
 
-def _words_of(detail: ErrorDetails) -> str:
-    words = _WORDS.get(detail["type"])
-    return words(detail.get("ctx", {})) if words else "expected another value"
+def _message_of(detail: ErrorDetails) -> str:
+    message = _MESSAGES.get(detail["type"])
+    return message(detail.get("ctx", {})) if message else "expected another value"
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _unquoted(name: str) -> str:

@@ -12,7 +12,7 @@ from aiohttp import web
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import bearer_of, board_of, whole_number
 from gateway.edge.http.responses import (
-    WAITING,
+    IN_GOOD_STANDING,
     board_info,
     entry_page,
     entry_read,
@@ -140,7 +140,7 @@ async def show_submission(request: web.Request) -> web.Response:
 
 async def _reveal_by_ms(edge: Edge, found: StoredSubmission) -> int | None:
     """Until when the recording of a submission is asked for; None where it is not."""
-    if found.recording_digest is None or found.state not in WAITING:
+    if found.recording_digest is None or found.state not in IN_GOOD_STANDING:
         return None
     committed = await edge.ledger.read(reveals.commitment(found.seq), ReadKind.PLAYERS)
     return committed.due_at_ms if committed else None

@@ -1,4 +1,4 @@
-"""What clients send: strict, closed and bounded. OpenAPI is generated from these."""
+"""The bodies of requests, from which the OpenAPI document is generated."""
 
 from __future__ import annotations
 
@@ -20,67 +20,68 @@ from gateway.edge.wire.fields import (
 )
 
 BATCH_LIMIT = 500
-"""Most operations in a batch that is done whole or not at all."""
+"""The maximum number of operations in a batch that is performed as a whole or not at all."""
 EACH_LIMIT = 1_000
-"""Most operations in a batch whose operations are done each by itself."""
+"""The maximum number of operations in a batch whose operations are performed each on its own."""
 NAME_SENT = 96
-"""Longest name as it is sent; its bounds are those of `gateway.edge.players.names`, once it is composed."""
+"""The longest name as it is sent; `gateway.edge.players.names` bounds its normalized form."""
 NOT_A_RUN = "ticks, stats: no run of this board has such a length, or such names of statistics"
 NOT_POSSIBLE = "the board's policy says that there cannot be such a run"
 OBJECT_DEPTH = 16
-"""Most objects and arrays inside one another in the details of a score."""
+"""The deepest nesting of objects and arrays in the details of a score."""
 Instant = Annotated[str, Field(max_length=100)]
 
 
 class Body(BaseModel):
-    """Something a client sends: closed, and no value is read as another type."""
+    """The base of all bodies: strict in its types, and closed to unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class NewPlayer(Body):
-    """An anonymous player's wish: the name to be shown, if any."""
+    """A new anonymous player, with a display name or without."""
 
     name: Annotated[str, Field(min_length=1, max_length=NAME_SENT)] | None = None
 
 
 class NewRun(Body):
-    """Which build of the game is about to play."""
+    """A new run by a build of the game."""
 
     build: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$")]
 
 
 def _storable(value: dict[str, Any]) -> dict[str, Any]:
-    """The object. Raises ValueError for whole numbers beyond 64 bits, which no reader takes, and for too much nesting."""
-    waiting: list[tuple[Any, int]] = [(value, 1)]
-    while waiting:
-        each, depth = waiting.pop()
-        if isinstance(each, dict | list):
+    """Return the object. Raises ValueError for too much nesting, and for integers beyond 64 bits."""
+    # A stack instead of recursion, since the client decides how deep the object is.
+    stack: list[tuple[Any, int]] = [(value, 1)]
+    while stack:
+        node, depth = stack.pop()
+        if isinstance(node, dict | list):
             if depth > OBJECT_DEPTH:
                 raise ValueError(f"expected at most {OBJECT_DEPTH} objects and arrays inside one another")
-            inside = each.values() if isinstance(each, dict) else each
-            waiting.extend((one, depth + 1) for one in inside)
-        elif isinstance(each, int) and not -(2**63) <= each < 2**63:
+            children = node.values() if isinstance(node, dict) else node
+            stack.extend((child, depth + 1) for child in children)
+        elif isinstance(node, int) and not -(2**63) <= node < 2**63:
             raise ValueError("expected whole numbers of at most 64 bits; send others as texts")
     return value
 
 
 JsonObject = Annotated[dict[str, Any], Field(max_length=64), AfterValidator(_storable)]
-"""Any JSON that can be stored and read again, since it was read as such (`strict_json`) before."""
+"""Any JSON object; `strict_json` has read it, so it can be stored and read again."""
 
 
 class Details(Body):
-    """What readers are shown with a score, as the sender says it: the board's policy says how much it takes."""
+    """The details that readers see with a score, as large as the board's policy allows."""
 
     integers: Annotated[list[ExactScore], Field(max_length=64)] = []
     object: JsonObject = {}
 
 
 class NewScore(Body):
-    """The claim for a run, with the recording of its inputs (base64 of the recording container).
+    """The score of a run, with the recording of its inputs (base64 of the recording container).
 
-    Where the board offers it (`reveal_s`), the SHA-256 of the recording and its size in bytes may stand in its place:
-    then it is sent once it is asked for, and only then.
+    If the board offers it (`reveal_s`), the recording's SHA-256 and its size in bytes may take its place. The
+    recording is then sent only if it is requested.
     """
 
     score: ExactScore
@@ -93,7 +94,7 @@ class NewScore(Body):
 
 
 class NewMembership(Body):
-    """A trusted server's word on a player's groups; null takes the player out, what is not named stays."""
+    """A player's groups, set by a trusted server; null ends a membership, omitted segments stay."""
 
     operation: OperationId
     player: PlayerId
@@ -101,13 +102,13 @@ class NewMembership(Body):
 
 
 class NewDeclaration(Body):
-    """The group that a player says to be in; null for none."""
+    """The group that a player declares to be in; null for none."""
 
     value: SegmentValue | None
 
 
 class NewJoin(Body):
-    """A trusted server has a player join a board (`joined` true), or leave it."""
+    """A trusted server's order that a player joins a board (`joined` true) or leaves it."""
 
     operation: OperationId
     player: PlayerId
@@ -115,7 +116,7 @@ class NewJoin(Body):
 
 
 class NewFriends(Body):
-    """Whom a player follows, as a trusted server knows it: all of them, in the place of those before."""
+    """The complete list of players that a player follows, set by a trusted server."""
 
     operation: OperationId
     friends: Annotated[list[PlayerId], Field(max_length=2_000)]
@@ -124,9 +125,10 @@ class NewFriends(Body):
 class NewEntry(Body):
     """A trusted server's write. Sending the same operation id again is safe.
 
-    With `replaces` it is a correction: that submission of the player counts no more, and this score does. With
-    `version` it is refused once the player was removed at that version or a later one. `achieved_at` (RFC 3339) is when
-    the score was reached, if that was not just now: it counts in the windows of then, and ties are broken by it.
+    With `replaces` it is a correction: this score counts instead of that submission of the player. With
+    `version` it is refused if the player was removed at that version or a later one. `achieved_at` (RFC 3339)
+    is when the score was achieved, now if absent: it decides the windows that the score counts in, and breaks
+    ties.
     """
 
     operation: OperationId
@@ -140,9 +142,10 @@ class NewEntry(Body):
 
 
 class NewRemoval(Body):
-    """A trusted server takes back one submission of a player, or all that counts for the player on the board.
+    """A trusted server's removal of one submission of a player, or of all that count on the board.
 
-    With `version`, what was written under a later version stays, and an earlier one that is still under way is refused.
+    With `version`, submissions of later versions stay. A write of this version or an earlier one that arrives
+    afterwards is refused.
     """
 
     operation: OperationId
@@ -159,7 +162,7 @@ class NewRemoval(Body):
 
 
 class NewIncrement(Body):
-    """A trusted server's increment, on a board that adds scores up: `by` is added to what the player has.
+    """A trusted server's increment on a board that adds scores up: `by` is added to the player's score.
 
     Sending the same operation id again is safe. `version` is as in a write.
     """
@@ -171,7 +174,7 @@ class NewIncrement(Body):
 
     @property
     def score(self) -> int:
-        """What the ledger writes down for it: on such a board each submission is an increment."""
+        """Return the score of its submission: on such a board each submission is an increment."""
         return self.by
 
 
@@ -197,13 +200,13 @@ BatchedOperation = Annotated[BatchedEntry | BatchedRemoval | BatchedIncrement, F
 
 
 class NewBatch(RootModel[Annotated[list[BatchedOperation], Field(min_length=1, max_length=BATCH_LIMIT)]]):
-    """Up to 500 operations of a trusted server, in order; all are done, or none."""
+    """Up to 500 operations of a trusted server, in order; all are performed, or none."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
 
 class NewOperations(RootModel[Annotated[list[Any], Field(min_length=1, max_length=EACH_LIMIT)]]):
-    """Up to 1000 operations of a trusted server (as in `NewBatch`), in order, each done or refused by itself."""
+    """Up to 1000 operations of a trusted server (as in `NewBatch`), in order, each performed on its own."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -212,6 +215,6 @@ class NewOperations(RootModel[Annotated[list[Any], Field(min_length=1, max_lengt
 
 
 class NewDecision(Body):
-    """Why a moderator decides so; it stands in the ledger."""
+    """A moderator's reason for a decision, which is kept in the ledger."""
 
     reason: Annotated[str, Field(min_length=1, max_length=500)]

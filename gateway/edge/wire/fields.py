@@ -1,4 +1,4 @@
-"""The fields that bodies and answers share, each with its form."""
+"""The types of fields that bodies and answers share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SubmissionId = Annotated[str, Field(pattern=r"^[a-z0-9]{1,64}$")]
 Version = Annotated[int, Field(ge=1, le=SCORE_LIMIT)]
 OperationId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Secret = Annotated[str, Field(repr=False)]
-"""Never part of a repr, so that no log can hold it."""
+"""A text that is left out of every repr, so that no log can hold it."""
 RecordingDigest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 """The SHA-256 of a recording's bytes."""
 SegmentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
@@ -24,6 +24,6 @@ StatName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 
 
 class Answer(BaseModel):
-    """Something a client is told."""
+    """The base of all answers."""
 
     model_config = ConfigDict(frozen=True)

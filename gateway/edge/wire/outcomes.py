@@ -1,4 +1,4 @@
-"""What clients are told of what they did: runs, submissions, operations, decisions. OpenAPI is generated from these."""
+"""The answers to writes, to moderators and to health checks, from which the OpenAPI document is generated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gateway.edge.wire.fields import Answer, PlayerId, Secret
 
 
 class PlayerCreated(Answer):
-    """A player and the bearer token that is theirs alone."""
+    """A new player and the player's bearer token."""
 
     player: PlayerId
     name: str
@@ -16,7 +16,7 @@ class PlayerCreated(Answer):
 
 
 class RunOpened(Answer):
-    """A run: its ticket (the `keyid` of its signature), seed (decimal u64) and signing key (base64, 32 bytes)."""
+    """A new run: its ticket (the `keyid` to sign with), seed (decimal u64) and key (base64, 32 bytes)."""
 
     run: str
     ticket: str
@@ -33,7 +33,7 @@ class RunOpened(Answer):
 
 
 class ScoreAccepted(Answer):
-    """The submission is in the ledger and will reach a verdict."""
+    """A submission that is in the ledger and will reach a verdict."""
 
     submission: str
     board: str
@@ -43,11 +43,11 @@ class ScoreAccepted(Answer):
 
 
 class SubmissionStatus(Answer):
-    """Where a submission stands. `reason` is a coarse class: `review`, `implausible`, `replay` or `moderation`.
+    """The state of a submission, with its `reason`: `review`, `implausible`, `replay` or `moderation`.
 
-    `divergent_tick` is told for builds whose policy says so alone: the first checkpoint at which a replay differed.
-    `verified` is false for what counts without a replay, null for what does not count. `reveal_by` is until when the
-    recording is asked for, of which only the digest has come; null while it is not.
+    `divergent_tick` is the first checkpoint at which a replay differed; only some builds' policies show it.
+    `verified` is false for a score that counts without a replay, null for one that does not count.
+    `reveal_by` is the deadline to send the recording, null if it is not requested.
     """
 
     submission: str
@@ -64,7 +64,7 @@ class SubmissionStatus(Answer):
 
 
 class RevealShown(Answer):
-    """A recording that is asked for: the one with this digest, until `reveal_by`."""
+    """A requested recording: the one with this digest, to be sent until `reveal_by`."""
 
     submission: str
     board: str
@@ -74,14 +74,14 @@ class RevealShown(Answer):
 
 
 class RevealList(Answer):
-    """The recordings that a player is asked for, the next deadline first; up to 100 of them."""
+    """Up to 100 recordings that a player is asked to send, the next deadline first."""
 
     player: PlayerId
     reveals: list[RevealShown]
 
 
 class RecordingRevealed(Answer):
-    """The recording is stored, and its submission will be verified."""
+    """A stored recording, whose submission will be verified."""
 
     submission: str
     recording_digest: str
@@ -89,14 +89,14 @@ class RecordingRevealed(Answer):
 
 
 class FriendShown(Answer):
-    """A player whom one follows."""
+    """A player whom another one follows."""
 
     player: PlayerId
     name: str
 
 
 class FriendsShown(Answer):
-    """Whom a player follows, in order of their ids."""
+    """The players that a player follows, in order of their ids."""
 
     player: PlayerId
     total: int
@@ -104,14 +104,14 @@ class FriendsShown(Answer):
 
 
 class FriendsChanged(Answer):
-    """How many players one follows now."""
+    """The number of players that a player follows now."""
 
     player: PlayerId
     total: int
 
 
 class MembershipShown(Answer):
-    """The groups of a board that a player is in: value by segment."""
+    """A player's groups on a board: the value of each segment."""
 
     board: str
     player: PlayerId
@@ -119,7 +119,7 @@ class MembershipShown(Answer):
 
 
 class JoinShown(Answer):
-    """Whether a player is on a board that has to be joined."""
+    """A player's membership of a board that has to be joined."""
 
     board: str
     player: PlayerId
@@ -127,7 +127,7 @@ class JoinShown(Answer):
 
 
 class Removed(Answer):
-    """What counts no more; empty if nothing did."""
+    """The ids of the submissions that no longer count; empty if none did."""
 
     board: str
     player: PlayerId
@@ -135,7 +135,7 @@ class Removed(Answer):
 
 
 class Refusal(Answer):
-    """Why an operation was not done: problem details (RFC 9457)."""
+    """The reason why an operation was refused, as problem details (RFC 9457)."""
 
     type: str
     title: str
@@ -144,7 +144,7 @@ class Refusal(Answer):
 
 
 class OperationOutcome(Answer):
-    """What became of one operation: `done` with its answer, or `refused` with the problem, and then nothing was stored."""
+    """The outcome of an operation: `done` with its result, or `refused` with its problem and not stored."""
 
     status: Literal["done", "refused"]
     is_replay: bool = False
@@ -153,7 +153,7 @@ class OperationOutcome(Answer):
 
 
 class OperationsDone(Answer):
-    """What became of each operation, in their order, and how many were refused."""
+    """The outcome of each operation, in their order, and the number of refused ones."""
 
     board: str
     refused: int
@@ -161,14 +161,14 @@ class OperationsDone(Answer):
 
 
 class BatchDone(Answer):
-    """What became of each operation, in the order of the batch."""
+    """The result of each operation, in the order of the batch."""
 
     board: str
     results: list[ScoreAccepted | Removed]
 
 
 class ExpectedShown(Answer):
-    """The range of values that would not have been found; null where it has no end."""
+    """The range of values that are not suspicious; an end that is null is open."""
 
     at_least: float | None
     at_most: float | None
@@ -176,11 +176,11 @@ class ExpectedShown(Answer):
 
 
 class FindingShown(Answer):
-    """One suspicious fact, as evidence: who found it, what was expected, and what the board makes of it.
+    """A suspicious fact, as evidence: its validator, the expected values, and its severity on the board.
 
-    `sample_size` is how many scores it was compared with, `policy` the digest of the policy it was found under. `code`
-    says what the reason leaves open: a statistic, a rule, or what a validator of the studio's own found. `others` are
-    the ids of other submissions that it is about.
+    `sample_size` is the number of scores it was compared with, `policy` the digest of the policy in force
+    then. `code` makes the reason precise: a statistic, a rule, or a finding of the studio's own validator.
+    `others` are the ids of other submissions that the finding is about.
     """
 
     validator: str
@@ -216,14 +216,14 @@ class HeldSubmission(Answer):
 
 
 class HeldPage(Answer):
-    """Held submissions, oldest first; ask again with `after` = the last cursor."""
+    """Held submissions, oldest first; the next page is `after` = the last cursor."""
 
     board: str
     submissions: list[HeldSubmission]
 
 
 class EventShown(Answer):
-    """One event of a submission's history."""
+    """An event in the history of a submission."""
 
     seq: int
     from_state: str
@@ -238,7 +238,7 @@ class EventShown(Answer):
 
 
 class ScoreShown(Answer):
-    """A score of the player's that counts, or did."""
+    """A score of the player that counts or did count."""
 
     submission: str
     score: int
@@ -246,11 +246,12 @@ class ScoreShown(Answer):
 
 
 class CaseFile(Answer):
-    """A submission with everything that happened to it, and what surrounds it.
+    """A submission with its history and its surroundings.
 
-    `elapsed_ms` is the time from the ticket to the submission; `ranks` the rank in each of the board's windows that the
-    submission has or would have after an approval, null where another score of the player's stands; `history` the
-    player's newest promoted scores on the board. Of a recording whose time is over `recording_expired_at` says since when.
+    `elapsed_ms` is the time from the ticket to the submission. `ranks` has for each of the board's windows
+    the rank that the submission has, or would have after an approval; null if another score of the player
+    stands there. `history` has the player's newest promoted scores on the board. `recording_expired_at` is
+    when the retention of the recording ended.
     """
 
     submission: HeldSubmission
@@ -264,7 +265,7 @@ class CaseFile(Answer):
 
 
 class Decided(Answer):
-    """The state after a decision, and the ETag of the case for the next one."""
+    """The state after a decision, and the ETag of the case for the next decision."""
 
     submission: str
     state: str
@@ -272,20 +273,21 @@ class Decided(Answer):
 
 
 class Liveness(Answer):
-    """The process answers."""
+    """The answer of a process that is alive."""
 
     status: Literal["alive"] = "alive"
 
 
 class Readiness(Answer):
-    """Whether requests can be taken, and the truth about each dependency.
+    """The readiness of an edge, and the state of each dependency.
 
-    `policies` is false while the policy files were refused, so that older ones are in force. `clock` is false while this
-    machine's clock is too far from the one that all parts share, or cannot be compared with it; then it is `degraded`.
-    `disk` is false, and it is `degraded`, while only small recordings are taken because room is short.
-    `clock_offset_s` is how far ahead it is, and `clock_error_s` how far off the shared time may be. `missing` names what
-    the deployment lacks: `steward`, `worker`, `policies` that are the same in all parts, or a store that takes `recordings`. `failing` names the steward's
-    duties that fail, as `duty` or `duty:board`. With any of them it is `degraded`.
+    `policies` is false while older policies are in force because the files were refused. `disk` is false
+    while only small recordings are taken because space is short. `clock` is false while this machine's clock
+    is too far from the clock that all parts share, or cannot be compared with it. `clock_offset_s` is how far
+    this clock is ahead, `clock_error_s` how far off the shared time may be. `missing` names what the
+    deployment lacks: `steward`, `worker`, equal `policies` in all parts, or a store that takes `recordings`.
+    `failing` names the steward's failing duties as `duty` or `duty:board`. The status is `degraded` with a
+    false `index`, `disk` or `clock`, or with anything missing or failing.
     """
 
     status: Literal["ready", "degraded", "unready", "ending"]

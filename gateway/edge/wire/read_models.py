@@ -1,4 +1,4 @@
-"""What readers are told of boards. OpenAPI is generated from these."""
+"""The answers to reads of boards, from which the OpenAPI document is generated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gateway.edge.wire.fields import Answer, PlayerId, SubmissionId
 
 
 class BuildShown(Answer):
-    """A build of the game: what it may do now, and the digest of what plays its runs again, where that is done."""
+    """A build of the game: its status, and the digest of its simulator, null if its runs are not replayed."""
 
     build: str
     status: str
@@ -18,12 +18,13 @@ class BuildShown(Answer):
 
 
 class BoardInfo(Answer):
-    """A board as a reader needs to know it.
+    """A board as its readers need to know it.
 
-    `decimals` places of a score are behind the point. `ranks` are the kinds that can be asked for, the board's own first.
-    `tie_resolutions_ms` says, by window, how far apart two times must be to decide between equal scores, where that is
-    not every millisecond. With `reveal_s` a score may come with the digest of its recording, which is sent within so many
-    seconds of being asked for; null where that is not offered.
+    `decimals` is the number of decimal places of a score. `ranks` are the kinds of rank that the board keeps,
+    its default first. `tie_resolutions_ms` is, by window, the time between two equal scores from which on the
+    earlier one wins, if that is not a millisecond. With `reveal_s` a score may come with the digest of its
+    recording, which the player then sends within that many seconds of a request; null if the board does not
+    offer this.
     """
 
     board: str
@@ -45,14 +46,14 @@ class BoardInfo(Answer):
 
 
 class BoardList(Answer):
-    """Boards of this deployment by name; ask again with `cursor` = `next`, until that is null."""
+    """The boards of this deployment by name; the next page is `cursor` = `next`, null after the last."""
 
     boards: list[BoardInfo]
     next: str | None
 
 
 class EntryShown(Answer):
-    """A standing with its rank; rank 1 is first, equal scores are ordered by who was first."""
+    """A standing with its rank; rank 1 is the best, and equal scores are ordered by time."""
 
     rank: int
     player: PlayerId
@@ -63,11 +64,11 @@ class EntryShown(Answer):
 
 
 class EntryRead(Answer):
-    """A standing by itself, and where it is among the `total` of its window.
+    """A standing and its place among the `total` entries of its window.
 
-    `percentile` is the share of entries, in percent, whose score is not better; it may be off by `percentile_error`, 0
-    where it is exact. `gap` is the difference to the nearest better score; null for the best score. Below the ranks that
-    the board keeps exactly, `rank` and `gap` are null.
+    `percentile` is the percentage of entries whose score is not better; it may be off by `percentile_error`,
+    0 if it is exact. `gap` is the difference to the next better score, null for the best score. Below the
+    ranks that the board keeps exactly, `rank` and `gap` are null.
     """
 
     rank: int | None
@@ -90,7 +91,7 @@ class ScoreAt(Answer):
 
 
 class Percentiles(Answer):
-    """Scores at percentiles, none while the window is empty. A percentile may be off by `error`; 0: all are exact."""
+    """Scores at percentiles, none in an empty window. A percentile may be off by `error`, 0 if exact."""
 
     board: str
     window: str
@@ -100,7 +101,7 @@ class Percentiles(Answer):
 
 
 class Bin(Answer):
-    """How many entries have a score from `least` to `most`, both included; null: without an end."""
+    """The number of entries with a score from `least` to `most`, both included; null is an open end."""
 
     least: int | None
     most: int | None
@@ -108,7 +109,7 @@ class Bin(Answer):
 
 
 class Distribution(Answer):
-    """How many entries have which scores, from the lowest. Where a bin ends may be off by `error` percent of all; 0: exact."""
+    """A histogram of scores, lowest first. The ends of bins may be off by `error` percent of all entries."""
 
     board: str
     window: str
@@ -118,7 +119,7 @@ class Distribution(Answer):
 
 
 class DetailsShown(Answer):
-    """What a promoted submission brought along: its statistics and details. They never change."""
+    """The statistics and details of a promoted submission, which never change."""
 
     submission: SubmissionId
     player: PlayerId
@@ -128,14 +129,14 @@ class DetailsShown(Answer):
 
 
 class DetailsList(Answer):
-    """What promoted submissions of a board brought along; those that do not count there are left out."""
+    """The details of submissions, without those that do not count on the board."""
 
     board: str
     details: list[DetailsShown]
 
 
 class EntryPage(Answer):
-    """Entries of one window by rank, how many there are in all, and the cursors of the pages behind and ahead of these."""
+    """A page of a window's entries by rank, their total, and cursors to the next and the previous page."""
 
     board: str
     window: str
@@ -146,14 +147,14 @@ class EntryPage(Answer):
 
 
 class ArchivedPage(EntryPage):
-    """Final ranks of a window that is over. `revision` grows with each later decision that changes them."""
+    """The final ranks of a past window. `revision` grows with each later decision that changes them."""
 
     revision: int
     frozen_at: str
 
 
 class ArchiveShown(Answer):
-    """What the archive has of a window: how many entries, how many distinct ties among them, up to which event."""
+    """The archive of a window: its number of entries, its groups of equal scores, its last event."""
 
     revision: int
     frozen_at: str
@@ -164,7 +165,7 @@ class ArchiveShown(Answer):
 
 
 class WindowShown(Answer):
-    """A window of a board; `archive` is null while it goes on. `alltime` has neither beginning nor end."""
+    """A window of a board; `archive` is null while it is open. `alltime` has no beginning and no end."""
 
     window: str
     begins_at: str | None
@@ -173,7 +174,7 @@ class WindowShown(Answer):
 
 
 class WindowList(Answer):
-    """Windows of a board, the current ones first; ask again with `after` = `next`, until that is null."""
+    """The windows of a board, current ones first; the next page is `after` = `next`, null after the last."""
 
     board: str
     windows: list[WindowShown]
@@ -181,13 +182,13 @@ class WindowList(Answer):
 
 
 class FilteredEntry(EntryShown):
-    """An entry whose rank is among the players that were asked for; `global_rank` is among all."""
+    """An entry ranked among the requested players; `global_rank` is its rank among all."""
 
     global_rank: int
 
 
 class FilteredPage(Answer):
-    """Entries of some players of a window by rank, and how many of them stand there."""
+    """The entries of some players in a window by rank, and their total."""
 
     board: str
     window: str
@@ -196,23 +197,25 @@ class FilteredPage(Answer):
 
 
 class ListedPage(FilteredPage):
-    """The same for players by name; `unranked` are those who do not stand there."""
+    """The entries of listed players in a window; `unranked` are those without an entry."""
 
     unranked: list[PlayerId]
 
 
 class EntriesRead(RootModel[EntryPage | ArchivedPage | FilteredPage | ListedPage]):
-    """Entries of all players, now or as they ended, of friends, of the listed ones, or of a group."""
+    """The entries of all players, of a past window, of friends, of listed players, or of a group."""
 
 
 class AroundRead(RootModel[EntryPage | ArchivedPage | FilteredPage]):
-    """The neighbours of a player among all, among friends, or in a group."""
+    """The neighbours of a player among all players, among friends, or in a group."""
 
 
 class BoardStatistics(Answer):
-    """How much a board has seen, a second or so ago: submissions received, how many of them count now, distinct players.
+    """The statistics of a board, about a second old.
 
-    `players_ever` is an estimate with this standard error, a fraction of it; null while it is not at hand.
+    `attempts` are the submissions received, `promoted` those that count now. `players_ever` estimates the
+    number of distinct players with the given standard error, a fraction of it; null while there is no
+    estimate.
     """
 
     board: str
@@ -223,7 +226,7 @@ class BoardStatistics(Answer):
 
 
 class TrendingPlayer(Answer):
-    """A player, and between what the runs played, or the points gained, are."""
+    """A player, and the range that the number of runs, or of points gained, is in."""
 
     player: PlayerId
     name: str
@@ -232,7 +235,10 @@ class TrendingPlayer(Answer):
 
 
 class Trending(Answer):
-    """Who leads since then, of a total. No number is off by more than `error`, nor is a player missing who has more."""
+    """The players with the most runs or points since a time, and the total of all.
+
+    No number is off by more than `error`, and every player with more than `error` is listed.
+    """
 
     board: str
     kind: str
@@ -244,7 +250,7 @@ class Trending(Answer):
 
 
 class AchievementShown(Answer):
-    """That a player first came among the first ten of a window, and with which rank."""
+    """A player's first place among the first ten of a window."""
 
     board: str
     window: str
@@ -254,7 +260,7 @@ class AchievementShown(Answer):
 
 
 class AchievementPage(Answer):
-    """A player's achievements, newest first; ask again with `after` = `next`, until that is null."""
+    """A player's achievements, newest first; the next page is `after` = `next`, null after the last."""
 
     player: PlayerId
     achievements: list[AchievementShown]
