@@ -45,12 +45,12 @@ SMALL_BODY: Final = 2_048
 
 
 async def read_body(request: web.Request, limit: int, *others: re.Pattern[str]) -> bytes:
-    """Return the raw body, JSON or of a media type in `others`, of up to `limit` bytes, within the deadline."""
+    """Return the raw body of up to `limit` bytes: JSON, or of a media type in `others`."""
     return await _read(request, limit, (_JSON, *others), "application/json")
 
 
 async def read_octets(request: web.Request, limit: int) -> bytes:
-    """Return the raw body of `application/octet-stream` with up to `limit` bytes, within the deadline."""
+    """Return the raw body of up to `limit` bytes: `application/octet-stream`."""
     return await _read(request, limit, (_OCTETS,), "application/octet-stream")
 
 
