@@ -38,7 +38,7 @@ def every_refusal_is_documented(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     """Fails the test in which a route gave a refusal that its row does not name, or any `internal-error`."""
     documented = {(route.method, route.path): set(route.problems) for route in ROUTES}
     strays: list[tuple[str, str, str]] = []
-    answer_refusal = app._refused
+    answer_refusal = app._refuse
 
     def watch(request, problem):
         key = (request.method, app._route_name(request))
@@ -47,6 +47,6 @@ def every_refusal_is_documented(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
             strays.append((*key, problem.kind.slug))
         return answer_refusal(request, problem)
 
-    monkeypatch.setattr(app, "_refused", watch)
+    monkeypatch.setattr(app, "_refuse", watch)
     yield
     assert [] == strays
