@@ -138,7 +138,7 @@ class BoardIndex:
 
     async def positions(self, window: str, places: Sequence[BoardPlace]) -> list[int]:
         """How many entries are ahead of each place."""
-        asked = [part for order, member in places for part in (order, f"({order}", member)]
+        asked = [part for place in places for part in place]
         held = [self.window_key(window)]
         counts: list[int] = await self._before(self.sentinel, held, asked) if asked else []
         return counts

@@ -1,11 +1,11 @@
--- The generic cell rate algorithm (ITU-T I.371, virtual scheduling), shared by the scripts that name it in `include`.
--- A key holds two theoretical arrival times (TAT), of requests and of KiB, in whole microseconds of Redis' own clock;
--- intervals are whole too, so every sum is exact.
+-- The generic cell rate algorithm (ITU-T I.371, virtual scheduling), shared by the scripts that name this
+-- file in `include`. A key holds two theoretical arrival times (TAT), of requests and of KiB, in whole
+-- microseconds of Redis' own clock. Intervals are whole too, so every sum is exact.
 
 local clock = redis.call('TIME')
 local now_us = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 
--- A limit: interval (µs, whole) and burst of requests, then of KiB; both 0 where KiB are not limited.
+-- Return a limit: interval (µs, whole) and burst of requests, then of KiB; both 0 if KiB are not limited.
 local function limit_of(interval_us, burst, kib_interval_us, kib_burst)
   return {
     us = tonumber(interval_us), burst = tonumber(burst),
@@ -13,12 +13,14 @@ local function limit_of(interval_us, burst, kib_interval_us, kib_burst)
   }
 end
 
--- Never later than a whole burst from now: what was written while the clock ran ahead keeps nobody waiting for longer.
+-- Cap a stored TAT at a whole burst from now: one written while the clock ran ahead would shut its owner out
+-- for longer.
 local function arrival(stored, interval_us, burst)
   return math.min(math.max(tonumber(stored) or 0, now_us), now_us + interval_us * burst)
 end
 
--- Waits in µs until one more request fits and until so many KiB do (0: they fit now), and both TATs after them.
+-- Return the waits in µs until one more request fits and until the KiB fit (0: they fit now), and both TATs
+-- after them. A size beyond the whole burst counts as the burst, or it would never fit.
 local function gcra(key, limit, kib)
   local requests, kibs = string.match(redis.call('GET', key) or '', '^(%d+) ?(%d*)$')
   local tat = arrival(requests, limit.us, limit.burst)
@@ -35,6 +37,7 @@ local function charge(key, tat, kib_tat)
   redis.call('SET', key, string.format('%.0f %.0f', tat, kib_tat), 'PX', life_ms)
 end
 
+-- Return how many more requests fit now.
 local function left(tat, interval_us, burst)
   return math.max(0, math.floor(burst - (tat - now_us) / interval_us))
 end

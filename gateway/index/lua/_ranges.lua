@@ -1,17 +1,17 @@
--- Shows the script after it each window that is in ranges as the one ZSET that the ranges make: sent before any script
--- that is given such a window.
--- At the end of KEYS stand, per window, its ranges in the order of the board; at the end of ARGV, per window, its index
--- in KEYS and the least order of each range but the first; then ranges of a window (count), windows (count).
+-- Show each window in `ranges` to the script after it as one ZSET: sent before any script that is given one.
+-- At the end of KEYS stand the ranges of each window, in the order of the board. At the end of ARGV stand,
+-- per window, its index in KEYS and the least order of each range but the first; then the ranges of a window
+-- (count) and the windows (count).
 
-local windows, shown_keys, shown_arguments = {}, {}, {}
+local windows, script_keys, script_arguments = {}, {}, {}
 do
   local count, ranges = tonumber(ARGV[#ARGV]), tonumber(ARGV[#ARGV - 1])
   local key_at, at = #KEYS - count * ranges, #ARGV - 2 - count * ranges
   for index = 1, key_at do
-    shown_keys[index] = KEYS[index]
+    script_keys[index] = KEYS[index]
   end
   for index = 1, at do
-    shown_arguments[index] = ARGV[index]
+    script_arguments[index] = ARGV[index]
   end
   for _ = 1, count do
     local window = { zsets = {}, borders = {} }
@@ -23,7 +23,7 @@ do
     key_at, at = key_at + ranges, at + ranges
   end
 end
-local KEYS, ARGV = shown_keys, shown_arguments
+local KEYS, ARGV = script_keys, script_arguments
 
 local call = redis.call
 local commands = {}
@@ -74,13 +74,14 @@ function commands.ZCARD(window)
   return size
 end
 
--- Counts from the best on, as all scripts do. Ranges that end ahead of the bound are not looked into.
+-- Count from the best entry on, as all scripts do. A range that ends ahead of the bound counts by its size
+-- alone.
 function commands.ZCOUNT(window, lowest, bound)
   assert(lowest == '-inf', 'counts begin at the best')
-  local upto, size = tonumber((string.gsub(bound, '^%(', ''))), 0
+  local limit, size = tonumber((string.gsub(bound, '^%(', ''))), 0
   for range, zset in ipairs(window.zsets) do
     local border = window.borders[range]
-    if border and border <= upto then
+    if border and border <= limit then
       size = size + call('ZCARD', zset)
     else
       return size + call('ZCOUNT', zset, '-inf', bound)
@@ -88,22 +89,22 @@ function commands.ZCOUNT(window, lowest, bound)
   end
 end
 
-function commands.ZRANGE(window, from, upto, ...)
-  from, upto = tonumber(from), tonumber(upto)
+function commands.ZRANGE(window, from, to, ...)
+  from, to = tonumber(from), tonumber(to)
   assert(from >= 0, 'ranks are counted from the best')
-  local found, ahead = {}, 0
+  local reply, ahead = {}, 0
   for _, zset in ipairs(window.zsets) do
     local size = call('ZCARD', zset)
-    if upto < ahead then
+    if to < ahead then
       break
     elseif from < ahead + size then
-      for _, part in ipairs(call('ZRANGE', zset, math.max(0, from - ahead), upto - ahead, ...)) do
-        found[#found + 1] = part
+      for _, part in ipairs(call('ZRANGE', zset, math.max(0, from - ahead), to - ahead, ...)) do
+        reply[#reply + 1] = part
       end
     end
     ahead = ahead + size
   end
-  return found
+  return reply
 end
 
 function commands.PEXPIREAT(window, at_ms)
@@ -112,6 +113,7 @@ function commands.PEXPIREAT(window, at_ms)
   end
 end
 
+-- The script's calls go through this table; a key that is no window goes to Redis as it is.
 local redis = {
   call = function(...)
     local name, key = ...

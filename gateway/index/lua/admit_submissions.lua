@@ -1,20 +1,26 @@
--- Lets a group of submissions of one board past its limits, with what is known of their players.
+-- Admit a group of submissions of one board within its limits, and return the history of their players.
 -- include: _gcra
 -- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] baselines hash   KEYS[4] sentinel
--- KEYS[5..] per submission: limit of the player, of the address, of the network, refusals of the player, of the address
--- ARGV[1..] per limit, of player, address and network, from ARGV[1] on: interval (µs, whole), burst (requests), interval (µs, whole), burst (KiB)
+-- KEYS[5..] per submission: limit of the player, of the address, of the network, refusals of the player, of
+--   the address
+-- ARGV[1..] per limit, of player, address and network, from ARGV[1] on: interval (µs, whole), burst
+--   (requests), interval (µs, whole), burst (KiB)
 -- ARGV[13] longest that refusals limit (ms)
--- ARGV[14] populations (count), then the field of each in the baselines hash; then per submission, to the end:
---   submission id (string), player id (string), size (KiB)
--- Returns {1 if the index is whole or 0, per population: its baseline or false,
---   then per submission: status, wait_ms, left, player baseline or false, refusals that limited the player before (count)};
---   status 0 admitted, 1 already known (a resend: address and network alone are charged), refused by the limit of the player 2,
---   the address 3, the network 4, by the KiB of the player 5, the address 6, the network 7, or for too many refusals 8.
--- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has charged one request.
+-- ARGV[14] populations (count), then the field of each in the baselines hash; then per submission, to the
+--   end: submission id (string), player id (string), size (KiB)
+-- Returns {1 if the index is whole or 0, per population: its baseline or false, then per submission: status,
+--   wait_ms, left, player baseline or false, refusals that limited the player before (count)}; status 0
+--   admitted, 1 already known (a resend: only address and network are charged), 2 refused by the limit of the
+--   player, 3 of the address, 4 of the network; by the KiB of the player 5, the address 6, the network 7; for
+--   too many refusals 8.
+-- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has charged
+--   one request.
 
 local populations = tonumber(ARGV[14])
-local answer = { redis.call('EXISTS', KEYS[4]), unpack(redis.call('HMGET', KEYS[3], unpack(ARGV, 15, 14 + populations))) }
-local of_player, of_address, of_network = limit_of(unpack(ARGV, 1, 4)), limit_of(unpack(ARGV, 5, 8)), limit_of(unpack(ARGV, 9, 12))
+local baselines = redis.call('HMGET', KEYS[3], unpack(ARGV, 15, 14 + populations))
+local answer = { redis.call('EXISTS', KEYS[4]), unpack(baselines) }
+local of_player, of_address = limit_of(unpack(ARGV, 1, 4)), limit_of(unpack(ARGV, 5, 8))
+local of_network = limit_of(unpack(ARGV, 9, 12))
 local now_ms, longest_ms = math.floor(now_us / 1000), tonumber(ARGV[13])
 
 local function tell(status, wait_us, left_cells, baseline, refusals)
@@ -23,12 +29,13 @@ local function tell(status, wait_us, left_cells, baseline, refusals)
   answer[at + 4], answer[at + 5] = baseline, refusals
 end
 
--- How long (µs) its refusals still limit whose they are, how many there were before (`count_refusal.lua`), and if any is remembered.
+-- Return how long the refusals of a player or an address still limit it (µs), how many limited it before
+-- (`count_refusal.lua`), and whether any is remembered.
 local function refused(key)
-  local kept = redis.call('GET', key)
-  local until_ms, before = string.match(kept or '', '^%d+ (%d+) (%d+)$')
+  local stored = redis.call('GET', key)
+  local until_ms, before = string.match(stored or '', '^%d+ (%d+) (%d+)$')
   local wait_ms = math.max(0, (tonumber(until_ms) or 0) - now_ms)
-  return math.min(wait_ms, longest_ms) * 1000, tonumber(before) or 0, kept and true or false
+  return math.min(wait_ms, longest_ms) * 1000, tonumber(before) or 0, stored and true or false
 end
 
 local key_at = 5
@@ -41,7 +48,8 @@ for at = 15 + populations, #ARGV, 3 do
   local network_wait, network_kib_wait, network_tat, network_kib_tat = gcra(network_key, of_network, kib)
   local baseline = redis.call('HGET', KEYS[3], player)
   local refused_us, refusals, was_refused = refused(KEYS[key_at + 3])
-  -- Else strangers behind an address, with players made for it, would shut out those who have long played there.
+  -- The address's refusals spare players with a history and none of their own: otherwise strangers behind the
+  -- same address could shut them out with throwaway players.
   if was_refused or not baseline then
     refused_us = math.max(refused_us, (refused(KEYS[key_at + 4])))
   end

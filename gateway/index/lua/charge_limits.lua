@@ -1,9 +1,12 @@
--- Charges one request of so many KiB to some limits, if it fits them all.
+-- Charge one request of some KiB to several limits, if it fits all of them.
 -- include: _gcra
 -- KEYS per limit, from KEYS[1] on: the limit
--- ARGV[1] size (KiB)   ARGV[2..] per limit: interval (µs, whole), burst (requests), interval (µs, whole), burst (KiB; 0: not limited)
--- Returns {wait_ms, number of the limit that does not fit (from 1; 0: all do)}; wait_ms 0 means charged.
--- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has charged one request.
+-- ARGV[1] size (KiB)   ARGV[2..] per limit: interval (µs, whole), burst (requests), interval (µs, whole),
+--   burst (KiB; 0: not limited)
+-- Returns {wait_ms, number of the limit that it does not fit (from 1; 0: it fits all)}; wait_ms 0 means
+--   charged.
+-- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has charged
+--   one request.
 
 local kib, after = tonumber(ARGV[1]), {}
 for at = 1, #KEYS do

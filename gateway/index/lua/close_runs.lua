@@ -1,10 +1,11 @@
--- Closes the runs of committed submissions of one board, and puts each on its pending set unless it is settled already.
--- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3..] per submission: the player's open runs, the player's runs by the hour
+-- Close the runs of committed submissions of one board, and add those not settled yet to its pending set.
+-- KEYS[1] pending zset   KEYS[2] settled zset
+-- KEYS[3..] per submission: the player's open runs, the player's runs by the hour
 -- ARGV[1] life of the counts (ms)
--- ARGV[2..] per submission: submission id (string), received at (ms), 1 if it is pending, 0 if it was decided at once,
---   field to count it in (string)
--- Returns how many were put on the pending set.
--- Clock: the caller's, in `received at`. Idempotent: a run is counted as it is closed.
+-- ARGV[2..] per submission: submission id (string), received at (ms), 1 if it is pending or 0 if it was
+--   decided at once, field to count it in (string)
+-- Returns the number added to the pending set.
+-- Clock: the caller's, in `received at`. Idempotent: a run is counted when it is closed, which happens once.
 
 local hour_ms = 3600000
 local added = 0

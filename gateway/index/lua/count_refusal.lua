@@ -1,9 +1,12 @@
--- Counts a claim that was refused, or rejected at once, and limits whoever has too many.
--- KEYS per whom it is counted for, from KEYS[1] on: refusals of the player, of the address
--- ARGV[1] window (ms)   ARGV[2] memory of who was limited (ms)   ARGV[3..] per key: most refusals in a window (count)
+-- Count a claim that was refused, or rejected at once, and limit a player or an address with too many.
+-- KEYS per counter, from KEYS[1] on: refusals of the player, of the address
+-- ARGV[1] window (ms)   ARGV[2] how long a limit is remembered (ms)
+-- ARGV[3..] per key: most refusals in a window (count)
 -- Returns per key: 1 if it is limited from now on, or 0.
--- A key holds `<refusals in this window> <end of the limit (ms, 0: none)> <refusals of the windows that ended in a limit>`.
--- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has counted one refusal.
+-- A key holds `<refusals in this window> <end of the limit (ms, 0: none)> <refusals of the windows that ended
+-- in a limit>`.
+-- Clock: Redis TIME. Not idempotent: it is sent over a client that never re-sends; a lost reply has counted
+--   one refusal.
 
 local clock = redis.call('TIME')
 local now_ms = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)

@@ -1,7 +1,7 @@
--- Takes fields out of a hash that the ledger does not know.
+-- Remove fields from a hash that the ledger does not know.
 -- KEYS[1] the hash: slots, names or baselines   KEYS[2] version of the pages
 -- ARGV per field: field (bytes), value that was read there (bytes)
--- Returns how many were taken out. A field whose value changed since it was read is left for the next look.
+-- Returns the number removed. A field whose value changed since it was read is left for the next check.
 -- Clock: none. Idempotent.
 
 local removed = 0

@@ -1,7 +1,8 @@
--- Takes the windows of a board that nobody used of late out of Redis, in one step with the mark that it is cold.
--- KEYS[1] mark of use   KEYS[2] sentinel   KEYS[3] mark of the cold   KEYS[4] lease of a rebuild   KEYS[5..] what goes
+-- Remove the windows of an unused board from Redis, and mark the board as cold, in one step.
+-- KEYS[1] mark of use   KEYS[2] sentinel   KEYS[3] mark of a cold board   KEYS[4] lease of a rebuild
+-- KEYS[5..] the keys to remove
 -- ARGV[1] time (Unix ms)
--- Returns 1, or 0 and nothing is done if the board is in use, not whole, or being rebuilt.
+-- Returns 1, or 0 without any change if the board is in use, not whole, or being rebuilt.
 -- Clock: the caller's, in ARGV[1]. Idempotent.
 
 if redis.call('EXISTS', KEYS[1], KEYS[4]) > 0 or redis.call('EXISTS', KEYS[2]) == 0 then

@@ -1,21 +1,24 @@
--- Makes the index of one board show one settled change: all windows, both baselines, and what is pending, in one step.
+-- Show one settled change in a board's index: all windows, both baselines and the pending set, in one step.
 -- include: _head
--- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] names hash   KEYS[4] baselines hash   KEYS[5] changes stream
--- KEYS[6] version of the pages   KEYS[7] mark that the board is cold   KEYS[8] sentinel of the board
+-- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] names hash   KEYS[4] baselines hash
+-- KEYS[5] changes stream
+-- KEYS[6] version of the pages   KEYS[7] mark of a cold board   KEYS[8] sentinel of the board
 -- KEYS[9..] per window: its zset, its members hash, its groups zset
--- ARGV[1] submission id (string)   ARGV[2] player id   ARGV[3] display name, may be empty   ARGV[4] baselines (count)
--- ARGV[5] digits of tie fields (count)   ARGV[6] 1 if groups are kept, for dense ranks
+-- ARGV[1] submission id (string)   ARGV[2] player id   ARGV[3] display name, may be empty
+-- ARGV[4] baselines (count)
+-- ARGV[5] tie digits (count)   ARGV[6] 1 if groups are kept, for dense ranks
 -- ARGV[7] 1 if ranks are told only while the board is whole
--- ARGV[8..] per baseline: field, seq, value; then per window: name, seq, order (decimal, empty: nothing counts),
---   member, submission id, slot value, expiry (Unix ms, empty: never), orders of one score (count),
---   most entries that are kept (count, empty: all)
--- Returns how many windows changed. Of a board that is cold no window is touched. The stream tells no ranks of a board that is
---   cold, or not whole: of a part of a board they would be wrong.
--- Clock: Redis TIME, for the settled set, and to pass over windows that have expired. Idempotent: each slot and baseline keeps the ledger's sequence number,
---   and only a higher one is applied, so changes may come twice and in any order.
+-- ARGV[8..] per baseline: field, seq, value; then per window: name, seq, order (decimal, empty: nothing
+--   counts), member, submission id, slot value, expiry (Unix ms, empty: never), orders per score (count),
+--   most entries (count, empty: all)
+-- Returns the number of windows that changed. No window of a cold board is touched. The stream tells no ranks
+--   of a board that is cold or not whole: counted in a part of a board, they would be wrong.
+-- Clock: Redis TIME, for the settled set, and to skip windows that have expired. Idempotent: each slot and
+--   baseline holds the ledger's sequence number, and only a higher one is applied, so changes may come twice
+--   and in any order.
 
 local id, player, name = ARGV[1], ARGV[2], ARGV[3]
-local digits, keeps_groups = tonumber(ARGV[5]), ARGV[6] == '1'
+local tie_digits, keeps_groups = tonumber(ARGV[5]), ARGV[6] == '1'
 local clock = redis.call('TIME')
 local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local hour_ms = 3600000
@@ -45,10 +48,10 @@ local is_cold = redis.call('EXISTS', KEYS[7]) == 1
 local tells_ranks = ARGV[7] ~= '1' or redis.call('EXISTS', KEYS[8]) == 1
 while at <= #ARGV do
   local window, seq, order, member = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local submission, slot, expires, slots = ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], tonumber(ARGV[at + 7])
-  local most = tonumber(ARGV[at + 8])
+  local submission, slot, expires = ARGV[at + 4], ARGV[at + 5], ARGV[at + 6]
+  local orders_per_score, most_entries = tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8])
   local zset, members, groups = KEYS[window_key], KEYS[window_key + 1], KEYS[window_key + 2]
-  -- The windows of a cold board are in the ledger alone: a part of one would pass for all of it.
+  -- The windows of a cold board are only in the ledger: a part of one in Redis would pass for all of it.
   local slot_of = table.concat({ window, player }, ' ')
   local stored
   if is_cold then
@@ -59,33 +62,33 @@ while at <= #ARGV do
   local is_over = expires ~= '' and tonumber(expires) <= now_ms
   if is_newer(stored, seq) and not is_over and is_cold then
     redis.call('HSET', KEYS[7], slot_of, seq)
-    redis.call('XADD', KEYS[5], 'MAXLEN', '~', 10000, '*', 'seq', seq, 'window', window, 'player', player, 'name', name,
-      'submission', submission, 'order', order, 'member', member, 'rank', 0,
+    redis.call('XADD', KEYS[5], 'MAXLEN', '~', 10000, '*', 'seq', seq, 'window', window, 'player', player,
+      'name', name, 'submission', submission, 'order', order, 'member', member, 'rank', 0,
       'was_order', '', 'was_member', '', 'was_rank', 0)
     changed = changed + 1
   elseif is_newer(stored, seq) and not is_over then
-    local old = member_in(stored, player)
+    local old_member = member_in(stored, player)
     local was_order, was_rank = '', 0
-    if old ~= '' then
-      was_order = redis.call('ZSCORE', zset, old) or ''
-      was_rank = (redis.call('ZRANK', zset, old) or -1) + 1
+    if old_member ~= '' then
+      was_order = redis.call('ZSCORE', zset, old_member) or ''
+      was_rank = (redis.call('ZRANK', zset, old_member) or -1) + 1
       if keeps_groups and was_order ~= '' then
-        leave_group(zset, groups, was_order, old, slots, digits)
+        leave_group(zset, groups, was_order, old_member, orders_per_score, tie_digits)
       end
-      redis.call('ZREM', zset, old)
+      redis.call('ZREM', zset, old_member)
     end
     if is_below(stored) then
-      count_below(members, -1)
+      add_below(members, -1)
     end
     redis.call('HSET', members, player, slot)
     local rank = 0
     if order ~= '' then
       redis.call('ZADD', zset, order, member)
       if keeps_groups then
-        join_group(groups, order, member, slots, digits)
+        join_group(groups, order, member, orders_per_score, tie_digits)
       end
-      if most then
-        keep_head(zset, members, groups, most, member, slots, digits, keeps_groups)
+      if most_entries then
+        keep_head(zset, members, groups, most_entries, member, orders_per_score, tie_digits, keeps_groups)
       end
       rank = (redis.call('ZRANK', zset, member) or -1) + 1
     end
@@ -95,9 +98,9 @@ while at <= #ARGV do
     if name ~= '' then
       redis.call('HSET', KEYS[3], player, name)
     end
-    redis.call('XADD', KEYS[5], 'MAXLEN', '~', 10000, '*', 'seq', seq, 'window', window, 'player', player, 'name', name,
-      'submission', submission, 'order', order, 'member', member, 'rank', rank,
-      'was_order', was_order, 'was_member', old, 'was_rank', was_rank)
+    redis.call('XADD', KEYS[5], 'MAXLEN', '~', 10000, '*', 'seq', seq, 'window', window, 'player', player,
+      'name', name, 'submission', submission, 'order', order, 'member', member, 'rank', rank,
+      'was_order', was_order, 'was_member', old_member, 'was_rank', was_rank)
     if expires ~= '' then
       for key = window_key, window_key + 2 do
         redis.call('PEXPIREAT', KEYS[key], expires)

@@ -1,7 +1,7 @@
--- Takes members out of a window that the ledger does not know.
+-- Remove members from a window that the ledger does not know.
 -- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] version of the pages
 -- ARGV per entry: member (bytes), player id (bytes), slot value that was read with it (bytes, may be empty)
--- Returns how many were taken out. An entry whose slot changed since it was read is left for the next look.
+-- Returns the number removed. An entry whose slot changed since it was read is left for the next check.
 -- Clock: none. Idempotent.
 
 local removed = 0

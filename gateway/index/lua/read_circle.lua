@@ -1,19 +1,21 @@
--- A page of a player and whom they follow, by rank among them; the circle is kept for a while, and kept up to date.
+-- Read a page of a player and their friends, by rank among them, from a circle that is kept up to date.
 -- include: _subset
--- KEYS[1] circle zset   KEYS[2] circle members hash   KEYS[3] window zset   KEYS[4] its members hash   KEYS[5] names hash
+-- KEYS[1] circle zset   KEYS[2] circle members hash   KEYS[3] window zset   KEYS[4] its members hash
+-- KEYS[5] names hash
 -- KEYS[6] changes stream
--- ARGV[1] player id around whom to read, empty for a page   ARGV[2] first rank among them, from 0 (of a page)
+-- ARGV[1] player id whose neighbours to read, empty for a page
+-- ARGV[2] first rank among them, from 0 (of a page)
 -- ARGV[3] last rank from 0, or neighbours on each side (count)   ARGV[4] name of the window
--- ARGV[5] how long a circle is kept (ms)   ARGV[6..] player ids of the circle, all or none
--- Returns 0 if the circle is not there and no ids came, else what read_subset.lua returns.
--- Clock: none but what keys expire by. Idempotent: what it writes follows from the window.
+-- ARGV[5] how long a circle is stored (ms)   ARGV[6..] player ids of the circle, all or none
+-- Returns 0 if there is no circle and no ids came, else what read_subset.lua returns.
+-- Clock: none but for the expiry of keys. Idempotent: what it writes follows from the window.
 
 local around, first, last, window, life_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
-local replayed_limit = 100 -- with more changes than this since the last look, everybody is looked up anew
+local replayed_limit = 100 -- after more changes than this, looking up every player again is cheaper
 
-local function place(player, old)
-  if old and old ~= '' then
-    redis.call('ZREM', KEYS[1], old)
+local function place(player, old_member)
+  if old_member and old_member ~= '' then
+    redis.call('ZREM', KEYS[1], old_member)
   end
   local member = member_in(redis.call('HGET', KEYS[4], player), player)
   local order = member ~= '' and redis.call('ZSCORE', KEYS[3], member)
@@ -44,9 +46,9 @@ local function make_again()
   make(players)
 end
 
--- Whose standing in this window changed, by the stream, since the circle was last looked at.
-local function catch_up(seen)
-  local rows = redis.call('XRANGE', KEYS[6], seen, '+', 'COUNT', replayed_limit + 1)
+-- Place again the players whose standing in this window changed since entry `newest_id` of the stream.
+local function catch_up(newest_id)
+  local rows = redis.call('XRANGE', KEYS[6], newest_id, '+', 'COUNT', replayed_limit + 1)
   if #rows > replayed_limit then
     return make_again()
   end
@@ -55,9 +57,10 @@ local function catch_up(seen)
     for at = 1, #row[2], 2 do
       change[row[2][at]] = row[2][at + 1]
     end
-    local old = change.window == window and change.player and redis.call('HGET', KEYS[2], change.player)
-    if old then
-      place(change.player, old)
+    local is_here = change.window == window and change.player
+    local old_member = is_here and redis.call('HGET', KEYS[2], change.player)
+    if old_member then
+      place(change.player, old_member)
     end
     redis.call('HSET', KEYS[2], '*', row[1])
   end
@@ -65,28 +68,29 @@ local function catch_up(seen)
   redis.call('PEXPIRE', KEYS[1], math.max(1, redis.call('PTTL', KEYS[2])))
 end
 
-if redis.call('EXISTS', KEYS[4]) == 0 then -- nobody stands there: nothing is made of nothing
+-- An empty window needs no circle, and strangers must not make us store one.
+if redis.call('EXISTS', KEYS[4]) == 0 then
   if around ~= '' then
     return false
   end
   return { 0, first, {} }
 end
-local seen = redis.call('HGET', KEYS[2], '*')
+local newest_id = redis.call('HGET', KEYS[2], '*')
 if #ARGV >= 6 then
   local players = {}
   for at = 6, #ARGV do
     players[#players + 1] = ARGV[at]
   end
   make(players)
-elseif seen then
-  catch_up(seen)
+elseif newest_id then
+  catch_up(newest_id)
 else
   return 0
 end
 
 local page = subset_page(KEYS[1], KEYS[3], KEYS[4], KEYS[5], around, first, last)
 for _, row in ipairs(page and page[3] or {}) do
-  if row[6] < 0 then -- a repair took its member away without a word in the stream
+  if row[6] < 0 then -- a repair removed its member without an entry in the stream
     make_again()
     return subset_page(KEYS[1], KEYS[3], KEYS[4], KEYS[5], around, first, last)
   end

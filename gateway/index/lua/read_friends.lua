@@ -1,8 +1,8 @@
--- Reads the copy of whom a player follows, and notes that it was used.
+-- Read the copy of a player's friend list, and record its use.
 -- KEYS[1] hash of copies   KEYS[2] zset of their players by when each was last used (µs)
 -- ARGV[1] player id (string)
--- Returns the version and the player ids, or nothing where no copy is kept, or not any more.
--- Clock: Redis TIME. Idempotent: it writes when it was read last, and nothing else.
+-- Returns the version and the player ids, or false if no copy is there or it has expired.
+-- Clock: Redis TIME. Idempotent: it writes only the time of use.
 
 local clock = redis.call('TIME')
 local now_us = tonumber(clock[1]) * 1000000 + tonumber(clock[2])

@@ -1,7 +1,8 @@
--- A page of a window by rank.
+-- Read a page of a window by rank.
 -- include: _entries
 -- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] names hash   KEYS[4] its groups zset
--- ARGV[1] kind of rank (unique, sparse, dense)   ARGV[2] orders of one score (count)   ARGV[3] digits of tie fields (count)
+-- ARGV[1] kind of rank (unique, sparse, dense)   ARGV[2] orders per score (count)
+-- ARGV[3] tie digits (count)
 -- ARGV[4] first rank, from 0   ARGV[5] last rank, from 0
 -- Returns {total, first rank from 0, rank of the first entry's group from 1, entries};
 --   an entry is {player, order (decimal), member, submission id, display name}.

@@ -1,9 +1,9 @@
--- Where players stand in a window, and as of which change.
+-- Read where players stand in a window, and as of which change.
 -- include: _slots
 -- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] changes stream
 -- ARGV per player: its id
--- Returns {id of the newest entry of the stream (empty: there is none), places}; a place is {order value (decimal),
---   member, rank from 0}, and empty for who stands nowhere.
+-- Returns {id of the newest entry of the stream (empty: there is none), places}; a place is {order (decimal),
+--   member, rank from 0}, or empty for a player without a standing.
 -- Clock: none. Read-only.
 
 local newest = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)

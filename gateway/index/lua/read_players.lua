@@ -1,8 +1,9 @@
--- Where each of some players stands in a window.
+-- Read where each of some players stands in a window.
 -- include: _slots
 -- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] names hash
 -- ARGV per player: player id
--- Returns for each player who stands there {player, order value (decimal), member, submission id, display name, rank from 0}.
+-- Returns per player with a standing {player, order (decimal), member, submission id, display name, rank from
+--   0}.
 -- Clock: none. Read-only.
 
 local rows = {}

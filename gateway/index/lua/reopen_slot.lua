@@ -1,8 +1,9 @@
--- Lets a player's slot be replaced by a standing of the very number it has, as a standing that no event caused has.
+-- Let a standing that no event caused replace a player's slot, though both have the same number.
 -- KEYS[1] members hash
--- ARGV[1] player id (string)   ARGV[2] number of the standing that is about to be shown (whole)   ARGV[3] its slot value
--- Returns 1 if the slot was let go by one number, 0 if it has another number, or says the same already.
--- Clock: none. Idempotent: a slot that was let go has another number.
+-- ARGV[1] player id (string)   ARGV[2] number of the standing that is about to be shown (whole)
+-- ARGV[3] its slot value
+-- Returns 1 if the slot's number was lowered by one, 0 if it has another number or already holds this value.
+-- Clock: none. Idempotent: a reopened slot has another number.
 
 local slot = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local seq, rest = string.match(slot, '^(%d+)(.*)$')

@@ -1,35 +1,12 @@
--- A page of a window that begins or ends at a place, whether or not an entry stands there still.
+-- Read a page of a window that begins or ends at a place, whether or not an entry still stands there.
 -- include: _entries
 -- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] names hash   KEYS[4] its groups zset
--- ARGV[1] kind of rank (unique, sparse, dense)   ARGV[2] orders of one score (count)   ARGV[3] digits of tie fields (count)
+-- ARGV[1] kind of rank (unique, sparse, dense)   ARGV[2] orders per score (count)
+-- ARGV[3] tie digits (count)
 -- ARGV[4] order (decimal)   ARGV[5] member   ARGV[6] most entries (count)
--- ARGV[7] 1 for the entries behind the place, 0 for those ahead   ARGV[8] 1 if the entry at the place is among them
+-- ARGV[7] 1 for the entries behind the place, 0 for those ahead   ARGV[8] 1 to include the entry at the place
 -- Returns as read_page.lua does.
 -- Clock: none. Read-only.
-
--- By bytes, as Redis sorts members: Lua's own comparison follows the locale.
-local function is_ahead(one, other)
-  for at = 1, math.min(#one, #other) do
-    local left, right = string.byte(one, at), string.byte(other, at)
-    if left ~= right then
-      return left < right
-    end
-  end
-  return #one < #other
-end
-
-local function count_ahead(zset, order, member)
-  local from, upto = count_below(zset, order), redis.call('ZCOUNT', zset, '-inf', string.format('%.0f', order))
-  while from < upto do
-    local middle = math.floor((from + upto) / 2)
-    if is_ahead(redis.call('ZRANGE', zset, middle, middle)[1], member) then
-      from = middle + 1
-    else
-      upto = middle
-    end
-  end
-  return from
-end
 
 local order, member, count = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 local is_behind, is_included = ARGV[7] == '1', ARGV[8] == '1'
@@ -37,8 +14,9 @@ local ahead = count_ahead(KEYS[1], order, member)
 local is_there = tonumber(redis.call('ZSCORE', KEYS[1], member) or 'nan') == order
 local cut = (is_there and is_behind ~= is_included) and ahead + 1 or ahead
 local from = is_behind and cut or math.max(0, cut - count)
-local upto = is_behind and cut + count or cut
-if from >= upto then
+local to = is_behind and cut + count or cut
+if from >= to then
   return { total_of(KEYS[1], KEYS[2]), from, 0, {} }
 end
-return ranked_entries(ARGV[1], KEYS[1], KEYS[2], KEYS[3], KEYS[4], from, upto - 1, tonumber(ARGV[2]), tonumber(ARGV[3]))
+return ranked_entries(ARGV[1], KEYS[1], KEYS[2], KEYS[3], KEYS[4], from, to - 1,
+  tonumber(ARGV[2]), tonumber(ARGV[3]))

@@ -1,19 +1,23 @@
--- Makes the groups of one player show, in some windows, what the player's slots and membership are: all in one step.
+-- Make the groups of one player match the player's slots and membership in some windows, all in one step.
 -- include: _slots
 -- KEYS[1] memberships hash
--- KEYS[2..] per window: its zset, its members hash, its segmented hash, then the zset of each group the player may be in
+-- KEYS[2..] per window: its zset, its members hash, its segmented hash, then the zset of each group the
+--   player may be in
 -- ARGV[1] player id   ARGV[2] membership as it was read (string, empty: none)
--- ARGV[3..] per window: segmented value as it was read (string, empty: none), the groups of the membership as they stand
---   in a segmented value (string), groups (count), then for each group 1 if the player is in it, 0 if not
--- Returns 1, or 0 and nothing is done if the membership or a segmented value is another than was read.
--- Clock: none. Idempotent: what it writes follows from the slots and the membership, so it may come twice and in any order.
+-- ARGV[3..] per window: segmented value as it was read (string, empty: none), the groups of the membership as
+--   they stand in a segmented value (string), groups (count), then for each group 1 if the player is in it, 0
+--   if not
+-- Returns 1, or 0 without any change if the membership or a segmented value differs from what was read.
+-- Clock: none. Idempotent: what it writes follows from the slots and the membership, in any order and any
+--   number of times.
 
 local player = ARGV[1]
 if (redis.call('HGET', KEYS[1], player) or '') ~= ARGV[2] then
   return 0
 end
 
--- What stands in KEYS and ARGV for each window, after it is sure that nothing has moved.
+-- Note where each window begins in KEYS and ARGV, and check first that nothing changed: a partial update must
+-- not stay.
 local windows = {}
 local key_at, at = 2, 3
 while at <= #ARGV do
@@ -27,14 +31,14 @@ end
 for _, window in ipairs(windows) do
   local first_key, first = window[1], window[2]
   local zset, members = KEYS[first_key], KEYS[first_key + 1]
-  local old = string.match(ARGV[first], '^(%S*)')
+  local old_member = string.match(ARGV[first], '^(%S*)')
   local member = member_in(redis.call('HGET', members, player), player)
   local order = member ~= '' and redis.call('ZSCORE', zset, member)
   local expires = redis.call('PEXPIRETIME', members)
   for group = 1, tonumber(ARGV[first + 2]) do
     local key = KEYS[first_key + 2 + group]
-    if old ~= '' then
-      redis.call('ZREM', key, old)
+    if old_member ~= '' then
+      redis.call('ZREM', key, old_member)
     end
     if order and ARGV[first + 2 + group] == '1' then
       redis.call('ZADD', key, order, member)

@@ -1,14 +1,15 @@
--- Gives one consumer of a group its next entries of the stream of changes: first what another left lying, then new ones.
--- KEYS[1] changes stream   KEYS[2] the mark that the group has missed nothing (string)
+-- Give one consumer of a group its next entries of the stream: abandoned ones first, then new ones.
+-- KEYS[1] changes stream   KEYS[2] mark that the group has missed nothing (string)
 -- ARGV[1] group (string)   ARGV[2] consumer (string)   ARGV[3] most entries (count)
--- ARGV[4] how long an entry lies before it was left (ms)   ARGV[5] how long a consumer is silent before it is gone (ms)
--- Returns {1 or 0: nothing was missed, how many entries the group has not been given, how many it has not acknowledged,
---   entries}. With 0 there are no entries: begin from the ledger, then set the mark.
--- A consumer that is gone and holds nothing is forgotten.
--- Clock: none but that of the stream. Idempotent: what was given and not acknowledged is given again.
+-- ARGV[4] idle time after which an entry counts as abandoned (ms)
+-- ARGV[5] silence after which a consumer counts as dead (ms)
+-- Returns {1 or 0: nothing was missed, entries not yet given to the group (count), entries not acknowledged
+--   (count), entries}. With 0 there are no entries: start from the ledger, then set the mark.
+-- A dead consumer that holds no entries is forgotten.
+-- Clock: none but the stream's. Idempotent: entries that were given and not acknowledged are given again.
 
 local group, consumer, count, idle_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local gone_ms = tonumber(ARGV[5])
+local dead_ms = tonumber(ARGV[5])
 
 local function missed()
   redis.call('DEL', KEYS[2])
@@ -17,38 +18,42 @@ local function missed()
 end
 
 local function facts(flat)
-  local found = {}
+  local by_name = {}
   for at = 1, #flat, 2 do
-    found[flat[at]] = flat[at + 1]
+    by_name[flat[at]] = flat[at + 1]
   end
-  return found
+  return by_name
 end
 
-local function is_before(a, b)
-  local a_ms, a_number = string.match(a, '^(%d+)-(%d+)$')
-  local b_ms, b_number = string.match(b, '^(%d+)-(%d+)$')
-  if tonumber(a_ms) ~= tonumber(b_ms) then
-    return tonumber(a_ms) < tonumber(b_ms)
+local function group_facts()
+  for _, flat in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
+    local by_name = facts(flat)
+    if by_name['name'] == group then
+      return by_name
+    end
   end
-  return tonumber(a_number) < tonumber(b_number)
+end
+
+local function is_earlier(id, other_id)
+  local ms, number = string.match(id, '^(%d+)-(%d+)$')
+  local other_ms, other_number = string.match(other_id, '^(%d+)-(%d+)$')
+  if tonumber(ms) ~= tonumber(other_ms) then
+    return tonumber(ms) < tonumber(other_ms)
+  end
+  return tonumber(number) < tonumber(other_number)
 end
 
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('EXISTS', KEYS[2]) == 0 then
   return missed()
 end
-local stream, ours = facts(redis.call('XINFO', 'STREAM', KEYS[1])), nil
-for _, each in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
-  local found = facts(each)
-  if found['name'] == group then
-    ours = found
-  end
-end
-if not ours then
+local stream, before = facts(redis.call('XINFO', 'STREAM', KEYS[1])), group_facts()
+if not before then
   return missed()
 end
--- The last entry that was given is trimmed only after it: then some that were not given may be gone as well.
+-- Entries are trimmed in order: once the last given one is trimmed, some that were not given may be gone too.
 local first = stream['first-entry']
-if first and stream['entries-added'] > stream['length'] and is_before(ours['last-delivered-id'], first[1]) then
+local has_trimmed = stream['entries-added'] > stream['length']
+if first and has_trimmed and is_earlier(before['last-delivered-id'], first[1]) then
   redis.call('XGROUP', 'SETID', KEYS[1], group, '$')
   return missed()
 end
@@ -58,26 +63,23 @@ local claimed = redis.call('XAUTOCLAIM', KEYS[1], group, consumer, idle_ms, '0-0
 if claimed[3] and #claimed[3] > 0 then
   return missed()
 end
-for _, each in ipairs(claimed[2]) do
-  entries[#entries + 1] = each
+for _, entry in ipairs(claimed[2]) do
+  entries[#entries + 1] = entry
 end
 if #entries < count then
-  local read = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', count - #entries, 'STREAMS', KEYS[1], '>')
-  for _, each in ipairs(read and read[1][2] or {}) do
-    entries[#entries + 1] = each
+  local room = count - #entries
+  local read = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', room, 'STREAMS', KEYS[1], '>')
+  for _, entry in ipairs(read and read[1][2] or {}) do
+    entries[#entries + 1] = entry
   end
 end
 if #entries == 0 then
-  for _, each in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], group)) do
-    local found = facts(each)
-    if found['pending'] == 0 and found['idle'] > gone_ms then
-      redis.call('XGROUP', 'DELCONSUMER', KEYS[1], group, found['name'])
+  for _, flat in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], group)) do
+    local other = facts(flat)
+    if other['pending'] == 0 and other['idle'] > dead_ms then
+      redis.call('XGROUP', 'DELCONSUMER', KEYS[1], group, other['name'])
     end
   end
 end
-for _, each in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
-  local found = facts(each)
-  if found['name'] == group then
-    return { 1, found['lag'] or stream['length'], found['pending'], entries }
-  end
-end
+local after = group_facts()
+return { 1, after['lag'] or stream['length'], after['pending'], entries }
