@@ -1,4 +1,4 @@
-"""Hands submissions that wait for a verdict to RQ, by name and by id, the most harmful first, and remembers to ask again."""
+"""Queues submissions that wait for a verdict in RQ, by name and id, the most harmful first."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ QUEUE_NAME: Final = "scoregate-verify"
 
 
 class Lane(StrEnum):
-    """Where work waits for workers. Each worker serves one: on several it would lose a job when it crashes.
+    """A queue of work for workers: `urgent` takes the most harmful submissions, `main` takes everything.
 
-    (RQ waits on several queues with BLPOP, which hands a job over without keeping it.) `urgent` takes what would do most
-    harm, `main` takes everything.
+    Each worker serves one lane. On several, RQ waits with BLPOP, which would lose a job if the worker
+    crashes.
     """
 
     MAIN = "main"
@@ -40,45 +40,49 @@ class Lane(StrEnum):
 
 
 VERIFY_JOB: Final = "replay.worker.process.verify_submissions"
-"""What a worker runs for submissions that wait. Named, not imported: the gateway does not know the replay room."""
+"""A worker's function for waiting submissions, named and not imported: the gateway does not know `replay`."""
 
 AUDIT_JOB: Final = "replay.worker.process.audit_submissions"
-"""What it runs for those that were drawn for an audit. There is nothing else that it runs."""
+"""A worker's function for submissions drawn for an audit. Workers run no other functions."""
 
 JOB_OF: Final = {"verify": VERIFY_JOB, "recheck": VERIFY_JOB, "audit": AUDIT_JOB}
 """The function for each kind of work in the outbox."""
 
 JOB_TIMEOUT_S: Final = 3600
-"""RQ's own limit; the real ones are the lease and the simulator's wall clock."""
+"""RQ's own limit; the lease and the simulator's wall clock end a job long before."""
 
 JOB_KEPT_S: Final = 3600
-"""How long RQ may remember a job that nobody takes or ends. The ledger asks again long before."""
+"""How long RQ may keep a job that nobody takes or ends. The ledger hands the work out again long before."""
 
 QUEUED_JOBS: Final = 16
-"""Most jobs of a lane that lie in RQ for each of its workers. The rest waits in the ledger, where nothing is lost or
-queued twice and what is worse can still go first; so many keep a worker at it for longer than a round of the steward."""
+"""Most jobs of a lane in RQ for each of its workers: enough to keep one busy for longer than a round.
+The rest waits in the ledger, where nothing is lost or queued twice, and more harmful work can still go
+first."""
 
 AGEING_MS: Final = 30_000
-"""How much later a submission may come for each unit of harm, and still go first."""
+"""How much earlier a submission ranks for each unit of harm."""
 
 MOST_OVERTAKEN_MS: Final = max(HARMS) * AGEING_MS
-"""The bound on waiting: nothing that was due so much later is handed out before what is due, however harmful."""
+"""The bound on overtaking: no submission goes before one that was due this much earlier, however harmful."""
 
 
 AUDITS_AT_ONCE: Final = 4
-"""Most audits that workers may have at a time, whatever the workers. A verdict that goes into RQ finds so many there at
-most, two simulations each; audits keep their place in the order otherwise, so that no backlog keeps them from being done."""
+"""Most audits in RQ or with workers at a time, of two simulations each: a verdict waits behind no more.
+Audits otherwise keep their place in the order, so that a backlog does not stop them."""
 
 
 class JobQueue(Protocol):
-    """Where jobs go. Fails open: what it does not take stays due in the ledger."""
+    """A queue of jobs. Fails open: a job that it does not take stays due in the ledger."""
 
     async def rooms(self) -> Mapping[Lane, int]:
-        """How many more jobs each lane takes now; 0 for one that cannot be reached, or has no worker but is not the main one."""
+        """Return how many more jobs each lane takes now.
+
+        It is 0 for a lane that cannot be reached, and for a lane other than `main` without a worker.
+        """
         ...
 
     async def put(self, lane: Lane, jobs: Sequence[Sequence[OutboxRow]]) -> bool:
-        """True if every job was queued; each is the rows of some submissions."""
+        """Queue jobs, each the rows of some submissions, and return whether all were queued."""
         ...
 
 
@@ -95,7 +99,7 @@ class RqJobs:
         }
 
     async def rooms(self) -> Mapping[Lane, int]:
-        """How many more jobs each lane takes now; 0 for one that cannot be reached, or has no worker but is not the main one."""
+        """Return how many more jobs each lane takes now; 0 if Redis cannot be reached."""
         try:
             with _queueing():
                 return await asyncio.to_thread(lambda: {lane: self._room(lane) for lane in Lane})
@@ -103,7 +107,7 @@ class RqJobs:
             return dict.fromkeys(Lane, 0)
 
     async def put(self, lane: Lane, jobs: Sequence[Sequence[OutboxRow]]) -> bool:
-        """True if every job was queued; each is the rows of some submissions."""
+        """Queue jobs and return whether all were queued."""
         try:
             with _queueing():
                 await asyncio.to_thread(self._put, lane, jobs)
@@ -113,8 +117,9 @@ class RqJobs:
 
     def _room(self, lane: Lane) -> int:
         queue = self._queues[lane]
-        known = get_keys(queue)
-        workers = int(self._client.exists(*known)) if known else 0
+        worker_keys = get_keys(queue)
+        # The registry also names dead workers, but their keys expire.
+        workers = int(self._client.exists(*worker_keys)) if worker_keys else 0
         if not workers and lane is not Lane.MAIN:
             return 0
         return max(0, QUEUED_JOBS * max(1, workers) - queue.count)
@@ -128,33 +133,31 @@ class RqJobs:
 
 
 def _queueing() -> AbstractContextManager[None]:
-    """Has whatever RQ or its Redis raises say so as QueueUnavailable."""
+    """Turn errors of RQ and its Redis into QueueUnavailable."""
     return boundary(FaultPlace.QUEUE, QueueUnavailable, known=(*FAULTS, RedisError))
 
 
 class Job(NamedTuple):
-    """The rows of some submissions that are verified together."""
+    """The rows of submissions that are verified together."""
 
     rows: list[OutboxRow]
     is_urgent: bool
 
 
 def in_order(rows: Sequence[OutboxRow]) -> list[OutboxRow]:
-    """The rows in the order in which they are handed out: each unit of harm is worth `AGEING_MS` of waiting."""
+    """Return the rows in the order of dispatch: each unit of harm is worth `AGEING_MS` of waiting."""
     return sorted(rows, key=_rank)
 
 
 def jobs_of(rows: Sequence[OutboxRow], batch: int, *, has_urgent_lane: bool) -> list[Job]:
-    """The rows as jobs of up to `batch` submissions, in the order of the first of each.
-
-    What was leased before goes alone: it may be what kills workers. What was handed out before is urgent no more: the
-    worker that it was handed to may be one that is gone, and RQ takes up to an hour to forget one.
-    """
+    """Return the rows as jobs of up to `batch` submissions, in the order of their first rows."""
     jobs: list[Job] = []
     filling: dict[tuple[str, bool], Job] = {}
     for row in in_order(rows):
+        # A row that returned may have gone to a dead worker, which RQ takes up to an hour to forget.
         is_urgent = has_urgent_lane and row.priority >= URGENT and not row.is_returned
         job = filling.get((row.kind, is_urgent))
+        # A submission that was leased before goes alone: it may be one that kills workers.
         if row.attempt or job is None or len(job.rows) == batch:
             job = Job([], is_urgent)
             jobs.append(job)
@@ -165,7 +168,7 @@ def jobs_of(rows: Sequence[OutboxRow], batch: int, *, has_urgent_lane: bool) -> 
 
 
 def shared_out(jobs: Sequence[Job], rooms: Mapping[Lane, int]) -> Iterator[tuple[Lane, list[OutboxRow]]]:
-    """Which lane takes which job, as far as there is room: what is urgent goes where there is more of it."""
+    """Yield the lane of each job while there is room; an urgent job takes the lane with more room."""
     left = dict(rooms)
     for job in jobs:
         lane = Lane.URGENT if job.is_urgent and left[Lane.URGENT] >= left[Lane.MAIN] else Lane.MAIN

@@ -1,4 +1,4 @@
-"""The steward's rounds: each duty in a loop of its own, none of which a failure ends."""
+"""The steward: each duty runs in its own loop, which no failure ends."""
 
 from __future__ import annotations
 
@@ -45,54 +45,54 @@ from policies.vocabulary import State
 from validators.verification_priority import HARMS, UNASSESSED, URGENT
 
 POLL_S: Final = 0.05
-"""How often the outbox is asked for due work: the latency that a verdict pays for not being lost."""
+"""Seconds between looks for due work in the outbox: the latency that a verdict pays for not being lost."""
 
 COLD_S: Final = 1.0
-"""How often it is looked whether a board has gone cold, or is asked for: for so long readers wait for the index."""
+"""Seconds between looks for idle boards, and for cold boards in demand: readers wait this long for the index."""
 
 ANCHOR_S: Final = 1.0
-"""How often it is looked whether moves have to be folded into anchors."""
+"""Seconds between looks for moves to fold into anchors."""
 
 COLLECT_S: Final = 30.0
-"""Pause between two slices of the store of recordings, in which there is all but always nothing to collect."""
+"""Seconds between two slices of the store of recordings, which almost never have anything to collect."""
 
 SEAL_POLL_S: Final = 1.0
-"""How often it is looked whether a seal is due."""
+"""Seconds between looks for a due seal."""
 
 ARCHIVE_S: Final = 5.0
-"""How often it is looked whether a window is over, or an archived one was changed."""
+"""Seconds between looks for windows that are over, and for changes in archived ones."""
 
 EXACT_RANKS_S: Final = 1.0
-"""How often it is looked whether the head of a window lost too many entries, or its sketch is too old."""
+"""Seconds between looks for heads that lost too many entries, and for sketches that are too old."""
 
 TOP_S: Final = 1.0
-"""How often it is looked whether something is in the top of a board without having been verified."""
+"""Seconds between looks for unverified runs at the top of a board."""
 
 REVEALS_S: Final = 1.0
-"""How often it is looked whether a recording that was asked for did not come in time."""
+"""Seconds between looks for requested recordings that did not arrive in time."""
 
 AUDIT_S: Final = 60.0
-"""How often it is looked whether a board's time for an audit has come."""
+"""Seconds between looks for boards whose time for an audit has come."""
 
 REPAIR_S: Final = 10.0
-"""How often it is looked whether something that is derived was lost with Redis."""
+"""Seconds between looks for derived data that was lost with Redis."""
 
 LONGEST_BACK_OFF_S: Final = 30.0
-"""Longest pause of a duty that fails again and again as nobody foresaw: it goes on once the cause is gone."""
+"""Longest pause of a duty with repeated unforeseen failures: it continues once the cause is gone."""
 
 SLICE: Final = 256
 
 BOARDS_AT_ONCE: Final = 8
-"""Boards whose settled changes are shown at once: one whose Redis is away keeps few of the others waiting."""
+"""Boards whose settled changes are shown at once: a board whose Redis is away delays few others."""
 
 ABSENT_MS: Final = 600_000
-"""How long work waits that belongs to a board without a policy, so that it is not in the way of other boards' work."""
+"""How long the work of a board without a policy is put off, so that it does not block other boards' work."""
 
 _log = logger()
 
 
 class _Rounds(NamedTuple):
-    """What is seen to on each board by itself."""
+    """The duties that each board has by itself. Their names appear in metrics and logs."""
 
     reconcile: Round
     archive: Round
@@ -103,7 +103,7 @@ class _Rounds(NamedTuple):
 
 
 class Steward:
-    """Dispatches, projects what a crash left unprojected, and reconciles."""
+    """All background duties of a deployment. Any number of stewards may run."""
 
     def __init__(
         self,
@@ -122,17 +122,18 @@ class Steward:
         self._index = index
         self._jobs = jobs
         self._clock = clock
-        self._certain = clock.earliest if isinstance(clock, ReferenceClock) else clock
+        # A player's deadline counts as passed only once no clock in the deployment can doubt it.
+        self._earliest_clock = clock.earliest if isinstance(clock, ReferenceClock) else clock
         self._rankings = {name: board.ranking for name, board in boards.items()}
         self._tops = {name: board.policy.verification.top for name, board in boards.items()}
         self._recordings = recordings
         self.boards = boards
         self._collector = Collector(ledger, recordings, grace_ms=settings.recordings_grace_h * 3_600_000)
         self._expirer = Expirer(ledger, boards, clock=clock)
-        self._anchoring = Anchoring(ledger, [each.ranking for each in boards.values()])
+        self._anchoring = Anchoring(ledger, [board.ranking for board in boards.values()])
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._derivations = Derivations(settings, boards, ledger, index.client, clock=clock)
-        self._deadlines = Deadlines(ledger, index, boards, clock=self._certain)
+        self._deadlines = Deadlines(ledger, index, boards, clock=self._earliest_clock)
         self._cold = ColdBoards(ledger, index.boards, clock=clock)
         self.failures = Failures()
         self.presence = Presence(
@@ -144,7 +145,7 @@ class Steward:
         ledger, clock = self._ledger, self._clock
         reconciling: dict[str, Step] = {}
         archiving: dict[str, Step] = {}
-        tails: dict[str, Step] = {}
+        exact_ranks: dict[str, Step] = {}
         tops: dict[str, Step] = {}
         audits: dict[str, Step] = {}
         for name, board in boards.items():
@@ -154,13 +155,13 @@ class Steward:
             tops[name] = TopCheck(ledger, policy, clock=clock).step
             audits[name] = AuditDraw(ledger, policy, clock=clock).step
             if policy.exact_ranks:
-                tails[name] = ExactRankKeeper(ledger, index, policy, clock=clock).step
-        made = (reconciling, archiving, tails, tops, audits, self._cold.steps())
-        named = zip(_Rounds._fields, made, strict=True)
-        return _Rounds(*(Round(duty, steps, self.failures) for duty, steps in named))
+                exact_ranks[name] = ExactRankKeeper(ledger, index, policy, clock=clock).step
+        steps_of_duties = (reconciling, archiving, exact_ranks, tops, audits, self._cold.steps())
+        duties = zip(_Rounds._fields, steps_of_duties, strict=True)
+        return _Rounds(*(Round(duty, steps, self.failures) for duty, steps in duties))
 
     def under(self, boards: Mapping[str, Board]) -> Steward:
-        """The same steward under other policies, of boards that the index has. Its rounds begin when those of this one have ended."""
+        """Return this steward under other policies of the same boards, to run once this one has ended."""
         return Steward(
             self._settings,
             boards,
@@ -174,14 +175,14 @@ class Steward:
 
     @property
     def index(self) -> Index:
-        """The index that it keeps."""
+        """The index that the steward keeps."""
         return self._index
 
     async def run(self) -> None:
-        """Does its rounds until it is cancelled."""
+        """Run all duties until cancelled."""
         async with AsyncExitStack() as stack:
-            for each in (self._derivations, *self._rounds):
-                await stack.enter_async_context(aclosing(each))
+            for closing in (self._derivations, *self._rounds):
+                await stack.enter_async_context(aclosing(closing))
             group = await stack.enter_async_context(asyncio.TaskGroup())
             group.create_task(self.presence.keep())
             group.create_task(self._for_ever(self.derive_from_log, POLL_S * 10))
@@ -204,7 +205,7 @@ class Steward:
             group.create_task(self._for_ever(self.end_reveals, REVEALS_S))
 
     async def dispatch(self) -> int:
-        """How many waiting submissions were handed to the queue; each comes back until it is settled."""
+        """Queue waiting submissions and return how many; each comes due again until it is settled."""
         await self._assess()
         rooms = await self._jobs.rooms()
         if not any(rooms.values()):
@@ -214,37 +215,39 @@ class Steward:
         by_lane: dict[Lane, list[list[OutboxRow]]] = defaultdict(list)
         for lane, job in shared_out(jobs, rooms):
             by_lane[lane].append(job)
-        return sum([await self._hand_out(lane, some) for lane, some in by_lane.items()])
+        return sum([await self._hand_out(lane, batches) for lane, batches in by_lane.items()])
 
     async def _hand_out(self, lane: Lane, jobs: Sequence[Sequence[OutboxRow]]) -> int:
         reach(Point.BEFORE_DISPATCH)
         if not await self._jobs.put(lane, jobs):
             return 0
         reach(Point.AFTER_DISPATCH)
-        handed = [row for job in jobs for row in job]
+        rows = [row for job in jobs for row in job]
         until_ms = self._clock() + int(self._settings.redispatch_s * 1000)
-        await self._ledger.write(work.hand_out(handed, until_ms=until_ms))
-        return len(handed)
+        await self._ledger.write(work.hand_out(rows, until_ms=until_ms))
+        return len(rows)
 
     async def _assess(self) -> None:
-        """Looks at what has come: how much harm each would do. What comes meanwhile does not change it any more."""
+        """Store how much harm each new submission could do. Later submissions do not change it."""
         rows = await self._ledger.read(work.due_to_assess(now_ms=self._clock(), count=SLICE))
         if rows:
             harms = await self._ledger.read(prospects.harms_of(rows, self._rankings, self._tops))
             await self._ledger.write(work.prioritise(harms))
 
     async def project(self) -> int:
-        """How many settled changes were shown that their own settlement did not live to show."""
+        """Show settled changes that a crash left unshown, and return how many."""
         rows = await self._due("project")
         by_board: dict[str, list[OutboxRow]] = defaultdict(list)
         for row in rows:
             by_board[row.board].append(row)
         is_full = len(rows) >= SLICE
-        showing = [self._project_on(board, some, is_full=is_full) for board, some in by_board.items()]
+        showing = [
+            self._project_on(board, board_rows, is_full=is_full) for board, board_rows in by_board.items()
+        ]
         return sum(await in_turns(showing, at_once=BOARDS_AT_ONCE))
 
     async def _project_on(self, board: str, rows: Sequence[OutboxRow], *, is_full: bool) -> int:
-        """How many of a board's changes were shown; it makes room for other boards where they filled a slice in vain."""
+        """Show a board's changes and return how many; put them off if they fail and filled the slice."""
         try:
             changes = [await self._change_of(row) for row in rows]
             if await project(self._ledger, self._index, changes):
@@ -253,81 +256,81 @@ class Steward:
             self.failures.note("project", board, IndexUnavailable())
         except LedgerUnavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - no board's failure is another's
+        except Exception as error:  # noqa: BLE001 - a board's failure must not stop the others
             self.failures.note("project", board, error)
-        if is_full:
+        if is_full:  # otherwise the same rows would fill every slice, and other boards never have their turn
             await self._ledger.write(work.postpone(rows, until_ms=self._clock() + PROJECT_AFTER_MS))
         return 0
 
     async def reconcile(self) -> int:
-        """How much of the index was repaired in one slice of every board."""
+        """Repair one slice of each board's index and return the number of differences."""
         return await self._rounds.reconcile.step()
 
     async def see_to_cold(self) -> int:
-        """How many boards were taken out of Redis, or put there again."""
+        """Evict idle boards from Redis, warm those in demand, and return how many."""
         return await self._rounds.see_to_cold.step()
 
     async def anchor(self) -> int:
-        """How much was done for the anchors of large windows."""
+        """Tend the anchors of large windows and return the amount of work."""
         return await self._anchoring.step()
 
     async def collect(self) -> int:
-        """How much of one slice of the store of recordings was collected."""
+        """Collect one slice of the store of recordings and return how many blobs changed."""
         return await self._collector.step()
 
     async def expire(self) -> int:
-        """How many events were passed whose recordings need not be kept any longer."""
+        """End recordings past their retention and return how many events were passed."""
         return await self._expirer.step()
 
     async def seal(self) -> int:
-        """How many events were put under a seal."""
+        """Seal events if a seal is due and return how many."""
         return await self._sealer.step()
 
     async def archive(self) -> int:
-        """How many windows were frozen, and slices of what that leaves behind removed."""
+        """Freeze windows and remove what that replaces; return how many windows and slices."""
         return await self._rounds.archive.step()
 
     async def keep_tails(self) -> int:
-        """How much was done for boards with `exact_ranks`: entries that came into heads or went, slices of sketches."""
+        """Keep heads and sketches of boards with `exact_ranks`; return how many entries and slices moved."""
         return await self._rounds.keep_tails.step()
 
     async def see_to_top(self) -> int:
-        """How many submissions that are in a top unverified were put up for verification."""
+        """Queue unverified runs at the top for verification and return how many."""
         return await self._rounds.see_to_top.step()
 
     async def recall(self) -> int:
-        """How many unverified runs of convicted players were put up that their convictions left for later."""
-        found = await self._due(sampling.RECALL)
-        return sum([await self._ledger.write(sampling.recall(row, now_ms=self._clock())) for row in found])
+        """Queue the unverified runs that players' convictions left for later, and return how many."""
+        rows = await self._due(sampling.RECALL)
+        return sum([await self._ledger.write(sampling.recall(row, now_ms=self._clock())) for row in rows])
 
     async def end_reveals(self) -> int:
-        """How many recordings that were asked for in vain had a consequence, or a new deadline."""
+        """Settle or extend the passed deadlines of requested recordings, and return how many."""
         harms = (UNASSESSED, *HARMS)
-        due = work.due(reveals.KIND, now_ms=self._certain(), count=SLICE, harms=harms)
+        due = work.due(reveals.KIND, now_ms=self._earliest_clock(), count=SLICE, harms=harms)
         return await self._deadlines.end(await self._ours(reveals.KIND, await self._ledger.read(due)))
 
     async def draw_audits(self) -> int:
-        """How many verified runs were drawn to be simulated again."""
+        """Draw verified runs to simulate again and return how many."""
         return await self._rounds.draw_audits.step()
 
     async def derive_from_log(self) -> int:
-        """How many events of the log had their effect on what is derived."""
+        """Derive from a slice of the log and return how many events it had."""
         return await self._derivations.follow_log()
 
     async def derive_from_changes(self) -> int:
-        """How many changes of standings had theirs."""
+        """Derive from a slice of the changes of standings and return how many it had."""
         return await self._derivations.follow_changes()
 
     async def deliver(self) -> int:
-        """For how many webhooks delivering has begun."""
+        """Begin deliveries to webhooks and return to how many."""
         return await self._derivations.sender.step()
 
     async def repair_derived(self) -> int:
-        """How much was lost with Redis, and is there again."""
+        """Restore derived data that was lost with Redis, and return how much."""
         return await self._derivations.repair()
 
     async def _due(self, kind: str, *, harm: int = 0) -> list[OutboxRow]:
-        """Work whose time has come, a slice of it. What belongs to no board of ours is put off."""
+        """Return a slice of the due work of our boards, and put off that of others."""
         return await self._ours(
             kind, await self._ledger.read(work.due(kind, now_ms=self._clock(), count=SLICE, harms=(harm,)))
         )
@@ -338,7 +341,7 @@ class Steward:
         return [*await self._ours("verify", rows), *again, *await self._due_to_audit()]
 
     async def _due_to_audit(self) -> list[OutboxRow]:
-        """As many audits as may be handed out now: what is handed out is due again later, or done."""
+        """Return as many due audits as may be handed out now."""
         due = await self._due(audits.KIND)
         if not due:
             return []
@@ -346,22 +349,24 @@ class Steward:
         return due[: max(0, AUDITS_AT_ONCE - handed_out)]
 
     async def _ours(self, kind: str, rows: Sequence[OutboxRow]) -> list[OutboxRow]:
-        strange = [row for row in rows if row.board not in self._index.boards]
-        if strange:
+        foreign = [row for row in rows if row.board not in self._index.boards]
+        if foreign:
             _log.warning(
-                Event.DUTY_FAILED, duty=kind, error="no policy", boards=sorted({row.board for row in strange})
+                Event.DUTY_FAILED, duty=kind, error="no policy", boards=sorted({row.board for row in foreign})
             )
-            await self._ledger.write(work.postpone(strange, until_ms=self._clock() + ABSENT_MS))
+            await self._ledger.write(work.postpone(foreign, until_ms=self._clock() + ABSENT_MS))
         return [row for row in rows if row.board in self._index.boards]
 
     async def _change_of(self, row: OutboxRow) -> Change:
-        found = await self._ledger.read(queries.submission(row.submission_id))
+        submission = await self._ledger.read(queries.submission(row.submission_id))
         now_ms = self._clock()
-        live = await self._ledger.read(index_pages.live_standings(row.board, row.player, now_ms=now_ms))
-        build = found.build if found else ""
-        learnt = await self._ledger.read(queries.baselines_of(row.board, row.player, build))
-        state = found.state if found else State.REJECTED
-        return Change(row.seq, row.submission_id, row.board, row.player, state, tuple(live), tuple(learnt))
+        standings = await self._ledger.read(index_pages.live_standings(row.board, row.player, now_ms=now_ms))
+        build = submission.build if submission else ""
+        baselines = await self._ledger.read(queries.baselines_of(row.board, row.player, build))
+        state = submission.state if submission else State.REJECTED
+        return Change(
+            row.seq, row.submission_id, row.board, row.player, state, tuple(standings), tuple(baselines)
+        )
 
     async def _for_ever(self, duty: Callable[[], Awaitable[int]], pause_s: float) -> None:
         task, unexpected = asyncio.current_task(), 0
@@ -371,7 +376,7 @@ class Steward:
                 done = await duty()
                 unexpected = 0
                 self.failures.clear(duty.__name__, "")
-            except Exception as error:  # noqa: BLE001 - no failure ends a duty
+            except Exception as error:  # noqa: BLE001 - no failure may end a duty
                 self.failures.note(duty.__name__, "", error)
                 unexpected += not isinstance(error, ScoregateError)
             if task and task.cancelling():
@@ -380,5 +385,5 @@ class Steward:
 
 
 def back_off_s(failures: int) -> float:
-    """How long to leave alone what failed so often in a row for a reason that nobody foresaw."""
+    """Return the pause in seconds after so many unforeseen failures in a row."""
     return min(LONGEST_BACK_OFF_S, POLL_S * 2 ** min(failures, 20)) if failures else 0.0

@@ -1,9 +1,9 @@
 """Freezes windows that are over into the ledger's archive, and keeps what is archived equal to the ledger's fold.
 
-A window is due once it is over for `archive_after_s` and nothing that was achieved in it is pending any more, or at the
-latest when the index forgets it. What changes it later (a verdict, a moderator, a trusted server) makes a new revision
-due, which is built beside the readable one. Standings of a window leave the ledger some time after the index forgot it;
-a later change has them folded again from what is promoted.
+A window is due once it is over for `archive_after_s` and nothing that was achieved in it is pending any more,
+or at the latest when the index forgets it. What changes it later (a verdict, a moderator, a trusted server)
+makes a new revision due, which is built beside the readable one. Standings of a window leave the ledger some
+time after the index forgot it; a later change has them folded again from what is promoted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Folds a whole board's standings anew, in bounded slices, after its policy has changed what they are."""
+"""Folds a whole board's standings anew, in bounded slices, after a change of its policy."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from policies.ranking import Ranking
 from policies.windows import Window
 
 PLAYERS: Final = 100
-"""Players folded in one transaction: other writes wait for it, a few hundredths of a second."""
+"""Players folded in one transaction, which other writes wait for: a few hundredths of a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefoldCounts:
-    """How many players were looked at, and how many of their standings changed."""
+    """The numbers of players folded and of standings that changed."""
 
     players: int
     changed: int
 
 
 async def refold_board(ledger: Ledger, policy: Policy, *, clock: Clock, tell: Tell) -> RefoldCounts:
-    """Folds the windows of a board that are open: the current ones, and those before that the archive does not have. `tell` hears how many players each slice had.
+    """Fold a board's readable windows anew, except archived ones. `tell` hears the players in each slice.
 
-    Raises LedgerUnavailable; what was folded by then stays, and doing it again goes on from the start.
+    Raises LedgerUnavailable; finished slices stay, and a second call begins again from the start.
     """
     windows, ranking = readable_windows(policy, clock()), Ranking(policy)
-    looked_at, changed, after = 0, 0, ""
+    count, changed, after = 0, 0, ""
     while players := await ledger.read(promoted_players(policy.board, after=after, count=PLAYERS)):
         changed += await ledger.write(_refold(ranking, players, windows))
-        looked_at, after = looked_at + len(players), players[-1]
+        count, after = count + len(players), players[-1]
         tell(len(players))
-    return RefoldCounts(looked_at, changed)
+    return RefoldCounts(count, changed)
 
 
 def _refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window]) -> Operation[int]:
-    """`refold`, where a window that is archived by then stays as the policy of its time had it."""
+    """Refold, but leave a window that is archived by then as the policy of its time had it."""
 
     async def work(tx: Transaction) -> int:
         names = [window.name for window in windows]

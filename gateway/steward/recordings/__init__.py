@@ -1,1 +1,1 @@
-"""Ends recordings whose time is over, and collects those that nothing names."""
+"""Ends recordings whose retention is over, and collects those that nothing names."""

@@ -1,15 +1,15 @@
 """Removes large recordings that no submission names: left by a crash, a lost race, or a commit that failed.
 
-Why none is removed that a submission names, or will:
+No recording is removed that a submission names or will name:
 
-- A recording is in the store before the commit that names it, and a commit that comes late stores it again before it
-  is acknowledged (`gateway.edge.submissions.submit.LATE_MS`).
-- What no row names, and is older than the grace (hours), is set aside, not removed. It is still read from there.
-- What has been aside for another grace, and is still in no row, is removed. Whoever found it in its place before, and
-  therefore wrote nothing, has long since committed the row that names it: then it is put back instead.
-- Who comes later finds nothing in its place, and writes it.
-- Rows are never removed, so what is named stays named.
-- Ages are told by the clock that dates them, so a wrong clock of ours makes nothing old.
+- A recording is in the store before the commit that names it. A late commit stores it again before it is
+  acknowledged (`gateway.edge.submissions.submit.LATE_MS`).
+- An unnamed recording older than the grace (hours) is set aside, not removed. It can still be read there.
+- After another grace it is removed, if it is still unnamed. An edge that found it in its place before, and
+  therefore did not write it, has long since committed the row that names it; then it is put back instead.
+- A later edge does not find it in its place, and writes it.
+- Rows are never removed, so a named recording stays named.
+- The store's own clock tells ages, so a wrong clock here makes nothing old.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from gateway.recordings.store import condemned_digest, kept_digest
 from gateway.runtime.telemetry import RECORDINGS_COLLECTED, Event, logger
 
 SLICE: Final = 1000
-"""Blobs looked at in one step: what a bucket lists at once. Bounds the memory, and for how long the ledger is asked."""
+"""Blobs examined in one step, as many as a bucket lists at once: bounds the memory and the ledger's work."""
 
 _log = logger()
 
 
 class Collector:
-    """Walks the store of recordings, for ever, a slice at a time."""
+    """Walks the store of recordings again and again, a slice at a time."""
 
     def __init__(self, ledger: Ledger, recordings: Recordings, *, grace_ms: int) -> None:
         self._ledger = ledger
@@ -42,7 +42,7 @@ class Collector:
         self._after = ""
 
     async def step(self) -> int:
-        """How much of one slice was set aside, put back, or removed."""
+        """Collect one slice; return how many blobs were set aside, put back or removed."""
         page = await self._recordings.off_loop(self._store.page, self._after, SLICE)
         self._after = page[-1].name if len(page) == SLICE else ""
         if not page:
@@ -53,11 +53,11 @@ class Collector:
         for action in actions:
             RECORDINGS_COLLECTED.labels(action).inc()
         if actions:
-            _log.info(Event.COLLECTED, **{each: actions.count(each) for each in sorted(set(actions))})
+            _log.info(Event.COLLECTED, **{action: actions.count(action) for action in sorted(set(actions))})
         return len(actions)
 
     async def _condemn(self, old: Sequence[Blob]) -> list[str]:
-        """Sets aside what is in its place and in no row."""
+        """Set aside the recordings in their place that no row names."""
         kept = [digest for blob in old if (digest := kept_digest(blob.name))]
         unnamed = await self._ledger.read(work.unknown_recordings(kept)) if kept else set()
         for digest in unnamed:
@@ -65,7 +65,7 @@ class Collector:
         return ["condemned"] * len(unnamed)
 
     async def _end(self, old: Sequence[Blob]) -> list[str]:
-        """Ends what was aside, and what a crash left without a name. Anything else is not ours, and stays."""
+        """Remove or put back blobs that were set aside, and remove uploads that a crash left unfinished."""
         ended = []
         for blob in old:
             digest = condemned_digest(blob.name)

@@ -1,4 +1,4 @@
-"""Ends the recordings of refused and revoked runs, once their boards keep them no longer."""
+"""Deletes the recordings of refused and revoked runs once their boards no longer keep them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.runtime.telemetry import RECORDINGS_COLLECTED, Event, logger
 from policies.loader import Board
 
 SLICE: Final = 128
-"""Events looked at in one step: their recordings end in one transaction, for which other writes wait."""
+"""Events read in one step: their recordings end in one transaction, which other writes wait for."""
 
 DAY_MS: Final = 86_400_000
 
@@ -21,7 +21,7 @@ _log = logger()
 
 
 class Expirer:
-    """Follows the log, each number of days that boards name by itself, and ends what is old enough."""
+    """Follows the log once for each retention that boards name, and ends recordings past it."""
 
     def __init__(self, ledger: Ledger, boards: Mapping[str, Board], *, clock: Clock) -> None:
         self._ledger = ledger
@@ -33,16 +33,17 @@ class Expirer:
                 self._kept_ms[name] = days * DAY_MS
 
     async def step(self) -> int:
-        """How many events were passed, in one slice for each number of days."""
-        return sum([await self._pass(days) for days in sorted(set(self._kept_ms.values()))])
+        """Read one slice for each retention and return how many events were passed."""
+        return sum([await self._pass(kept_ms) for kept_ms in sorted(set(self._kept_ms.values()))])
 
     async def _pass(self, kept_ms: int) -> int:
         consumer, now_ms = f"{CONSUMER}{kept_ms // DAY_MS}", self._clock()
         after = await self._ledger.read(position(consumer)) or 0
-        found = await self._ledger.read(endings_after(after, count=SLICE))
+        events = await self._ledger.read(endings_after(after, count=SLICE))
         cutoff_ms = now_ms - kept_ms
-        young = next((at for at, each in enumerate(found) if each.at_ms > cutoff_ms), len(found))
-        passed = found[:young]
+        # Up to the first young event: the position must not pass one whose recording is still kept.
+        young = next((at for at, event in enumerate(events) if event.at_ms > cutoff_ms), len(events))
+        passed = events[:young]
         if not passed:
             return 0
         ended = await self._ledger.write(

@@ -1,4 +1,4 @@
-"""Ends what nobody answered: recordings that were asked for, and did not come in time."""
+"""Settles submissions whose recordings were requested and did not arrive in time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from policies.loader import Board
 from policies.vocabulary import Reason, State
 
 OUTAGE_MS: Final = 300_000
-"""A deadline that is found so late was during an outage: while a steward runs, it looks every second."""
+"""A deadline found this late passed during an outage: a running steward looks every second."""
 
 _log = logger()
 
 
 class Deadlines:
-    """Settles what was asked for in vain. Nobody is convicted of our outage: who had none of us to send to gets a new deadline."""
+    """Settles requests for recordings whose deadline has passed.
+
+    Nobody is convicted for our outage: a deadline that passed during one is extended.
+    """
 
     def __init__(
         self, ledger: Ledger, index: Projection, boards: Mapping[str, Board], *, clock: Clock
@@ -35,32 +38,32 @@ class Deadlines:
         self._clock = clock
 
     async def end(self, rows: Sequence[OutboxRow]) -> int:
-        """How many of these deadlines, all of which are over, were settled or put off."""
+        """Settle or extend deadlines that have passed, and return how many."""
         now_ms = self._clock()
         late = [row for row in rows if now_ms - row.due_at_ms > OUTAGE_MS]
         by_board: dict[str, list[Decision]] = defaultdict(list)
-        for row in [each for each in rows if now_ms - each.due_at_ms <= OUTAGE_MS]:
+        for row in [row for row in rows if now_ms - row.due_at_ms <= OUTAGE_MS]:
             if decision := await self._decision(row, now_ms):
                 by_board[row.board].append(decision)
         for board, decisions in by_board.items():
             settled = await settle(self._ledger, self._index, self._boards[board], decisions)
-            silent = sum(isinstance(each, Change) for each in settled)
+            silent = sum(isinstance(result, Change) for result in settled)
             REVEALS.labels(board, "silent").inc(silent)
         return sum(map(len, by_board.values())) + (await self._put_off(late, now_ms) if late else 0)
 
     async def _decision(self, row: OutboxRow, now_ms: int) -> Decision | None:
-        found = await self._ledger.read(queries.submission(row.submission_id))
-        asked = await self._ledger.read(reveals.commitment(row.seq))
-        if found is None or asked is None:
+        submission = await self._ledger.read(queries.submission(row.submission_id))
+        request = await self._ledger.read(reveals.commitment(row.seq))
+        if submission is None or request is None:
             return None
         return Decision(
             row.submission_id,
-            State.REVOKED if found.state is State.PROMOTED else State.REJECTED,
+            State.REVOKED if submission.state is State.PROMOTED else State.REJECTED,
             "budget",
             Reason.RECORDING_NOT_REVEALED,
             now_ms,
-            frozenset({found.state}),
-            detail={"asked_at_ms": asked.asked_at_ms, "due_at_ms": row.due_at_ms},
+            frozenset({submission.state}),
+            detail={"asked_at_ms": request.asked_at_ms, "due_at_ms": row.due_at_ms},
             reveal_by_ms=row.due_at_ms,
         )
 

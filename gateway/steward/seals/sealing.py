@@ -1,4 +1,4 @@
-"""The steward's seals: whatever has been committed is put under a signed root, in order, and told elsewhere."""
+"""Seals committed events, in order, under signed roots, and exports the checkpoints."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _log = logger()
 
 
 def seal_key_of(settings: Settings, *, is_made: bool) -> SealKey:
-    """The seal key of this deployment, made in the data directory if `is_made`. Raises SettingsError."""
+    """Return the deployment's seal key, created in the data directory if `is_made`. Raises SettingsError."""
     configured = settings.seal_key.get_secret_value() if settings.seal_key else None
     return load_seal_key(settings.data_dir, configured, is_made=is_made)
 
 
 class Sealer:
-    """Seals events when there are enough of them, or the oldest has waited long enough. Any number may run.
+    """Seals events once there are enough of them, or the oldest has waited long enough. Any number may run.
 
-    Raises SettingsError if its key cannot be had.
+    Raises SettingsError if its key cannot be read or created.
     """
 
     def __init__(self, settings: Settings, ledger: Ledger, *, clock: Clock) -> None:
@@ -30,12 +30,13 @@ class Sealer:
         self._ledger = ledger
         self._key = seal_key_of(settings, is_made=True)
         self._clock = clock
-        self._told_of_gap = 0
+        self._reported_gap = 0
 
     async def step(self) -> int:
-        """How many events were sealed; every head is in the file for heads on return, if there is one.
+        """Seal what is due, export all checkpoints if there is a file for them, and return the events sealed.
 
-        Raises SettingsError if that file cannot be written, LedgerTampered if it knows of a seal that the ledger lacks.
+        Raises SettingsError if the file cannot be written, LedgerTampered if it has a seal that the ledger
+        lacks.
         """
         sealed = await self._seal() if self._is_due(await self._ledger.read(chain.unsealed())) else 0
         if self._settings.seal_heads is not None:
@@ -49,7 +50,7 @@ class Sealer:
         return unsealed.events >= self._settings.seal_events or waited_ms >= self._settings.seal_s * 1000
 
     async def _seal(self) -> int:
-        # Read first, written after: events never change, and hashing them must not hold up who writes.
+        # Read first, write after: events never change, and hashing them must not delay writers.
         after = await self._ledger.read(chain.newest_seal())
         leaves = await self._unsealed(after.last_seq + 1 if after else 1)
         if not leaves:
@@ -61,19 +62,19 @@ class Sealer:
         return len(leaves)
 
     async def _unsealed(self, begin: int) -> list[bytes]:
-        """The leaves of the next events, as many as go under one seal, up to a gap if there is one."""
-        found: list[bytes] = []
+        """Return the leaves of the next events for one seal, up to a gap if there is one."""
+        leaves: list[bytes] = []
         async for leaf in chain.leaves_from(self._ledger, begin):
-            if leaf.seq != begin + len(found):
-                self._tell_of_gap(begin + len(found), leaf.seq)
+            if leaf.seq != begin + len(leaves):
+                self._report_gap(begin + len(leaves), leaf.seq)
                 break
-            found.append(leaf.digest)
-            if len(found) == self._settings.seal_events:
+            leaves.append(leaf.digest)
+            if len(leaves) == self._settings.seal_events:
                 break
-        return found
+        return leaves
 
-    def _tell_of_gap(self, due: int, found: int) -> None:
-        """Says once that an event is missing: sequence numbers have no gaps, whatever crashed."""
-        if self._told_of_gap != due:
-            self._told_of_gap = due
+    def _report_gap(self, due: int, found: int) -> None:
+        """Log once that an event is missing: sequence numbers have no gaps, even after a crash."""
+        if self._reported_gap != due:
+            self._reported_gap = due
             _log.error(Event.GAP, due=due, found=found)
