@@ -48,7 +48,7 @@ POLL_S: Final = 0.05
 """Seconds between looks for due work in the outbox: the latency that a verdict pays for not being lost."""
 
 COLD_S: Final = 1.0
-"""Seconds between looks for idle boards, and for cold boards in demand: readers wait this long for the index."""
+"""Seconds between looks for idle boards, and for cold boards in demand: readers wait this long."""
 
 ANCHOR_S: Final = 1.0
 """Seconds between looks for moves to fold into anchors."""
