@@ -1,4 +1,4 @@
-"""Whether a player opens runs to look at their seeds, and plays only the lucky ones."""
+"""Detects players who open runs to see their seeds, and play only the lucky ones."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from validators.submission import History, Submission
 
 
 def abandonment(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
-    """A finding if, of the runs that the player had opened in the day before this one, too few were submitted.
+    """Find players who submitted too few of the runs that they opened in the day before this one.
 
-    The counts are those of the ticket. Without them nothing is known, and nothing is found: Redis being away is no
-    evidence against anybody. Runs that are still open count as not submitted; they are few.
+    The counts come from the ticket. Without them (Redis was away) nothing is found. Runs that are still open
+    count as not submitted; they are few.
     """
     opened, submitted, rule = submission.runs_opened, submission.runs_submitted, policy.abandonment
     if opened is None or submitted is None or opened < rule.least_runs:

@@ -1,4 +1,4 @@
-"""Whether a score is far outside what is known of the player, or new to the player and far outside of what others reach."""
+"""Detects scores far above the player's own, or new to the player and far above those of others."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from validators.submission import History, Submission
 
 
 def anomaly(submission: Submission, policy: Policy, history: History) -> Iterator[Finding]:
-    """Findings of a score more than `threshold` deviations better than its reference, and of a newcomer's record.
+    """Find scores more than `threshold` deviations better than their reference, and newcomers' records.
 
-    The player's own promoted scores are the reference from `minimum_history` on. Those of the build, or of the board
-    while the build is new, are it for who has fewer, and for whatever is better than all that the player was promoted
-    with: a score that was let in once is the player's. Below `minimum_population` the prior speaks, to newcomers alone.
-    The candidate is never part of its own reference: inside it, |z| could not pass (n - 1) / sqrt(n) (R. E. Shiffler,
-    "Maximum Z Scores and Outliers", The American Statistician 42(1), 1988).
+    From `minimum_history` on, the reference is the player's own promoted scores. For players with fewer, and
+    for a new best, it is the scores of the build, or of the board while the build is new. Below
+    `minimum_population` newcomers are measured against the prior. The candidate is never part of its
+    reference: inside it, |z| could not exceed (n - 1) / sqrt(n) (R. E. Shiffler, "Maximum Z Scores and
+    Outliers", The American Statistician 42(1), 1988).
     """
     rule, score = policy.anomaly, submission.claim.score
     is_newcomer = history.player.count < rule.minimum_history
@@ -40,19 +40,19 @@ def anomaly(submission: Submission, policy: Policy, history: History) -> Iterato
 
 
 def _population(policy: Policy, history: History) -> Baseline | None:
-    enough = policy.anomaly.minimum_population
-    return next((each for each in (history.build, history.population) if each.count >= enough), None)
+    minimum, candidates = policy.anomaly.minimum_population, (history.build, history.population)
+    return next((baseline for baseline in candidates if baseline.count >= minimum), None)
 
 
-def _against(known: Baseline, reason: Reason, score: int, policy: Policy) -> Iterator[Finding]:
-    if policy.anomaly.transform is Transform.RANK and known.scores:
-        yield from _ahead(known, reason, score, policy)
+def _against(baseline: Baseline, reason: Reason, score: int, policy: Policy) -> Iterator[Finding]:
+    if policy.anomaly.transform is Transform.RANK and baseline.scores:
+        yield from _ahead(baseline, reason, score, policy)
     else:
-        yield from _beyond(middle_of(known, distances_of(policy)), known.count, reason, score, policy)
+        yield from _beyond(middle_of(baseline, distances_of(policy)), baseline.count, reason, score, policy)
 
 
 def _beyond(middle: Middle, count: int, reason: Reason, score: int, policy: Policy) -> Iterator[Finding]:
-    """By how many spreads a score is better than the middle."""
+    """Find a score too many spreads better than the middle."""
     rule, scale = policy.anomaly, distances_of(policy)
     sign = -1 if policy.order is SortOrder.ASCENDING else 1
     floored = middle.floored(policy.spread_floor, scale)
@@ -65,11 +65,11 @@ def _beyond(middle: Middle, count: int, reason: Reason, score: int, policy: Poli
     yield Finding(reason, round(gain, 3), expected, count, detail)
 
 
-def _ahead(known: Baseline, reason: Reason, score: int, policy: Policy) -> Iterator[Finding]:
-    """Which place a score would take among the newest, as deviations of a normal distribution."""
-    count = len(known.scores)
-    better = sum(is_better(each, score, policy) for each in known.scores)
-    ahead_of = count - better - known.scores.count(score) / 2
+def _ahead(baseline: Baseline, reason: Reason, score: int, policy: Policy) -> Iterator[Finding]:
+    """Find a score by its place among the newest, as deviations of a normal distribution."""
+    count = len(baseline.scores)
+    better = sum(is_better(other, score, policy) for other in baseline.scores)
+    ahead_of = count - better - baseline.scores.count(score) / 2
     gain = normal_score(ahead_of + 1, count + 1)
     if gain <= policy.anomaly.threshold:
         return
@@ -78,7 +78,7 @@ def _ahead(known: Baseline, reason: Reason, score: int, policy: Policy) -> Itera
 
 
 def _record(score: int, policy: Policy, population: Baseline) -> Iterator[Finding]:
-    """A newcomer who is better than all that was ever promoted, where that is something."""
+    """Find a newcomer's score that beats every promoted one, once the board has a population."""
     record = best_of(population, policy)
     if population.count < policy.anomaly.minimum_population or record is None:
         return

@@ -1,8 +1,7 @@
-"""A policy held against history: what it would have decided of everything that a ledger has seen.
+"""Backtests a policy: what it would have decided about every submission in a ledger.
 
-The new policy judges each submission by the history that there was at its time, and by the verdict that its replay
-really gave. What counts on the board stays what really counted: a decision that would have been another one changes
-no later history.
+The new policy judges each submission by the history of its time, and by the verdict that its replay really
+gave. What counts on the board stays what really counted, so a changed decision does not change later history.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MODERATOR = "moderator:"
 
 
 class CaseOutcome(StrEnum):
-    """What becomes of a submission before a moderator sees it."""
+    """The outcome of a submission before a moderator sees it."""
 
     REFUSED = "refused"
     REJECTED = "rejected"
@@ -39,12 +38,12 @@ class CaseOutcome(StrEnum):
 
     @property
     def is_suspicion(self) -> bool:
-        """True for what keeps a submission off the board for now."""
+        """Return whether the outcome keeps a submission off the board for now."""
         return self in {CaseOutcome.REFUSED, CaseOutcome.REJECTED, CaseOutcome.HELD}
 
 
 class HistoricalEvent(NamedTuple):
-    """One event of a submission: what it was judged by at the edge, and after the replay if this event followed one."""
+    """An event of a submission, with the findings at the edge and those after a replay that preceded it."""
 
     at_ms: int
     from_state: State
@@ -60,7 +59,7 @@ class HistoricalEvent(NamedTuple):
 
 
 class CaseDecision(NamedTuple):
-    """A decision, with the reason for it."""
+    """A decision, its reason, and its findings."""
 
     outcome: CaseOutcome
     reason: str
@@ -69,7 +68,7 @@ class CaseDecision(NamedTuple):
 
 @dataclass(slots=True)
 class Case:
-    """A submission under both policies. `is_cheat` is what a moderator said last, None if none did."""
+    """A submission under both policies. `is_cheat` is the last moderator's decision, None without any."""
 
     submission_id: str
     player: str
@@ -80,20 +79,20 @@ class Case:
 
     @property
     def is_changed(self) -> bool:
-        """True if the new policy decides otherwise."""
+        """Return whether the new policy decides differently."""
         return self.then.outcome is not self.now.outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Proportion:
-    """A share of cases, with the 95 % interval of E. B. Wilson ("Probable Inference", JASA 22, 1927)."""
+    """A proportion of cases, with the 95 % interval of E. B. Wilson ("Probable Inference", JASA 22, 1927)."""
 
     hits: int
     of: int
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Its lower and upper end; from 0 to 1 where there are no cases."""
+        """Return the lower and upper end; 0 and 1 without cases."""
         if not self.of:
             return 0.0, 1.0
         z, share, count = 1.96, self.hits / self.of, self.of
@@ -103,7 +102,7 @@ class Proportion:
 
 
 class Backtest:
-    """Takes the events of a board from its first on, in order, and counts cases from `since_ms` on."""
+    """Takes a board's events in order, from its first on, and counts the cases from `since_ms` on."""
 
     def __init__(self, policy: Policy, *, digest: str, since_ms: int = 0) -> None:
         self._policy = policy
@@ -114,7 +113,7 @@ class Backtest:
         self.report = BacktestReport()
 
     def take(self, event: HistoricalEvent) -> None:
-        """Judges, compares, labels and learns, as the event asks for."""
+        """Judge, compare, label and learn from one event."""
         if not event.is_trusted:
             self._compare(event)
         counted = (event.to_state is State.PROMOTED) - (event.from_state is State.PROMOTED)
@@ -128,14 +127,14 @@ class Backtest:
             self._open[submission_id] = case
             self.report.add(case, event.at_ms)
             return
-        known = self._open.get(submission_id)
-        if known is None:
+        open_case = self._open.get(submission_id)
+        if open_case is None:
             return
         if event.actor.startswith(MODERATOR):
-            known.is_cheat = event.to_state in {State.REJECTED, State.REVOKED}
+            open_case.is_cheat = event.to_state in {State.REJECTED, State.REVOKED}
         elif event.from_state is State.PENDING:
-            known.then = _then(event, known.then.findings + event.findings_after)
-            known.now = self._after_replay(known.now, event)
+            open_case.then = _then(event, open_case.then.findings + event.findings_after)
+            open_case.now = self._after_replay(open_case.now, event)
 
     def _opened(self, event: HistoricalEvent) -> Case:
         run, now = event.submission, self._before_replay(event)
@@ -153,7 +152,10 @@ class Backtest:
         return CaseDecision(CaseOutcome(judgement.state.value), judgement.reason.value, judgement.findings)
 
     def _after_replay(self, now: CaseDecision, event: HistoricalEvent) -> CaseDecision:
-        """What follows the verdict. Without one (a draw spared the replay, a fault of ours) what happened stands."""
+        """Return the new policy's decision after the replay.
+
+        Without a verdict (a draw spared the replay, or the fault was ours) what really happened stands.
+        """
         if now.outcome is not CaseOutcome.PENDING:
             return now
         if event.verdict is None:
@@ -164,44 +166,44 @@ class Backtest:
         return CaseDecision(CaseOutcome(judgement.state.value), judgement.reason.value, findings)
 
     def _status_of(self, build: str) -> BuildStatus:
-        """What the policy says of a build; one that it does not know any more is no reason to hold a run."""
-        known = self._policy.builds.get(build)
-        return known.status if known else BuildStatus.ALLOW
+        """Return the policy's status of a build. An unknown build is no reason to hold a run."""
+        rule = self._policy.builds.get(build)
+        return rule.status if rule else BuildStatus.ALLOW
 
     def _weighed_again(self, findings: Sequence[Finding]) -> Iterator[Finding]:
-        """What the replay found then, under the modes of now: recordings are not looked at again."""
-        for each in findings:
-            if each.validator in type(self._policy.validators).model_fields:
-                yield from weighed(each.validator, [each], self._policy, digest=self._digest)
+        """Yield the replay's findings of then under today's modes; recordings are not examined again."""
+        for finding in findings:
+            if finding.validator in type(self._policy.validators).model_fields:
+                yield from weighed(finding.validator, [finding], self._policy, digest=self._digest)
 
 
 @dataclass(slots=True)
 class BacktestReport:
-    """What a backtest found."""
+    """The results of a backtest."""
 
     cases: list[Case] = field(default_factory=list)
     first_at_ms: int | None = None
     last_at_ms: int = 0
 
     def add(self, case: Case, at_ms: int) -> None:
-        """Counts one case in."""
+        """Count one case."""
         self.cases.append(case)
         self.first_at_ms = at_ms if self.first_at_ms is None else self.first_at_ms
         self.last_at_ms = at_ms
 
     @property
     def days(self) -> float:
-        """How many days the cases cover, at least one."""
+        """Return how many days the cases cover, at least one."""
         return max(1.0, (self.last_at_ms - (self.first_at_ms or 0)) / DAY_MS)
 
     @property
     def changed(self) -> list[Case]:
-        """The cases that the new policy decides otherwise, in the order they came."""
+        """Return the cases that the new policy decides differently, in order of arrival."""
         return [case for case in self.cases if case.is_changed]
 
     @property
     def unplayed(self) -> list[Case]:
-        """Those rejected at once that the new policy would have replayed: nothing was kept of their recordings."""
+        """Return the rejected cases that the new policy would have replayed. Their recordings are gone."""
         return [
             case
             for case in self.cases
@@ -210,26 +212,28 @@ class BacktestReport:
 
     @property
     def moves(self) -> Mapping[tuple[CaseOutcome, CaseOutcome], int]:
-        """How many cases went from which outcome to which."""
+        """Return how many cases moved between each pair of outcomes."""
         return Counter((case.then.outcome, case.now.outcome) for case in self.cases)
 
     def found(self, *, is_new: bool) -> Mapping[tuple[str, Severity], int]:
-        """How many findings each validator has, by severity."""
+        """Return how many findings each validator made, by severity."""
         judged = (case.now if is_new else case.then for case in self.cases)
-        return Counter((each.validator, each.severity) for one in judged for each in one.findings)
+        return Counter(
+            (finding.validator, finding.severity) for decision in judged for finding in decision.findings
+        )
 
     def held_per_day(self, *, is_new: bool) -> float:
-        """How many submissions a day wait for a moderator."""
+        """Return how many submissions a day wait for a moderator."""
         held = sum((case.now if is_new else case.then).outcome is CaseOutcome.HELD for case in self.cases)
         return held / self.days
 
     def precision(self, *, is_new: bool) -> Proportion:
-        """Of what is suspected and a moderator decided on: which share is a cheat."""
+        """Return the proportion of cheats among suspected cases that a moderator decided on."""
         suspected = [case for case in self._labelled() if _judged(case, is_new=is_new).outcome.is_suspicion]
         return Proportion(sum(bool(case.is_cheat) for case in suspected), len(suspected))
 
     def recall(self, *, is_new: bool) -> Proportion:
-        """Of what moderators called a cheat: which share is suspected."""
+        """Return the proportion of suspected cases among those that moderators called cheats."""
         cheats = [case for case in self._labelled() if case.is_cheat]
         suspected = sum(_judged(case, is_new=is_new).outcome.is_suspicion for case in cheats)
         return Proportion(suspected, len(cheats))
@@ -239,9 +243,9 @@ class BacktestReport:
 
 
 def _refusals(findings: Sequence[Finding]) -> int:
-    """How many claims of the player had been refused, which Redis alone knew then: as the finding of it says."""
-    found = (each.value for each in findings if each.reason is Reason.LIMITS_PROBED)
-    return int(max(found, default=0))
+    """Return how many of the player's claims had been refused, from the finding, since only Redis knew."""
+    counts = (finding.value for finding in findings if finding.reason is Reason.LIMITS_PROBED)
+    return int(max(counts, default=0))
 
 
 def _judged(case: Case, *, is_new: bool) -> CaseDecision:

@@ -1,4 +1,4 @@
-"""What promoted scores teach: counts, moments and a window of the newest, so that a revoked score leaves no trace."""
+"""Baselines of promoted scores: counts, moments and newest scores; a revoked score leaves no trace."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ from typing import Final, NamedTuple
 from policies.judging import PLAYER_RECENT, POPULATION_RECENT
 
 POPULATION: Final = ""
-"""Whose baseline is that of a whole board; no player id is empty."""
+"""The subject of a whole board's baseline; no player id is empty."""
 
 BUILD_PREFIX: Final = "@"
-"""What the population of one build is called by begins with; no player id has it."""
+"""The prefix of the subject of a build's population; no player id begins with it."""
 
 
 def population_of(build: str) -> str:
-    """Under which name the population of a build has its baseline."""
+    """Return the subject under which a build's population has its baseline."""
     return f"{BUILD_PREFIX}{build}"
 
 
 def is_population(subject: str) -> bool:
-    """True for the whole board and for a build, False for a player."""
+    """Return whether a subject is the whole board or a build, and not a player."""
     return subject == POPULATION or subject.startswith(BUILD_PREFIX)
 
 
 def recent_of(subject: str) -> int:
-    """How many of the newest scores the baseline of a subject keeps."""
+    """Return how many of the newest scores a subject's baseline keeps."""
     return POPULATION_RECENT if is_population(subject) else PLAYER_RECENT
 
 
 def subjects_of(player: str, build: str) -> tuple[str, str, str]:
-    """Whose baselines a promoted score is learnt in: its player's, its build's, and the whole board's."""
+    """Return the subjects whose baselines learn a promoted score: its player, its build, and the board."""
     return player, population_of(build), POPULATION
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a check is told of a set of promoted scores.
+    """A summary of a set of promoted scores, as validators see it.
 
-    Count, mean, and sum of squared deviations from the mean are of all of them: Welford's triple. (B. P. Welford, "Note
-    on a Method for Calculating Corrected Sums of Squares and Products", Technometrics 4(3), 1962.) `scores` are the newest
-    in the order in which they were achieved, `lowest` and `highest` the ends of all, None where there are none.
+    Count, mean, and sum of squared deviations from the mean cover the whole set: Welford's triple (B. P.
+    Welford, "Note on a Method for Calculating Corrected Sums of Squares and Products", Technometrics 4(3),
+    1962). `scores` are the newest, oldest first. `lowest` and `highest` are the extremes of all, None without
+    any.
     """
 
     count: int
@@ -56,7 +57,7 @@ class Baseline:
 
     @property
     def spread(self) -> float:
-        """The sample standard deviation; 0 below two scores."""
+        """Return the sample standard deviation; 0 below two scores."""
         return math.sqrt(self.squares / (self.count - 1)) if self.count > 1 else 0.0
 
 
@@ -65,10 +66,10 @@ EMPTY = Baseline(0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Count, sum, and sum of squares of a set of whole numbers.
+    """Count, sum, and sum of squares of a set of integers.
 
-    Exact, where Welford's recurrence run backwards would lose everything after one huge score: whole numbers of any
-    size cost nothing here, and no score is ever rounded.
+    They are exact. Welford's recurrence run backwards would lose all precision after one huge score; Python's
+    integers cost nothing here and never round.
     """
 
     count: int = 0
@@ -76,16 +77,16 @@ class Sums:
     total_of_squares: int = 0
 
     def plus(self, score: int) -> Sums:
-        """The sums with one more score."""
+        """Return the sums with one more score."""
         return Sums(self.count + 1, self.total + score, self.total_of_squares + score * score)
 
     def minus(self, score: int) -> Sums:
-        """The sums with one score less."""
+        """Return the sums with one score less."""
         return Sums(self.count - 1, self.total - score, self.total_of_squares - score * score)
 
     @property
     def baseline(self) -> Baseline:
-        """What they add up to, correctly rounded."""
+        """Return the baseline of these sums, correctly rounded."""
         if not self.count:
             return EMPTY
         squares = (self.count * self.total_of_squares - self.total**2) / self.count
@@ -93,7 +94,7 @@ class Sums:
 
 
 class PromotedScore(NamedTuple):
-    """A promoted score: when it was achieved (Unix ms), and the number of its submission, which parts equal times."""
+    """A promoted score: its time (Unix ms), and its submission's number, which orders equal times."""
 
     at_ms: int
     seq: int
@@ -101,13 +102,13 @@ class PromotedScore(NamedTuple):
 
 
 class ScoreExtremes(NamedTuple):
-    """The lowest and the highest of a set of scores; None where there are none."""
+    """The lowest and highest of a set of scores; None without any."""
 
     lowest: int | None = None
     highest: int | None = None
 
     def plus(self, score: int) -> ScoreExtremes:
-        """The ends with one more score."""
+        """Return the extremes with one more score."""
         if self.lowest is None or self.highest is None:
             return ScoreExtremes(score, score)
         return ScoreExtremes(min(self.lowest, score), max(self.highest, score))
@@ -117,7 +118,7 @@ NO_EXTREMES: Final = ScoreExtremes()
 
 
 def extremes_of(parts: Iterable[ScoreExtremes]) -> ScoreExtremes:
-    """The ends of several sets together."""
+    """Return the extremes of several sets together."""
     ends = NO_EXTREMES
     for score in chain(*parts):
         ends = ends if score is None else ends.plus(score)
@@ -126,10 +127,10 @@ def extremes_of(parts: Iterable[ScoreExtremes]) -> ScoreExtremes:
 
 @dataclass(frozen=True, slots=True)
 class RunningBaseline:
-    """A baseline as it is kept: what a promoted score is added to, and a revoked one taken out of.
+    """A baseline that promoted scores are added to, and revoked ones removed from.
 
-    `recent` are the newest `size`, oldest first. After `minus` some of what is left may be unknown: then `has_gap` is
-    True until `filled` was told.
+    `recent` are the newest `size` scores, oldest first. After `minus` some of the rest may be unknown; then
+    `has_gap` is True until `filled` supplies them.
     """
 
     size: int
@@ -139,34 +140,34 @@ class RunningBaseline:
     has_gap: bool = False
 
     def plus(self, scored: PromotedScore) -> RunningBaseline:
-        """With one more promoted score, wherever in time it stands."""
+        """Return the baseline with one more promoted score, wherever in time it belongs."""
         recent = list(self.recent)
         insort(recent, scored)
         sums, ends = self.sums.plus(scored.score), self.ends.plus(scored.score)
         return RunningBaseline(self.size, sums, tuple(recent[-self.size :]), ends, self.has_gap)
 
     def minus(self, scored: PromotedScore) -> RunningBaseline:
-        """Without one of its scores."""
+        """Return the baseline without one of its scores."""
         sums = self.sums.minus(scored.score)
-        recent = tuple(each for each in self.recent if each != scored)
+        recent = tuple(score for score in self.recent if score != scored)
         has_gap = self.has_gap or scored.score in self.ends or len(recent) < min(sums.count, self.size)
         return RunningBaseline(self.size, sums, recent, self.ends, has_gap)
 
     def filled(self, recent: Iterable[PromotedScore], ends: ScoreExtremes) -> RunningBaseline:
-        """With the newest of what is promoted, in any order, and the ends of all of it."""
+        """Return the baseline with the newest promoted scores, in any order, and the extremes of all."""
         return RunningBaseline(self.size, self.sums, tuple(sorted(recent)[-self.size :]), ends)
 
     @property
     def baseline(self) -> Baseline:
-        """What a check is told of it."""
+        """Return the summary that validators see."""
         moments = self.sums.baseline
-        scores = tuple(each.score for each in self.recent)
+        scores = tuple(scored.score for scored in self.recent)
         return Baseline(moments.count, moments.mean, moments.squares, scores, *self.ends)
 
 
 def running_baseline_of(scores: Iterable[PromotedScore], size: int) -> RunningBaseline:
-    """What these promoted scores teach, from nothing."""
-    learnt = RunningBaseline(size)
-    for each in sorted(scores):
-        learnt = learnt.plus(each)
-    return learnt
+    """Return the running baseline of these promoted scores."""
+    baseline = RunningBaseline(size)
+    for scored in sorted(scores):
+        baseline = baseline.plus(scored)
+    return baseline

@@ -1,4 +1,4 @@
-"""The history of a board, kept in memory: what ledger and index keep of it, for whoever goes through the log."""
+"""A board's history in memory, for readers of the log: what ledger and index keep of it."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class BoardHistory:
         self._subjects: dict[str, _Subject] = {}
 
     def history(self, submission: Submission) -> History:
-        """What a validator may know of the submission's player, and of all."""
+        """Return what a validator may know of the submission's player, and of all."""
         subjects = (submission.player, POPULATION, population_of(submission.build))
         player, population, build = map(self._baseline, subjects)
         return History(player, population, build)
 
     def count(self, submission: Submission, scored: PromotedScore, difference: int) -> None:
-        """Learns a submission that counts from now on (1), or forgets one that does no more (-1)."""
+        """Learn a submission that now counts (1), or forget one that no longer does (-1)."""
         for name in subjects_of(submission.player, submission.build):
             subject = self._subjects.setdefault(name, _Subject(recent_of(name)))
             subject.learn(scored) if difference > 0 else subject.forget(scored)
 
     def _baseline(self, subject: str) -> Baseline:
-        known = self._subjects.get(subject)
-        return known.baseline if known else EMPTY
+        content = self._subjects.get(subject)
+        return content.baseline if content else EMPTY
 
 
 class _Subject:
-    """A player, a build or the whole board: all that counts of it, and what that teaches."""
+    """The counting scores of a player, a build or the whole board, and their baseline."""
 
     def __init__(self, size: int) -> None:
         self._counting: list[PromotedScore] = []
@@ -55,13 +55,13 @@ class _Subject:
 
     def forget(self, scored: PromotedScore) -> None:
         del self._counting[bisect_left(self._counting, scored)]
-        learnt = self._learnt.minus(scored)
-        if learnt.has_gap:
-            scores = [each.score for each in self._counting]
+        running = self._learnt.minus(scored)
+        if running.has_gap:
+            scores = [counting.score for counting in self._counting]
             ends = ScoreExtremes(min(scores), max(scores)) if scores else ScoreExtremes()
-            learnt = learnt.filled(self._counting[-learnt.size :], ends)
-        self._keep(learnt)
+            running = running.filled(self._counting[-running.size :], ends)
+        self._keep(running)
 
-    def _keep(self, learnt: RunningBaseline) -> None:
-        self._learnt = learnt
-        self.baseline = learnt.baseline
+    def _keep(self, running: RunningBaseline) -> None:
+        self._learnt = running
+        self.baseline = running.baseline

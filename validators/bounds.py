@@ -1,4 +1,4 @@
-"""Whether the board can hold such a score, and such a run, at all."""
+"""Checks whether a score, and a run, is possible on the board at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from validators.submission import History, Submission
 
 
 def bounds(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
-    """A finding for a score that is out of range, or beside the grid."""
+    """Find scores that are out of range, or not a whole number of steps."""
     score, rule = submission.claim.score, policy.score
     if is_score_possible(score, policy):
         return ()
@@ -19,13 +19,13 @@ def bounds(submission: Submission, policy: Policy, _history: History) -> tuple[F
 
 
 def is_score_possible(score: int, policy: Policy) -> bool:
-    """True if the score lies in [minimum, maximum], on the grid that starts at `minimum` with spacing `step`."""
+    """Return whether the score lies in [minimum, maximum], a whole number of steps above `minimum`."""
     bounds = policy.score
     return bounds.minimum <= score <= bounds.maximum and (score - bounds.minimum) % bounds.step == 0
 
 
 def is_playable(claim: Claim, policy: Policy) -> bool:
-    """True if there is such a run at all: ticks and stats as the replay takes them. Nothing judges what is none."""
+    """Return whether a replay could take the claim's ticks and stats. Other claims are not judged."""
     replay = policy.replay
     if replay is None:
         return claim.ticks >= 0

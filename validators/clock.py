@@ -1,4 +1,4 @@
-"""Whether more was played than time has passed."""
+"""Checks whether more was played than time has passed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from validators.submission import History, Submission
 
 
 def clock(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
-    """A finding for a run that outpaces the wall clock since its ticket by more than `velocity.slack_s`.
+    """Find runs that outpace the wall clock since their ticket by more than `velocity.slack_s`.
 
-    The wall clock is ours at both ends, so nothing here trusts the client. The slack covers rounding at the start; how
-    far our own clocks may be apart is allowed for by the judge (`validators.doubt`).
+    Both times come from our clock, so nothing here trusts the client. The slack covers rounding at the start;
+    the judge allows for differences between our own clocks (`validators.doubt`).
     """
     played_s = submission.claim.ticks / policy.ticks_per_second
-    most_s = submission.elapsed_ms / 1000 + policy.velocity.slack_s
-    if played_s <= most_s:
+    limit_s = submission.elapsed_ms / 1000 + policy.velocity.slack_s
+    if played_s <= limit_s:
         return ()
-    expected = Expected(at_most=round(most_s, 3), unit="s of play since the ticket")
+    expected = Expected(at_most=round(limit_s, 3), unit="s of play since the ticket")
     return (Finding(Reason.VELOCITY_TIME, round(played_s, 3), expected),)

@@ -1,4 +1,4 @@
-"""Whether a run came long after it can have ended: time to work on a recording, or to be without a network."""
+"""Checks whether a run came late enough to have been worked on; a lost network looks the same."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from validators.submission import History, Submission
 
 
 def delay(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
-    """A finding for a run that was sent more than `delay.most_s` after the earliest moment at which it can have ended.
+    """Find runs that were sent more than `delay.most_s` after their earliest possible end.
 
-    That is its ticket's time and its ticks, so pauses count too.
+    That end is the ticket's time plus the run's ticks, so pauses count as delay.
     """
     waited_s = submission.elapsed_ms / 1000 - submission.claim.ticks / policy.ticks_per_second
     if waited_s <= policy.delay.most_s:

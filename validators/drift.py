@@ -1,4 +1,4 @@
-"""Whether a player's bests have climbed too far from where they began, each step too small to be seen."""
+"""Checks whether a player's bests have climbed far from where they began, in steps too small to notice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from validators.submission import History, Submission
 
 
 class CusumChart(NamedTuple):
-    """A CUSUM as it stands after a series: its sum, how many bests are in it, and what it measures them by."""
+    """A CUSUM after a series: its sum, the number of bests, and the middle that it measures from."""
 
     total: float
     bests: int
@@ -25,12 +25,12 @@ class CusumChart(NamedTuple):
 
 
 def drift(submission: Submission, policy: Policy, history: History) -> Iterator[Finding]:
-    """A finding if this best takes the one-sided CUSUM of the player's verified bests above `drift.decision`.
+    """Find bests that take the one-sided CUSUM of the player's verified bests above `drift.decision`.
 
-    S = max(0, S + z - slack) over the bests, each better than all before it (E. S. Page, "Continuous Inspection
-    Schemes", Biometrika 41, 1954); z is measured from the player's early scores, `minimum_history` of them. Runs that are
-    no best do not count, so low ones in between hide nothing; and no best adds more than half of the decision, since one
-    leap is the anomaly's matter.
+    S = max(0, S + z - slack) over the bests, each better than all before it (E. S. Page, "Continuous
+    Inspection Schemes", Biometrika 41, 1954). z is measured from the player's first `minimum_history` scores.
+    Scores that are not bests do not count, so low ones in between hide nothing. A best adds at most half of
+    the decision, since a single leap is for the anomaly check.
     """
     scores, score = history.player.scores, submission.claim.score
     early = min(policy.anomaly.minimum_history, PLAYER_RECENT // 2)
@@ -44,11 +44,11 @@ def drift(submission: Submission, policy: Policy, history: History) -> Iterator[
 
 
 def chart_of(values: NDArray[np.float64], early: int, policy: Policy) -> CusumChart:
-    """The chart after a series of merits, the last of which is judged; the first `early` of it are what it is measured by.
+    """Return the chart after a series of merits, measured from its first `early`; the last one is judged.
 
-    Where it went above the decision before the last and that was promoted all the same, it begins again from the scores
-    up to there: what was looked into is not reported for ever (D. C. Montgomery, "Introduction to Statistical Quality
-    Control", §9.1).
+    If the sum exceeded the decision earlier and that best was promoted all the same, the chart restarts from
+    the scores up to there, so that what was already reviewed is not reported forever (D. C. Montgomery,
+    "Introduction to Statistical Quality Control", §9.1).
     """
     limit = policy.drift.decision
     chart, best = _begun(values[:early], policy)
@@ -65,7 +65,7 @@ def chart_of(values: NDArray[np.float64], early: int, policy: Policy) -> CusumCh
 
 
 def _begun(values: NDArray[np.float64], policy: Policy) -> tuple[CusumChart, float]:
-    """A chart before its first best, and the best to be beaten."""
+    """Return a chart before its first best, and the best to beat."""
     centre, spread = middle_of_values(values)
     floor = step_on_scale(policy.spread_floor, abs(centre), distances_of(policy))
     return CusumChart(0.0, 0, Middle(centre, max(spread, floor))), float(values.max())

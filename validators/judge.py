@@ -1,4 +1,4 @@
-"""Turns findings into one outcome. The only place that knows what a mode and a severity lead to."""
+"""Turns findings into one outcome. Only this module knows what modes and severities lead to."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from validators.submission import History, Submission
 from validators.velocity import velocity
 
 RULES_VERSION = 3
-"""Raised whenever a validator's answer for the same input changes; stands in every event."""
+"""Raised whenever a validator's result for the same input changes; stored in every event."""
 
 
 _HELD_BUILDS = {
     BuildStatus.PROVISIONAL: Reason.BUILD_PROVISIONAL,
     BuildStatus.BLOCKED: Reason.BUILD_BLOCKED,
 }
-"""Why a verified run of such a build is not promoted by the replay alone."""
+"""Why a verified run of such a build waits for a moderator."""
 
 
 class Validator(NamedTuple):
-    """A check, under the name by which a policy gives it a mode (`policies.judging.Modes`)."""
+    """A check, and the name by which a policy sets its mode (`policies.judging.Modes`)."""
 
     name: str
     check: Callable[[Submission, Policy, History], Iterable[Finding]]
@@ -58,15 +58,16 @@ VALIDATORS: tuple[Validator, ...] = (
     Validator("progress", progress),
     Validator("probing", probing),
 )
-"""Every validator, in the order in which their findings are reported. The studio's own come after them."""
+"""All validators, in the order in which their findings are reported. The studio's own follow."""
 
 _REFUSING = frozenset({Reason.SCORE_BOUNDS, Reason.STATS_BOUNDS, Reason.STATS_NAMES, Reason.RULE_BROKEN})
-"""What a claim cannot be, whoever made it: where that rejects, the client is told so, since an honest one can be wrong too."""
+"""Reasons that refuse a claim before it is stored. The client is told, because an honest client can be wrong
+here too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Where a submission goes, the reason that decides it, and every finding."""
+    """The next state of a submission, the deciding reason, and all findings."""
 
     state: State
     reason: Reason
@@ -74,9 +75,9 @@ class Judgement:
 
     @property
     def refusal(self) -> Finding | None:
-        """What refuses the claim before there is a submission at all; None for one that is to be stored."""
-        rejecting = (each for each in self.findings if each.severity is Severity.REJECT)
-        return next((each for each in rejecting if each.reason in _REFUSING), None)
+        """Return the finding that refuses the claim before it is stored; None if it is to be stored."""
+        rejecting = (finding for finding in self.findings if finding.severity is Severity.REJECT)
+        return next((finding for finding in rejecting if finding.reason in _REFUSING), None)
 
 
 def judge(
@@ -87,9 +88,9 @@ def judge(
     digest: str,
     build: BuildStatus = BuildStatus.ALLOW,
 ) -> Judgement:
-    """The outcome before any replay: `rejected`, `held` (where no replay can or may tell) or `pending`.
+    """Return the outcome before a replay: `rejected`, `held` (a replay may not decide) or `pending`.
 
-    `digest` is the policy's, for the findings; `build` what the submission's build may do now.
+    `digest` is the policy's, for the findings; `build` is the current status of the submission's build.
     """
     findings = certain(submission, lambda run: _found(run, policy, history, digest=digest))
     worst = _first(findings, Severity.REJECT)
@@ -104,7 +105,7 @@ def judge(
 
 
 def _found(submission: Submission, policy: Policy, history: History, *, digest: str) -> tuple[Finding, ...]:
-    """What every validator of the board finds, weighed."""
+    """Return the weighed findings of all the board's validators."""
     built_in = chain.from_iterable(
         weighed(name, check(submission, policy, history), policy, digest=digest)
         for name, check in VALIDATORS
@@ -115,26 +116,26 @@ def _found(submission: Submission, policy: Policy, history: History, *, digest: 
 
 
 def weighed(name: str, findings: Iterable[Finding], policy: Policy, *, digest: str) -> tuple[Finding, ...]:
-    """What a board makes of what one of its validators found: the findings with their severity, none if it is off."""
+    """Return a validator's findings with the severity of its mode; none if it is off."""
     severity = SEVERITIES.get(getattr(policy.validators, name))
     if severity is None:
         return ()
-    return tuple(replace(each, severity=severity, validator=name, policy=digest) for each in findings)
+    return tuple(replace(finding, severity=severity, validator=name, policy=digest) for finding in findings)
 
 
 def _own(submission: Submission, policy: Policy, history: History, *, digest: str) -> Iterator[Finding]:
-    """What the studio's own rules and validators found, each weighed by a mode of its own."""
-    for mode, name, found in chain(rules(submission, policy), plugins(submission, policy, history)):
-        yield replace(found, severity=SEVERITIES[mode], validator=name, policy=digest)
+    """Yield the findings of the studio's own rules and validators, each weighed by its own mode."""
+    for mode, name, finding in chain(rules(submission, policy), plugins(submission, policy, history)):
+        yield replace(finding, severity=SEVERITIES[mode], validator=name, policy=digest)
 
 
 def judge_verdict(
     verdict: Verdict, findings: tuple[Finding, ...], *, build: BuildStatus = BuildStatus.ALLOW
 ) -> Judgement:
-    """The outcome after the replay, by what was found before and after it.
+    """Return the outcome after the replay, from the findings before and after it.
 
-    A verified run with a flag waits for a moderator, and so does one of a build that is not simply allowed; one with a
-    rejecting finding is rejected; a fault of ours convicts nobody.
+    A verified run waits for a moderator if it has a flag, or if its build is provisional or blocked. One with
+    a rejecting finding is rejected. A fault of ours convicts nobody.
     """
     if verdict.kind is VerdictKind.MISMATCH:
         return Judgement(State.REJECTED, verdict.reason, findings)

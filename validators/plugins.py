@@ -1,4 +1,4 @@
-"""Asks the studio's own validators, and takes nothing from them on trust."""
+"""Runs the studio's own validators, and trusts nothing that they return."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from validators.studio_findings import StudioFinding
 from validators.submission import History, Submission
 
 MOST_FINDINGS: Final = 8
-"""Most findings of one validator for one submission; what comes after them is left unread."""
+"""Most findings of one validator for a submission; the rest is not read."""
 
 MOST_NUMBERS: Final = 16
-"""Most numbers in the detail of a finding."""
+"""Most numbers in a finding's detail."""
 
 _CODE: Final = re.compile(r"[a-z][a-z0-9-]{0,47}")
 _WORDS: Final = 64
 
 
 def plugins(submission: Submission, policy: Policy, history: History) -> Iterator[StudioFinding]:
-    """What the studio's own validators found, each under `plugin:<name>`, and a finding for each that failed.
+    """Yield the findings of the studio's validators, each under `plugin:<name>`, and one for each failure.
 
-    One that raises, or gives what is no finding, has found nothing: its failure is what is found. `on_failure` says
-    whether that only stands in the record, or a moderator looks at the run.
+    A validator that raises, or returns anything but findings, has failed and has no findings. `on_failure`
+    decides whether its failure is only recorded, or sends the run to a moderator.
     """
     for name, plugin in policy.plugins.items():
         if plugin.mode is Mode.OFF:
             continue
         try:
-            found = _asked(name, plugin, submission, policy, history)
+            findings = _run(name, plugin, submission, policy, history)
         except Exception as error:  # noqa: BLE001 - the studio's code must not cost a player the submission
             yield StudioFinding(plugin.on_failure, f"plugin:{name}", _failure(error))
         else:
-            for each in found:
-                yield StudioFinding(plugin.mode, f"plugin:{name}", each)
+            for finding in findings:
+                yield StudioFinding(plugin.mode, f"plugin:{name}", finding)
 
 
-def _asked(
+def _run(
     name: str, plugin: Plugin, submission: Submission, policy: Policy, history: History
 ) -> tuple[Finding, ...]:
-    found = load_plugin(name).check(submission, policy, history, MappingProxyType(plugin.settings))
-    return tuple(_sound(each) for each in islice(found, MOST_FINDINGS))
+    results = load_plugin(name).check(submission, policy, history, MappingProxyType(plugin.settings))
+    return tuple(_sound(result) for result in islice(results, MOST_FINDINGS))
 
 
 def _failure(error: Exception) -> Finding:
-    """What failed and where: the class of the error, and the line that raised it."""
+    """Return a finding with the class of the error and the line that raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -61,13 +61,13 @@ def _failure(error: Exception) -> Finding:
 
 
 def _sound(given: Any) -> Finding:
-    """The finding with nothing in it that the ledger cannot hold. Raises TypeError and ValueError."""
+    """Return the finding without anything that the ledger cannot hold. Raises TypeError and ValueError."""
     if not isinstance(given, Finding):
-        raise TypeError("a validator gives findings")
+        raise TypeError("a validator must return findings")
     if not _CODE.fullmatch(given.code):
-        raise ValueError("a finding's code is a lower-case word with digits and hyphens")
+        raise ValueError("a finding's code must be a lower-case word with digits and hyphens")
     if len(given.detail) > MOST_NUMBERS:
-        raise ValueError(f"a finding has up to {MOST_NUMBERS} numbers")
+        raise ValueError(f"a finding may have up to {MOST_NUMBERS} numbers")
     at_least, at_most = (
         None if end is None else _number(end) for end in (given.expected.at_least, given.expected.at_most)
     )
@@ -82,23 +82,23 @@ def _sound(given: Any) -> Finding:
 
 
 def _number(given: Any) -> float:
-    """A finite number of Python's own. Raises TypeError and ValueError."""
+    """Return a finite Python number. Raises TypeError and ValueError."""
     number = float(given)
     if not math.isfinite(number):
-        raise ValueError("a finding's numbers are finite")
+        raise ValueError("a finding's numbers must be finite")
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
 def _count(given: Any) -> int:
-    """A whole number of 53 bits: JSON in the ledger has none above 64. Raises TypeError and ValueError."""
+    """Return an integer of 53 bits, which JSON can hold. Raises TypeError and ValueError."""
     number = int(_number(given))
     if abs(number) > SCORE_LIMIT:
-        raise ValueError("a finding's sample size has up to 53 bits")
+        raise ValueError("a finding's sample size may have up to 53 bits")
     return number
 
 
 def _text(given: Any) -> str:
-    """A text that UTF-8 can hold, which lone surrogates are not in. Raises UnicodeEncodeError."""
+    """Return a text that UTF-8 can encode, so no lone surrogates. Raises UnicodeEncodeError."""
     text = str(given)[:_WORDS]
     text.encode()
     return text

@@ -1,4 +1,4 @@
-"""Whether the player has felt for the limits of the board: claims that were refused, one after the other."""
+"""Detects players who probe the board's limits with claims that are refused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from validators.submission import History, Submission
 
 
 def probing(_submission: Submission, policy: Policy, history: History) -> tuple[Finding, ...]:
-    """A finding if so many claims of the player were refused before that the player was limited for it.
+    """Find players who were limited because too many of their claims were refused.
 
-    The count is Redis' and is forgotten after a month; without Redis nothing is known, and nothing is found.
+    Redis keeps the count for a month; without Redis nothing is found.
     """
     if not history.refusals:
         return ()

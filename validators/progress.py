@@ -1,4 +1,4 @@
-"""Whether a player's best is beaten by more at once than players gain."""
+"""Checks whether a player's best is beaten by more at once than players gain."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from validators.scale import on_scale, step_on_scale
 from validators.submission import History, Submission
 
 LEAST_STEPS = 2
-"""How often a player must have improved before the steps say anything."""
+"""How often a player must have improved before the steps are used."""
 
 
 def progress(submission: Submission, policy: Policy, history: History) -> Iterator[Finding]:
-    """Findings if the player's best is beaten by more than `progress.points`, or `progress.times` the own largest step.
+    """Find bests beaten by more than `progress.points`, or `progress.times` the player's largest step.
 
-    The steps are those between successive bests among the newest scores. One is a difference of points, or with `anomaly.transform: log` one of logarithms, so a ratio. None is taken to be
-    smaller than `anomaly.spread_floor`.
+    Steps lie between successive bests among the newest scores. A step is a difference of points; with
+    `anomaly.transform: log` it is one of logarithms, so a ratio. A step counts as at least
+    `anomaly.spread_floor`.
     """
     player, score, rule = history.player, submission.claim.score, policy.progress
     best = best_of(player, policy)

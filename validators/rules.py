@@ -1,4 +1,4 @@
-"""Whether the rules of the board are true of the claim."""
+"""Evaluates the board's rules for a claim."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from validators.submission import Submission
 
 
 def rules(submission: Submission, policy: Policy) -> Iterator[StudioFinding]:
-    """A finding for each rule that is not true of the claim, or has no answer for it; its code is the rule's name.
+    """Find rules that the claim breaks, or that cannot be evaluated for it; the code is the rule's name.
 
-    All are asked at once: an honest claim costs one evaluation. A rule without an answer (a sum too large, a division
-    by zero, a statistic that is missing) rejects nobody, since it may be the rule that is wrong. Nor does it let anybody
-    past who found numbers that it has no answer for: what would reject flags instead.
+    A rule without a result (a sum too large, a division by zero, a missing statistic) rejects nobody, since
+    the rule may be wrong. But it must not let through anybody who found such numbers, so a rejecting rule
+    then flags.
     """
+    # One evaluation of all rules is enough for an honest claim.
     if policy.compiled_rules.together is None:
         return
     claim = _claim(submission)
     if policy.compiled_rules.together.holds(claim):
         return
     for rule, mode in policy.compiled_rules.weighed:
-        if (found := _found(rule, claim)) is not None:
-            is_failure = found.reason is Reason.RULE_FAILED
-            yield StudioFinding(Mode.FLAG if is_failure and mode is Mode.REJECT else mode, "rules", found)
+        if (finding := _finding(rule, claim)) is not None:
+            is_failure = finding.reason is Reason.RULE_FAILED
+            yield StudioFinding(Mode.FLAG if is_failure and mode is Mode.REJECT else mode, "rules", finding)
 
 
 def _claim(submission: Submission) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def _claim(submission: Submission) -> dict[str, Any]:
     }
 
 
-def _found(rule: Rule, claim: dict[str, Any]) -> Finding | None:
+def _finding(rule: Rule, claim: dict[str, Any]) -> Finding | None:
     answer = rule.condition.holds(claim)
     if answer:
         return None

@@ -1,4 +1,4 @@
-"""Whether a run took much longer than it was played: a game slowed down gives time to think."""
+"""Checks whether a run took much longer than its play: a slowed game gives time to think."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from validators.submission import History, Submission
 
 
 def slow_motion(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
-    """A finding for a run that was open `slow_motion.ratio` times as long as it was played, or longer.
+    """Find runs that were open at least `slow_motion.ratio` times as long as their play.
 
-    Runs of less than `least_s` of play are left out: a menu takes as long. A pause looks the same from here, and so
-    does a wait before the submission: it is evidence to be read beside others.
+    Runs with less than `least_s` of play are skipped, because a menu takes as long. Pauses and late
+    submissions look the same, so this is evidence to be read beside other findings.
     """
     played_s = submission.claim.ticks / policy.ticks_per_second
     rule = policy.slow_motion

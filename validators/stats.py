@@ -1,4 +1,4 @@
-"""Whether a run of this game can have such statistics."""
+"""Checks whether a run of this game can have such statistics."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from validators.submission import History, Submission
 
 
 def stats(submission: Submission, policy: Policy, _history: History) -> Iterator[Finding]:
-    """A finding for each statistic that is out of its range, beside its grid, missing, or none of the board's.
+    """Find statistics that are out of range, not a whole number of steps, missing, or unknown to the board.
 
-    A board that declares no statistics has none to speak of. The finding's code is the statistic.
+    A board that declares no statistics is not checked. The finding's code is the statistic.
     """
     claimed = submission.claim.stats
     for name, rule in policy.stats.items():

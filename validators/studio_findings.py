@@ -1,4 +1,4 @@
-"""What a finding of a studio's own rule or validator comes with: a mode of its own."""
+"""Findings of a studio's own rules and validators, each with its own mode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from policies.vocabulary import Finding, Mode
 
 
 class StudioFinding(NamedTuple):
-    """A finding, the mode that weighs it, and whose it is."""
+    """A finding, the mode that weighs it, and the validator that made it."""
 
     mode: Mode
     validator: str

@@ -1,4 +1,4 @@
-"""What a validator may look at: the submission and what is known of its player."""
+"""What a validator may see: the submission, and the history of its player."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from validators.baseline import EMPTY, Baseline
 
 
 class Submission(NamedTuple):
-    """A claim for one run, with the facts of its ticket. Times are Unix milliseconds of the clock that all edges share.
+    """A claim for one run, with the facts of its ticket. Times are Unix ms of the clock that all edges share.
 
-    `runs_opened` and `runs_submitted` are of the player on the board in the day before this run was opened; None where
-    the index could not tell. `clock_error_ms` is how far the two times together may be wrong: it is ours, not the player's.
+    `runs_opened` and `runs_submitted` count the player's runs on the board in the day before this run was
+    opened; None if the index could not tell. `clock_error_ms` is the possible error of both times together,
+    which is ours and not the player's.
     """
 
     submission_id: str
@@ -31,15 +32,15 @@ class Submission(NamedTuple):
 
     @property
     def elapsed_ms(self) -> int:
-        """Milliseconds between our issuing the ticket and our receiving the submission."""
+        """Return the milliseconds from issuing the ticket to receiving the submission."""
         return self.received_at_ms - self.issued_at_ms
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The promoted scores before this submission: the player's, the whole board's, and those of its build.
+    """The promoted scores before this submission: the player's, the board's, and the build's.
 
-    `refusals` are the claims of the player that were refused, where they were so many that the player was limited.
+    `refusals` counts the player's refused claims, if there were enough for the player to be limited.
     """
 
     player: Baseline = EMPTY

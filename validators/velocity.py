@@ -1,4 +1,4 @@
-"""Whether points came faster than the game can give them."""
+"""Checks whether points came faster than the game can give them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from validators.submission import History, Submission
 
 
 def velocity(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
-    """A finding for a run with more points per second of play than `velocity.points_per_second`.
+    """Find runs with more points per second of play than `velocity.points_per_second`.
 
-    Over the whole run, of at least one second, and from the lowest score or 0. A time has no pace: on an ascending
-    board there is nothing to find.
+    The pace is that of the whole run, counted over at least one second and from the lowest score or 0. A time
+    has no pace, so on an ascending board nothing is found.
     """
-    most = policy.velocity.points_per_second
-    if most is None or policy.order is SortOrder.ASCENDING:
+    limit = policy.velocity.points_per_second
+    if limit is None or policy.order is SortOrder.ASCENDING:
         return ()
     played_s = max(submission.claim.ticks / policy.ticks_per_second, 1.0)
     pace = (submission.claim.score - max(policy.score.minimum, 0)) / played_s
-    if pace <= most:
+    if pace <= limit:
         return ()
-    expected = Expected(at_most=most, unit="points per second")
+    expected = Expected(at_most=limit, unit="points per second")
     return (Finding(Reason.VELOCITY_POINTS, round(pace, 3), expected),)

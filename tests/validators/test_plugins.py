@@ -188,7 +188,7 @@ def test_a_failure_flags_where_the_policy_says_so(packages: Path):
 @pytest.mark.parametrize("mode", [Mode.OFF, Mode.REJECT])
 def test_a_failure_cannot_be_made_to_reject_or_to_be_silent(mode: Mode):
     """A fault of ours is never a verdict, and always in the record."""
-    with pytest.raises(ValueError, match="convicts nobody"):
+    with pytest.raises(ValueError, match="rejects nobody"):
         Plugin(on_failure=mode)
 
 
