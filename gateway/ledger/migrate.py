@@ -14,8 +14,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool, StaticPool
 
-from gateway.ledger.postgres.group import ALONE
 from gateway.ledger.postgres.store import CONNECT_TIMEOUT_S
+from gateway.ledger.postgres.writer import ALONE
 from gateway.ledger.schema import is_known
 from gateway.ledger.shape import check_postgres
 from policies.errors import LedgerUnavailable

@@ -1,4 +1,4 @@
-"""What waits for a commit of the ledger, and how its outcome is told."""
+"""The queue of writes that wait for a commit of the ledger, and the answers that their callers get."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from policies.errors import LedgerOverloaded, LedgerUnavailable
 T = TypeVar("T")
 
 GROUP_LIMIT: Final = 512
-"""Most writes in one commit; bounds the memory and the latency of a group."""
+"""Most writes in one commit. Bounds the memory and the latency of a group."""
 
 REFUSED_S: Final = 2.0
-"""For how long a refused submission speaks against readiness: twice the time after which its client comes again."""
+"""How long a refused submission speaks against readiness: twice the time after which its client tries again."""
 
 
 @dataclass(slots=True)
 class QueuedAppend:
-    """A submission to be appended, and whom to tell."""
+    """A submission to append, the future of its caller, and when the caller gives up (monotonic seconds)."""
 
     new: NewSubmission
     answer: asyncio.Future[Receipt]
@@ -38,7 +38,7 @@ class QueuedAppend:
 
 @dataclass(slots=True)
 class QueuedOperation:
-    """An operation to be done, and whom to tell."""
+    """An operation to perform, the future of its caller, and when the caller gives up (monotonic seconds)."""
 
     work: Operation[Any]
     answer: asyncio.Future[Any]
@@ -47,14 +47,14 @@ class QueuedOperation:
 
 QueuedWrite = QueuedAppend | QueuedOperation
 WriteOutcome = tuple[QueuedWrite, Any, BaseException | None]
-"""A write with its result, or with what it raised."""
+"""A write with its result, or with the error that it raised."""
 
 
 class AppendRefusals:
-    """Whether a submission was just refused because the database failed, and none was stored since.
+    """Remembers whether the database just failed to store a submission, and has stored none since.
 
-    No other write can stand for that of a submission: on a full disk, PostgreSQL goes on taking what fits into the
-    pages that it has.
+    No other write can stand for a submission: on a full disk, PostgreSQL goes on taking what fits into the pages that
+    it has.
     """
 
     def __init__(self) -> None:
@@ -62,11 +62,11 @@ class AppendRefusals:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Notes how the block, which waits for a submission to be stored, ends."""
+        """Note how the block ends, which waits until a submission is stored."""
         try:
             yield
         except LedgerOverloaded:
-            raise  # it does nothing but work
+            raise  # a busy database is no failing one
         except LedgerUnavailable:
             self._last_s = time.monotonic()
             raise
@@ -74,14 +74,15 @@ class AppendRefusals:
 
     @property
     def are_recent(self) -> bool:
-        """True for REFUSED_S after a refusal."""
+        """Return whether the last refusal is less than REFUSED_S old."""
         return time.monotonic() < self._last_s + REFUSED_S
 
 
 class GroupedWrites:
-    """What is the same of every ledger: writes wait in a queue for the commit that they share with others.
+    """The writing half of a ledger: writes wait in a queue for the commit that they share with others.
 
-    Raises LedgerOverloaded when too many wait, one has waited past its deadline, or the ledger is about to close.
+    Writing raises LedgerOverloaded if too many writes wait, if one has waited past its deadline, or if the ledger is
+    about to close.
     """
 
     def __init__(
@@ -89,14 +90,16 @@ class GroupedWrites:
         waiting: SimpleQueue[QueuedWrite | None] | asyncio.Queue[QueuedWrite | None],
         *,
         queue_limit: int,
+        group_limit: int,
     ) -> None:
         self._waiting = waiting
         self._queue_limit = queue_limit
+        self._group_limit = group_limit
         self._is_closing = False
         self._refusals = AppendRefusals()
 
     async def append(self, new: NewSubmission) -> Receipt:
-        """What stands in the ledger under this submission's id, once it is durable."""
+        """Store a submission, and return the receipt of what is stored under its id, once that is durable."""
         reach(Point.BEFORE_APPEND)
         answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._enqueue(QueuedAppend(new, answer, _until_s()))
@@ -106,20 +109,30 @@ class GroupedWrites:
         return receipt
 
     async def write(self, work: Operation[T]) -> T:
-        """The result of `work`, once it is durable. What `work` raises undoes it alone, not its group."""
+        """Return the result of `work`, once it is durable. An error of `work` undoes it alone, not its group."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._enqueue(QueuedOperation(work, answer, _until_s()))
         return await answer
 
     @property
     def is_refusing(self) -> bool:
-        """True if a submission was just refused because the database failed, and none was stored since."""
+        """Return whether the database just failed to store a submission, and has stored none since."""
         return self._refusals.are_recent
 
     def _enqueue(self, write: QueuedWrite) -> None:
         if self._is_closing or self._waiting.qsize() >= self._queue_limit:
             raise LedgerOverloaded
         self._waiting.put_nowait(write)
+
+    def _group_from(self, first: QueuedWrite | None) -> tuple[list[QueuedWrite], bool]:
+        """Return `first` with the writes that wait behind it, and whether the queue ends there. None ends it."""
+        write, group = first, []
+        while write is not None:
+            group.append(write)
+            if len(group) == self._group_limit or self._waiting.empty():
+                return group, False
+            write = self._waiting.get_nowait()
+        return group, True
 
 
 def _until_s() -> float:
@@ -128,7 +141,10 @@ def _until_s() -> float:
 
 
 def in_time(group: Sequence[QueuedWrite]) -> tuple[list[QueuedWrite], list[WriteOutcome]]:
-    """The writes of a group that are still waited for, and the others with their refusal: those are never stored."""
+    """Split a group into the writes that somebody still waits for and the refusals of the others.
+
+    The others are never stored: an answer that says so must stay true.
+    """
     now_s = time.monotonic()
     wanted = [write for write in group if write.until_s > now_s]
     late = [write for write in group if write.until_s <= now_s]
@@ -140,7 +156,7 @@ def in_time(group: Sequence[QueuedWrite]) -> tuple[list[QueuedWrite], list[Write
 
 
 def tell(outcomes: Sequence[WriteOutcome]) -> None:
-    """Gives every write its outcome; on the event loop. Who no longer waits is not told."""
+    """Give every caller the outcome of its write, on the event loop. A caller that was cancelled gets none."""
     for write, result, error in outcomes:
         if write.answer.done():
             continue

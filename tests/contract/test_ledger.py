@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -58,19 +57,14 @@ async def ledger(store: Store) -> AsyncIterator[Ledger]:
 def commits(ledger: Any) -> list[int]:
     """Fills with the size of each group as it is committed."""
     sizes: list[int] = []
-    taken = ledger._next_group
+    group_from = ledger._group_from
 
-    def counted() -> Any:
-        group, is_last = taken()
+    def counted(first: Any) -> Any:
+        group, is_last = group_from(first)
         sizes.append(len(group))
         return group, is_last
 
-    async def counted_later() -> Any:
-        group, is_last = await taken()
-        sizes.append(len(group))
-        return group, is_last
-
-    ledger._next_group = counted_later if inspect.iscoroutinefunction(taken) else counted
+    ledger._group_from = counted
     return sizes
 
 

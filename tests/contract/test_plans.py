@@ -71,7 +71,7 @@ MEANT = {
     "queries._KEYS": ("scan", OPERATORS),
     "queries._COUNTING_OF": ("range", "an operator revokes a key, once: " + SPAN),
     "queries._REVOKED_BY": ("range", "an operator revokes a key, once: " + SPAN),
-    "queries._PROBE": ("scan", NEWEST),
+    "queries._NEWEST_SEQ": ("scan", NEWEST),
     "standings.ranks._COUNT": ("coarse", BETWEEN),
     "standings.ranks._COUNT_GROUPS": ("coarse sort", BETWEEN),
     "standings.ranks._MOVED": ("coarse", BETWEEN),
@@ -151,13 +151,14 @@ def test_F01_every_statement_is_one_that_is_planned():
     assert known == plans.makers()
     named = (
         "definition",
-        "postgres.append",
-        "postgres.group",
+        "group_commit",
         "postgres.store",
+        "postgres.transaction",
+        "postgres.writer",
         "shape",
-        "sqlite.append",
-        "sqlite.group",
         "sqlite.reads",
         "sqlite.store",
+        "sqlite.transaction",
+        "sqlite.writer",
     )
     assert {f"gateway.ledger.{each}" for each in named} == plans.speakers()

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from gateway.ledger import queries
 from gateway.ledger.migrate import upgrade_postgres
 from gateway.ledger.postgres import store as postgres
-from gateway.ledger.postgres.group import ALONE
 from gateway.ledger.postgres.store import PostgresLedger
+from gateway.ledger.postgres.writer import ALONE
 from gateway.ledger.schema import SCHEMA_VERSION, metadata
 from gateway.ledger.transaction import Query, Transaction
 from gateway.runtime.settings import load_settings

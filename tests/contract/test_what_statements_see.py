@@ -43,7 +43,7 @@ OF_EVERY_BOARD = {
     "judgement.reveals._OF_PLAYER": "what a player is asked for, wherever",
     "judgement.reverification._BATCH_EVENTS": "a batch may be undone without its board being known",
     "queries._COUNTING_OF": "what a stolen key wrote, wherever",
-    "queries._PROBE": "the newest event there is",
+    "queries._NEWEST_SEQ": "the newest event there is",
     "queries._REVOKED_BY": "what an operator revoked, wherever",
     "seals.audit._STATES": "the whole ledger is sealed, and audited",
     "seals.chain._FIRST_ROWS": "the whole ledger is sealed, and audited",

@@ -16,9 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ledger import queries
-from gateway.ledger.sqlite.append import append_group
-from gateway.ledger.sqlite.group import drive
 from gateway.ledger.sqlite.store import SqliteLedger
+from gateway.ledger.sqlite.transaction import drive
 from gateway.ledger.submissions import work
 from gateway.records import Change
 from gateway.settlement.settle import Decision, settle
@@ -212,7 +211,7 @@ def play_out(
         new_submission(f"run-{n}", player=player, score=score, at_ms=NOON_MS + at_ms)
         for n, (player, score, at_ms) in enumerate(runs)
     ]
-    receipts = append_group(books.connection, news)
+    receipts = books.append(news)
     assert all(receipt.is_new for receipt in receipts)
     promoted: set[int] = set()
     for number in steps:

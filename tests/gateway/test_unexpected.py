@@ -21,9 +21,9 @@ from redis.exceptions import MaxConnectionsError, ResponseError
 from structlog.testing import capture_logs
 
 from gateway.index.scripts import index_boundary
-from gateway.ledger.postgres import group as group_postgres
-from gateway.ledger.postgres.group import asking
-from gateway.ledger.sqlite import group
+from gateway.ledger.postgres import transaction as postgres_transaction
+from gateway.ledger.postgres.transaction import driver_boundary
+from gateway.ledger.sqlite import transaction as sqlite_transaction
 from gateway.recordings import directory, objects
 from gateway.runtime.boundary import boundary
 from gateway.runtime.log_sieve import PER_MINUTE, Sieve, SievedEvents, SievedRecords
@@ -75,7 +75,7 @@ POSTGRES = [
 ]
 BOUNDARIES = {
     "redis": (index_boundary, IndexUnavailable, [*BELOW, *REDIS]),
-    "postgres": (asking, LedgerUnavailable, [*BELOW, *POSTGRES]),
+    "postgres": (driver_boundary, LedgerUnavailable, [*BELOW, *POSTGRES]),
     "bucket": (objects._faults, RecordingsUnavailable, [*BELOW, GenericError("bad gateway")]),
     "directory": (directory._faults, RecordingsUnavailable, BELOW),
     "queue": (dispatch._queueing, QueueUnavailable, [*BELOW, *REDIS]),
@@ -96,8 +96,8 @@ async def test_F20_whatever_a_driver_raises_is_our_own_error(name: str):
 def is_mapped(boundary, unavailable, error: BaseException) -> bool:
     with pytest.raises(BaseException) as caught, boundary():  # noqa: PT011 - which one is what is asked
         raise error
-    if boundary is asking:  # the database's own answers are told apart later
-        return group_postgres.is_fault(caught.value)
+    if boundary is driver_boundary:  # the database's own answers are told apart later
+        return postgres_transaction.is_fault(caught.value)
     return isinstance(caught.value, unavailable)
 
 
@@ -153,8 +153,8 @@ def test_F20_sqlite_that_fails_is_told_from_a_wrong_statement(tmp_path: Path):
         raised(connection, "SELEC 1"),
         raised(connection, "SELECT ?"),
     ]
-    assert [True] * 3 == [group.is_fault(each) for each in faults]
-    assert [False] * 3 == [group.is_fault(each) for each in bugs]
+    assert [True] * 3 == [sqlite_transaction.is_fault(each) for each in faults]
+    assert [False] * 3 == [sqlite_transaction.is_fault(each) for each in bugs]
 
 
 def raised(connection: sqlite3.Connection, statement: str) -> Exception:

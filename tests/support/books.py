@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from gateway.ledger import queries
-from gateway.ledger.records import SERVER_CREDENTIAL, NewSubmission, ServerKey
-from gateway.ledger.sqlite.group import SqliteTransaction, drive
+from gateway.ledger.group_commit import append_group
+from gateway.ledger.records import SERVER_CREDENTIAL, NewSubmission, Receipt, ServerKey
+from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
+from gateway.ledger.sqlite.writer import SqliteWriter
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.ledger.transaction import Operation
 from gateway.records import Change
@@ -58,6 +60,10 @@ class Books:
         self.connection = ledger_in_memory()
         self.tx = SqliteTransaction(self.connection)
         drive(queries.add_server_key(ServerKey(KEY_ID, bytes(32), ("*",), NOON_MS))(self.tx))
+
+    def append(self, news: Sequence[NewSubmission]) -> list[Receipt]:
+        """Append submissions, and return their receipts."""
+        return drive(append_group(SqliteWriter(self.connection, patience_s=0), news))
 
     def do(self, work: Operation[T]) -> T:
         """The result of an operation; what it raises undoes it."""

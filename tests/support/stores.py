@@ -16,8 +16,8 @@ import pytest
 from pydantic import SecretStr
 
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.postgres.group import ALONE
 from gateway.ledger.postgres.store import PostgresLedger
+from gateway.ledger.postgres.writer import ALONE
 from gateway.ledger.sqlite.store import SqliteLedger
 from tests.support.postgres import APP, PostgresServer
 

@@ -107,7 +107,7 @@ async def send_recording(request: web.Request) -> web.Response:
     )
 
 
-def _scored(scored: cases.PromotedScore) -> outcomes.ScoreShown:
+def _scored(scored: cases.PlayerScore) -> outcomes.ScoreShown:
     return outcomes.ScoreShown(
         submission=scored.submission_id, score=scored.score, achieved_at=rfc3339(scored.achieved_at_ms)
     )

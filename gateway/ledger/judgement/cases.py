@@ -42,7 +42,7 @@ _RECORDING = Query(
 )
 
 
-class PromotedScore(NamedTuple):
+class PlayerScore(NamedTuple):
     """A promoted submission of the player's."""
 
     submission_id: str
@@ -57,7 +57,7 @@ class Background(NamedTuple):
     """
 
     name: str | None
-    scores: Sequence[PromotedScore]
+    scores: Sequence[PlayerScore]
     ranks: Mapping[str, int | None]
 
 
@@ -70,7 +70,7 @@ def background(ranking: Ranking, found: StoredSubmission) -> Operation[Backgroun
         calendar = calendar_of(ranking.policy)
         windows = [calendar.at(kind, found.achieved_at_ms) for kind in ranking.policy.windows]
         ranks = {window.name: await _rank(tx, ranking, window, found) for window in windows}
-        return Background(name[0][0] if name else None, [PromotedScore(*row) for row in scores], ranks)
+        return Background(name[0][0] if name else None, [PlayerScore(*row) for row in scores], ranks)
 
     return work
 

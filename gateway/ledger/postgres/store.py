@@ -16,14 +16,15 @@ from typing import Any, Final, TypeVar
 import asyncpg
 from pydantic import SecretStr
 
-from gateway.ledger.postgres.group import (
+from gateway.ledger.group_commit import commit_group
+from gateway.ledger.postgres.transaction import (
     PostgresTransaction,
-    asking,
-    commit_group,
-    described,
+    describe,
     drive,
+    driver_boundary,
     is_fault,
 )
+from gateway.ledger.postgres.writer import PostgresWriter
 from gateway.ledger.reads import READ_LIMITS, ReadKind, ReadLimits, ReadQueues
 from gateway.ledger.schema import SCHEMA_VERSION
 from gateway.ledger.shape import check_postgres
@@ -71,10 +72,9 @@ class PostgresLedger(GroupedWrites):
         read_limits: Mapping[ReadKind, ReadLimits] = READ_LIMITS,
     ) -> None:
         self._queue: asyncio.Queue[QueuedWrite | None] = asyncio.Queue()
-        super().__init__(self._queue, queue_limit=queue_limit)
+        super().__init__(self._queue, queue_limit=queue_limit, group_limit=group_limit)
         self._url = url
         self._busy_timeout_s = busy_timeout_s
-        self._group_limit = group_limit
         self._connection: Any = None
         self._partitioned_at = 0.0
         self._pool: Any = None
@@ -92,7 +92,7 @@ class PostgresLedger(GroupedWrites):
                 min_size=0, max_size=self._readers, init=_prepare, reset=_nothing, **self._connect_options()
             )
         except _REFUSALS as error:
-            raise LedgerUnavailable(f"PostgreSQL: {described(error)}") from None
+            raise LedgerUnavailable(f"PostgreSQL: {describe(error)}") from None
         self._writer = asyncio.create_task(self._write_groups(), name="ledger-write")
 
     async def close(self) -> None:
@@ -115,19 +115,19 @@ class PostgresLedger(GroupedWrites):
                 return await _read(connection, work)
         except Exception as error:
             if is_fault(error):
-                raise LedgerUnavailable(f"PostgreSQL: {described(error)}") from error
+                raise LedgerUnavailable(f"PostgreSQL: {describe(error)}") from error
             raise  # a wrong statement is our bug, not the ledger's absence
         finally:
             queue.leave()
 
     @asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[Any]:
-        with asking():
+        with driver_boundary():
             connection = await self._pool.acquire(timeout=REPLY_TIMEOUT_S)
         try:
             yield connection
         finally:
-            with asking():
+            with driver_boundary():
                 await self._pool.release(connection)
 
     def _connect_options(self) -> dict[str, Any]:
@@ -153,54 +153,44 @@ class PostgresLedger(GroupedWrites):
     async def _make_partitions(self) -> None:
         """Has the months ahead a partition each. If that fails, the default partition takes their events."""
         self._partitioned_at = time.monotonic()
-        with suppress(asyncpg.PostgresError), asking():
+        with suppress(asyncpg.PostgresError), driver_boundary():
             await self._connection.execute(f"SELECT make_event_partitions({MONTHS_AHEAD})")
 
     async def _write_groups(self) -> None:
         is_last = False
         while not is_last:
-            group, is_last = await self._next_group()
+            group, is_last = self._group_from(await self._queue.get())
             wanted, outcomes = in_time(group)
             if wanted:
                 outcomes += await self._commit(wanted)
             tell(outcomes)
 
-    async def _next_group(self) -> tuple[list[QueuedWrite], bool]:
-        """What has gathered, waited for if it is nothing, and whether it is the last: None closes the queue."""
-        write, group = await self._queue.get(), []
-        while write is not None:
-            group.append(write)
-            if len(group) == self._group_limit or self._queue.empty():
-                return group, False
-            write = self._queue.get_nowait()
-        return group, True
-
     async def _commit(self, group: list[QueuedWrite]) -> list[WriteOutcome]:
         try:
             if self._connection.is_closed():
-                with asking():
+                with driver_boundary():
                     await self._connect_writer()
             if time.monotonic() - self._partitioned_at > PARTITION_EVERY_S:
                 await self._make_partitions()
         except (*_REFUSALS, LedgerUnavailable) as error:
             self._connection.terminate()
-            unavailable = LedgerUnavailable(f"PostgreSQL: {described(error)}")
+            unavailable = LedgerUnavailable(f"PostgreSQL: {describe(error)}")
             return [(write, None, unavailable) for write in group]
-        return await commit_group(self._connection, group)
+        return await commit_group(PostgresWriter(self._connection), group)
 
 
 async def _read(connection: Any, work: Operation[T]) -> T:
     tx = PostgresTransaction(connection)
     snapshot = connection.transaction(isolation="repeatable_read", readonly=True)
-    with asking():
+    with driver_boundary():
         await snapshot.start()
     try:
         result: T = await drive(work(tx), tx)
     except BaseException:
-        with asking():
+        with driver_boundary():
             await snapshot.rollback()
         raise
-    with asking():
+    with driver_boundary():
         await snapshot.commit()
     return result
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from gateway.ledger.reads import ReadKind, ReadLimits, ReadQueues
-from gateway.ledger.sqlite.group import SqliteTransaction, drive, is_fault, transaction
+from gateway.ledger.sqlite.transaction import SqliteTransaction, drive, is_fault, transaction
 from gateway.ledger.transaction import Operation
 from policies.errors import LedgerUnavailable
 

@@ -17,11 +17,13 @@ from queue import SimpleQueue
 from typing import Final, TypeVar
 
 from gateway.ledger.definition import create_schema
+from gateway.ledger.group_commit import commit_group
 from gateway.ledger.reads import READ_LIMITS, ReadKind, ReadLimits
 from gateway.ledger.schema import SCHEMA_VERSION, is_known
 from gateway.ledger.shape import check_sqlite
-from gateway.ledger.sqlite.group import commit_group, transaction
 from gateway.ledger.sqlite.reads import SqliteReads
+from gateway.ledger.sqlite.transaction import drive, transaction
+from gateway.ledger.sqlite.writer import SqliteWriter
 from gateway.ledger.transaction import Operation
 from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, QueuedWrite, in_time, tell
 from policies.errors import LedgerUnavailable
@@ -45,10 +47,9 @@ class SqliteLedger(GroupedWrites):
         read_limits: Mapping[ReadKind, ReadLimits] = READ_LIMITS,
     ) -> None:
         self._queue: SimpleQueue[QueuedWrite | None] = SimpleQueue()
-        super().__init__(self._queue, queue_limit=queue_limit)
+        super().__init__(self._queue, queue_limit=queue_limit, group_limit=group_limit)
         self._path = path
         self._busy_timeout_s = busy_timeout_s
-        self._group_limit = group_limit
         self._writer: threading.Thread | None = None
         self._reads = SqliteReads(self._connect, read_limits)
 
@@ -108,29 +109,19 @@ class SqliteLedger(GroupedWrites):
         if version not in (None, SCHEMA_VERSION):
             _upgrade(connection)
             check_sqlite(connection, SCHEMA_VERSION, str(self._path))
-        connection.execute("PRAGMA busy_timeout=0")  # from here on `_take_turn` waits
+        connection.execute("PRAGMA busy_timeout=0")  # from here on `SqliteWriter` waits
         return connection
 
     def _write_groups(self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop) -> None:
-        is_last = False
+        is_last, writer = False, SqliteWriter(connection, self._busy_timeout_s)
         with closing(connection):
             while not is_last:
-                group, is_last = self._next_group()
+                group, is_last = self._group_from(self._queue.get())
                 wanted, outcomes = in_time(group)
                 if wanted:
-                    outcomes += commit_group(connection, wanted, self._busy_timeout_s)
+                    outcomes += drive(commit_group(writer, wanted))
                 with suppress(RuntimeError):  # the loop is closed: nobody waits for the answers any more
                     loop.call_soon_threadsafe(tell, outcomes)
-
-    def _next_group(self) -> tuple[list[QueuedWrite], bool]:
-        """What has gathered, waited for if it is nothing, and whether it is the last: None closes the queue."""
-        write, group = self._queue.get(), []
-        while write is not None:
-            group.append(write)
-            if len(group) == self._group_limit or self._queue.empty():
-                return group, False
-            write = self._queue.get()
-        return group, True
 
 
 def _version_of(connection: sqlite3.Connection, path: Path) -> str | None:

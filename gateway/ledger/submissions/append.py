@@ -1,9 +1,9 @@
-"""What a group of new submissions is in the ledger: the receipts of all, and the rows of those that are fresh."""
+"""The rows that a group of new submissions adds to the ledger, and the receipts of all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 from sqlalchemy import Table
@@ -15,6 +15,16 @@ from validators.judge import RULES_VERSION
 from validators.verification_priority import UNASSESSED
 
 Cells = tuple[Any, ...]
+"""The values of a row, in the order of its table's columns."""
+
+RECEIPTS: Final = (
+    "SELECT submission_id, board, player, score, initial_state, nonce, content_digest FROM submissions "
+    "WHERE submission_id"
+)
+"""Selects what `receipt_from` reads. Each database adds its own way to bind a list of ids."""
+
+NEXT_SEQ: Final = "SELECT coalesce(max(seq), 0) + 1 FROM events"
+"""Selects the sequence number of the next event. Only a writer that is alone may use it."""
 
 
 class AppendPlan(NamedTuple):
@@ -25,37 +35,37 @@ class AppendPlan(NamedTuple):
 
 
 def plan_append(group: Sequence[NewSubmission], known: Mapping[str, Receipt]) -> AppendPlan:
-    """The plan for a group, given the receipts of those ids that the ledger has.
+    """Return the plan for a group, given the receipts of those ids that the ledger has.
 
-    A submission whose id is already there, in the ledger or earlier in the group, changes nothing: its receipt tells
-    what stands there instead.
+    A submission whose id is taken, in the ledger or earlier in the group, changes nothing. Its receipt is that of the
+    submission that has the id.
     """
-    stands = dict(known)
+    receipts = dict(known)
     plan = AppendPlan([], [])
     for new in group:
-        receipt = stands.get(new.submission.submission_id)
+        receipt = receipts.get(new.submission.submission_id)
         if receipt is None:
             plan.fresh.append(new)
             receipt = _receipt_of(new)
-            stands[receipt.submission_id] = receipt._replace(is_new=False)
+            receipts[receipt.submission_id] = receipt._replace(is_new=False)
         plan.receipts.append(receipt)
     return plan
 
 
 def rows_of(first_seq: int, fresh: Sequence[NewSubmission]) -> Iterator[tuple[Table, list[Cells]]]:
-    """The rows of each table, in the order of its columns; submissions are numbered from `first_seq`.
+    """Yield each table with its rows. Submissions are numbered from `first_seq`.
 
-    Equal recordings are stored once: theirs are the only rows that may already be there. Of what is rejected at once the
-    digest of its recording stands in its submission, and nothing else of it is kept.
+    Equal recordings are stored once, so only rows of recordings may be there already.
     """
     numbered = list(enumerate(fresh, start=first_seq))
-    brought = [
+    # Nothing can be judged anew by the recording of a submission that is rejected at once: only its digest is kept.
+    recorded = [
         (seq, new)
         for seq, new in numbered
         if new.recording_digest and new.judgement.state is not State.REJECTED
     ]
-    yield recordings, [_recording_row(seq, new) for seq, new in brought if new.reveal_ms is None]
-    yield commitments, [_commitment_row(seq, new) for seq, new in brought if new.reveal_ms is not None]
+    yield recordings, [_recording_row(seq, new) for seq, new in recorded if new.reveal_ms is None]
+    yield commitments, [_commitment_row(seq, new) for seq, new in recorded if new.reveal_ms is not None]
     yield submissions, [_submission_row(seq, new) for seq, new in numbered]
     yield events, [_event_row(seq, new) for seq, new in numbered]
     yield outbox, [_outbox_row(seq, new) for seq, new in numbered if new.judgement.state is State.PENDING]

@@ -15,7 +15,7 @@ from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.connection import connect
 from gateway.index.windows.heads import Heads
-from gateway.ledger.sqlite.group import SqliteTransaction, drive
+from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
 from gateway.ledger.standings.beyond_head import standings_behind
 from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.ledger.standings.ranks import FIRST

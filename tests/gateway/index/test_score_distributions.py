@@ -16,7 +16,7 @@ from gateway.index.board_index import BoardIndex
 from gateway.index.connection import connect
 from gateway.index.shards import ShardedIndex
 from gateway.index.windows.exact_distribution import ExactDistributions
-from gateway.ledger.sqlite.group import SqliteTransaction, drive
+from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
 from gateway.ledger.standings.distribution import distribution_of
 from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.records import ScoreDistribution, Standing, position_at

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.ledger.postgres.group import commit_group
+from gateway.ledger.group_commit import commit_group
+from gateway.ledger.postgres.writer import PostgresWriter
 from gateway.ledger.transaction import Transaction
 from gateway.ledger.writes import AppendRefusals, QueuedOperation
 from policies.errors import LedgerOverloaded, LedgerUnavailable
@@ -34,7 +35,7 @@ async def test_M04_a_commit_that_was_a_rollback_is_never_acknowledged():
 
     connection = RollingBack()
     write = QueuedOperation(nothing, asyncio.get_running_loop().create_future())
-    [(_, result, error)] = await commit_group(connection, [write])
+    [(_, result, error)] = await commit_group(PostgresWriter(connection), [write])
     assert (None, LedgerUnavailable, True) == (result, type(error), connection.is_terminated)
     assert "a commit was answered with ROLLBACK" in str(error)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.ledger.sqlite.group import drive
+from gateway.ledger.sqlite.transaction import drive
 from gateway.ledger.standings import folds
 from gateway.ledger.standings.folds import CountChange, read_slot, standing_in, with_one_more
 from gateway.settlement.settle import receive

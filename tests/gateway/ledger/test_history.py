@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.ledger.sqlite.group import drive
+from gateway.ledger.sqlite.transaction import drive
 from gateway.ledger.standings import history
 from gateway.ledger.standings.history import board_as_of
 from gateway.ledger.transaction import Operation

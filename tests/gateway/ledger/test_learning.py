@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.index import keys
 from gateway.ledger import index_pages, queries
 from gateway.ledger.judgement import learning
-from gateway.ledger.sqlite.group import append_group, drive
+from gateway.ledger.sqlite.transaction import drive
 from policies.fields import SortOrder
 from policies.model import Operator
 from policies.vocabulary import State
@@ -61,7 +61,7 @@ def play_out(runs: list[Any], steps: list[list[int]]) -> tuple[Books, set[int]]:
         new_submission(f"run-{n}", player=player, build=build, score=score, at_ms=NOON_MS + at)
         for n, (player, build, score, at) in enumerate(runs)
     ]
-    append_group(books.connection, news)
+    books.append(news)
     for step in steps:
         books.flip([f"run-{n}" for n in step], {f"run-{n}" for n in promoted})
         for number in step:

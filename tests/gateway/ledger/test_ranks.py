@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.ledger.sqlite.group import SqliteTransaction, drive
+from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
 from gateway.ledger.standings import anchors
 from gateway.ledger.standings.anchors import drop_anchors, respace, spacing_of, tend_anchors
 from gateway.ledger.standings.folds import put_standing, read_slot

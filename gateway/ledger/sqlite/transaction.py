@@ -1,0 +1,78 @@
+"""A transaction on SQLite, and which of its errors are faults of the database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from gateway.ledger.transaction import Query, Row
+
+T = TypeVar("T")
+
+_OUR_ERRORS: Final = frozenset(
+    {
+        sqlite3.SQLITE_ERROR,
+        sqlite3.SQLITE_TOOBIG,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_RANGE,
+    }
+)
+"""Result codes that blame the statement; with any other the database failed (sqlite.org/rescode.html)."""
+
+
+class SqliteTransaction:
+    """A `Transaction` on a plain connection; its coroutines never suspend."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def rows(self, query: Query, /, **values: Any) -> list[Row]:
+        """Return the rows of the query."""
+        return self._connection.execute(query.sqlite, query.values(values)).fetchall()
+
+    async def run(self, query: Query, /, **values: Any) -> int:
+        """Run the statement, and return how many rows it changed."""
+        return self._connection.execute(query.sqlite, query.values(values)).rowcount
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """Commit what the block does after `begin`, or undo all of it."""
+    connection.execute(begin)
+    with ending(connection):
+        yield
+
+
+@contextmanager
+def ending(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit the open transaction after the block, or undo all of it."""
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def is_fault(error: Exception) -> bool:
+    """Return whether the database failed, and not the statement that it was given."""
+    if not isinstance(error, sqlite3.Error):
+        return False
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # Python's module itself: text that is no UTF-8, or a connection that was closed
+        return isinstance(error, sqlite3.OperationalError) or "closed" in str(error)
+    return code & 0xFF not in _OUR_ERRORS  # the extended result code carries the primary one in its low byte
+
+
+def drive(work: Awaitable[T]) -> T:
+    """Return the result of a coroutine that never suspends. Raises RuntimeError if it does."""
+    try:
+        work.send(None)  # type: ignore[attr-defined]
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    raise RuntimeError("an operation on the ledger may await nothing but its transaction")
