@@ -124,7 +124,7 @@ def test_R12_a_listener_that_takes_nothing_is_cut_off(
     settings: Settings, loop: str, monkeypatch: pytest.MonkeyPatch
 ):
     """A live feed whose client does not read ends; it holds neither memory nor its place among the connections."""
-    monkeypatch.setattr(sse, "STALLED_S", 0.3)
+    monkeypatch.setattr(heartbeats, "STALLED_S", 0.3)
     monkeypatch.setattr(heartbeats, "HEARTBEAT_S", 0.001)
     monkeypatch.setattr(sse, "sse_heartbeat", lambda _position: b": " + b"x" * 500_000 + b"\n\n")
 

@@ -1,10 +1,12 @@
-"""The events of a feed, with heartbeats while none come."""
+"""The pace of a feed: heartbeats while no events come, and an end to listeners that read nothing."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from typing import Any, Final
+
+from aiohttp import web
 
 from gateway.index.feed.events import FeedEvent
 from gateway.index.feed.live_feed import Subscription
@@ -43,3 +45,17 @@ async def with_heartbeats(
     finally:
         upcoming.cancel()
         await asyncio.wait([upcoming])  # a feed may be closed only while nobody reads it
+
+
+async def send_in_time(request: web.Request, sending: Awaitable[None]) -> None:
+    """Wait until a listener has taken what is being sent.
+
+    Raises ConnectionResetError if it has left, or reads nothing for STALLED_S.
+    """
+    try:
+        async with asyncio.timeout(STALLED_S):
+            await sending
+    except TimeoutError:
+        if request.transport:
+            request.transport.abort()
+        raise ConnectionResetError("the listener takes nothing") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, cast
 
@@ -11,7 +10,7 @@ from aiohttp import web
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import player_of
 from gateway.edge.live.feed_request import feed_request_of, hold_seat, open_feed, wants_friends
-from gateway.edge.live.heartbeats import STALLED_S, with_heartbeats
+from gateway.edge.live.heartbeats import send_in_time, with_heartbeats
 from gateway.edge.live.messages import as_sse, sse_heartbeat
 from gateway.edge.problems import COMMON_HEADERS
 from gateway.index.feed.live_feed import Subscription
@@ -38,7 +37,7 @@ async def follow_board(request: web.Request) -> web.StreamResponse:
         )
         await response.prepare(request)
         async with open_feed(edge, feed_request, "sse") as feed:
-            await _send(request, response, RETRY)
+            await send_in_time(request, response.write(RETRY))
             await _copy(request, response, feed)
     return response
 
@@ -48,15 +47,4 @@ async def _copy(request: web.Request, response: web.StreamResponse, feed: Subscr
     async with aclosing(with_heartbeats(feed, connection.lost())) as batches:
         async for events in batches:
             data = b"".join(map(as_sse, events)) if events else sse_heartbeat(feed.position)
-            await _send(request, response, data)
-
-
-async def _send(request: web.Request, response: web.StreamResponse, data: bytes) -> None:
-    """Write to a listener. Raises ConnectionResetError if it has left, or reads nothing for STALLED_S."""
-    try:
-        async with asyncio.timeout(STALLED_S):
-            await response.write(data)
-    except TimeoutError:
-        if request.transport:
-            request.transport.abort()
-        raise ConnectionResetError("the listener takes nothing") from None
+            await send_in_time(request, response.write(data))

@@ -19,7 +19,7 @@ from gateway.edge.live.feed_request import (
     refuse_other_sites,
     wants_friends,
 )
-from gateway.edge.live.heartbeats import HEARTBEAT_S, STALLED_S, with_heartbeats
+from gateway.edge.live.heartbeats import HEARTBEAT_S, send_in_time, with_heartbeats
 from gateway.edge.live.messages import as_message, position_message
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.feed.listener import FeedEnd
@@ -120,9 +120,9 @@ async def _send_events(
     async with aclosing(with_heartbeats(feed)) as batches:
         async for events in batches:
             for event in events:
-                await _send(request, socket, as_message(event))
+                await send_in_time(request, socket.send_str(as_message(event)))
             if not events and feed.position:
-                await _send(request, socket, position_message(feed.position))
+                await send_in_time(request, socket.send_str(position_message(feed.position)))
     end = feed.end or FeedEnd.RELEASED
     return _CODES[end], end.value
 
@@ -133,13 +133,3 @@ async def _receive(socket: web.WebSocketResponse) -> tuple[int, str]:
     if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
         return WSCloseCode.POLICY_VIOLATION, "a listener says nothing"
     return WSCloseCode.OK, ""
-
-
-async def _send(request: web.Request, socket: web.WebSocketResponse, text: str) -> None:
-    try:
-        async with asyncio.timeout(STALLED_S):
-            await socket.send_str(text)
-    except TimeoutError:
-        if request.transport:
-            request.transport.abort()
-        raise ConnectionResetError("the listener takes nothing") from None

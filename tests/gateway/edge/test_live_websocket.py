@@ -147,7 +147,7 @@ async def test_a_slow_websocket_is_told_to_come_again(harness: Harness, monkeypa
 
 async def test_a_websocket_that_takes_nothing_is_cut_off(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """Its connection is aborted after a while, with what it did not take, and its place is free."""
-    monkeypatch.setattr(live_websocket, "STALLED_S", 0.2)
+    monkeypatch.setattr(heartbeats, "STALLED_S", 0.2)
     monkeypatch.setattr(live_websocket, "as_message", lambda _event: "x" * 500_000)
     handshake = "\r\n".join(f"{name}: {value}" for name, value in HANDSHAKE.items())
     async with RawConnection(harness.authority) as deaf:
