@@ -1,4 +1,4 @@
-"""Gathers what many requests want of Redis at the same moment into one call."""
+"""Batches of what many requests want of Redis at the same moment: one call for all of them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 Send = Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]
-_Asked = tuple[Item, asyncio.Future[Answer] | None]
+_Waiting = tuple[Item, asyncio.Future[Answer] | None]
 
 
 class Batcher(Generic[Item, Answer]):
-    """Sends all items of one loop tick together, and while a call is under way gathers the next ones.
+    """A sender of items in batches: all of one loop tick together, and those that gather during a call in the next.
 
-    `send` gives one answer per item, in order. At most `limit` items go in a call and `waiting` may wait; past that
-    the caller gets IndexUnavailable, and when `send` fails what it failed with. Who stops waiting harms nobody else.
-    `linger_s` is how long items gather before each call.
+    `send` returns one answer per item, in order. A call takes at most `limit` items, and `waiting` may wait; beyond
+    that the caller gets IndexUnavailable. If `send` fails, its error goes to every caller of the batch. A caller that
+    is cancelled does not affect the others. Items gather for `linger_s` before each call.
     """
 
     def __init__(
@@ -30,28 +30,28 @@ class Batcher(Generic[Item, Answer]):
         self._linger_s = linger_s
         self._limit = limit
         self._waiting = waiting
-        self._queue: list[_Asked[Item, Answer]] = []
+        self._queue: list[_Waiting[Item, Answer]] = []
         self._task: asyncio.Task[None] | None = None
 
     def ask(self, item: Item) -> asyncio.Future[Answer]:
-        """A future of the answer to one item. Raises IndexUnavailable if too many wait."""
+        """Return a future of the answer to one item. Raises IndexUnavailable if too many wait."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._put(item, answer)
         return answer
 
     def tell(self, item: Item) -> None:
-        """Has an item sent whose answer nobody waits for. Raises IndexUnavailable if too many wait."""
+        """Send an item without waiting for an answer. Raises IndexUnavailable if too many wait."""
         self._put(item, None)
 
     def _put(self, item: Item, answer: asyncio.Future[Answer] | None) -> None:
         if len(self._queue) >= self._waiting:
-            raise IndexUnavailable("too much is waiting for Redis")
+            raise IndexUnavailable("too many calls wait for Redis")
         self._queue.append((item, answer))
         if self._task is None:
             self._task = asyncio.create_task(self._drain())
 
     async def drained(self) -> None:
-        """Returns once nothing waits."""
+        """Wait until no item is left."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -65,12 +65,12 @@ class Batcher(Generic[Item, Answer]):
         finally:
             self._task = None
 
-    async def _answer(self, group: Sequence[_Asked[Item, Answer]]) -> None:
+    async def _answer(self, group: Sequence[_Waiting[Item, Answer]]) -> None:
         waiting = [future for _, future in group]
         try:
             answers = await self._send([item for item, _ in group])
             paired = list(zip(waiting, answers, strict=True))
-        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the next batch must go
+        except Exception as error:  # noqa: BLE001 - the callers get the error, and the next batch must go out
             _fail(waiting, error)
             return
         for future, answer in paired:

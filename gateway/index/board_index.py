@@ -1,4 +1,4 @@
-"""The boards in Redis: projecting what the ledger settled, and reading ranks. Everything here may be lost and rebuilt."""
+"""The boards in Redis: settled changes are projected, and ranks are read. All of it can be lost and rebuilt."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ from policies.ranking import BoardPlace, Ranking
 from policies.vocabulary import State
 
 CLOSE_LINGER_S: Final = 0.005
-"""How long notes of committed submissions gather before they are sent; nobody waits for them."""
-
+"""Time that committed runs gather before they are sent; nobody waits for them."""
 
 SHOWN_AT_ONCE: Final = 32
-"""Changes that are on their way to Redis at once; the others wait for their turn."""
+"""Changes sent to Redis concurrently."""
 
 READ_TOGETHER: Final = 32
-"""Most players whose neighbours are read in one call: more would keep others waiting for Redis (20 µs each)."""
+"""Most players whose neighbours are read in one call: each holds Redis for 20 µs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A standing as a reader sees it. Rank 1 is first; `achieved_at_ms` is when the score was reached.
+    """A standing as a reader sees it. Rank 1 is first.
 
-    `place` is where the board has it, by which a reader goes on from here though ranks move.
+    A reader pages on from `place`, which stays valid while ranks move.
     """
 
     rank: int
@@ -53,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Entries by rank, how many there are in all, and how many are ahead of the first of these."""
+    """Entries by rank, the number of all entries, and the number ahead of the first one here."""
 
     total: int
     entries: tuple[Entry, ...]
@@ -61,7 +60,7 @@ class Page:
 
 
 class Cut(NamedTuple):
-    """Where a page ends or begins: behind a place or ahead of it, with the entry that may stand there or without."""
+    """The place that a page begins behind or ends ahead of, with or without the entry that may stand there."""
 
     place: BoardPlace
     is_behind: bool = True
@@ -69,7 +68,7 @@ class Cut(NamedTuple):
 
 
 class NeighboursRequest(NamedTuple):
-    """Whose neighbours are asked for: `radius` of them on each side."""
+    """A request for a player's entry and `radius` neighbours on each side."""
 
     window: str
     kind: RankKind
@@ -78,7 +77,7 @@ class NeighboursRequest(NamedTuple):
 
 
 class CommittedRun(NamedTuple):
-    """A committed submission whose run is over: to be seen as pending, or as decided already where it was so at once."""
+    """A run that ended with a committed submission, which is pending unless it was decided at once."""
 
     submission_id: str
     player: str
@@ -92,15 +91,15 @@ def _closure_arguments(run: CommittedRun) -> tuple[str, int, int, str]:
 
 
 class StandingFollower(Protocol):
-    """What shows how a player stands elsewhere as well, after it was shown on the board."""
+    """A projection that follows the windows of a board, such as its segments."""
 
     async def follow(self, player: str, windows: Iterable[str]) -> None:
-        """Shows how the player stands in these windows. Raises IndexUnavailable."""
+        """Show how the player stands in these windows. Raises IndexUnavailable."""
         ...
 
 
 class BoardIndex:
-    """One board in Redis. Every method raises IndexUnavailable when Redis does not answer in time."""
+    """One board in Redis. Every method raises IndexUnavailable if Redis does not answer in time."""
 
     def __init__(self, client: Redis, ranking: Ranking) -> None:
         self.board = ranking.policy.board
@@ -110,7 +109,7 @@ class BoardIndex:
         self._close_runs = Script(client, "close_runs")
         self._page = ReadingScript(client, "read_page")
         self._around = ReadingScript(client, "read_around")
-        self._before = ReadingScript(client, "count_ahead")
+        self._count_ahead = ReadingScript(client, "count_ahead")
         self._seek = ReadingScript(client, "seek_page")
         self.versions = Versions(client, ranking)
         self._reopen = Script(client, "reopen_slot")
@@ -125,37 +124,39 @@ class BoardIndex:
 
     @property
     def shards(self) -> Sequence[BoardIndex]:
-        """The indexes that the windows are in: this one, unless the board is in shards."""
+        """The indexes that hold the windows: this one, unless the board is in shards."""
         return (self,)
 
     def window_key(self, window: str) -> str:
-        """The key of a window, as scripts are given it."""
+        """Return the key of a window, as scripts take it."""
         return window_key(self.ranking, window)
 
     def holds(self, _player: str) -> bool:
-        """True for the players whose standings belong here."""
+        """Return whether the player's standings belong in this index."""
         return True
 
     async def positions(self, window: str, places: Sequence[BoardPlace]) -> list[int]:
-        """How many entries are ahead of each place."""
-        asked = [part for place in places for part in place]
-        held = [self.window_key(window)]
-        counts: list[int] = await self._before(self.sentinel, held, asked) if asked else []
+        """Return how many entries are ahead of each place."""
+        if not places:
+            return []
+        counts: list[int] = await self._count_ahead(
+            self.sentinel, [self.window_key(window)], list(chain(*places))
+        )
         return counts
 
     async def relay(self) -> None:
-        """Tells on the board's stream what only a shard's has yet."""
+        """Copy changes of the shards to the board's stream, on boards that have shards."""
 
     def close_run(self, run: CommittedRun) -> None:
-        """Has the submission noted with the next batch; the reconciler notes what is pending if that fails."""
+        """Close a run with the next batch. If that fails, the reconciler adds the submission to the pending set."""
         self._closures.tell(run)
 
     async def drained(self) -> None:
-        """Returns once every batch is sent."""
+        """Wait until every batch is sent."""
         await self._closures.drained()
 
     async def close_runs(self, runs: Sequence[CommittedRun]) -> int:
-        """How many submissions were put on the pending set: those that were not there and are not settled. Closes their runs."""
+        """Close runs, and return how many submissions were added to the pending set: not there yet, and not settled."""
         return int(
             await self._close_runs(
                 [
@@ -171,12 +172,13 @@ class BoardIndex:
         return keys.open_runs(self.board, player), keys.run_counts(self.board, player)
 
     async def project(self, change: Change) -> None:
-        """Shows a change in every window it touches. Does nothing more the second time."""
-        await self.residency.note_use()  # before it is shown: what is in use cannot be taken away
+        """Show a change in every window it touches. Idempotent."""
+        await self.residency.note_use()  # before the projection: a board in use is not evicted
         windows = [self._window_arguments(standing) for standing in change.standings]
-        window_keys = [self._keys_of(each.window) for each in change.standings]
-        learnt = [
-            (keys.baseline_field(each), each.seq, keys.baseline_value(each)) for each in change.baselines
+        window_keys = [self._keys_of(standing.window) for standing in change.standings]
+        baselines = [
+            (keys.baseline_field(stored), stored.seq, keys.baseline_value(stored))
+            for stored in change.baselines
         ]
         name = change.standings[0].name if change.standings else ""
         await self._project(
@@ -195,84 +197,84 @@ class BoardIndex:
                 change.submission_id,
                 change.player,
                 name,
-                len(learnt),
+                len(baselines),
                 self.ranking.tie_digits,
                 int(self.ranking.keeps_groups),
                 int(self.sentinel is not None),
-                *chain(*learnt),
+                *chain(*baselines),
                 *chain(*windows),
             ],
         )
         if self.segments:
-            await self.segments.follow(change.player, [each.window for each in change.standings])
+            await self.segments.follow(change.player, [standing.window for standing in change.standings])
 
     async def restore(
         self, player: str, standings: Sequence[Standing], baselines: Sequence[StoredBaseline]
     ) -> None:
-        """Shows what the ledger has of a player, without speaking of any submission."""
+        """Show standings and baselines of a player from the ledger, without settling any submission."""
         await self.project(
             Change(0, "", self.board, player, State.PROMOTED, tuple(standings), tuple(baselines))
         )
 
     async def show_again(self, player: str, standings: Sequence[Standing]) -> bool:
-        """Shows standings that no event caused, and True if they are there; False if another change came in between."""
-        held_in = [keys.members(self.board, each.window) for each in standings]
-        for key, each in zip(held_in, standings, strict=True):
-            await self._reopen([key], [player, each.seq, keys.slot_value(each)])
+        """Show standings that no event caused. Return whether they are there: another change may have come between."""
+        slot_keys = [keys.members(self.board, standing.window) for standing in standings]
+        for key, standing in zip(slot_keys, standings, strict=True):
+            await self._reopen([key], [player, standing.seq, keys.slot_value(standing)])
         await self.restore(player, standings, [])
         with index_boundary():
             async with self.client.pipeline(transaction=False) as pipe:
-                for key in held_in:
+                for key in slot_keys:
                     pipe.hget(key, player)
-                shown = await pipe.execute()
+                slots = await pipe.execute()
         return all(
-            held in (keys.slot_value(each), keys.slot_below(each))
-            for held, each in zip(shown, standings, strict=True)
+            slot in (keys.slot_value(standing), keys.slot_below(standing))
+            for slot, standing in zip(slots, standings, strict=True)
         )
 
     async def page(self, window: str, first: int, count: int, kind: RankKind = RankKind.UNIQUE) -> Page:
-        """`count` entries of a window from 0-based position `first`, with ranks of this kind."""
-        asked = [*self._reading(window, kind), first, first + count - 1]
-        return self.page_of(window, kind, await self.read(self._page, window, asked))
+        """Return `count` entries of a window from 0-based position `first`, with ranks of this kind."""
+        arguments = [*self._rank_arguments(window, kind), first, first + count - 1]
+        return self.page_of(window, kind, await self.read(self._page, window, arguments))
 
     async def around(
         self, window: str, player: str, radius: int, kind: RankKind = RankKind.UNIQUE
     ) -> Page | None:
-        """A player's entry with `radius` neighbours on each side, or None for a player without a standing."""
-        self._reading(window, kind)
+        """Return a player's entry with `radius` neighbours on each side, None for a player without a standing."""
+        self._rank_arguments(window, kind)  # raises here, before the request joins a batch of others
         return await self._arounds.ask(NeighboursRequest(window, kind, radius, player))
 
     async def seek(self, window: str, cut: Cut, count: int, kind: RankKind = RankKind.UNIQUE) -> Page:
-        """At most `count` entries next to a place, nearest to it, with the ranks they have now."""
+        """Return the entries nearest to a place on one side, `count` at most, with their current ranks."""
         order, member = cut.place
-        where = [order, member, count, int(cut.is_behind), int(cut.is_included)]
-        answer = await self.read(self._seek, window, [*self._reading(window, kind), *where])
+        seek = [order, member, count, int(cut.is_behind), int(cut.is_included)]
+        answer = await self.read(self._seek, window, [*self._rank_arguments(window, kind), *seek])
         return self.page_of(window, kind, answer)
 
     def page_of(self, window: str, kind: RankKind, answer: Any) -> Page:
-        """The page that an answer is: how many there are in all, the position of the first, its rank, and the rows.
+        """Return the page in a script's answer: total, position of the first entry, its group's rank, and rows.
 
-        Raises IndexUnavailable for what is no answer.
+        Raises IndexUnavailable for a malformed answer.
         """
         total, first, lead, rows = answer
         try:
             return Page(total, tuple(self._entries(window, kind, first, lead, rows)), first)
         except ValueError as error:
-            raise IndexUnavailable("the index holds a member that we never wrote") from error
+            raise IndexUnavailable("the index holds a member that Scoregate never wrote") from error
 
     def guard(self) -> None:
-        """From now on reading raises IndexNotWhole unless all of the board is in the index."""
+        """Make reads raise IndexNotWhole unless the whole board is in the index."""
         self.sentinel = keys.sentinel(self.board)
 
     async def read(self, script: ReadingScript, window: str, arguments: Sequence[Any]) -> Any:
-        """What a script reads of a window's entries. Raises IndexNotWhole on a guarded board that is not all there."""
+        """Return what a script reads of a window. Raises IndexNotWhole for a guarded board that is not whole."""
         zset, members, groups = self._keys_of(window)
         return await script(self.sentinel, [zset, members, keys.names(self.board), groups], arguments)
 
-    def _reading(self, window: str, kind: RankKind) -> list[Any]:
-        """What every reading script is told. Raises ValueError for ranks that the board does not keep.
+    def _rank_arguments(self, window: str, kind: RankKind) -> list[Any]:
+        """Return the first arguments of every reading script. Raises ValueError for ranks that the board lacks.
 
-        Unique and sparse ranks are positions, which every board has: parts of boards and distributions are read by them.
+        Unique and sparse ranks are positions, which every board has: shards and distributions are read by them.
         """
         if kind is RankKind.DENSE and not self.ranking.keeps_groups:
             raise ValueError(f"{self.board} keeps no {kind} ranks")
@@ -298,30 +300,30 @@ class BoardIndex:
     def _entries(
         self, window: str, kind: RankKind, first: int, lead: int, rows: Sequence[Sequence[str]]
     ) -> Iterator[Entry]:
-        """Entries from position `first`, whose first group has the rank `lead`."""
-        ranking, rank, before = self.ranking, lead, None
+        """Yield entries from position `first`, whose first group has the rank `lead`."""
+        ranking, rank, group_before = self.ranking, lead, None
         for position, (player, order, member, submission_id, name) in enumerate(rows, start=first + 1):
             place = BoardPlace(int(order), member)
             group = ranking.group(window, place)
             if kind is RankKind.UNIQUE:
                 rank = position
-            elif before is not None and group != before:
+            elif group_before is not None and group != group_before:
                 rank = rank + 1 if kind is RankKind.DENSE else position
-            before = group
+            group_before = group
             score, at_ms = ranking.score_at(window, place.order), ranking.achieved_at_ms(window, place)
             yield Entry(rank, player, name, score, at_ms, submission_id, place)
 
-    async def _read_around(self, asked: Sequence[NeighboursRequest]) -> Sequence[Page | None]:
-        """What was asked for at the same moment, in one call for all that differ in the player alone."""
-        alike: dict[tuple[str, RankKind, int], dict[str, Page | None]] = defaultdict(dict)
-        for each in asked:
-            alike[each[:3]][each.player] = None
-        for (window, kind, radius), players in alike.items():
-            arguments = [*self._reading(window, kind), radius, *players]
+    async def _read_around(self, requests: Sequence[NeighboursRequest]) -> Sequence[Page | None]:
+        """Answer simultaneous requests, with one call for all that differ only in the player."""
+        pages: dict[tuple[str, RankKind, int], dict[str, Page | None]] = defaultdict(dict)
+        for request in requests:
+            pages[request[:3]][request.player] = None
+        for (window, kind, radius), players in pages.items():
+            arguments = [*self._rank_arguments(window, kind), radius, *players]
             answers = await self.read(self._around, window, arguments)
             for player, answer in zip(players, answers, strict=True):
                 players[player] = None if answer is None else self.page_of(window, kind, answer)
-        return [alike[each[:3]][each.player] for each in asked]
+        return [pages[request[:3]][request.player] for request in requests]
 
     async def _send_closures(self, runs: Sequence[CommittedRun]) -> Sequence[bool]:
         await self.close_runs(runs)
@@ -329,7 +331,7 @@ class BoardIndex:
 
 
 class Index:
-    """Every board's index on one Redis."""
+    """The indexes of all boards on one Redis."""
 
     def __init__(self, client: Redis, boards: dict[str, BoardIndex]) -> None:
         self.client = client
@@ -339,24 +341,24 @@ class Index:
             board.guard()
 
     def add(self, board: BoardIndex) -> None:
-        """Serves one more board, which is read only while all of it is there."""
+        """Serve one more board; it is read only while all of it is in the index."""
         board.guard()
         self.boards[board.board] = board
 
     async def project(self, changes: Sequence[Change]) -> None:
-        """Shows every change on its board. Raises IndexUnavailable if one fails; the others may be shown.
+        """Show every change on its board. Raises IndexUnavailable if one fails; the others may be shown.
 
-        `owe`, where there is one, is then told of all of them.
+        All of them then go to `owe`, if it is set.
         """
-        shown = (self.boards[change.board].project(change) for change in changes)
+        projections = (self.boards[change.board].project(change) for change in changes)
         try:
-            await in_turns(shown, at_once=SHOWN_AT_ONCE)
+            await in_turns(projections, at_once=SHOWN_AT_ONCE)
         except IndexUnavailable:
             if self.owe:
                 self.owe(changes)
             raise
 
     async def drained(self) -> None:
-        """Returns once no batch waits."""
+        """Wait until no batch is left."""
         for board in self.boards.values():
             await board.drained()

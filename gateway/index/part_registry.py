@@ -1,4 +1,4 @@
-"""The parts of the deployment as Redis knows them: who spoke of late, and what they said of themselves."""
+"""The running parts of the deployment, each with its latest report, kept in Redis."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from gateway.index import keys
 from gateway.index.scripts import Script, index_boundary
 
 LIFE_MS: Final = 10_000
-"""How long after it spoke a part is thought to be there."""
+"""How long a part counts as running after its report."""
 
 MOST_PARTS: Final = 1_024
 
 
 class PartRegistry:
-    """Who is there. Raises IndexUnavailable."""
+    """The reports of running parts. Every method raises IndexUnavailable."""
 
     def __init__(self, client: Redis) -> None:
         self._client = client
         self._register = Script(client, "register_part", is_raw=True)
 
-    async def register(self, part_id: str, said: str) -> list[bytes | None]:
-        """What every part says that is there, this one with it; None for one that said nothing."""
-        held = [keys.parts(), keys.part_reports()]
-        told: list[bytes | None] = await self._register(held, [part_id, said, LIFE_MS, MOST_PARTS])
-        return told
+    async def register(self, part_id: str, report: str) -> list[bytes | None]:
+        """Record a part's report, and return those of all running parts; None for a missing one."""
+        registry = [keys.parts(), keys.part_reports()]
+        reports: list[bytes | None] = await self._register(registry, [part_id, report, LIFE_MS, MOST_PARTS])
+        return reports
 
     async def reports(self) -> list[bytes]:
-        """What every part says that spoke of late, for somebody who is none."""
+        """Return the reports of all running parts, for a caller that is not one of them."""
         with index_boundary():
-            told = await self._client.execute_command("HVALS", keys.part_reports(), **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
-            return list(told)
+            command = ("HVALS", keys.part_reports())
+            reports = await self._client.execute_command(*command, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
+            return list(reports)

@@ -1,8 +1,8 @@
-"""A window as the ZSETs that it is in: one, or on a board with `ranges` one for each range of scores, the best first.
+"""The ZSETs of a window: one, or on a board with `ranges` one for each range of scores, the best first.
 
-The ranges of a window share the hash tag of its board, so that a standing goes from one to another within the script
-that shows it, and a rank is the sizes of the ranges ahead, which Redis knows, and the rank in the range, at one moment.
-`lua/_ranges.lua` shows them to a script as the one ZSET that they make; this file says which those are.
+The ranges of a window share the hash tag of its board. So one script can move a standing from one range to another,
+and a rank is the sizes of the ranges ahead plus the rank in its range, read at one moment. `lua/_ranges.lua` shows them
+to a script as one ZSET; this file names them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from policies.ranking import Ranking
 
 
 class RangedWindow(str):
-    """The key that a window would have without ranges; nothing is there.
+    """The key that a window would have without ranges, which does not exist in Redis.
 
-    `zsets` are the keys of the ranges in the order of the board, `borders` are as `Ranking.borders` has them.
+    `zsets` are the keys of the ranges in the order of the board; `borders` come from `Ranking.borders`.
     """
 
     __slots__ = ("borders", "zsets")
@@ -27,14 +27,14 @@ class RangedWindow(str):
 
     @classmethod
     def of(cls, key: str, zsets: Iterable[str], borders: tuple[int, ...]) -> RangedWindow:
-        """The window with this key in these ZSETs."""
+        """Return the window with this key and these ZSETs."""
         window = cls(key)
         window.zsets, window.borders = tuple(zsets), borders
         return window
 
 
 def window_key(ranking: Ranking, name: str) -> str:
-    """The key of a board's window, as scripts are given it."""
+    """Return the key of a board's window, as scripts take it."""
     board, borders = ranking.policy.board, ranking.borders(name)
     key = keys.window(board, name)
     if not borders:
@@ -44,19 +44,19 @@ def window_key(ranking: Ranking, name: str) -> str:
 
 
 def renamed(window: str, name: Callable[[str], str]) -> str:
-    """The window at other keys: what `name` gives for each of its own."""
+    """Return the window with every key replaced by `name` of it."""
     if not isinstance(window, RangedWindow):
         return name(window)
     return RangedWindow.of(name(window), map(name, window.zsets), window.borders)
 
 
 def zsets_of(window: str) -> list[str]:
-    """The keys of the ZSETs that a window is in."""
+    """Return the keys of a window's ZSETs."""
     return list(window.zsets) if isinstance(window, RangedWindow) else [window]
 
 
 def zset_at(window: str, order: float) -> str:
-    """The key of the ZSET that a standing of this order belongs in."""
+    """Return the key of the ZSET for a standing with this order."""
     if not isinstance(window, RangedWindow):
         return window
     return window.zsets[bisect_right(window.borders, order)]

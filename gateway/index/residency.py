@@ -1,4 +1,4 @@
-"""Whether a board is in Redis: in use, whole but idle, or cold, which is in the ledger alone."""
+"""The residency of boards in Redis: in use, whole but idle, or cold, which means only in the ledger."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gateway.index.scripts import Script, index_boundary
 from policies.model import Policy
 
 NOTED_PER_TIME: Final = 50
-"""How often use is noted in the time after which a board is cold: by so much that may begin too early."""
+"""How often use is noted within the time after which a board goes cold. A board may go cold earlier by 1/50 of it."""
 
 _HOUR_MS: Final = 3_600_000
 
 
 class ResidencyState(NamedTuple):
-    """What Redis has of a board: all of it; the mark that it is cold; a reader or a writer of late."""
+    """Whether Redis has the whole board, its mark of being cold, and a sign of recent use."""
 
     is_whole: bool
     is_cold: bool
@@ -27,9 +27,9 @@ class ResidencyState(NamedTuple):
 
 
 class Residency:
-    """The stay of one board in Redis. Every method raises IndexUnavailable.
+    """The residency of one board. Every method raises IndexUnavailable.
 
-    The mark of the cold is a hash: `*` to when it began (Unix ms), and for each standing that changed since,
+    The mark of a cold board is a hash: `*` to when it began (Unix ms), and for each standing that changed since,
     `<window> <player>` to its sequence number, so that the stream tells each change once.
     """
 
@@ -42,11 +42,11 @@ class Residency:
 
     @property
     def is_limited(self) -> bool:
-        """True for a board that leaves Redis when it is not used."""
+        """Whether the board leaves Redis when it is not used."""
         return self._life_ms > 0
 
     async def note_use(self, *, is_missed: bool = False) -> None:
-        """Keeps the board in Redis from now on for its time; one that was missed there is asked for at once."""
+        """Keep the board in Redis for its time from now on. `is_missed` asks for a cold board at once."""
         now_s = time.monotonic()
         is_noted = now_s < self._noted_s + self._life_ms / NOTED_PER_TIME / 1000
         if not self._life_ms or (is_noted and not is_missed):
@@ -56,7 +56,7 @@ class Residency:
         self._noted_s = now_s
 
     async def state(self) -> ResidencyState:
-        """How the board is now."""
+        """Return the current state."""
         board = self._board
         with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
@@ -64,8 +64,8 @@ class Residency:
                     pipe.exists(key)
                 return ResidencyState(*map(bool, await pipe.execute()))
 
-    async def evict(self, found: Sequence[str], *, now_ms: int) -> bool:
-        """True if these keys of the board were taken away, since nobody used it; it is cold then."""
+    async def evict(self, board_keys: Sequence[str], *, now_ms: int) -> bool:
+        """Remove these keys of an unused board, which is cold then. Return whether it was unused."""
         board = self._board
         marks = [keys.used(board), keys.sentinel(board), keys.cold(board), keys.lease(board)]
-        return bool(await self._evict([*marks, *found], [now_ms]))
+        return bool(await self._evict([*marks, *board_keys], [now_ms]))

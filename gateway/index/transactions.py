@@ -1,4 +1,4 @@
-"""Large transactions of one board, packed by hiredis: redis-py's asyncio packs in Python, for half the time of a rebuild."""
+"""Large transactions of one board, packed by hiredis: packing in Python takes redis-py half the time of a rebuild."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Command = tuple[Any, ...]
 
 
 async def transact(client: Client, key: str, commands: Sequence[Command]) -> list[Any]:
-    """The replies of a transaction whose keys are all in the slot of `key`. Raises redis' errors.
+    """Run a transaction whose keys are all in the slot of `key`, and return its replies. Raises redis' errors.
 
-    A node that has not the slot, or not any more, refuses the transaction as a whole; it then goes to the one it names.
+    A node without the slot refuses the whole transaction and names another, which gets it next.
     """
     if not isinstance(client, RedisCluster):
         return await _exchange(client, None, commands, is_asking=False)
@@ -35,17 +35,17 @@ async def _transact_on(client: RedisCluster, key: str, commands: Sequence[Comman
         except (MovedError, AskError) as error:
             is_asking = isinstance(error, AskError)
             node = await _followed(client, key, error)
-    raise ClusterError("the slot moved on and on")
+    raise ClusterError(f"the slot moved more than {HOPS} times")
 
 
 async def _followed(client: RedisCluster, key: str, error: AskError) -> ClusterNode:
     if isinstance(error, MovedError):
         await client.nodes_manager.move_slot(error)
         return await node_of(client, key)
-    asked = client.get_node(error.host, error.port)
-    if asked is None:
+    node = client.get_node(error.host, error.port)
+    if node is None:
         raise ClusterError(f"no node at {error.host}:{error.port}")
-    return asked
+    return node
 
 
 async def _exchange(
@@ -53,7 +53,7 @@ async def _exchange(
 ) -> list[Any]:
     # ASKING holds for the command after it, and where that is MULTI until the transaction ends.
     opening = [("ASKING",), ("MULTI",)] if is_asking else [("MULTI",)]
-    packed = b"".join(pack_command(each) for each in (*opening, *commands, ("EXEC",)))
+    packed = b"".join(pack_command(command) for command in (*opening, *commands, ("EXEC",)))
     async with connection_to(client, where) as connection:
         await connection.send_packed_command(packed)
         for _ in range(len(opening) + len(commands)):

@@ -1,4 +1,4 @@
-"""Which version of a board's pages is current: asked of Redis once for all readers of a moment."""
+"""The current version of a board's pages, read from Redis once for all readers of a moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from policies.ranking import Ranking
 
 
 class Version(NamedTuple):
-    """Pages of a window that were read under equal versions are equal; `total` is how many entries it has."""
+    """A version of a window: pages read under equal versions are equal. `total` counts its entries."""
 
     name: str
     total: int
@@ -32,13 +32,13 @@ class Versions:
         self._batcher: Batcher[str, Version] = Batcher(self._ask)
 
     def of(self, window: str) -> asyncio.Future[Version]:
-        """A window's version as it is after this call, never as it was before. Raises IndexUnavailable."""
+        """Return a window's version as of after this call, never before. Raises IndexUnavailable."""
         return self._batcher.ask(window)
 
     async def _ask(self, windows: Sequence[str]) -> Sequence[Version]:
-        asked = list(dict.fromkeys(windows))
-        board = self._ranking.policy.board
-        held = [keys.version(board), *(window_key(self._ranking, each) for each in asked)]
-        name, *totals = await self._version(held, [secrets.token_hex(8)])
-        found = {window: Version(name, total) for window, total in zip(asked, totals, strict=True)}
-        return [found[each] for each in windows]
+        distinct = list(dict.fromkeys(windows))
+        version_key = keys.version(self._ranking.policy.board)
+        window_keys = [window_key(self._ranking, window) for window in distinct]
+        name, *totals = await self._version([version_key, *window_keys], [secrets.token_hex(8)])
+        versions = {window: Version(name, total) for window, total in zip(distinct, totals, strict=True)}
+        return [versions[window] for window in windows]
