@@ -15,8 +15,8 @@ from validators.backtest import BacktestReport, Case, Proportion
 SHOWN_CASES: Final = 20
 
 UNPLAYED: Final = (
-    "of them were rejected at once and would be replayed now; their recordings were not kept, so nobody knows what "
-    "a replay would say"
+    "of them were rejected at once and would be replayed now; their recordings were not kept, so nobody "
+    "knows what a replay would say"
 )
 
 

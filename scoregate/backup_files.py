@@ -29,7 +29,7 @@ class BackupFailed(ScoregateError):
 
 @dataclass(frozen=True, slots=True)
 class BackupFacts:
-    """The facts of a backup. `head` is its newest event; `lost` are recordings that our store no longer had."""
+    """The facts of a backup. `head` is its newest event; `lost` recordings were no longer in our store."""
 
     format: int
     scoregate: str

@@ -1,4 +1,4 @@
-"""Where the Valkey of `scoregate up` answers, so that commands beside it find it."""
+"""Notes the address of the Valkey of `scoregate up`, so that other commands find it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _ADDRESS: Final = "address"
 
 
 def valkey_folder(data_dir: Path) -> Path:
-    """The folder of the embedded Valkey."""
+    """Return the folder of the embedded Valkey."""
     return data_dir / "valkey"
 
 
 def note_address(data_dir: Path, url: str) -> None:
-    """Writes down where the embedded Valkey answers."""
+    """Write down the address of the embedded Valkey."""
     (valkey_folder(data_dir) / _ADDRESS).write_text(url + "\n", encoding="utf-8")
 
 
 def with_embedded(settings: Settings) -> Settings:
-    """The settings, with the Valkey of the data directory where no Redis is configured and one has run there."""
-    noted = valkey_folder(settings.data_dir) / _ADDRESS
-    if "redis_url" in settings.model_fields_set or not noted.is_file():
+    """Return the settings, with the data directory's Valkey if there is one and no Redis is configured."""
+    address = valkey_folder(settings.data_dir) / _ADDRESS
+    if "redis_url" in settings.model_fields_set or not address.is_file():
         return settings
-    return settings.model_copy(update={"redis_url": noted.read_text(encoding="utf-8").strip()})
+    return settings.model_copy(update={"redis_url": address.read_text(encoding="utf-8").strip()})

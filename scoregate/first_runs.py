@@ -1,4 +1,4 @@
-"""Whether the simulators that a policy names can be loaded, and answer: each is asked for one short run."""
+"""Starts each simulator that a policy names, for one short run."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from replay.simulators import Simulation, SimulationOutcome, SimulationRequest, 
 from replay.simulators.all_simulators import AllSimulators
 
 FIRST_RUN_MS: Final = 10_000
-"""The most that the answer may take, or less if the policy's budget is less."""
+"""Longest time for the answer, unless the policy's budget is less."""
 
 _INPUTS: Final = pack_inputs([0])
 
 
 def first_runs(file: Path, board: Board) -> Iterator[str]:
-    """What plays each build, once it has answered. Raises PolicyError that names all builds without an answer.
+    """Yield a sentence about each build's simulator once it answered.
 
-    A build that is blocked may be so for its simulator, which is left alone.
+    At the end raises PolicyError with all builds whose simulator did not.
     """
     replay, builds = board.policy.replay, board.policy.builds
     if replay is None:
         return
+    # A build may be blocked because of its simulator, which is left alone.
     used = {
-        name: each
-        for name, each in board.simulators.items()
+        name: simulator
+        for name, simulator in board.simulators.items()
         if builds[name].status is not BuildStatus.BLOCKED
     }
     troubles, known = [], dict[str, str]()
@@ -44,28 +45,29 @@ def first_runs(file: Path, board: Board) -> Iterator[str]:
                 line = line_of(file, ["builds", build, "simulator"])
                 troubles.append(f"{file}:{line}: builds.{build}.simulator: {simulator.path}: {trouble}")
             else:
-                yield f"{build}: {simulator.path.name} loads and answers ({simulators.engine_of(replay.simulator)})"
+                engine = simulators.engine_of(replay.simulator)
+                yield f"{build}: {simulator.path.name} loads and answers ({engine})"
     if troubles:
         raise PolicyError("\n".join(troubles))
 
 
 def _trouble_with(simulator: Simulator, replay: Replay, simulators: Simulators) -> str:
-    """Why no run can be judged by it; empty if one can. Raises SandboxUnavailable."""
-    if replay.simulator is SimulatorKind.WASM and (trouble := _looks(simulator.path)):
+    """Return why the simulator can judge no run; empty if it can. Raises SandboxUnavailable."""
+    if replay.simulator is SimulatorKind.WASM and (trouble := _trouble_in_module(simulator.path)):
         return trouble
-    return _trouble_in(simulators.simulate(_first_request(simulator, replay)), replay)
+    return _trouble_in_outcome(simulators.simulate(_first_request(simulator, replay)), replay)
 
 
-def _looks(module: Path) -> str:
+def _trouble_in_module(module: Path) -> str:
     try:
         remarks = remarks_on(module.read_bytes())
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
-    return "; ".join(each.text for each in remarks if each.weight is Weight.UNUSABLE)
+    return "; ".join(remark.text for remark in remarks if remark.weight is Weight.UNUSABLE)
 
 
 def _first_request(simulator: Simulator, replay: Replay) -> SimulationRequest:
-    """A run of one tick in which nothing is pressed; where recordings are the game's own, an empty one."""
+    """Return a run of one tick without inputs, or an empty recording where recordings are the game's own."""
     inputs, recording = b"", b""
     if replay.recording is RecordingKind.SCOREGATE:
         hashes = [0] if replay.checkpoint_ticks == 1 else []
@@ -86,8 +88,8 @@ def _first_request(simulator: Simulator, replay: Replay) -> SimulationRequest:
     )
 
 
-def _trouble_in(outcome: SimulationOutcome, replay: Replay) -> str:
-    """What of an answer shows that honest runs cannot be judged: `malformed` may be right of an empty recording."""
+def _trouble_in_outcome(outcome: SimulationOutcome, replay: Replay) -> str:
+    """Return why honest runs cannot be judged, by the outcome of the first run; empty if they can."""
     if isinstance(outcome, SimulatorFault):
         hint = "" if replay.recording is RecordingKind.SCOREGATE else _HINT
         return f"its first run fails: {cause_of(outcome)}{hint}"
@@ -96,4 +98,4 @@ def _trouble_in(outcome: SimulationOutcome, replay: Replay) -> str:
     return ""
 
 
-_HINT: Final = "\n  (it was given an empty recording, to which `malformed` is an answer and a crash is none)"
+_HINT: Final = "\n  (it got an empty recording: `malformed` is an answer to that, a crash is not)"

@@ -1,4 +1,4 @@
-"""Serving the metrics of a part on an address that is nobody's but the operator's."""
+"""Serves a part's metrics on an address for operators alone."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import SettingsError
 
 KEPT_S: Final = 1.0
-"""A rendering is given to everybody for so long: it takes tens of milliseconds, and asks the ledger."""
+"""How long one rendering serves everybody: it takes tens of milliseconds, and asks the ledger."""
 
 CLIENT_S: Final = 5.0
-"""A scraper has so long to send its request, and to take what it asked for."""
+"""Time for a scraper to send its request, and to take the answer."""
 
 LOOK_S: Final = 0.1
-"""Time between two looks at whether it is over; the end of a part waits for one."""
+"""Interval at which the server notices its end, which a stopping part waits for."""
 
 _log = logger()
 
@@ -38,7 +38,7 @@ class Rendering:
     def __init__(
         self, refresh: Callable[[], None] | None = None, *, monotonic_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """`refresh` is called before each rendering, to set what is not counted as it happens."""
+        """Take the function that sets gauges before each rendering."""
         self._refresh = refresh
         self._monotonic_s = monotonic_s
         self._turn = threading.Lock()
@@ -46,7 +46,7 @@ class Rendering:
         self._kept_until_s = -math.inf
 
     def text(self) -> bytes:
-        """The metrics as of KEPT_S ago at most."""
+        """Return the metrics, at most KEPT_S old."""
         with self._turn:
             if self._monotonic_s() >= self._kept_until_s:
                 if self._refresh:
@@ -58,7 +58,7 @@ class Rendering:
 
 @contextmanager
 def serving_metrics(settings: Settings, refresh: Callable[[], None] | None = None) -> Iterator[None]:
-    """Serves this process's metrics while the block runs, where the settings say, or nowhere.
+    """Serve this process's metrics while the block runs, if the settings have an address.
 
     Raises SettingsError if it cannot listen there.
     """
@@ -75,9 +75,9 @@ def serving_metrics(settings: Settings, refresh: Callable[[], None] | None = Non
 
 @contextmanager
 def serving_edge_metrics(settings: Settings, refresh: Callable[[], None]) -> Iterator[None]:
-    """The same for an edge, which has an address on the loopback where the settings name none.
+    """Serve an edge's metrics while the block runs, on the loopback if the settings have no address.
 
-    Another edge on the same machine may have that one: then they are served nowhere, and the log says so.
+    Another edge of this machine may hold that address. Then they are not served, and the log says so.
     """
     if settings.metrics_bind is not None:
         with serving_metrics(settings, refresh):
@@ -101,8 +101,8 @@ class _Server(ThreadingHTTPServer):
         self.rendering = rendering
         super().__init__(address, _Scrape)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the library's signature
-        """Reports what went wrong with a scrape, unless it is its client that left or never said what it wants."""
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - inherited
+        """Report the fault of a scrape, unless its client left or never sent a request."""
         error = sys.exception()
         if isinstance(error, Exception) and not isinstance(error, OSError):
             report(FaultPlace.METRICS, error)
@@ -125,7 +125,7 @@ class _Scrape(BaseHTTPRequestHandler):
         return "scoregate"
 
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the library's name
-        """Scrapes are not logged."""
+        """Log nothing."""
 
 
 def _server(bind: str, refresh: Callable[[], None] | None) -> _Server:

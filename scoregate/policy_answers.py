@@ -60,7 +60,7 @@ class Questionnaire:
         return self._options.get(option) is not None
 
     def answer(self, option: str, question: str, read: Callable[[str], T], default: str | None = None) -> T:
-        """Return the answer to a question, as `read` reads it. Raises SettingsError for a wrong or missing option."""
+        """Return the answer, as `read` reads it. Raises SettingsError for a wrong or missing option."""
         value = self._options.get(option)
         if value is None and self._is_asking:
             answer: T = typer.prompt(question, default=default, value_proc=_asking_again(read), err=True)

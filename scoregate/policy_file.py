@@ -18,7 +18,8 @@ from scoregate.policy_answers import NewBoard, NewReplay
 _KINDS: Final = {".wasm": SimulatorKind.WASM, ".py": SimulatorKind.PLUGIN}
 _WRITES: Final = {
     Writes.VERIFIED: "Players write, and a run counts once its replay gives what it claims.",
-    Writes.OPEN: "Players write without a replay, so each run waits for a moderator (`scoregate token moderator NAME`).",
+    Writes.OPEN: "Players write without a replay, so each run waits for a moderator "
+    "(`scoregate token moderator NAME`).",
     Writes.TRUSTED: "Registered game servers write, and nobody else (`scoregate key add`).",
 }
 
@@ -29,7 +30,7 @@ def kind_of(simulator: Path) -> SimulatorKind:
 
 
 def write_policy(file: Path, board: NewBoard) -> Board:
-    """Write the file and return its board. Raises SettingsError or PolicyError, and then leaves no file behind."""
+    """Write the file and return its board. Raises SettingsError or PolicyError, and leaves no file then."""
     try:
         # A simulator's path may have bytes that are no text.
         output = file.open("x", encoding="utf-8", errors="surrogateescape")
@@ -50,7 +51,7 @@ def write_policy(file: Path, board: NewBoard) -> Board:
 
 
 def _lines(board: NewBoard, file: Path) -> Iterator[str]:
-    yield "# A board of Scoregate. What is not stated has a default: docs/reference/policy.md has all settings."
+    yield "# A board of Scoregate. Settings that are left out have defaults: see docs/reference/policy.md."
     yield f"# `scoregate policy check {file.name}` says what this file means."
     yield f"board: {json.dumps(board.board)}"
     yield f"title: {json.dumps(board.title, ensure_ascii=False)}"
@@ -82,7 +83,7 @@ def _score(board: NewBoard) -> Iterator[str]:
         yield "# Without bounds a score is any whole number that fits, 2^53 - 1 either way. To narrow it:"
         yield "# score: {minimum: 0, maximum: 1000000}"
     else:
-        yield "# What a score can be at all. Claims outside are refused; the closer, the less a cheat can claim."
+        yield "# The possible scores. Claims outside are refused; the closer, the less a cheat can claim."
         yield f"score: {{minimum: {board.minimum}, maximum: {board.maximum}}}"
     yield ""
 
@@ -95,8 +96,8 @@ def _replay(replay: NewReplay, folder: Path) -> Iterator[str]:
     yield "builds:"
     yield f"  {json.dumps(replay.build)}: {{simulator: {json.dumps(path, ensure_ascii=False)}}}"
     yield ""
-    yield "# How a recording is played again. `scoregate sim check` says whether a simulator can be relied on, and"
-    yield "# which budget to set; `stats` names the statistics that it gives, in their order."
+    yield "# How a recording is played again. `scoregate sim check` says whether a simulator is reliable, and"
+    yield "# which budget to set; `stats` names the statistics that it returns, in their order."
     yield "replay:"
     yield f"  simulator: {kind.value}"
     yield f"  ticks_per_second: {replay.ticks_per_second}"
@@ -117,7 +118,7 @@ def _hints(board: NewBoard) -> Iterator[str]:
     yield "  open_runs: 5"
     if board.order is SortOrder.DESCENDING:
         yield ""
-        yield "# The most points that a second of play can give. Runs that are faster are rejected, so be generous."
+        yield "# The most points that a second of play can give. Faster runs are rejected, so be generous."
         yield "# velocity: {points_per_second: 1000}"
     yield ""
     yield "# What you expect of a score before there are any: newcomers far above it wait for a moderator."

@@ -1,4 +1,4 @@
-"""What a deployment keeps on disk is for its own user alone: it holds players' recordings and the secrets of webhooks."""
+"""Keeps a deployment's files for its own user: they hold players' recordings and secrets of webhooks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _OTHERS: Final = 0o077
 
 
 def write_privately() -> None:
-    """Has what this process and its children make from now on be readable by their own user alone."""
+    """Make files that this process and its children create readable by their own user alone."""
     os.umask(_OTHERS)
 
 
 def keep_private(data_dir: Path) -> None:
-    """Makes the data directory, or takes back what others may do in it. Raises SettingsError if that cannot be.
+    """Create the data directory, or revoke other users' rights in it. Raises SettingsError if that fails.
 
-    Two levels are looked at: what is deeper cannot be reached past them.
+    Two levels are enough: nothing deeper can be reached past them.
     """
     write_privately()
     try:

@@ -65,7 +65,7 @@ class Supervisor:
         self._parts.append(PartProcess(name, command, environment, log, _spawn(command, environment, log)))
 
     def await_ready(self, is_ready: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Wait until `is_ready` returns True. Raises PartFailed if a part dies before, or after `timeout_s`."""
+        """Wait until `is_ready()` is True. Raises PartFailed if a part dies first, or after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not is_ready():
             self._check()
@@ -89,7 +89,7 @@ class Supervisor:
                     _put_aside(part.log)
 
     def hang_up(self) -> None:
-        """Have our own parts read their policies again. Parts that are not up will read them when they start."""
+        """Have our own parts read their policies again. Others read them when they start."""
         for part in self._parts:
             if part.is_ours and part.process.poll() is None:
                 part.process.send_signal(signal.SIGHUP)
@@ -134,7 +134,7 @@ def _spawn(
 
 @contextmanager
 def _holding_signals() -> Iterator[None]:
-    """Make signals wait for the end of the block: the hooks of a fork swallow what a handler raises in them."""
+    """Hold signals until the end of the block: the hooks of a fork swallow what a handler raises."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _CONTROLLING)
     try:
         yield
@@ -144,16 +144,15 @@ def _holding_signals() -> Iterator[None]:
 
 def _become_part() -> None:
     """Prepare a new process: Linux ends it when its parent is gone, even by SIGKILL."""
-    signal.signal(
-        signal.SIGHUP, signal.SIG_IGN
-    )  # until the part has its own handler: a reload must not kill it
+    # A reload must not kill a part that has no handler yet.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _CONTROLLING)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _put_aside(log: Path) -> None:
-    """Copy a log and empty it. Parts keep appending to the file that they have open, so it must not be replaced."""
+    """Copy a log and empty it: parts keep appending to the file that they have open."""
     for number in range(LOGS_KEPT - 1, 0, -1):
         older = log.with_name(f"{log.name}.{number}")
         if older.exists():

@@ -30,7 +30,7 @@ SLICE: Final = 100
 class Quarantine:
     """Submissions of a stolen key, by what became of them.
 
-    Some are `left` because their boards have no policy here; `taken_back` are those that the key itself revoked.
+    `left` are those whose boards have no policy here; `taken_back` are those that the key itself revoked.
     """
 
     revoked: list[str] = field(default_factory=list)

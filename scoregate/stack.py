@@ -43,7 +43,8 @@ class Stack:
     def url(self) -> str:
         """Return the address of the edge for a browser."""
         host, port = self.settings.bind_address
-        return f"http://{'localhost' if host in {'127.0.0.1', '0.0.0.0', '::1', '::'} else host}:{port}"  # noqa: S104
+        is_local = host in {"127.0.0.1", "0.0.0.0", "::1", "::"}  # noqa: S104 - it is compared, not bound
+        return f"http://{'localhost' if is_local else host}:{port}"
 
     @property
     def has_game(self) -> bool:
@@ -68,7 +69,10 @@ class Stack:
 def running_stack(
     settings: Settings, *, workers: int, variables: Mapping[str, str] = _NO_VARIABLES
 ) -> Iterator[Stack]:
-    """Run all parts while the block runs, with `variables` in their environment. Raises PartFailed or SettingsError."""
+    """Run all parts while the block runs, with `variables` in their environment.
+
+    Raises PartFailed or SettingsError.
+    """
     data_dir = settings.data_dir.resolve()
     keep_private(data_dir)
     supervisor = Supervisor(data_dir / "logs" if settings.log_to == "files" else None)
@@ -106,7 +110,7 @@ def _start_parts(
 
 
 def metrics_bind_of(settings: Settings, place: int) -> dict[str, str]:
-    """Return the variable for a part's metrics: `place` ports after the edge's, if the edge has a port for them."""
+    """Return the variable of a part's metrics: a port `place` after the edge's, if the edge has one."""
     if settings.metrics_bind is None:
         return {}
     host, _, port = settings.metrics_bind.rpartition(":")
@@ -134,7 +138,7 @@ def _redis(settings: Settings, data_dir: Path, supervisor: Supervisor) -> str:
 
 
 def _endpoint(folder: Path) -> tuple[str, list[str]]:
-    """Return the URL and the options of a private Unix socket, or of a loopback port if its path would be too long."""
+    """Return the URL and options of a private Unix socket, or of a loopback port if its path is too long."""
     path = folder / "valkey.sock"
     if len(os.fsencode(path)) < SOCKET_PATH_LIMIT:
         return f"unix://{path}?db=0", ["--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"]

@@ -68,7 +68,7 @@ class Reply:
 
 
 class Actor:
-    """A player with an address, a token and a client. Actors play in real time: 12 seconds take 12 seconds."""
+    """A player with an address, a token and a client. It plays in real time."""
 
     def __init__(
         self, session: aiohttp.ClientSession, client: ScoregateClient, arcade: Arcade, url: str

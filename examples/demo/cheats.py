@@ -98,7 +98,7 @@ async def tamper_with_recording(_game: DemoGame, actor: Actor) -> Layer:
 
 
 async def use_foreign_ticket(game: DemoGame, actor: Actor) -> Layer:
-    """Submit for another player's run: with the key of its own run, then with the stolen key and its own token."""
+    """Submit for another player's run: with its own run's key, then with the stolen key and its own token."""
     async with game.actor("Victim", secrets.randbelow(200)) as victim:
         run = await victim.open_run()
         played = await victim.play(run, 0.4, SHORT_TICKS, in_real_time=False)

@@ -1,7 +1,7 @@
 """The Python client that the demo plays with: the copy in the server's wheel, or the client of a checkout.
 
-The distribution `scoregate-client` alone installs `scoregate_client`: two distributions that own the same files break
-each other.
+Only the distribution `scoregate-client` installs `scoregate_client`: two distributions that own the same
+files break each other.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The performance of the demo: honest players, cheats and a moderator meet a running gateway, over HTTP alone."""
+"""The demo's performance: honest players, cheats and a moderator meet a running gateway, over HTTP alone."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def _noting_failures(tally: Tally, who: str) -> AsyncIterator[None]:
 
 
 async def _moderate(url: str, token: str, tally: Tally) -> None:
-    """Decide on the held runs: approve players who were seen playing, such as a record's, and reject the others."""
+    """Approve held runs of players who were seen playing, as a newcomer's record, and reject the others."""
     headers = {"Authorization": f"Bearer {token}"}
     async with (
         _noting_failures(tally, "moderator"),

@@ -48,7 +48,7 @@ class Tally:
 
     @property
     def is_good(self) -> bool:
-        """Return whether all runs ended, every honest one on the board, no cheat there, and nothing failed."""
+        """Return whether all runs ended, honest ones on the board, cheats elsewhere, and nothing failed."""
         is_over = all(sum(self.endings[kind].values()) == count for kind, count in self.expected.items())
         return is_over and not self.failures and not self.cheats_through and not self.honest_lost
 

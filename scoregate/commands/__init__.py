@@ -1,1 +1,1 @@
-"""The commands, one file for each group."""
+"""The commands, one file for each command or group of commands."""

@@ -1,4 +1,4 @@
-"""`scoregate board archive` and `board export`: freeze windows that are over, and export their final ranks."""
+"""`scoregate board archive` and `export`: freeze windows that are over, and export their final ranks."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def board_export(
 
 
 async def _archive(settings: Settings, name: str, window: str | None) -> list[ArchivedWindow]:
-    """Freeze the window, even before it is due, and return it. Without one, freeze all that are due and return all.
+    """Freeze the window, even before it is due, and return it. Raises ArchiveRefused.
 
-    Raises ArchiveRefused.
+    Without a window, freeze all that are due, and return all that can be read.
     """
     from gateway.ledger.archive.windows import archived_windows_of
     from gateway.runtime.clock import wall_clock
@@ -168,7 +168,10 @@ def _csv_line(cells: tuple[object, ...]) -> str:
 
 @contextmanager
 def _written_whole(path: Path | None) -> Iterator[TextIO]:
-    """Yield standard output, or a file that replaces `path` at the end: a failed export leaves the older file alone."""
+    """Yield standard output, or a file that replaces `path` at the end.
+
+    A failed export leaves the older file alone.
+    """
     if path is None:
         yield sys.stdout
         sys.stdout.flush()

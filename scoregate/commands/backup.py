@@ -1,8 +1,8 @@
-"""`scoregate backup`: back up a running deployment on SQLite: its ledger, the recordings it names, and its secret keys.
+"""`scoregate backup`: back up a running deployment on SQLite: ledger, recordings and secret keys.
 
-The ledger is copied first, as it stood at one moment, then the recordings that it names. Named recordings are never
-removed, so all of them still exist, whatever was submitted meanwhile. The sums come last: a backup without them is
-not finished.
+The ledger is copied first, as it stood at one moment, then the recordings that it names. Named recordings are
+never removed, so all of them still exist, whatever was submitted meanwhile. The sums come last: without them,
+a backup is not finished.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _copy_key(path: Path, target: Path) -> str:
 
 
 def _copy_recordings(store: RecordingStore, target: Path) -> tuple[int, list[str]]:
-    """Copy the recordings that the copied ledger names. Return their number, and the digests of those that are lost."""
+    """Copy the recordings that the copied ledger names. Return their number, and the digests of lost ones."""
     import sqlite3
 
     from gateway.recordings.directory import INCOMING, DirectoryBlobs

@@ -1,4 +1,4 @@
-"""`scoregate board`: rebuild boards, compare them with the ledger, fold them anew, and see to their archive."""
+"""`scoregate board`: rebuild boards, compare them with the ledger, fold them anew; and the archive."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def _refold(settings: Settings, name: str, screen: Console) -> None:
 async def _check_all(
     settings: Settings, names: Sequence[str], screen: Console, *, is_repaired: bool, is_json: bool
 ) -> bool:
-    """Compare the named boards, or all, with the ledger, print differences, and return whether there are none."""
+    """Compare boards with the ledger, print differences, and return whether there are none."""
     from gateway.steward.index.check import IN_FLIGHT_S, check
 
     is_equal = True

@@ -31,7 +31,8 @@ Reason = Annotated[str, typer.Option("--reason", help="The reason, in a sentence
 class ListedBuild:
     """A build of a board: its status, the newest change of it by an operator, and its simulator's digest.
 
-    A change wins over the policy. `change` is None if there was none, `simulator` if the policy does not name the build.
+    A change wins over the policy. `change` is None if there was none; `simulator` is None for a build that
+    the policy does not name.
     """
 
     board: str
@@ -61,7 +62,7 @@ def build_list(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """List builds: board, build, status, the digest of the simulator, and who changed the status when and why."""
+    """List builds: board, build, status, digest of the simulator, and who changed the status when and why."""
     rows = [build.facts() for build in finish(_all_builds(settings_of(data_dir), board))]
     show(rows, ("board", "build", "status", "simulator", "by", "since", "reason"), as_json=as_json)
 
@@ -126,7 +127,7 @@ def _listed(board: Board, build: str, change: BuildChange | None) -> ListedBuild
 async def set_status(settings: Settings, board: str, build: str, status: BuildStatus, *, reason: str) -> bool:
     """Set the status of a build. Return False if the last change had set the same status.
 
-    Raises SettingsError for a board without a policy, a build that it never knew, and an empty or long reason.
+    Raises SettingsError for a board without a policy, an unknown build, and an empty or long reason.
     """
     from gateway.ledger.judgement.builds import BuildChange, build_changes_of, set_build_status
     from gateway.runtime.clock import wall_clock

@@ -87,7 +87,7 @@ def key_revoke(
 
 
 async def register(settings: Settings, key_id: str, public_key: str, boards: tuple[str, ...]) -> None:
-    """Write the key into the ledger. Raises SettingsError if it is no key, or its id belongs to another key."""
+    """Write the key into the ledger. Raises SettingsError if it is no key or its id is another key's."""
     import base64
     import binascii
 
@@ -145,7 +145,7 @@ async def revoke(
 
 
 def moment_of(text: str) -> int:
-    """Return the Unix milliseconds of an RFC 3339 time. Raises SettingsError for other texts, or without a zone."""
+    """Return the Unix milliseconds of an RFC 3339 time with a zone. Raises SettingsError for others."""
     from datetime import datetime
 
     try:

@@ -1,4 +1,4 @@
-"""`scoregate ledger`: migrate the ledger, verify its seals, prove what is in it, and show boards of the past."""
+"""`scoregate ledger`: migrate the ledger, verify its seals, prove its events, and show past boards."""
 
 from __future__ import annotations
 
@@ -101,7 +101,10 @@ def ledger_verify(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Say whether the ledger is what was sealed: 0 if it is, 1 if not and since when, 2 if that cannot be told."""
+    """Say whether the ledger is what was sealed.
+
+    Status 0 if it is, 1 if not, with the place where it differs, 2 if that cannot be told.
+    """
     try:
         verification = finish(_verify(settings_of(data_dir), public_key, heads))
     except (LedgerTampered, ProofInvalid) as error:

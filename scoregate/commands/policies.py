@@ -1,4 +1,4 @@
-"""`scoregate policy`: say what policy files mean, write a new one, compare two, and try one on a board's history."""
+"""`scoregate policy`: explain policy files, write a new one, compare two, and try one on the past."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def policy_backtest(
     ] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Run a policy over its board's history: which decisions change, how right they are, how many wait each day."""
+    """Run a policy over its board's history: which decisions change, how right they are, how many wait."""
     from scoregate.backtest_report import as_json, print_report
 
     report = finish(_backtest(settings_of(data_dir), file, since, error_console()))
@@ -171,7 +171,7 @@ def _checked_lines(file: Path, *, is_run: bool) -> Iterator[str]:
 
 
 def _differences(old: Path, new: Path) -> Iterator[Mapping[str, object]]:
-    """Yield each setting in which two policy files differ, its purpose, and what the change takes. Raises PolicyError."""
+    """Yield each setting that differs, its purpose, and what the change takes. Raises PolicyError."""
     from policies.loader import load_board
     from policies.policy_changes import changes_between, shown
 

@@ -1,4 +1,4 @@
-"""`scoregate replay`: judge promoted runs again after an engine change, apply the plan as a batch, and undo a batch."""
+"""`scoregate replay`: judge promoted runs again, revoke as a batch what no longer holds, undo a batch."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ReplayStores:
     recordings: Recordings
 
     def reverifier(self, board: str, tell: Callable[[int], object]) -> Reverifier:
-        """Return the reverifier of a board, which calls `tell` with each number of runs done. Raises SettingsError."""
+        """Return a board's reverifier, which reports numbers of runs to `tell`. Raises SettingsError."""
         from gateway.runtime.clock import wall_clock
         from replay.worker.reverification import Reverifier
 
@@ -87,7 +87,10 @@ def replay_reverify(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Play a build's promoted runs again, and say what would change. Status 0 if nothing would, 1 if something would."""
+    """Play a build's promoted runs again, and say what would change.
+
+    Status 0 if nothing would, 1 if something would.
+    """
     from replay.worker.reverification import begin_of
 
     if batch is not None:
@@ -110,7 +113,10 @@ def replay_undo(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Reinstate what a batch revoked, except what somebody decided on since. Status 1 if there is such an exception."""
+    """Reinstate what a batch revoked, except what somebody decided on since.
+
+    Status 1 if there is such an exception.
+    """
     import orjson
 
     undone = finish(_undo(settings_beside(data_dir), batch, error_console()))
@@ -205,7 +211,7 @@ async def _undo(settings: Settings, batch: str, screen: Console) -> Reverificati
 
 
 async def _refuse_foreign(ledger: Ledger, batch: str, board: str) -> None:
-    """Raise SettingsError unless the batch revoked something on the board: under a made-up id nothing could be undone."""
+    """Raise SettingsError unless the batch revoked something on the board, so that it can be undone."""
     if await _board_of(ledger, batch) != board:
         raise SettingsError(f"no event of {board} is of the batch {batch}; without --batch it is a new one")
 
@@ -255,7 +261,8 @@ def _lines(result: Reverification) -> Iterator[str]:
     from gateway.steward.audits.revocation_impact import TOP
 
     plan = result.plan
-    yield f"{result.board}, build {result.build}, {result.simulator.digest}: {plan.looked_at} runs judged again"
+    build = f"{result.board}, build {result.build}, {result.simulator.digest}"
+    yield f"{build}: {plan.looked_at} runs judged again"
     if not plan.looked_at:
         yield "nothing of this build counts in this ledger: is it the right build, and the right --data-dir?"
     for word, group in (

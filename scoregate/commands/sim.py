@@ -58,7 +58,7 @@ class ClaimOptions:
     stats: tuple[int, ...] = ()
 
     def over(self, run: PlayedRun, simulation: Simulation | None, names: Sequence[str]) -> Claim | None:
-        """Return the run's claim with these parts replaced; without a claim, the simulation's result is one."""
+        """Return the run's claim, or else the simulation's result as one, with these parts replaced."""
         if self == ClaimOptions():
             return run.claim
         own = run.claim
@@ -86,7 +86,7 @@ class SimulatorChoice:
 class Thoroughness:
     """How many times the judging setting plays each run, and the limits: `margin` times the worst run's cost.
 
-    The limits are for runs of `maximum_ticks`; None stands for the policy's, or else the longest of these runs.
+    The limits are for runs of `maximum_ticks`; None stands for the policy's, or else the longest run here.
     """
 
     repeats: int
@@ -136,7 +136,10 @@ def sim_check(
     maximum_ticks: MaximumTicks = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether a simulator is replay-safe, and what limits to set. Status 0 if it is, 1 if not, 2 for an error."""
+    """Say whether a simulator is replay-safe, and what limits to set.
+
+    Status 0 if it is, 1 if not, 2 for an error.
+    """
     from scoregate.sim_report import checked_as_json, checked_lines
 
     screen = error_console() if as_json else console()

@@ -27,7 +27,7 @@ class DeploymentStatus(NamedTuple):
 
 
 def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
-    """List the parts that run: which process each is, since when, and by which policies. Status 1 if there is none."""
+    """List the parts that run: their processes, since when, and their policies. Status 1 if there is none."""
     deployment = finish(_status_of(settings_beside(data_dir)))
     show(deployment.rows, ("part", "pid", "host", "since", "version", "policies", "failing"), as_json=as_json)
     if deployment.trouble:

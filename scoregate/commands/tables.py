@@ -1,4 +1,4 @@
-"""How commands print lists: a table with a head for people, or JSON for programs."""
+"""Prints lists: as a table with a head for people, as JSON for programs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 def show(rows: Iterable[Mapping[str, object]], columns: Sequence[str], *, as_json: bool) -> None:
-    """Print rows: as columns under their names, or each as a JSON object with all it has."""
+    """Print rows: the named columns under their names, or each whole row as a JSON object."""
     if as_json:
         show_json(rows)
         return
@@ -32,8 +32,8 @@ def show_json(rows: Iterable[Mapping[str, object]]) -> None:
 
 
 def _cell(value: object) -> str:
-    """A value as one word or sentence; what a terminal would obey is shown as `?`."""
+    """Return a value as one word or sentence, with `?` for characters that a terminal would obey."""
     if value is None or value in ((), []):
         return "-"
     text = ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
-    return "".join(each if each.isprintable() else "?" for each in text)
+    return "".join(character if character.isprintable() else "?" for character in text)

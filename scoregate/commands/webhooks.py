@@ -187,7 +187,7 @@ async def _test(settings: Settings, webhook_id: str) -> Response:
 async def _deliveries(
     settings: Settings, webhook_id: str, state: DeliveryState, count: int
 ) -> list[Delivery]:
-    """Return deliveries of an endpoint in a state, the last ones first. Raises SettingsError if it does not exist."""
+    """Return deliveries of an endpoint, the newest first. Raises SettingsError for an unknown id."""
     from gateway.ledger.derived import webhooks
 
     async with existing_ledger(settings) as ledger:
@@ -196,7 +196,7 @@ async def _deliveries(
 
 
 async def _retry(settings: Settings, webhook_id: str) -> int:
-    """Make the dead deliveries of an endpoint due, and return their number. Raises SettingsError for an unknown id."""
+    """Make dead deliveries due, and return their number. Raises SettingsError for an unknown id."""
     from gateway.ledger.derived import webhooks
     from gateway.runtime.clock import wall_clock
 

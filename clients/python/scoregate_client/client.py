@@ -25,18 +25,18 @@ from .models import Entry, EntryPage, Player, Reveal, Run, Submission
 from .signing import Parameters, Target, sign_for_run, sign_for_server
 
 SIGNATURE_LIFETIME_S = 300
-"""The longest the gateway allows, since a repetition sends the same signature."""
+"""The longest lifetime that the gateway allows: a repetition sends the same signature."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
-"""A gateway that asks for a longer pause than this gets no repetition; its refusal is raised."""
+"""If the gateway asks for a longer pause than this, its refusal is raised instead."""
 TIMEOUT = aiohttp.ClientTimeout(total=30)
 
 Sign = Callable[[Target, bytes, int], dict[str, str]]
-"""Header fields for a target, a body, and the time (unix seconds) at which it is signed."""
+"""Returns header fields for a target, a body, and the time of the signature (Unix seconds)."""
 
 
 class _Connection:
-    """Requests to one gateway, over a session of its own or one that is lent to it."""
+    """Requests to one gateway, over its own session or the caller's."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class _Connection:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the session, unless it was lent."""
+        """Close the session, unless it is the caller's."""
         if self._owns_session and self._session is not None:
             await self._session.close()
             self._session = None
@@ -95,7 +95,7 @@ class _Connection:
         *,
         repeatable: bool = True,
     ) -> dict[str, Any]:
-        """The answer's JSON; sends again after a 503 and, if `repeatable`, after a lost connection."""
+        """Return the answer; send again after a 503 and, if `repeatable`, after a lost connection."""
         for attempt in range(1, self._attempts + 1):
             is_last = attempt == self._attempts
             pause_s = min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S)
@@ -126,15 +126,15 @@ class _Connection:
         return self._session
 
     def _url(self, path: str, **query: str | int) -> URL:
-        # encoded=True: what is signed is what is sent, so nothing may be quoted again on the way.
+        # encoded=True: the signature covers these bytes, so nothing may quote them again.
         return URL(self._base_url + path + (f"?{urlencode(query)}" if query else ""), encoded=True)
 
 
 class ScoregateClient(_Connection):
-    """What a game needs for one player: open runs, submit them, read boards.
+    """The client of one player's game: it opens runs, submits them and reads boards.
 
-    `token` is the player's bearer token; `create_player` fetches and keeps one. Every method raises
-    `ScoregateError` for a refusal, and aiohttp's connection errors when no attempt reached the gateway.
+    `token` is the player's bearer token; `create_player` fetches one. Every method raises `ScoregateError`
+    for a refusal, and aiohttp's connection errors if no attempt reached the gateway.
     """
 
     def __init__(
@@ -150,29 +150,29 @@ class ScoregateClient(_Connection):
         self.token = token
 
     async def create_player(self, name: str) -> Player:
-        """A new player, for whom this client acts from now on."""
+        """Create a player, for whom this client acts from then on."""
         player = Player.from_json(await self._post("/v1/players", {"name": name}, {}))
         self.token = player.token
         return player
 
     async def open_run(self, board: str, build: str) -> Run:
-        """A new run of this player."""
+        """Open a run of this player."""
         return Run.from_json(await self._post(f"{_board_path(board)}/runs", {"build": build}, self._bearer()))
 
     async def submit(
         self, run: Run, score: int, ticks: int, stats: Mapping[str, int], recording: bytes
     ) -> Submission:
-        """The submission of a run, once the gateway has stored it; safe to call again with the same claim."""
-        sent = {"recording": b64encode(recording).decode("ascii")}
-        return await self._submit(run, {"score": score, "ticks": ticks, "stats": dict(stats), **sent})
+        """Submit a run, and return when the gateway has stored it. Safe to repeat with the same claim."""
+        encoded = {"recording": b64encode(recording).decode("ascii")}
+        return await self._submit(run, {"score": score, "ticks": ticks, "stats": dict(stats), **encoded})
 
     async def commit(
         self, run: Run, score: int, ticks: int, stats: Mapping[str, int], recording: bytes
     ) -> Submission:
-        """The submission of a run with the digest of its recording alone, on a board that offers it (`reveal_s`).
+        """Submit a run with its recording's digest alone, on a board that offers this (`reveal_s`).
 
-        Keep the recording, and send it with `reveal` when it is among `reveals`: as long as the run is pending, or counts
-        and is not verified.
+        Keep the recording as long as the run is pending, or counts without being verified. Send it with
+        `reveal` when `reveals` lists it.
         """
         digest = {
             "recording_digest": f"sha256:{sha256(recording).hexdigest()}",
@@ -181,12 +181,12 @@ class ScoregateClient(_Connection):
         return await self._submit(run, {"score": score, "ticks": ticks, "stats": dict(stats), **digest})
 
     async def reveals(self) -> tuple[Reveal, ...]:
-        """The recordings that this player is asked for, the next deadline first; up to 100 of them."""
+        """Return up to 100 recordings that the gateway requests from this player, the next deadline first."""
         document = await self._get("/v1/reveals", self._bearer())
         return tuple(Reveal.from_json(item) for item in document["reveals"])
 
     async def reveal(self, submission: str, recording: bytes) -> None:
-        """Returns once the gateway has stored a recording that it asked for; safe to call again."""
+        """Send a requested recording, and return when the gateway has stored it. Safe to repeat."""
         headers = {**self._bearer(), "Content-Type": "application/octet-stream"}
         url = self._url(f"/v1/submissions/{_segment(submission)}/recording")
         await self._send("PUT", url, headers, recording)
@@ -200,7 +200,7 @@ class ScoregateClient(_Connection):
         return Submission.from_json(await self._post_signed(f"{_board_path(run.board)}/scores", claim, sign))
 
     async def submission(self, submission: str) -> Submission:
-        """A submission of this player, as it stands now."""
+        """Return a submission of this player in its current state."""
         return Submission.from_json(
             await self._get(f"/v1/submissions/{_segment(submission)}", self._bearer())
         )
@@ -208,17 +208,17 @@ class ScoregateClient(_Connection):
     async def entries(
         self, board: str, *, window: str = "alltime", offset: int = 0, limit: int = 25
     ) -> EntryPage:
-        """A part of the board, from rank `offset` + 1 on."""
+        """Return the page of the board that starts at rank `offset` + 1."""
         document = await self._get(f"{_board_path(board)}/entries", window=window, offset=offset, limit=limit)
         entries = tuple(Entry.from_json(item) for item in document["entries"])
         return EntryPage(document["board"], document["window"], document["total"], entries)
 
     async def entry(self, board: str, player: str, *, window: str = "alltime") -> Entry:
-        """The entry of one player; a `ScoregateError` named `not-found` if there is none."""
+        """Return a player's entry. Raises a `ScoregateError` named `not-found` if there is none."""
         return Entry.from_json(await self._get(_entry_path(board, player), window=window))
 
     async def around(self, board: str, player: str, *, radius: int = 5) -> tuple[Entry, ...]:
-        """The entries up to `radius` ranks above and below a player, with the player's own."""
+        """Return a player's entry and those up to `radius` ranks above and below it."""
         document = await self._get(f"{_entry_path(board, player)}/around", radius=radius)
         return tuple(Entry.from_json(item) for item in document["entries"])
 
@@ -233,9 +233,9 @@ class ScoregateClient(_Connection):
         mode: str = "all",
         after: str | None = None,
     ) -> AsyncGenerator[FeedEvent, None]:
-        """The events of a board's live feed for ever, or from those after an id; lost connections are made anew.
+        """Yield the events of a board's live feed for ever, from now on or after an id. It reconnects.
 
-        Read the board at each `begin` and `reset`. `friends` takes the player's token.
+        Read the board at each `begin` and `reset`. `friends` needs the player's token.
         """
         query: dict[str, str | int] = {"mode": mode}
         lists = {"window": [window] if window else [], "players": players, "events": events}
@@ -253,7 +253,7 @@ class ScoregateClient(_Connection):
     async def _post(
         self, path: str, document: Mapping[str, Any], headers: Mapping[str, str]
     ) -> dict[str, Any]:
-        # Not repeatable: a lost answer may have created something, and a second one is not the same.
+        # Not repeatable: after a lost answer, a second request might create a second thing.
         headers = {**headers, "Content-Type": "application/json"}
         return await self._send("POST", self._url(path), headers, _json_bytes(document), repeatable=False)
 
@@ -264,9 +264,9 @@ class ScoregateClient(_Connection):
 
 
 class ServerClient(_Connection):
-    """What a trusted server needs: writing, correcting and removing, signed with its registered Ed25519 key.
+    """The client of a trusted server: it writes, corrects and removes with its registered Ed25519 key.
 
-    Every call may be made again with the same arguments: what was done is not done twice, and the answer is the same.
+    Every call is safe to repeat with the same arguments: nothing happens twice, and the answer is the same.
     """
 
     def __init__(
@@ -296,11 +296,11 @@ class ServerClient(_Connection):
         details: Mapping[str, Any] | None = None,
         achieved_at: datetime | None = None,
     ) -> dict[str, Any]:
-        """The gateway's answer to a write; `operation` is an id of yours, which is never written twice.
+        """Write a score and return the answer. `operation` is your own id, which is never written twice.
 
-        `replaces` names a submission of the player that this one corrects. `version` orders the write with removals of
-        the player; one that comes too late is a `ScoregateError` named `stale-version`. `achieved_at` (aware of its time
-        zone) is when the score was reached, if not just now; `details` has `integers` and `object`.
+        `replaces` names a submission of the player that this one corrects. `version` orders the write among
+        removals of the player; a late one raises a `ScoregateError` named `stale-version`. `achieved_at`,
+        with a time zone, is the time of the score, by default now; `details` has `integers` and `object`.
         """
         entry = {"operation": operation, "player": player, "score": score}
         options = {
@@ -322,35 +322,35 @@ class ServerClient(_Connection):
         version: int | None = None,
         reason: str | None = None,
     ) -> list[str]:
-        """The submissions that count no more: the one that is named, or all of the player's up to `version`."""
+        """Remove a submission, or all of the player's up to `version`. Return those that no longer count."""
         removal = {"operation": operation, "player": player}
         options = {"submission": submission, "version": version, "reason": reason}
         answer = await self._operate(f"{_board_path(board)}/removals", removal, **options)
         return list(answer["removed"])
 
     async def write_batch(self, board: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The answer to each of up to 500 operations, of which all are done or none.
+        """Perform up to 500 operations, all or none, and return the answer to each.
 
-        Each has an `action`, `write` or `remove`, and the members that the methods of those names send. What is wrong
-        with which stands in `problem["errors"]` of the `ScoregateError` named `batch-refused`.
+        Each has an `action`, `write` or `remove`, and the members that the methods of those names send. If
+        one is wrong, `problem["errors"]` of the `ScoregateError` named `batch-refused` says which and why.
         """
         return await self._batch(f"{_board_path(board)}/entries/batch", operations)
 
     async def write_each(self, board: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The outcome of each of up to 1,000 operations, which are done or refused each by itself.
+        """Perform up to 1,000 operations, each by itself, and return their outcomes.
 
-        They are what `write_batch` takes. An outcome has a `status`, `done` or `refused`, and with it a `result` or a
-        `problem`; a refused one raises nothing.
+        They are what `write_batch` takes. An outcome has a `status`, `done` or `refused`, and a `result` or a
+        `problem`. A refusal raises nothing.
         """
         return await self._batch(f"{_board_path(board)}/entries:batch", operations)
 
     async def _batch(self, path: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        answer = await self._post_signed(path, [dict(each) for each in operations], self._sign)
+        answer = await self._post_signed(path, [dict(operation) for operation in operations], self._sign)
         return list(answer["results"])
 
-    async def _operate(self, path: str, said: Mapping[str, Any], **options: Any) -> dict[str, Any]:
-        given = {name: value for name, value in options.items() if value is not None}
-        return await self._post_signed(path, {**said, **given}, self._sign)
+    async def _operate(self, path: str, operation: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        chosen = {name: value for name, value in options.items() if value is not None}
+        return await self._post_signed(path, {**operation, **chosen}, self._sign)
 
     def _sign(self, target: Target, body: bytes, now_s: int) -> dict[str, str]:
         parameters = _parameters(now_s, self._keyid, "ed25519", "scoregate-server")
@@ -384,7 +384,7 @@ def _json_bytes(document: Any) -> bytes:
 
 
 def _document_of(body: bytes) -> dict[str, Any]:
-    # No JSON object: the answer of something in front of the gateway, of which the status is all we have.
+    # Something in front of the gateway may answer without a JSON object: only the status is known then.
     try:
         document = json.loads(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The one error that the gateway's refusals become."""
+"""The error that stands for the gateway's refusals."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class ScoregateError(Exception):
 
     @property
     def name(self) -> str:
-        """The last segment of the problem's type, such as `run-expired`; `about:blank` if there is none."""
+        """Return the last segment of the problem's type, such as `run-expired`, or `about:blank`."""
         return str(self.problem.get("type", "about:blank")).rpartition("/")[2]
 
     @property
     def server_time(self) -> int | None:
-        """The gateway's clock in unix seconds, when it refused a signature for its time."""
+        """Return the gateway's clock in Unix seconds, if it refused a signature for its time."""
         value = self.problem.get("server_time")
         return value if type(value) is int else None

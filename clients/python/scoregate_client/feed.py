@@ -1,4 +1,4 @@
-"""The live feed of a board: events as they come, over as many connections as it takes."""
+"""The live feed of a board, over as many connections as it takes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ import aiohttp
 from .errors import ScoregateError
 
 SILENCE_S = 45.0
-"""The gateway sends something every 15 seconds; a connection that is silent for longer than this is lost."""
+"""A connection that is silent for longer is lost: the gateway sends something every 15 seconds."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 FEED_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENCE_S)
 
 Connect = Callable[[str | None], Awaitable[aiohttp.ClientResponse]]
-"""Opens the feed after the event of an id, None for from now on."""
+"""Opens the feed after the event of an id; None means from now on."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedEvent:
-    """One event: `begin`, `reset` (for both: read the board now), `standing`, `rank` or `overtaken`, with its data.
+    """An event and its data: `begin` or `reset` (read the board now), `standing`, `rank` or `overtaken`.
 
-    `id` is where to resume once all up to this event was dealt with: None if its change has more events, empty if the
-    board has no entry to resume from yet.
+    Resume from `id` once you have handled everything up to this event. It is None if the change has more
+    events, and empty if the board has no entry to resume from yet.
     """
 
     kind: str
@@ -38,9 +38,9 @@ class FeedEvent:
 
 
 async def follow(connect: Connect, after: str | None, attempts: int) -> AsyncGenerator[FeedEvent, None]:
-    """The events for ever: a connection that ends is made anew, and goes on after the last id.
+    """Yield events for ever, and reconnect after the last id when a connection ends.
 
-    Raises ScoregateError for a refusal, and what keeps a connection from being made `attempts` times in a row.
+    Raises ScoregateError for a refusal, and the error of the last of `attempts` failures in a row.
     """
     last, failures = after, 0
     while True:
@@ -77,7 +77,7 @@ async def _refuse(response: aiohttp.ClientResponse) -> None:
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncGenerator[FeedEvent, None]:
-    """The events of one connection; one without a kind only moves the id on."""
+    """Yield the events of one connection. An event without a kind only advances the id."""
     kind, data = "", "{}"
     stream_id: str | None = None
     async for raw in response.content:

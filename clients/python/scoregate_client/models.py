@@ -1,4 +1,4 @@
-"""What the gateway answers, as frozen dataclasses; members that this version does not know are left out."""
+"""The gateway's answers as frozen dataclasses, without members that this version does not know."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Self
 
 
 class _Document:
-    """Reads a dataclass from a JSON object; KeyError if a required member is missing."""
+    """A dataclass that is read from a JSON object."""
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """The object of a JSON document."""
+        """Return the object of a JSON document."""
         names = {item.name for item in fields(cls)}  # type: ignore[arg-type]
         return cls(**{name: value for name, value in document.items() if name in names})
 
@@ -46,16 +46,16 @@ class Run(_Document):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """The run of a JSON document, in which the key is base64 and the seed a decimal string."""
+        """Return the run of a JSON document, where the key is base64 and the seed a decimal string."""
         decoded = {"key": b64decode(document["key"], validate=True), "seed": int(document["seed"])}
         return super(Run, cls).from_json({**document, **decoded})
 
 
 @dataclass(frozen=True, slots=True)
 class Submission(_Document):
-    """A submission and its state; `reason` is a coarse class, `rank` None while the score does not count.
+    """A submission and its state. `reason` is a coarse class; `rank` is None while the score does not count.
 
-    `reveal_by` (RFC 3339) is until when its recording is asked for, None while it is not.
+    `reveal_by` (RFC 3339) is the deadline for its recording, None while the gateway does not request it.
     """
 
     submission: str
@@ -73,7 +73,7 @@ class Submission(_Document):
 
 @dataclass(frozen=True, slots=True)
 class Reveal(_Document):
-    """A recording that the gateway asks for: the one with this digest, until `reveal_by` (RFC 3339, UTC)."""
+    """A recording that the gateway requests by its digest, with the deadline `reveal_by` (RFC 3339, UTC)."""
 
     submission: str
     board: str
@@ -84,7 +84,7 @@ class Reveal(_Document):
 
 @dataclass(frozen=True, slots=True)
 class Entry(_Document):
-    """A standing as readers see it."""
+    """A player's rank and score on a board."""
 
     rank: int
     player: str
@@ -96,7 +96,7 @@ class Entry(_Document):
 
 @dataclass(frozen=True, slots=True)
 class EntryPage:
-    """A part of a board's window, and how many entries the window has."""
+    """A page of a board's window, and the number of entries in the whole window."""
 
     board: str
     window: str

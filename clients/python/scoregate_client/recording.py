@@ -11,9 +11,10 @@ MAGIC = b"SGR1"
 def encode_recording(
     inputs: Sequence[int], checkpoints: Sequence[int] = (), checkpoint_ticks: int = 0
 ) -> bytes:
-    """The canonical bytes of a run: an input (u32) per tick, a hash (u64) every `checkpoint_ticks` ticks.
+    """Return the canonical bytes of a run: an input (u32) per tick, a hash (u64) per `checkpoint_ticks`.
 
-    `checkpoint_ticks` 0 means no checkpoints. ValueError for a number out of range or a missing checkpoint.
+    `checkpoint_ticks` 0 means no checkpoints. Raises ValueError for a number out of range and for missing
+    checkpoints.
     """
     if not inputs or not all(0 <= word < 1 << 32 for word in inputs):
         raise ValueError("A recording needs at least one input, and inputs are 0 to 2^32 - 1.")

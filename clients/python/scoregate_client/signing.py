@@ -1,4 +1,4 @@
-"""Signs requests for a Scoregate gateway: RFC 9421 and RFC 9530 in the gateway's profile. Pure functions."""
+"""Signs requests for a Scoregate gateway, in its profile of RFC 9421 and RFC 9530, with pure functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONTENT_TYPE = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request goes: lower-case authority without default port, raw path, raw query without `?`."""
+    """A request's target: lower-case authority without default port, raw path, raw query without `?`."""
 
     method: str
     authority: str
@@ -25,9 +25,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What a signature says about itself: times in unix seconds, a nonce, the id of the key, and who signs.
+    """Parameters of a signature: times in Unix seconds, a nonce, the key's id, and a tag for the kind of key.
 
-    `alg` None leaves the algorithm out, which the gateway allows.
+    With None for `alg` the signature does not name its algorithm, which the gateway allows.
     """
 
     created: int
@@ -39,24 +39,24 @@ class Parameters:
 
 
 def sign_for_run(key: bytes, target: Target, body: bytes, parameters: Parameters) -> dict[str, str]:
-    """The header fields of a request signed with the key of a run (HMAC-SHA256)."""
+    """Return the header fields of a request signed with a run's key (HMAC-SHA256)."""
     return _sign(target, body, parameters, lambda base: hmac.digest(key, base, "sha256"))
 
 
 def sign_for_server(
     key: Ed25519PrivateKey, target: Target, body: bytes, parameters: Parameters
 ) -> dict[str, str]:
-    """The header fields of a request signed with a trusted server's key (Ed25519)."""
+    """Return the header fields of a request signed with a trusted server's key (Ed25519)."""
     return _sign(target, body, parameters, key.sign)
 
 
 def content_digest(body: bytes) -> str:
-    """The Content-Digest field of a body."""
+    """Return the Content-Digest field of a body."""
     return f"sha-256={_byte_sequence(hashlib.sha256(body).digest())}"
 
 
 def signature_params(parameters: Parameters) -> str:
-    """The value of `@signature-params`: the covered components and the parameters."""
+    """Return the value of `@signature-params`: the covered components and the parameters."""
     alg = "" if parameters.alg is None else f';alg="{parameters.alg}"'
     return (
         '("@method" "@authority" "@path" "@query" "content-type" "content-digest")'
@@ -66,7 +66,7 @@ def signature_params(parameters: Parameters) -> str:
 
 
 def signature_base(target: Target, digest: str, params_text: str) -> bytes:
-    """The bytes that are signed (RFC 9421, §2.5)."""
+    """Return the bytes to sign (RFC 9421, §2.5)."""
     lines = (
         f'"@method": {target.method}',
         f'"@authority": {target.authority}',
