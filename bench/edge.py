@@ -31,7 +31,7 @@ from ruamel.yaml import YAML
 from scoregate_client import encode_recording
 
 from bench.load import Round, loaded, server
-from examples.arcade.players import Arcade, Played, play
+from examples.arcade.players import Arcade, ArcadeRun, play
 from gateway.edge.auth.keyring import keyring_of
 from gateway.edge.auth.signatures import Draft, sign_hmac_sha256
 from gateway.edge.auth.tickets import Ticket, Tickets, new_run_id
@@ -171,7 +171,7 @@ def _write_policy(folder: Path) -> None:
 
 
 @lru_cache(maxsize=1)
-def _played(module: Path) -> list[Played]:
+def _played(module: Path) -> list[ArcadeRun]:
     """Runs as people of middling skill play them, twenty seconds or so each."""
     arcade = Arcade(module)
     return [play(arcade, seed, 0.5, random.Random(seed), 1_200) for seed in range(PLAYED)]

@@ -46,20 +46,20 @@ class WrongCompiler(Exception):
 
 
 def check_compiler() -> None:
-    """Returns if the pinned ziglang is installed, else raises `WrongCompiler` with what to do about it."""
+    """Raise `WrongCompiler`, which says what to do, unless the pinned ziglang is installed."""
     try:
-        found = importlib.metadata.version("ziglang")
+        version = importlib.metadata.version("ziglang")
     except importlib.metadata.PackageNotFoundError:
-        found = "none"
-    if found != ZIGLANG_VERSION:
+        version = "none"
+    if version != ZIGLANG_VERSION:
         raise WrongCompiler(
-            f"arcade.wasm is built with ziglang {ZIGLANG_VERSION}, found {found}: "
+            f"arcade.wasm is built with ziglang {ZIGLANG_VERSION}, found {version}: "
             f"pip install ziglang=={ZIGLANG_VERSION}"
         )
 
 
 def build(output: Path) -> str:
-    """The SHA-256 of the module, freshly built at `output`."""
+    """Build the module at `output` and return its SHA-256."""
     check_compiler()
     # A relative source path from a fixed directory keeps the checkout's location out of the module.
     command = [sys.executable, "-m", "ziglang", "cc", *COMPILE, *LINK, "-o", str(output.resolve())]
@@ -69,7 +69,7 @@ def build(output: Path) -> str:
 
 
 def main() -> int:
-    """0 after a build, 2 without the pinned compiler."""
+    """Return 0 after a build, 2 without the pinned compiler."""
     parser = argparse.ArgumentParser(description="Build the arcade game's module.")
     parser.add_argument("--output", type=Path, default=MODULE)
     output: Path = parser.parse_args().output

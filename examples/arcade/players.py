@@ -1,9 +1,9 @@
 """Headless players of the arcade game, from clumsy to superhuman, for demos and tests.
 
-`play(module, seed, skill, rng, max_ticks)` returns what a client would submit. A player looks at the game
-through the module's `view()` record, with a reaction delay, weighs a few short plans and holds its keys for
-several ticks; `skill` sets the delay, the patience and the mistakes. Floats are fine here: only the recorded
-words count.
+`play(module, seed, skill, rng, max_ticks)` returns what a client would submit. A player sees the game through
+the module's `view()` record, after a reaction delay, weighs a few short plans and holds its keys for several
+ticks. `skill` sets the delay, the patience and the mistakes. Floats are fine here: only the recorded words
+count.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ HIT_PIXELS, FLARE_BLAST, WAVE_PIXELS = 10.0, 26, 2.0
 
 
 @dataclass(frozen=True)
-class Played:
-    """One finished run, as a client would submit it."""
+class ArcadeRun:
+    """A finished run, as a client would submit it."""
 
     seed: int
     inputs: list[int]
@@ -51,7 +51,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Habits:
-    """How a player of some skill behaves; all times in ticks."""
+    """The habits of a player of some skill; all times are in ticks."""
 
     delay: int
     patience: int
@@ -63,8 +63,8 @@ class Habits:
     has_second_thoughts: bool
 
 
-class Shard(NamedTuple):
-    """A falling shard: angle in 1/65536 turns, radius in pixels, both per tick for the speeds."""
+class FallingShard(NamedTuple):
+    """A falling shard: angle in 1/65536 turns, radius in pixels; `drift` and `fall` change them per tick."""
 
     angle: int
     radius: float
@@ -82,7 +82,7 @@ class Flare(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What a player sees at one instant."""
+    """The game as a player sees it at one instant."""
 
     angle: int
     radius: float
@@ -92,11 +92,11 @@ class Sight(NamedTuple):
     wave: tuple[int, float, int, int]
     motes: list[tuple[int, int]]
     flares: list[Flare]
-    shards: list[Shard]
+    shards: list[FallingShard]
 
 
 class Plan(NamedTuple):
-    """Steer one way, then another, on a ring; -1 is left."""
+    """A plan to steer one way, then another, on a ring; -1 is left."""
 
     first: int
     second: int
@@ -104,7 +104,7 @@ class Plan(NamedTuple):
 
 
 def habits(skill: float) -> Habits:
-    """The habits of a player of `skill` 0 to 1; 1.0 is superhuman."""
+    """Return the habits of a player of `skill` 0 to 1; 1.0 is superhuman."""
     if skill >= 1.0:
         return Habits(0, 8, 1, 36, 0.0, 7.0, 3.5, has_second_thoughts=True)
     clumsy = 1.0 - skill
@@ -120,7 +120,7 @@ def habits(skill: float) -> Habits:
     )
 
 
-class Simulated(NamedTuple):
+class BulkResult(NamedTuple):
     """The result record of the bulk call."""
 
     ticks: int
@@ -131,7 +131,7 @@ class Simulated(NamedTuple):
 
 
 def signed_64(number: int) -> int:
-    """The signed number with the same 64 bits."""
+    """Return the signed number with the same 64 bits."""
     return number - (1 << 64) if number >> 63 else number
 
 
@@ -143,7 +143,7 @@ class Arcade:
         self.module = Module.from_file(self.engine, str(module))
 
     def open(self, seed: int) -> Session:
-        """A session at tick 0 of the run with this seed."""
+        """Open a session at tick 0 of the run with this seed."""
         return Session(self, seed)
 
 
@@ -170,23 +170,23 @@ class Session:
         return int(self._func(name)(self.store, *arguments) or 0)
 
     def tick(self, word: int) -> bool:
-        """Whether the run goes on after one more tick."""
+        """Play one tick and return whether the run goes on."""
         return bool(self._tick(self.store, word - (1 << 32) if word >> 31 else word))
 
     def look(self) -> bytes:
-        """The raw view record."""
+        """Return the raw view record."""
         return bytes(self.memory.read(self.store, self._view_at, self._view_at + VIEW.size))
 
     def score(self) -> int:
-        """The score so far."""
+        """Return the score so far."""
         return self._call("score")
 
     def state_hash(self) -> int:
-        """The unsigned hash of the state."""
+        """Return the unsigned hash of the state."""
         return int(self._hash(self.store)) & 0xFFFFFFFFFFFFFFFF
 
-    def simulate(self, seed: int, words: list[int], checkpoint_every: int) -> Simulated:
-        """What the bulk call makes of these words; it ends the run that this session was playing."""
+    def simulate(self, seed: int, words: list[int], checkpoint_every: int) -> BulkResult:
+        """Return the result of the bulk call for these words, which ends this session's own run."""
         self.memory.write(
             self.store, struct.pack(f"<{len(words)}I", *words), self._call("inputs", len(words))
         )
@@ -197,11 +197,11 @@ class Session:
         tail = struct.unpack(
             f"<{stat_count}q{checkpoint_count}Q", self.memory.read(self.store, address + 32, end)
         )
-        return Simulated(ticks, bool(is_over), score, list(tail[:stat_count]), list(tail[stat_count:]))
+        return BulkResult(ticks, bool(is_over), score, list(tail[:stat_count]), list(tail[stat_count:]))
 
 
-def seen(raw: bytes) -> Sight:
-    """The sight in a view record."""
+def sight_in(raw: bytes) -> Sight:
+    """Return what a view record shows."""
     v = VIEW.unpack(raw)
     count = v[23]
     shards = [v[at : at + 5] for at in range(SHARDS_AT, SHARDS_AT + 6 * count, 6)]
@@ -214,17 +214,19 @@ def seen(raw: bytes) -> Sight:
         wave=(v[24], v[25] / 256, v[26], v[27]),
         motes=[(v[at + 1], v[at + 2]) for at in range(MOTES_AT, FLARES_AT, 3) if v[at] > 0],
         flares=[Flare(*v[at : at + 3]) for at in range(FLARES_AT, SHARDS_AT, 3) if v[at] > 0],
-        shards=[Shard(a, r / 256, fall / 256, drift, size / 256) for a, r, fall, drift, size in shards],
+        shards=[
+            FallingShard(a, r / 256, fall / 256, drift, size / 256) for a, r, fall, drift, size in shards
+        ],
     )
 
 
-def turned(angle: int) -> int:
-    """The angle between -32768 and 32767."""
+def signed_angle(angle: int) -> int:
+    """Return the angle between -32768 and 32767."""
     return ((angle + 32768) & 65535) - 32768
 
 
 class Mind:
-    """Chooses plans: weighs each by what it would run into and what it would reach."""
+    """Chooses plans by their dangers and by what they reach."""
 
     def __init__(self, own: Sight, world: Sight, habits: Habits) -> None:
         self.own, self.world, self.habits = own, world, habits
@@ -236,11 +238,11 @@ class Mind:
         return [(angle, radius, size) for angle, radius, size in moved if 80 < radius < 310]
 
     def best(self, plans: list[Plan]) -> Plan:
-        """The cheapest plan; the first one of equals."""
+        """Return the cheapest plan, the first of equals."""
         return min(plans, key=self.cost)
 
     def cost(self, plan: Plan) -> float:
-        """Danger met on the way plus distance left to the nearest mote."""
+        """Return the danger on the way, plus the distance left to the nearest mote, plus effort."""
         path = self._path(plan)
         danger = 0.0
         for index, (angle, radius) in enumerate(path):
@@ -254,12 +256,14 @@ class Mind:
         angle, radius, speed = float(self.own.angle), self.own.radius, float(self.own.speed)
         path = []
         for time in self.times:
-            wish = plan.first if time <= 16 else plan.second
+            steering = plan.first if time <= 16 else plan.second
             speed = (
-                max(-TOP_SPEED, min(TOP_SPEED, speed + wish * THRUST * STEP_TICKS)) if wish else speed * 0.6
+                max(-TOP_SPEED, min(TOP_SPEED, speed + steering * THRUST * STEP_TICKS))
+                if steering
+                else speed * 0.6
             )
-            way = RINGS[plan.ring] - radius
-            radius += max(-HOP_PIXELS * STEP_TICKS, min(HOP_PIXELS * STEP_TICKS, way))
+            climb = RINGS[plan.ring] - radius
+            radius += max(-HOP_PIXELS * STEP_TICKS, min(HOP_PIXELS * STEP_TICKS, climb))
             angle += STEP_TICKS * speed * 10430 / 256 / radius
             path.append((int(angle), radius))
         return path
@@ -269,7 +273,7 @@ class Mind:
         for shard_angle, shard_radius, size in self.dangers[index]:
             across = shard_radius - radius
             if -50 < across < 50:
-                along = turned(shard_angle - angle) * (shard_radius + radius) / 2 * RADIANS
+                along = signed_angle(shard_angle - angle) * (shard_radius + radius) / 2 * RADIANS
                 room = (across * across + along * along) ** 0.5 - size - HIT_PIXELS - self.habits.margin
                 danger += 100.0 if room < 0 else 6.0 / (1 + room * room / 20)
         return danger
@@ -278,26 +282,26 @@ class Mind:
         margin = 10 * self.habits.margin
         danger = 0.0
         for ticks_left, middle, half_width in self.world.flares:
-            inside = half_width + 5 * margin - abs(turned(middle - angle))
+            inside = half_width + 5 * margin - abs(signed_angle(middle - angle))
             if inside > 0 and 0 < ticks_left - time <= FLARE_BLAST + 3:
                 danger += 90.0 + inside / 100
         warning, wave_radius, gap, half_width = self.world.wave
         reach = wave_radius + WAVE_PIXELS * max(0, time - warning)
-        outside = abs(turned(gap - angle)) - half_width + 3 * margin
+        outside = abs(signed_angle(gap - angle)) - half_width + 3 * margin
         if wave_radius and reach < radius + 14 and outside > 0:
             danger += 4.0 + outside / 400 + (90.0 if abs(reach - radius) < 16 else 0.0)
         return danger
 
     def _mote_distance(self, angle: int, radius: float) -> float:
         along_and_across = (
-            abs(turned(mote_angle - angle)) * radius * RADIANS + abs(RINGS[ring] - radius)
+            abs(signed_angle(mote_angle - angle)) * radius * RADIANS + abs(RINGS[ring] - radius)
             for mote_angle, ring in self.world.motes
         )
         return min(along_and_across, default=0.0)
 
 
 class Hands:
-    """Turns plans into held keys, with reaction delay, hurry and slips."""
+    """Turns plans into held keys, with a reaction delay and slips."""
 
     def __init__(self, habits: Habits, rng: random.Random) -> None:
         self.habits, self.rng = habits, rng
@@ -309,15 +313,16 @@ class Hands:
         self.tap_ticks = 0
 
     def word(self, raw: bytes) -> int:
-        """The input word for the next tick, given the view after the last one."""
+        """Return the input word for the next tick, given the view after the last one."""
         self.memory.append(raw)
         self.wait -= 1
         self.since += 1
         if self.wait <= 0:
-            self._decide(seen(raw), seen(self.memory[0]))
+            # Players know where they are at once; the delay is for the world around them.
+            self._decide(sight_in(raw), sight_in(self.memory[0]))
         self.tap_ticks -= 1
-        wish = self.plan.first if self.since <= 16 else self.plan.second
-        return (0, RIGHT, LEFT)[wish] | (self.tap if self.tap_ticks > 0 else 0)
+        steering = self.plan.first if self.since <= 16 else self.plan.second
+        return (0, RIGHT, LEFT)[steering] | (self.tap if self.tap_ticks > 0 else 0)
 
     def _decide(self, own: Sight, world: Sight) -> None:
         plans = self._plans(own.ring)
@@ -350,8 +355,8 @@ class Hands:
 
 def play(
     module: Arcade | Path | str, seed: int, skill: float, rng: random.Random, max_ticks: int = 7200
-) -> Played:
-    """A whole run; after `max_ticks` the player lets go of the keys and waits for the end."""
+) -> ArcadeRun:
+    """Play a whole run. After `max_ticks` the player releases the keys and waits for the end."""
     session = (module if isinstance(module, Arcade) else Arcade(module)).open(seed)
     hands = Hands(habits(skill), rng)
     inputs: list[int] = []
@@ -365,4 +370,4 @@ def play(
         if len(inputs) % CHECKPOINT_TICKS == 0:
             checkpoints.append(session.state_hash())
     stats = dict(zip(STATS, STATS_AT.unpack_from(session.look(), STATS_OFFSET), strict=True))
-    return Played(seed, inputs, session.score(), len(inputs), stats, checkpoints, is_over=True)
+    return ArcadeRun(seed, inputs, session.score(), len(inputs), stats, checkpoints, is_over=True)

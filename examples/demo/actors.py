@@ -18,7 +18,7 @@ from typing import Any, Final
 import aiohttp
 from yarl import URL
 
-from examples.arcade.players import Arcade, Played, play
+from examples.arcade.players import Arcade, ArcadeRun, play
 from examples.demo.client import Parameters, Run, ScoregateClient, Target, encode_recording, sign_for_run
 
 BOARD: Final = "arcade"
@@ -83,7 +83,7 @@ class Actor:
         """Open a run for this actor."""
         return await self.client.open_run(BOARD, BUILD)
 
-    async def play(self, run: Run, skill: float, max_ticks: int, *, in_real_time: bool = True) -> Played:
+    async def play(self, run: Run, skill: float, max_ticks: int, *, in_real_time: bool = True) -> ArcadeRun:
         """Play a run to its end, by default for as long as it takes on a screen."""
         began = time.monotonic()
         rng = random.Random(run.seed)
@@ -154,7 +154,7 @@ def open_game(url: str, module: Path) -> DemoGame:
     return DemoGame(url, Arcade(module))
 
 
-def claim_of(played: Played, **changed: Any) -> dict[str, Any]:
+def claim_of(played: ArcadeRun, **changed: Any) -> dict[str, Any]:
     """Return the honest claim for a played run, with the fields in `changed` replaced."""
     recording = encode_recording(played.inputs, played.checkpoints, CHECKPOINT_TICKS)
     honest = {
@@ -166,6 +166,6 @@ def claim_of(played: Played, **changed: Any) -> dict[str, Any]:
     return honest | changed
 
 
-def with_inputs(played: Played, inputs: list[int]) -> Played:
+def with_inputs(played: ArcadeRun, inputs: list[int]) -> ArcadeRun:
     """Return the same result with other inputs, as a tamperer would send it."""
     return replace(played, inputs=inputs)

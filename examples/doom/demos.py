@@ -1,9 +1,9 @@
-"""Writes the scripted demos of this example, the same bytes every time: what a player's port would have recorded.
+"""Writes the scripted demos of this example as a player's port would record them, the same bytes every time.
 
     python examples/doom/demos.py [--output FOLDER]
 
-A demo (.lmp) of Doom 1.9 is a header of 13 bytes, four bytes for each tic, and 0x80. The layout is the one that
-`verify.py` reads.
+A demo (.lmp) of Doom 1.9 is a header of 13 bytes, four bytes for each tic, and 0x80. The layout is the one
+that `verify.py` reads.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ FOLDER = Path(__file__).resolve().parent / "demos"
 VERSION, END = 109, 0x80
 ULTRA_VIOLENCE = 3
 RUN, TURBO = 50, 100
-"""How far forward a tic can ask to go: what a keyboard gives, and a turbo of 200 percent."""
+"""Forward speeds of a tic: a keyboard's, and a turbo of 200 percent."""
 LEFT, BACK, TOWARDS_SOLDIER = 64, 128, 245
-"""Turns, as a 256th of a whole one to the left."""
+"""Turns to the left, in 256ths of a whole one."""
 FIRE, USE = 1, 2
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the header says of the game."""
+class GameSettings:
+    """Settings of the game in a demo's header."""
 
     skill: int = ULTRA_VIOLENCE
     map: int = 1
@@ -35,26 +35,26 @@ class Settings:
     no_monsters: bool = False
 
 
-def demo(tics: Iterable[bytes], settings: Settings | None = None) -> bytes:
-    """The demo of one player who plays alone."""
-    game = settings or Settings()
+def demo(tics: Iterable[bytes], settings: GameSettings | None = None) -> bytes:
+    """Return the demo of a single player."""
+    game = settings or GameSettings()
     switches = (game.respawn, game.fast, game.no_monsters)
     header = bytes([VERSION, game.skill, 1, game.map, 0, *switches, 0, 1, 0, 0, 0])
     return header + b"".join(tics) + bytes([END])
 
 
 def hold(tics: int, forward: int = 0, *, side: int = 0, turn: int = 0, buttons: int = 0) -> list[bytes]:
-    """The same input for so many tics. Forward and side go from -127 to 127."""
+    """Return the same input for a number of tics. Forward and side go from -127 to 127."""
     return [bytes([forward & 0xFF, side & 0xFF, turn, buttons])] * tics
 
 
 def straight(speed: int = RUN, *, run_tics: int = 67) -> list[bytes]:
-    """From the start to the switch without a look at anything."""
+    """Run from the start to the switch, past everything."""
     return [*hold(run_tics, speed), *hold(1, buttons=USE), *hold(9)]
 
 
 def thorough() -> list[bytes]:
-    """The secret, every kill, every item, then the switch."""
+    """Take the secret, every kill and every item, then use the switch."""
     to_the_alcove = [*hold(29, RUN), *hold(20), *hold(1, turn=LEFT), *hold(10, RUN), *hold(20)]
     back = [*hold(1, turn=BACK), *hold(10, RUN), *hold(20), *hold(1, turn=LEFT)]
     shots = [*hold(1, turn=TOWARDS_SOLDIER), *(hold(1, buttons=FIRE) + hold(24)) * 4]
@@ -62,27 +62,27 @@ def thorough() -> list[bytes]:
 
 
 def reborn() -> list[bytes]:
-    """Wakes the soldier, dies of it, and begins again: the level's clock does so, too."""
+    """Wake the soldier, die and start again, which restarts the level's clock."""
     death = [*hold(36, RUN), *hold(1, buttons=FIRE), *hold(700)]
     return [*death, *hold(1, buttons=USE), *hold(9), *straight()]
 
 
 def demos() -> Mapping[str, bytes]:
-    """Every demo by its name."""
+    """Return every demo by name."""
     return {
         "straight": demo(straight()),
         "slower": demo([*hold(35), *straight()]),
         "thorough": demo(thorough()),
         "turbo": demo(straight(TURBO, run_tics=45)),
         "reborn": demo(reborn()),
-        "respawn": demo(straight(), Settings(respawn=True)),
-        "no-monsters": demo(straight(), Settings(no_monsters=True)),
+        "respawn": demo(straight(), GameSettings(respawn=True)),
+        "no-monsters": demo(straight(), GameSettings(no_monsters=True)),
         "unfinished": demo(straight()[:40]),
     }
 
 
 def main() -> None:
-    """Writes them."""
+    """Write the demos."""
     parser = argparse.ArgumentParser(description="Write the demos of the Doom example.")
     parser.add_argument("--output", type=Path, default=FOLDER)
     output: Path = parser.parse_args().output

@@ -1,8 +1,11 @@
-"""Builds `hall.wad`, the map of this example, the same bytes every time: a hall, a hidden alcove, a switch at the end.
+"""Builds `hall.wad`, the map of this example, the same bytes every time.
+
+The map is a hall with a hidden alcove and a switch at the end.
 
     python examples/doom/level.py [--output PATH]
 
-The layout of a WAD and of its lumps is from "The Unofficial Doom Specs" 1.666 (Matthew Fell, 1994), chapters 2 and 4.
+The layout of a WAD and of its lumps is from "The Unofficial Doom Specs" 1.666 (Matthew Fell, 1994), chapters
+2 and 4.
 """
 
 from __future__ import annotations
@@ -18,9 +21,9 @@ LEVEL = HERE / "files" / "hall.wad"
 
 HALL, ALCOVE = 0, 1
 ONE_SIDED, TWO_SIDED = 1, 4
-"""Flags of a linedef: nothing passes, or the other side is seen and entered (chapter 4-3)."""
+"""Flags of a linedef: a solid wall, or an opening to the other side (chapter 4-3)."""
 EXIT_SWITCH, SECRET = 11, 9
-"""A linedef that ends the level when it is used, and a sector that counts as a secret (chapters 4-3-2, 4-9-1)."""
+"""Specials: a linedef whose use ends the level, a sector that counts as a secret (chapters 4-3-2, 4-9-1)."""
 NO_SIDE = 0xFFFF
 IS_SUBSECTOR = 0x8000
 
@@ -45,12 +48,12 @@ THINGS = (
     (544, 296, EAST, HEALTH_BONUS, EVERY_SKILL),
     (896, 32, EAST, SOLDIER, EVERY_SKILL | DEAF),
 )
-"""Position, where it looks, kind, flags. The soldier has its back to whoever comes."""
+"""Position, direction, kind, flags. The soldier turns its back to the player."""
 
 
 @dataclass(frozen=True)
 class Wall:
-    """A line from one vertex to another, with a sector to its right, and perhaps one to its left."""
+    """A line between two vertices, with a sector to its right and perhaps one to its left."""
 
     start: int
     end: int
@@ -73,12 +76,12 @@ WALLS = (
 
 
 def build() -> bytes:
-    """The WAD of this example."""
+    """Return the WAD of this example."""
     return wad(*lumps(b"MAP01"))
 
 
 def lumps(name: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    """The map under a name of the game, in the order in which lumps have to be. The engine makes the blockmap."""
+    """Return the lumps of the map in their required order. The engine makes the blockmap itself."""
     segments, subsectors = _segments()
     return (
         (name, b""),
@@ -96,7 +99,7 @@ def lumps(name: bytes) -> tuple[tuple[bytes, bytes], ...]:
 
 
 def _sides() -> list[tuple[Wall, int]]:
-    """The sides of all walls in the order of the sidedefs, each with the sector that it faces."""
+    """Return the sides of all walls, in the order of the sidedefs, each with the sector that it faces."""
     return [(wall, sector) for wall in WALLS for sector in (wall.right, wall.left) if sector is not None]
 
 
@@ -119,7 +122,8 @@ def _sector(special: int) -> bytes:
 
 
 def _segments() -> tuple[bytes, bytes]:
-    """The lumps SEGS and SSECTORS. Both sectors are convex, so each is one subsector, and no line has to be cut."""
+    """Return the lumps SEGS and SSECTORS."""
+    # Both sectors are convex, so each is one subsector, and no line has to be cut.
     segments: list[bytes] = []
     subsectors = b""
     for sector in (HALL, ALCOVE):
@@ -135,13 +139,13 @@ def _segment(line: int, wall: Wall, *, is_left: bool) -> bytes:
 
 
 def _binary_angle(start: tuple[int, int], end: tuple[int, int]) -> int:
-    """The direction of a line along an axis, as a 65536th of a turn from east."""
+    """Return the direction of a line along an axis, in 65536ths of a turn from east."""
     step = [(b > a) - (b < a) for a, b in zip(start, end, strict=True)]
     return {(1, 0): 0, (0, 1): 0x4000, (-1, 0): 0x8000, (0, -1): 0xC000}[step[0], step[1]]
 
 
 def _node() -> bytes:
-    """The one node: the opening of the alcove parts it (left, north) from the hall (right, south)."""
+    """Return the only node: the opening divides the alcove (left, north) from the hall (right, south)."""
     (x, y), (end_x, end_y) = VERTICES[2], VERTICES[3]
     hall_box, alcove_box = (256, 0, 0, 1024), (320, 256, 512, 576)  # top, bottom, left, right
     children = (HALL | IS_SUBSECTOR, ALCOVE | IS_SUBSECTOR)
@@ -149,7 +153,7 @@ def _node() -> bytes:
 
 
 def wad(*lumps: tuple[bytes, bytes]) -> bytes:
-    """A WAD that adds to a game's own (PWAD): header, contents, directory."""
+    """Return a WAD that adds to a game's own (PWAD): header, contents, directory."""
     offsets = list(accumulate((len(data) for _, data in lumps), initial=12))
     directory = b"".join(
         struct.pack("<2I8s", offset, len(data), name)
@@ -160,7 +164,7 @@ def wad(*lumps: tuple[bytes, bytes]) -> bytes:
 
 
 def main() -> None:
-    """Writes the map."""
+    """Write the map."""
     parser = argparse.ArgumentParser(description="Build the map of the Doom example.")
     parser.add_argument("--output", type=Path, default=LEVEL)
     output: Path = parser.parse_args().output

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Plays Doom demos (.lmp) again, with dsda-doom, and says what the engine made of them.
+"""Plays Doom demos (.lmp) again with dsda-doom, and returns the engine's result.
 
-This is the simulator of a board: a worker starts it once and asks it one line of JSON at a time, on standard input; it
-answers with one line each. `SCOREGATE_FILES` names the folder with the map, one PWAD; Freedoom is found where Debian
-installs it. Whatever is judged here, the engine judges: this file reads the demo's header, bounds what it lets
+This is the simulator of a board: a worker starts it once, and sends one line of JSON at a time to standard
+input; each gets one line as its answer. `SCOREGATE_FILES` names the folder with the map, one PWAD; Freedoom
+is where Debian installs it. Only the engine judges: this file reads the demo's header, bounds what it lets
 through, and copies what `-levelstat` and `-analysis` write.
 
-It stands alone, on Python's own library, so that its digest is the digest of all that it does.
+It needs only Python's own library, so that its digest covers everything it does.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from typing import Any
 IWAD = Path("/usr/share/games/doom/freedoom2.wad")
 ENGINE_FOLDERS = "/usr/games:/usr/local/games:/usr/bin:/usr/local/bin"
 ENGINE_WALL_S = 8.0
-"""Far more than the longest demo takes (see README.md), and less than the board's own budget."""
+"""Far more than the longest demo takes (see README.md), and less than the board's budget."""
 ENGINE_ARGUMENTS = (
-    *("-noautoload", "-complevel", "2"),  # what Doom 1.9 does, and no files but those that are named
+    *("-noautoload", "-complevel", "2"),  # as Doom 1.9, with no files but those named here
     *("-fastdemo", "run.lmp", "-nodraw", "-nosound", "-nojoy"),
     *("-levelstat", "-analysis"),
 )
@@ -40,9 +40,9 @@ HEADER_BYTES, TIC_BYTES = 13, 4
 DEMO_BYTES = 1_048_576
 HIGHEST_SKILL, HIGHEST_MAP = 4, 32
 ALONE = bytes([0, 1, 0, 0, 0])
-"""The end of the header: whose eyes see, and which of the four players are there."""
+"""The end of the header: the player whose view it is, and which of the four players take part."""
 SPECIAL, PAUSE = 0x80, 0x81
-"""Buttons that mean something else: of these only pausing belongs into a run (linuxdoom-1.10, d_event.h)."""
+"""Special buttons, of which only the pause belongs in a run (linuxdoom-1.10, d_event.h)."""
 
 TICS_PER_S = 35
 REPORT_BYTES = 65_536
@@ -60,7 +60,10 @@ CATEGORIES = (
     "NM Speed",
     "NM 100S",
 )
-"""What the engine calls runs (dsda-doom 0.25.6, dsda/analysis.c); the statistic `category` is the place in this list."""
+"""The engine's names for kinds of runs (dsda-doom 0.25.6, dsda/analysis.c).
+
+The statistic `category` is an index into this list.
+"""
 FROM_ANALYSIS = {
     "skill": "skill",
     "nomonsters": "nomonsters",
@@ -73,26 +76,27 @@ FROM_ANALYSIS = {
     "all_kills": "100k",
     "all_secrets": "100s",
 }
-"""Our statistics, and the engine's names for them."""
+"""The engine's names of our statistics."""
 
 _LEVEL = re.compile(
-    r"MAP(?P<map>\d\d)(?P<secret>s?) - +(?P<minutes>\d+):(?P<seconds>[0-5]\d)\.(?P<hundredths>\d\d) \( *\d+:\d\d\)"
+    r"MAP(?P<map>\d\d)(?P<secret>s?)"
+    r" - +(?P<minutes>\d+):(?P<seconds>[0-5]\d)\.(?P<hundredths>\d\d) \( *\d+:\d\d\)"
     r" +K: +(?P<kills>-?\d+)/\d+ +I: +(?P<items>\d+)/\d+ +S: +(?P<secrets>\d+)/\d+ *"
 )
 _FACT = re.compile(r"(?P<name>[0-9a-z_]{1,32}) (?P<value>[ 0-9A-Za-z]{1,32})")
 
 
 class NotADemo(Exception):
-    """The bytes are not a demo that this board takes."""
+    """The bytes are not a demo that this board accepts."""
 
 
 class Fault(Exception):
-    """We could not judge. Says nothing of the player."""
+    """The demo could not be judged, through no fault of the player."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """A demo in its one form: nothing behind its end, so that equal play is equal bytes."""
+    """A demo without anything after its end, so that equal play means equal bytes."""
 
     data: bytes
     map: int
@@ -102,7 +106,7 @@ class Demo:
 
 @dataclass(frozen=True)
 class Level:
-    """A level that was finished: its number, its time as the engine prints it, and what was found in it."""
+    """A finished level: its number, its time as the engine prints it, and counts."""
 
     map: int
     by_secret_exit: bool
@@ -113,14 +117,15 @@ class Level:
 
     @property
     def tics(self) -> int:
-        """The time that was printed, as the engine counts it. A tic is almost three hundredths, so there is one."""
+        """Return the time in tics. A tic is almost three hundredths, so exactly one number of tics fits."""
         return round(self.centiseconds * TICS_PER_S / 100)
 
 
 def parse_demo(data: bytes) -> Demo:
-    """The demo that `data` is: of Doom 1.9, of one player, ended, with nothing behind its end.
+    """Return the demo of a single player of Doom 1.9, with an end and nothing after it.
 
-    Raises NotADemo for all else. Layout: "The Unofficial Doom Specs" 1.666, chapter 9, and linuxdoom-1.10, g_game.c.
+    Raises NotADemo for everything else. Layout: "The Unofficial Doom Specs" 1.666, chapter 9, and
+    linuxdoom-1.10, g_game.c.
     """
     tics, rest = divmod(len(data) - HEADER_BYTES - 1, TIC_BYTES)
     if len(data) > DEMO_BYTES or tics < 1 or rest:
@@ -137,25 +142,25 @@ def parse_demo(data: bytes) -> Demo:
 
 
 def _check_tics(data: bytes) -> None:
-    """Raises NotADemo unless the tics end where `data` does, and do nothing that is no play."""
-    first = data[::TIC_BYTES]  # of each tic, and then the end
+    """Raise NotADemo unless the tics end where `data` does, and only play."""
+    first = data[::TIC_BYTES]  # the first byte of each tic, then the end
     if first.find(END) != len(first) - 1:
         raise NotADemo("its end is not at its end")
-    if any(each >= SPECIAL and each != PAUSE for each in data[3::TIC_BYTES]):
+    if any(buttons >= SPECIAL and buttons != PAUSE for buttons in data[3::TIC_BYTES]):
         raise NotADemo("it loads or saves a game")
 
 
 def without_footer(data: bytes) -> bytes:
-    """The demo without what ports write behind its end: which files it was recorded with, and a signature."""
+    """Return the demo without what ports append: the names of files, and a signature."""
     first = data[HEADER_BYTES::TIC_BYTES]
-    at = first.find(END)
-    return data if at < 0 else data[: HEADER_BYTES + at * TIC_BYTES + 1]
+    tics = first.find(END)
+    return data if tics < 0 else data[: HEADER_BYTES + tics * TIC_BYTES + 1]
 
 
 def answer(demo: Demo, levels: list[Level], analysis: Mapping[str, str]) -> dict[str, Any]:
-    """The answer to a request. A run is over if it finished the map it began on, and no other."""
+    """Return the answer to a request. A run is over if it finished the map it began on, and no other."""
     level = levels[0] if len(levels) == 1 and levels[0].map == demo.map else None
-    stats = {name: int(analysis[said]) for name, said in FROM_ANALYSIS.items()}
+    stats = {name: int(analysis[engine_name]) for name, engine_name in FROM_ANALYSIS.items()}
     stats["category"] = CATEGORIES.index(analysis["category"])
     stats |= {
         "level_tics": level.tics if level else 0,
@@ -175,24 +180,24 @@ def answer(demo: Demo, levels: list[Level], analysis: Mapping[str, str]) -> dict
 
 
 def read_levels(text: str) -> list[Level]:
-    """The levels of a `levelstat.txt`. Raises Fault for a line of any other form."""
+    """Return the levels of a `levelstat.txt`. Raises Fault for a line of another form."""
     levels = []
     for line in text.splitlines():
-        found = _LEVEL.fullmatch(line)
-        if found is None:
+        match = _LEVEL.fullmatch(line)
+        if match is None:
             raise Fault("levelstat.txt is not as expected")
-        seconds = int(found["minutes"]) * 60 + int(found["seconds"])
-        counts = (int(found[name]) for name in ("kills", "items", "secrets"))
+        seconds = int(match["minutes"]) * 60 + int(match["seconds"])
+        counts = (int(match[name]) for name in ("kills", "items", "secrets"))
         levels.append(
-            Level(int(found["map"]), bool(found["secret"]), seconds * 100 + int(found["hundredths"]), *counts)
+            Level(int(match["map"]), bool(match["secret"]), seconds * 100 + int(match["hundredths"]), *counts)
         )
     return levels
 
 
 def read_analysis(text: str) -> Mapping[str, str]:
-    """The facts of an `analysis.txt` by the engine's names. Raises Fault unless all that we need is there, once."""
+    """Return the facts of an `analysis.txt` by name. Raises Fault for missing or repeated ones."""
     matches = [_FACT.fullmatch(line) for line in text.splitlines()]
-    facts = {found["name"]: found["value"] for found in matches if found}
+    facts = {match["name"]: match["value"] for match in matches if match}
     if len(facts) != len(matches) or facts.get("category") not in CATEGORIES:
         raise Fault("analysis.txt is not as expected")
     if not all(facts.get(name, "").isdecimal() for name in FROM_ANALYSIS.values()):
@@ -200,8 +205,8 @@ def read_analysis(text: str) -> Mapping[str, str]:
     return facts
 
 
-class Verifier:
-    """Judges demos of the one map in a folder. Raises Fault if map, engine or Freedoom are not there."""
+class DemoVerifier:
+    """Judges demos of the only map in a folder. Raises Fault if map, engine or Freedoom is missing."""
 
     def __init__(self, files: Path) -> None:
         wads = sorted(files.glob("*.wad"))
@@ -212,7 +217,7 @@ class Verifier:
         self._maps = maps_of(self._wad.read_bytes())
 
     def judge(self, recording: bytes) -> dict[str, Any]:
-        """The answer to a request with this demo. Raises NotADemo or Fault."""
+        """Return the answer to a request with this demo. Raises NotADemo or Fault."""
         demo = parse_demo(recording)
         if demo.map not in self._maps:
             raise NotADemo("it is of another map")
@@ -220,7 +225,7 @@ class Verifier:
             folder = Path(private)
             (folder / "run.lmp").write_bytes(demo.data)
             self._play(folder)
-            levels = folder / "levelstat.txt"  # not written unless a level was finished
+            levels = folder / "levelstat.txt"  # written only if a level was finished
             return answer(
                 demo,
                 read_levels(_read(levels)) if levels.exists() else [],
@@ -228,10 +233,10 @@ class Verifier:
             )
 
     def _play(self, folder: Path) -> None:
-        """Has the engine play `run.lmp` in a folder that is its home, too. Raises Fault if it does not end well."""
+        """Have the engine play `run.lmp` in a folder that is also its home. Raises Fault if that fails."""
         command = [self._engine, "-iwad", str(IWAD), "-file", str(self._wad), *ENGINE_ARGUMENTS]
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 cwd=folder,
                 env=ENGINE_ENVIRONMENT | {"HOME": str(folder), "XDG_RUNTIME_DIR": str(folder)},
@@ -245,18 +250,18 @@ class Verifier:
             raise Fault("the engine took too long") from None
         except OSError:
             raise Fault("the engine cannot be started") from None
-        if done.returncode:
-            raise Fault(f"the engine ended with status {done.returncode}")
+        if process.returncode:
+            raise Fault(f"the engine ended with status {process.returncode}")
 
 
 def maps_of(wad: bytes) -> frozenset[int]:
-    """The numbers of the maps (MAPxx) that a PWAD has. Raises Fault for what is no PWAD."""
+    """Return the numbers of the maps (MAPxx) in a PWAD. Raises Fault for other files."""
     if wad[:4] != b"PWAD" or len(wad) < 12:
         raise Fault("the map is not a PWAD")
     count, at = (int.from_bytes(wad[offset : offset + 4], "little") for offset in (4, 8))
     names = (wad[at + 16 * index + 8 : at + 16 * index + 16] for index in range(min(count, len(wad) // 16)))
-    found = (re.fullmatch(rb"MAP(\d\d)\0*", name) for name in names)
-    return frozenset(int(each[1]) for each in found if each)
+    matches = (re.fullmatch(rb"MAP(\d\d)\0*", name) for name in names)
+    return frozenset(int(match[1]) for match in matches if match)
 
 
 def _read(path: Path) -> str:
@@ -270,8 +275,8 @@ def _read(path: Path) -> str:
     return data.decode("ascii")
 
 
-def reply(verifier: Verifier, line: bytes) -> dict[str, Any]:
-    """The answer to one line of the worker's."""
+def reply(verifier: DemoVerifier, line: bytes) -> dict[str, Any]:
+    """Return the answer to one line of the worker's."""
     try:
         request = json.loads(line)
         number = request["id"]
@@ -281,7 +286,7 @@ def reply(verifier: Verifier, line: bytes) -> dict[str, Any]:
     return {"id": number, **_judged(verifier, recording)}
 
 
-def _judged(verifier: Verifier, recording: bytes) -> dict[str, Any]:
+def _judged(verifier: DemoVerifier, recording: bytes) -> dict[str, Any]:
     try:
         return verifier.judge(recording)
     except NotADemo:
@@ -291,9 +296,9 @@ def _judged(verifier: Verifier, recording: bytes) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Answers until nothing more is asked; 1 if nothing can be judged here."""
+    """Answer until the input ends. Return 1 if nothing can be judged here."""
     try:
-        verifier = Verifier(Path(os.environ.get("SCOREGATE_FILES", ".")))
+        verifier = DemoVerifier(Path(os.environ.get("SCOREGATE_FILES", ".")))
     except Fault as fault:
         print(fault, file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""A headless player of Hurdles: looks at the game's state, jumps when it has to, and notes what a client notes.
+"""A headless player of Hurdles: sees the game's state, jumps in time, and records what a client records.
 
     python player.py hurdles.wasm --seed 7 > run-7.json
 
@@ -33,8 +33,8 @@ HOLD_TICKS = 14
 
 
 @dataclass(frozen=True)
-class Played:
-    """One finished run: what a client would submit, but for its signature."""
+class HurdlesRun:
+    """A finished run as a client would submit it, without a signature."""
 
     seed: int
     inputs: list[int]
@@ -43,11 +43,11 @@ class Played:
     stats: dict[str, int]
 
     def recording(self, every: int = CHECKPOINT_TICKS) -> bytes:
-        """The recording, with the checkpoints that were noted every so many ticks."""
+        """Return the recording, with a checkpoint every `every` ticks."""
         return encode_recording(self.inputs, self.checkpoints, every)
 
     def as_run(self) -> dict[str, Any]:
-        """The run as a file of `scoregate sim` has it."""
+        """Return the run as `scoregate sim` reads it."""
         return {
             "seed": str(self.seed),
             "score": self.score,
@@ -59,31 +59,31 @@ class Played:
 
 def play(
     module: Path | str, seed: int, rng: random.Random, *, clumsy: float = 0.15, every: int = CHECKPOINT_TICKS
-) -> Played:
-    """A run by a player who misjudges a jump with the chance `clumsy`."""
+) -> HurdlesRun:
+    """Play a run as a player who misjudges a jump with the probability `clumsy`."""
     store = Store(engine := Engine())
     game = Instance(store, Module.from_file(engine, str(module)), []).exports(store)
     game["start"](store, seed - (1 << 64) if seed >> 63 else seed)
-    inputs, checkpoints, held, goes_on = [], [], 0, 1
+    inputs, checkpoints, hold_ticks, goes_on = [], [], 0, 1
     while goes_on:
         at = game["view"](store)
-        if held == 0 and _has_to_jump(game["memory"].read(store, at, at + STATE.size), rng):
-            held = 1 if rng.random() < clumsy else HOLD_TICKS
-        word = int(held > 0)
-        held -= word
+        if hold_ticks == 0 and _has_to_jump(game["memory"].read(store, at, at + STATE.size), rng):
+            hold_ticks = 1 if rng.random() < clumsy else HOLD_TICKS
+        word = int(hold_ticks > 0)
+        hold_ticks -= word
         goes_on = game["tick"](store, word)
         inputs.append(word)
         if len(inputs) % every == 0:
             checkpoints.append(game["state_hash"](store) & 0xFFFF_FFFF_FFFF_FFFF)
     at = game["view"](store)
     state = STATE.unpack(game["memory"].read(store, at, at + STATE.size))
-    return Played(
+    return HurdlesRun(
         seed, inputs, checkpoints, game["score"](store), dict(zip(STATS, state[CLEARED], strict=True))
     )
 
 
 def _has_to_jump(raw: bytes, rng: random.Random) -> bool:
-    """Whether the runner is on the ground and the next hurdle is so near that it is time."""
+    """Return whether the runner is on the ground and the next hurdle is near."""
     state = STATE.unpack(raw)
     ahead = [
         state[place]
@@ -95,7 +95,7 @@ def _has_to_jump(raw: bytes, rng: random.Random) -> bool:
 
 
 def main() -> None:
-    """Prints one run as JSON: its seed, and what a client would submit."""
+    """Print one run as JSON: its seed, and what a client would submit."""
     parser = argparse.ArgumentParser(description="Play Hurdles.")
     parser.add_argument("module", type=Path)
     parser.add_argument("--seed", type=int, required=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from examples.doom.verify import TICS_PER_S, Verifier
+from examples.doom.verify import TICS_PER_S, DemoVerifier
 from gateway.runtime.settings import Settings
 from replay.simulators.process import ProcessSimulators
 from tests.support.doom import BOARD, BUILD, DOOM, FILES, recorded, require_engine
@@ -40,13 +40,13 @@ def simulators() -> Iterator[ProcessSimulators]:
 
 
 @pytest.fixture(scope="module")
-def engine() -> Verifier:
+def engine() -> DemoVerifier:
     """The engine at hand, by which honest players know what they did."""
     require_engine()
-    return Verifier(FILES)
+    return DemoVerifier(FILES)
 
 
-def claim_of(engine: Verifier, demo: bytes, **lies: Any) -> dict[str, Any]:
+def claim_of(engine: DemoVerifier, demo: bytes, **lies: Any) -> dict[str, Any]:
     """What a player says of a demo: the truth, but for the lies."""
     said = engine.judge(demo)
     recording = base64.b64encode(demo).decode()
@@ -87,7 +87,7 @@ async def reason_of(harness: Harness, submission: Answer) -> tuple[str, str]:
 
 
 async def test_honest_demos_are_verified_and_the_shortest_time_is_first(
-    harness: Harness, simulators: ProcessSimulators, engine: Verifier
+    harness: Harness, simulators: ProcessSimulators, engine: DemoVerifier
 ) -> None:
     """Each is on the board with the time that the engine gives it."""
     for name, demo in (("Tim", "thorough"), ("Ada", "straight"), ("Sam", "slower")):
@@ -97,7 +97,7 @@ async def test_honest_demos_are_verified_and_the_shortest_time_is_first(
 
 
 async def test_P06_a_better_time_than_the_demo_shows_is_rejected(
-    harness: Harness, simulators: ProcessSimulators, engine: Verifier
+    harness: Harness, simulators: ProcessSimulators, engine: DemoVerifier
 ) -> None:
     """The engine's time is the time."""
     answer = await judged(harness, simulators, claim_of(engine, recorded("straight"), score=193))
@@ -107,7 +107,7 @@ async def test_P06_a_better_time_than_the_demo_shows_is_rejected(
 
 @pytest.mark.parametrize("demo", ["turbo", "respawn", "no-monsters", "reborn"])
 async def test_V01_a_demo_of_another_category_is_refused(
-    harness: Harness, engine: Verifier, demo: str
+    harness: Harness, engine: DemoVerifier, demo: str
 ) -> None:
     """The board's policy says which runs it is for, in the engine's own words."""
     claim, run = claim_of(engine, recorded(demo)), await open_run(harness, "Ada")
@@ -126,7 +126,7 @@ async def test_V01_a_demo_of_another_category_is_refused(
     ],
 )
 async def test_P06_a_demo_of_another_category_that_claims_to_be_none_is_rejected(
-    harness: Harness, simulators: ProcessSimulators, engine: Verifier, demo: str, lie: dict[str, int]
+    harness: Harness, simulators: ProcessSimulators, engine: DemoVerifier, demo: str, lie: dict[str, int]
 ) -> None:
     """What a claim says of its run has to be what the engine says of it."""
     answer = await judged(harness, simulators, claim_of(engine, recorded(demo), stats=lie))
@@ -135,7 +135,7 @@ async def test_P06_a_demo_of_another_category_that_claims_to_be_none_is_rejected
 
 
 async def test_a_demo_that_does_not_finish_is_rejected(
-    harness: Harness, simulators: ProcessSimulators, engine: Verifier
+    harness: Harness, simulators: ProcessSimulators, engine: DemoVerifier
 ) -> None:
     """Whatever time is claimed for it."""
     answer = await judged(harness, simulators, claim_of(engine, recorded("unfinished"), score=194))
@@ -143,7 +143,7 @@ async def test_a_demo_that_does_not_finish_is_rejected(
 
 
 async def test_what_is_no_demo_is_rejected(
-    harness: Harness, simulators: ProcessSimulators, engine: Verifier
+    harness: Harness, simulators: ProcessSimulators, engine: DemoVerifier
 ) -> None:
     """Bytes that are no demo are no recording."""
     claim = claim_of(engine, recorded("straight")) | {"recording": base64.b64encode(b"SGR1").decode()}
@@ -152,7 +152,7 @@ async def test_what_is_no_demo_is_rejected(
 
 
 async def test_P01_the_same_demo_by_another_player_is_held(
-    harness: Harness, simulators: ProcessSimulators, engine: Verifier
+    harness: Harness, simulators: ProcessSimulators, engine: DemoVerifier
 ) -> None:
     """A demo has no seed in it, so its replay is right for anybody: a moderator looks at the second one."""
     claim = claim_of(engine, recorded("straight"))
@@ -163,7 +163,7 @@ async def test_P01_the_same_demo_by_another_player_is_held(
 
 
 async def test_P14_a_demo_of_more_time_than_has_passed_is_rejected(
-    harness: Harness, simulators: ProcessSimulators, engine: Verifier
+    harness: Harness, simulators: ProcessSimulators, engine: DemoVerifier
 ) -> None:
     """A run lasts at least as long as it was played."""
     run, claim = await open_run(harness, "Ada"), claim_of(engine, recorded("thorough"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from examples.doom import demos, level, verify
-from examples.doom.verify import CATEGORIES, Verifier
+from examples.doom.verify import CATEGORIES, DemoVerifier
 from tests.support.doom import FILES, Asked, recorded, require_engine, running_verifier
 
 MALFORMED = {"malformed": True}
@@ -88,7 +88,7 @@ def test_a_run_of_another_kind_says_so(verifier: Asked, name: str, stat: str, ca
 
 def test_an_easier_skill_says_so(verifier: Asked) -> None:
     """Skills count from 1, as on the game's menu."""
-    demo = demos.demo(demos.straight(), demos.Settings(skill=0))
+    demo = demos.demo(demos.straight(), demos.GameSettings(skill=0))
     assert 1 == verifier.ask(demo)["stats"]["skill"]
 
 
@@ -116,7 +116,7 @@ def test_a_demo_that_finishes_two_levels_is_not_over(tmp_path: Path) -> None:
     (tmp_path / "halls.wad").write_bytes(level.wad(*level.lumps(b"MAP01"), *level.lumps(b"MAP02")))
     next_map = (demos.hold(1, buttons=demos.USE) + demos.hold(9)) * 40
     through_both = demos.demo([*demos.straight(), *next_map, *demos.straight()])
-    second = demos.demo(demos.straight(), demos.Settings(map=2))
+    second = demos.demo(demos.straight(), demos.GameSettings(map=2))
     with running_verifier(tmp_path, tmp_path) as asked:
         answers = [asked.ask(demo) for demo in (through_both, second, recorded("straight"))]
     assert [False, True, True] == [answer["is_over"] for answer in answers]
@@ -129,7 +129,7 @@ def test_a_demo_that_finishes_two_levels_is_not_over(tmp_path: Path) -> None:
         pytest.param(b"SGR1 is another format", id="garbage"),
         pytest.param(recorded("straight")[:-1], id="cut short"),
         pytest.param(recorded("straight") + b"-file other.wad", id="names files behind its end"),
-        pytest.param(demos.demo(demos.straight(), demos.Settings(map=2)), id="of another map"),
+        pytest.param(demos.demo(demos.straight(), demos.GameSettings(map=2)), id="of another map"),
     ],
 )
 def test_what_is_no_demo_of_this_map_is_malformed(verifier: Asked, demo: bytes) -> None:
@@ -159,10 +159,10 @@ def test_an_engine_that_takes_too_long_is_a_fault(monkeypatch: pytest.MonkeyPatc
     require_engine()
     monkeypatch.setattr(verify, "ENGINE_WALL_S", 0.001)
     with pytest.raises(verify.Fault, match="took too long"):
-        Verifier(FILES).judge(recorded("straight"))
+        DemoVerifier(FILES).judge(recorded("straight"))
 
 
 def test_without_a_map_it_does_not_begin(tmp_path: Path) -> None:
     """A folder without a map is told to who installs it."""
     with pytest.raises(verify.Fault, match="have to be installed"):
-        Verifier(tmp_path)
+        DemoVerifier(tmp_path)
