@@ -1,8 +1,8 @@
-"""What plays a recording again: modules, native programs, plug-ins, each in its sandbox.
+"""Plays recordings again, in modules, native programs or plug-ins, each in its sandbox.
 
-A simulator runs the game's own module, program or plug-in over a recording. It gives a `Simulation`; or `MalformedRecording`
-for bytes that are no recording of its game; or a `SimulatorFault` when it could not: a fault is ours, or the game's, and never
-evidence of a cheat.
+A simulator runs the game's own module, program or plug-in over a recording. It returns a `Simulation`, or
+`MalformedRecording` for bytes that are not a recording of its game, or a `SimulatorFault` if it could not
+play. A fault is ours or the game's, and never evidence of cheating.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:  # the sandboxed child imports this file, and has no use for p
 
 @dataclass(frozen=True, slots=True)
 class SimulationRequest:
-    """One run to simulate: the simulator on disk and its digest, and the run's seed (u64) and inputs.
+    """One run to simulate: the simulator's path and digest, and the run's seed (u64) and inputs.
 
-    `inputs` holds `ticks` little-endian u32 words; it is empty where the recording is in a format of the game's own, and
-    `ticks` is then what was claimed. State hashes are wanted every `checkpoint_ticks` ticks, 0 for none. `recording`
-    is what the client sent, `files` are what the program may read besides itself, `stats` names the statistics in the
-    order in which they are wanted: a module takes no notice of the three. Nor of `runs_per_process`: after so many runs
-    the process that played this one is replaced.
+    `inputs` holds `ticks` little-endian u32 words. It is empty for a recording in the game's own format, and
+    `ticks` is then the claimed number. A state hash is wanted every `checkpoint_ticks` ticks, 0 for none.
+    `recording` holds the client's bytes, `files` what the program may read besides itself, and `stats` the
+    names of the statistics in the wanted order; modules ignore these three. After `runs_per_process` runs the
+    process is replaced; modules ignore this too.
     """
 
     module: Path
@@ -45,11 +45,11 @@ class SimulationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What the module made of the inputs.
+    """The result of simulating a run.
 
-    `ticks` were really consumed; `is_over` says whether the run had ended after them. `stats` come in the
-    order of the policy's names, `checkpoints` are 64-bit state hashes, `fuel` is in units of the engine, 0 for one that
-    counts none. `state_hash` is 0 where none was given.
+    `ticks` is how many were consumed; `is_over` says whether the run had ended after them. `stats` follow the
+    order of the policy's names, `checkpoints` are 64-bit state hashes, and `fuel` is in units of the engine
+    (0 if it counts none). `state_hash` is 0 if none was given.
     """
 
     ticks: int
@@ -62,26 +62,26 @@ class Simulation:
 
 
 SAID_CHARACTERS, SAID_LINES = 200, 8
-"""The most that is kept of a line of a program's own words, and the most lines."""
+"""Characters kept of each line of a program's output, and how many lines are kept."""
 
 
 def printable(text: str) -> str:
-    """What may be shown of a program's own words."""
+    """Return the part of a program's output that is safe to show."""
     return "".join(filter(str.isprintable, text[:SAID_CHARACTERS]))
 
 
 def last_lines(words: bytes) -> str:
-    """What may be shown of the end of a program's standard error: an interpreter says there what went wrong, and where."""
+    """Return the end of a program's standard error, safe to show; an interpreter reports its error there."""
     lines = words.decode("utf-8", "replace").strip().splitlines()[-SAID_LINES:]
-    return "\n".join(printable(each) for each in lines)
+    return "\n".join(map(printable, lines))
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatorFault:
-    """Why there is no simulation, with numbers for whoever looks into it.
+    """Why there is no simulation, with numbers for investigation.
 
-    `said` are the program's own words for it, of a few lines at most. They are for developers and moderators to read:
-    nothing is decided by them, and no player sees them.
+    `said` holds a few lines of the program's own output for developers and moderators. It decides nothing and
+    no player sees it.
     """
 
     reason: Reason
@@ -91,17 +91,17 @@ class SimulatorFault:
 
 @dataclass(frozen=True, slots=True)
 class MalformedRecording:
-    """The simulator's word that the bytes are no recording of its game."""
+    """The simulator's statement that the bytes are not a recording of its game."""
 
 
 SimulationOutcome = Simulation | MalformedRecording | SimulatorFault
 
 
 class Simulators(Protocol):
-    """Something that runs simulators."""
+    """Runs simulators."""
 
     def engine_of(self, kind: SimulatorKind) -> str:
-        """Name and version of what runs simulators of this kind, for the verdict, such as `wasmtime 50.0.1`."""
+        """Return name and version of the engine for this kind, for the verdict, such as `wasmtime 50.0.1`."""
 
     def simulate(self, request: SimulationRequest) -> SimulationOutcome:
-        """The simulation of the run, or why there is none, within the request's budget."""
+        """Return the simulation of the run, or why there is none, within the request's budget."""

@@ -1,4 +1,4 @@
-"""All kinds of simulators behind the one port: each request goes to what runs its kind."""
+"""All kinds of simulators behind one port. Each request goes to the runner of its kind."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from replay.simulators.sandbox import Sandbox
 
 
 class AllSimulators:
-    """Simulators of every kind. None of them starts anything before it is first asked."""
+    """Simulators of every kind. Each starts its process with the first request."""
 
     def __init__(self, *, needs_bubblewrap: bool = False) -> None:
-        """`needs_bubblewrap`: native programs run in bubblewrap or not at all."""
+        """Create the simulators. With `needs_bubblewrap`, native programs run in bubblewrap or not at all."""
         self._modules, self._plugins = Sandbox(), PluginSimulators()
         self._programs = ProcessSimulators(needs_bubblewrap=needs_bubblewrap)
         self._by_kind: dict[SimulatorKind, Simulators] = {
@@ -26,17 +26,17 @@ class AllSimulators:
         }
 
     def engine_of(self, kind: SimulatorKind) -> str:
-        """Name and version of what runs simulators of this kind."""
+        """Return name and version of the engine for this kind."""
         return self._by_kind[kind].engine_of(kind)
 
     def simulate(self, request: SimulationRequest) -> SimulationOutcome:
-        """What comes of the request. Raises SandboxUnavailable if no child can be started for it."""
+        """Return the outcome of the request. Raises SandboxUnavailable if no child can be started for it."""
         return self._by_kind[request.kind].simulate(request)
 
     def close(self) -> None:
-        """Ends every child."""
-        for each in (self._modules, self._programs, self._plugins):
-            each.close()
+        """End every child."""
+        for simulators in (self._modules, self._programs, self._plugins):
+            simulators.close()
 
     def __enter__(self) -> Self:
         return self

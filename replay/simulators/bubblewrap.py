@@ -1,7 +1,7 @@
-"""The sandbox of a native program: an empty machine made by bubblewrap, with nothing in it but the program.
+"""The sandbox of native programs: an empty machine made by bubblewrap that holds nothing but the program.
 
-Everything is left behind: network, processes, users, files. The program sees the system's programs and libraries, which
-are the same for everybody, its own files, and two small file systems in memory that end with it.
+There is no network, no other process, user or file. The program sees the system's programs and libraries,
+which are the same for everybody, its own files, and two small file systems in memory that end with it.
 """
 
 from __future__ import annotations
@@ -41,29 +41,31 @@ class Probe(NamedTuple):
 
 @cache
 def probe() -> Probe:
-    """Whether bubblewrap is there and may do what we ask of it. What failed is tried again: it may have been bad luck."""
+    """Return whether bubblewrap is present and permitted. A failure is tried again, in case it was chance."""
     path = shutil.which("bwrap")
     if path is None:
         return Probe(None, "there is no `bwrap` on the PATH")
-    found = Probe(None)
+    result = Probe(None)
     for _ in range(PROBES):
-        found = _tried(path)
-        if found.version is not None:
+        result = _try(path)
+        if result.version is not None:
             break
-    return found
+    return result
 
 
 def version() -> str | None:
-    """Name and version of bubblewrap, or None where it is missing or may not do what we ask of it."""
+    """Return name and version of bubblewrap, or None if it is missing or not permitted."""
     return probe().version
 
 
-def _tried(path: str) -> Probe:
+def _try(path: str) -> Probe:
     limits = str(PROBE_MEMORY_BYTES), str(PROBE_S)
     command = boot("launch", INSIDE, "/", *limits, *enclosed(path, ("/bin/true",), {}, {}))
     try:
         subprocess.run(command, env={}, capture_output=True, timeout=PROBE_S, check=True)
-        told = subprocess.run((path, "--version"), env={}, capture_output=True, timeout=PROBE_S, check=True)
+        version_line = subprocess.run(
+            (path, "--version"), env={}, capture_output=True, timeout=PROBE_S, check=True
+        )
     except subprocess.CalledProcessError as error:
         words = error.stderr.decode("utf-8", "replace").strip()
         return Probe(None, printable(words) or f"it ended with status {error.returncode}")
@@ -71,7 +73,7 @@ def _tried(path: str) -> Probe:
         return Probe(None, f"it did not start within {PROBE_S} s")
     except OSError as error:
         return Probe(None, f"it cannot be started: {error.strerror}")
-    return Probe(told.stdout.decode("ascii", "replace").strip())
+    return Probe(version_line.stdout.decode("ascii", "replace").strip())
 
 
 def enclosed(
@@ -81,16 +83,16 @@ def enclosed(
     data: Mapping[str, int],
     folders: Mapping[str, Path] = NO_FOLDERS,
 ) -> tuple[str, ...]:
-    """The command that runs `command` in a sandbox.
+    """Return the command that runs `command` in a sandbox.
 
-    `data` are paths in it and descriptors of what stands there, `folders` are paths in it and folders that are shown
-    there, for reading alone.
+    `data` maps paths in the sandbox to descriptors of their contents. `folders` maps paths in it to folders
+    that are shown there read-only.
     """
     variables = (("--setenv", name, value) for name, value in environment.items())
     return (
         bubblewrap,
         *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
-        *_flat(_system(Path(each)) for each in SYSTEM),
+        *_flat(_system(Path(path)) for path in SYSTEM),
         *("--proc", "/proc", "--dev", "/dev"),
         *("--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"),  # noqa: S108 - the sandbox's own
         *("--size", str(SCRATCH_BYTES), "--tmpfs", SCRATCH),
@@ -105,7 +107,7 @@ def enclosed(
 
 
 def _system(path: Path) -> tuple[str, ...]:
-    """The part of the system at `path`: a link where it is one, as /bin is on merged systems."""
+    """Return the options for a part of the system; a link where it is one, as /bin is on merged systems."""
     if path.is_symlink():
         return ("--symlink", str(path.readlink()), str(path))
     return ("--ro-bind-try", str(path), str(path))
@@ -116,4 +118,4 @@ def _placed(path: str, descriptor: int) -> tuple[str, ...]:
 
 
 def _flat(parts: Iterable[Sequence[str]]) -> Iterable[str]:
-    return (each for part in parts for each in part)
+    return (option for part in parts for option in part)

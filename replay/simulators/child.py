@@ -1,7 +1,7 @@
 """The sandboxed process: reads questions from standard input, answers on standard output, ends with both.
 
-It is started by `replay.simulators.sandbox` and by nobody else. It imports what it needs, gives up everything
-else, and only then reads its first question.
+Only `replay.simulators.sandbox` starts it. It imports what it needs, gives up everything else, and only then
+reads its first question.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from replay.simulators.frames import (
 from replay.simulators.wasm import Machine
 
 COMPILE_WALL_MS = 60_000
-"""Processor time for compiling a module; the parent's own limit is lower."""
+"""Processor time for compiling a module. The parent's own limit is lower."""
 READ, WRITE = 0, 1
 CHUNK_BYTES = 1 << 20
 
 
 def main(parent: int, machine: Machine | None = None) -> None:
-    """Serves until the input ends or the parent, whose process id is `parent`, does."""
+    """Serve until the input ends, or the parent with process id `parent` does."""
     machine = machine or Machine()
     confine(parent)
     _write(HELLO)
@@ -46,7 +46,7 @@ def main(parent: int, machine: Machine | None = None) -> None:
 
 
 def _answer(machine: Machine, kind: int, payload: bytes) -> tuple[int, bytes]:
-    """Kind and payload of the answer to one question."""
+    """Return the kind and payload of the answer to one question."""
     try:
         return _load(machine, payload) if kind == LOAD else _run(machine, payload)
     except MemoryError:
@@ -71,7 +71,7 @@ def _refuse(fault: SimulatorFault) -> tuple[int, bytes]:
 
 
 def _read(size: int) -> bytes | None:
-    """The next `size` bytes of the input, or None where it ends before."""
+    """Return the next `size` bytes of the input, or None if it ends first."""
     data = bytearray()
     while len(data) < size:
         more = os.read(READ, min(size - len(data), CHUNK_BYTES))

@@ -1,7 +1,6 @@
-"""A child process that simulates: started in a session of its own, talked to over pipes, killed from outside.
+"""A child process that simulates: started in its own session, used over pipes, killed from outside.
 
-Every wait has a deadline in seconds of the monotonic clock, which this side keeps: whatever the child does, nobody
-waits longer for it.
+Every wait has a deadline in seconds of this side's monotonic clock, so no child makes anybody wait longer.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from replay.simulators.{module} import main
 main(int(sys.argv[2]), *sys.argv[3:])
 """
 _BY_SHELL = 128
-"""A shell, and bubblewrap, report that a signal ended a program by an exit status of this and the signal."""
+"""A shell, and bubblewrap, report that a signal ended a program as this exit status plus the signal."""
 
 
 class SandboxUnavailable(ScoregateError):
@@ -43,11 +42,11 @@ class ChildTimedOut(Exception):
 
 
 class ChildDied(Exception):
-    """The child has ended."""
+    """The child ended."""
 
 
 class ChildProcess:
-    """One child process and its three pipes. Raises SandboxUnavailable if it cannot be started."""
+    """A child process and its three pipes. Raises SandboxUnavailable if it cannot be started."""
 
     def __init__(
         self,
@@ -69,31 +68,31 @@ class ChildProcess:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process started it; a forked copy must not mix its questions with ours."""
+        """Return whether this process started it; a forked copy must not mix its questions with ours."""
         return self._owner == os.getpid()
 
     def is_idle(self) -> bool:
-        """Whether it is alive and has said nothing that it was not asked."""
+        """Return whether it is alive and wrote nothing unasked."""
         return self._process.poll() is None and not self._answers.poll(0)
 
     def cause_of_death(self) -> SimulatorFault:
-        """Why the child ended, as far as its exit status and last words tell."""
+        """Return why the child ended, from its exit status and last words."""
         try:
             status = self._process.wait(timeout=1)
-        except subprocess.TimeoutExpired:  # it closed its output and lives on
+        except subprocess.TimeoutExpired:  # it closed its output but still runs
             return SimulatorFault(Reason.SIMULATOR_UNUSABLE)
         if status in {-signal.SIGXCPU, _BY_SHELL + signal.SIGXCPU}:
             return SimulatorFault(Reason.TIMED_OUT)
         words = self.last_words()
-        if b"MemoryError" in words or b"memory allocation of" in words:  # Python's words, and Rust's
+        if b"MemoryError" in words or b"memory allocation of" in words:  # as Python and Rust say it
             return SimulatorFault(Reason.OUT_OF_MEMORY)
         how = {"signal": -status} if status < 0 else {"exit_status": status}
         return SimulatorFault(Reason.SIMULATOR_TRAPPED, how, last_lines(words))
 
     def kill(self) -> None:
-        """Ends the process and all it may have started, at once."""
+        """Kill the process and everything that it may have started, at once."""
         self._process.poll()
-        with suppress(ProcessLookupError):  # its group may have outlived it, or nothing is left
+        with suppress(ProcessLookupError):  # its group may outlive it, or be gone too
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -101,7 +100,7 @@ class ChildProcess:
             pipe.close()
 
     def last_words(self) -> bytes:
-        """The beginning of what it wrote to its standard error."""
+        """Return the beginning of its standard error."""
         try:
             return os.read(self._stderr, LAST_WORDS_BYTES)
         except BlockingIOError:
@@ -118,7 +117,7 @@ class ChildProcess:
                 raise ChildDied from None
 
     def _receive(self, least: int, most: int, deadline: float) -> bytearray:
-        """At least `least` bytes and what else has come, up to `most`."""
+        """Return at least `least` bytes, and what else has arrived, up to `most`."""
         data = bytearray()
         while len(data) < least:
             _await(self._answers, deadline)
@@ -130,9 +129,10 @@ class ChildProcess:
 
 
 def boot(module: str, *arguments: str, hash_seed: bool = False) -> tuple[str, ...]:
-    """The command that runs `main` of a module of this package, isolated: the parent's process id, then `arguments`.
+    """Return the command that runs `main` of a module of this package, isolated.
 
-    With `hash_seed` the interpreter heeds the variables of its environment, which `-I` would have it pass over.
+    `main` gets the parent's process id, then `arguments`. With `hash_seed` the interpreter reads its
+    environment's variables, which `-I` would have it ignore.
     """
     program = _BOOT.format(module=module)
     isolation = ("-s", "-P") if hash_seed else ("-I",)
@@ -140,12 +140,12 @@ def boot(module: str, *arguments: str, hash_seed: bool = False) -> tuple[str, ..
 
 
 def deadline_in(wall_ms: int) -> float:
-    """The deadline that is `wall_ms` milliseconds away."""
+    """Return the deadline `wall_ms` milliseconds from now."""
     return time.monotonic() + wall_ms / 1000
 
 
 def left_ms(deadline: float) -> float:
-    """Milliseconds to the deadline. Raises ChildTimedOut past it."""
+    """Return the milliseconds to the deadline. Raises ChildTimedOut past it."""
     left = (deadline - time.monotonic()) * 1000
     if left <= 0:
         raise ChildTimedOut
@@ -173,7 +173,7 @@ def _start(
 
 
 def _await(awaited: select.poll, deadline: float) -> None:
-    """Returns once the descriptor is ready. Raises ChildTimedOut past the deadline."""
+    """Wait until the descriptor is ready. Raises ChildTimedOut past the deadline."""
     if not awaited.poll(left_ms(deadline)):
         raise ChildTimedOut
 

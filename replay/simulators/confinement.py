@@ -1,9 +1,9 @@
 """Takes from this process what a simulation does not need: files, network, threads, unbounded resources.
 
-It is called once, before the first simulator is seen. A module can reach nothing anyway, having no imports; for it this
-is the second wall, for the day a compiler bug breaks the first. For a plug-in, and for a program where there is no
-bubblewrap, it is the only one. What the system cannot do is left out: only resource limits are certain everywhere, the
-rest is Linux (user and network namespaces, Landlock).
+It is called once, before the first simulator is loaded. A module has no imports and can reach nothing anyway,
+so for it this is a second wall, in case a compiler bug breaks the first. For a plug-in, and for a program
+without bubblewrap, it is the only wall. Only resource limits exist on every system; the rest is Linux (user
+and network namespaces, Landlock) and is left out elsewhere.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from pathlib import Path
 from time import process_time
 
 COMPILE_BYTES = 768 * 1024 * 1024
-"""Room for the interpreter, the compiler and the compiled code, beside a module's own memory."""
+"""Room for the interpreter, the compiler and the compiled code, besides a module's own memory."""
 MEMORY_BYTES_LIMIT = 1024 * 1024 * 1024
-"""The largest memory a policy can grant a module (policies.model.Budget.memory_mib)."""
+"""The most memory that a policy can grant a module (policies.replaying.Budget.memory_mib)."""
 ADDRESS_BYTES = 16 * 1024 * 1024 * 1024
-"""Addresses, used or not: wasmtime reserves over 4 GiB of them for a memory of any size."""
+"""Address space, used or not: wasmtime reserves over 4 GiB for a memory of any size."""
 OPEN_FILES = 16
 PROGRAM_OPEN_FILES = 256
 PROGRAM_ADDRESS_BYTES = 1024 * 1024 * 1024
-"""Addresses that a native program may have beside its memory: libraries, mapped files, stacks that are never used up."""
+"""Address space of a native program besides its memory: libraries, mapped files, stacks that are never used
+up."""
 NOBODY = 65_534
 """The user and group that owns nothing, on Linux and the BSDs."""
 
@@ -44,26 +45,24 @@ _SIGKILL = 9
 READ = 0b1101
 """LANDLOCK_ACCESS_FS_EXECUTE, READ_FILE and READ_DIR."""
 WRITE = 2**64 - 1
-"""Every right there is."""
+"""All rights."""
 _OF_FILES = 0b1100_0000_0000_0111
-"""The rights that mean something for what is no folder: EXECUTE, WRITE_FILE, READ_FILE, TRUNCATE, IOCTL_DEV."""
+"""The rights that apply to files as well as folders: EXECUTE, WRITE_FILE, READ_FILE, TRUNCATE, IOCTL_DEV."""
 
 
 _softened: dict[int, int] = {}
-"""What the limits of this process that go up and down were set to last."""
+"""The last value of each limit that this process raises and lowers."""
 
 
 def confine(parent: int) -> None:
-    """Confines this process for the rest of its life; it dies with its parent, of process id `parent`."""
+    """Confine this process for the rest of its life. It dies with its parent, of process id `parent`."""
     _limit_resources()
     leave(parent, {})
 
 
 def limit_program(memory_bytes: int, processor_s: int) -> None:
-    """Limits what each process of a program may use. Memory is counted twice: as written to, and as addresses.
-
-    RLIMIT_DATA does not count memory that processes share, which RLIMIT_AS does.
-    """
+    """Limit what each process of a program may use."""
+    # Memory is limited twice: RLIMIT_DATA does not count shared memory, which RLIMIT_AS does.
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, PROGRAM_OPEN_FILES)
     _lower(resource.RLIMIT_CPU, processor_s)
@@ -72,17 +71,17 @@ def limit_program(memory_bytes: int, processor_s: int) -> None:
 
 
 def become_nobody() -> None:
-    """Gives up the rights of root, where this process has them: over files, other processes, and resource limits."""
+    """Give up root's rights, if this process has them: over files, other processes, and resource limits."""
     if os.geteuid() != 0:
         return
-    with suppress(OSError):  # a container may have left root without the right to become somebody else
+    with suppress(OSError):  # in a container, root may not be allowed to change users
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
 def leave(parent: int, allowed: Mapping[Path, int]) -> None:
-    """Leaves network, other processes and all files but the `allowed`, as far as this system can."""
+    """Leave the network, other processes and all files but the `allowed`, as far as the system can."""
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -91,17 +90,17 @@ def leave(parent: int, allowed: Mapping[Path, int]) -> None:
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _leave_files(libc, allowed.items())
     libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before we asked to be told
+    if os.getppid() != parent:  # it died before prctl could watch it
         raise SystemExit(0)
 
 
 def limit_next(memory_bytes: int, wall_ms: int, room_bytes: int = COMPILE_BYTES) -> None:
-    """Limits memory and processor time of the work that follows; a process past the latter gets SIGXCPU.
+    """Limit memory and processor time of the next work. A process that exceeds its time gets SIGXCPU.
 
-    RLIMIT_DATA counts writable private memory (Linux 4.7 and later), not the addresses wasmtime merely
-    reserves, so it is the limit that means something. The time is a second belt: the parent stops us first. `room_bytes`
-    is what this process itself needs.
+    `room_bytes` is what this process itself needs.
     """
+    # RLIMIT_DATA counts writable private memory (Linux 4.7), not the addresses that wasmtime merely reserves.
+    # The time limit is a second safeguard: the parent stops us first.
     _soften(resource.RLIMIT_DATA, room_bytes + memory_bytes)
     _soften(resource.RLIMIT_CPU, ceil(process_time() + wall_ms / 1000) + 1)
 
@@ -116,14 +115,14 @@ def _limit_resources() -> None:
 
 
 def _lower(kind: int, value: int) -> None:
-    """Sets both limits of a kind, or keeps a stricter one that is already there."""
+    """Set both limits of a kind, or keep a stricter hard limit."""
     hard = resource.getrlimit(kind)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (value, value))
 
 
 def _soften(kind: int, value: int) -> None:
-    """Sets the limit of a kind that may be raised again, unless that is what it is: runs of a second are many."""
+    """Set the soft limit of a kind, unless it is set already, since runs may be many a second."""
     if _softened.get(kind) == value:
         return
     _softened[kind] = value
@@ -132,10 +131,8 @@ def _soften(kind: int, value: int) -> None:
 
 
 def _leave_network(libc: ctypes.CDLL) -> None:
-    """Moves into an empty network of our own, as root may or else as an unprivileged user may.
-
-    Root gives up its rights in between: the kernel binds root to no limit of processes.
-    """
+    """Move into an empty network of our own, as root or as an unprivileged user may."""
+    # Root gives up its rights in between, because the kernel does not limit root's processes.
     has_left = libc.unshare(_CLONE_NEWNET | _CLONE_NEWIPC) == 0
     become_nobody()
     if not has_left:
@@ -143,12 +140,12 @@ def _leave_network(libc: ctypes.CDLL) -> None:
 
 
 def _fields_of(version: int) -> int:
-    """How many fields a ruleset has: files, then TCP, then scopes."""
+    """Return how many fields a ruleset has: files, then TCP, then scopes."""
     return 1 + (version >= _TCP_SINCE) + (version >= _SCOPES_SINCE)
 
 
 def _leave_files(libc: ctypes.CDLL, allowed: Iterable[tuple[Path, int]]) -> None:
-    """Denies all files by path but the `allowed`; and TCP and signals to others where the kernel can (Landlock ABI 4, 6)."""
+    """Deny all paths but the `allowed`, and TCP and foreign signals if the kernel can (Landlock ABI 4, 6)."""
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION_FLAG)
     if version < 1:
         return
@@ -164,7 +161,7 @@ def _leave_files(libc: ctypes.CDLL, allowed: Iterable[tuple[Path, int]]) -> None
 
 
 def _allow(libc: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
-    """Allows what is at the path, and beneath it. What is not there need not be allowed."""
+    """Allow the path and everything beneath it. A missing path needs no permission."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -1,8 +1,9 @@
-"""The exports of a module's instance, called without looking up their types each time.
+"""Calls the exports of a module's instance without looking up their types each time.
 
-wasmtime's Python package makes an object of every export of an instance, and asks for a function's type at each call:
-more than half of what a run of a second costs. The types are known, since a module is only run if it keeps the
-interface. So this calls the C interface that lies below the package, in the one version that it is pinned to.
+wasmtime's Python package creates an object for every export of an instance, and looks up a function's type at
+each call: more than half the cost of a one-second run. The types are known, because a module runs only if it
+keeps the interface. So this file calls the C interface below the package, in the one version that it is
+pinned to.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _GIVES: Final = {
 
 
 class Exports:
-    """The exports of one instance, of a module whose exports are known to have the types of `SIGNATURES`."""
+    """The exports of one instance, whose module is known to export the types of `SIGNATURES`."""
 
     def __init__(self, store: Store, instance: Instance) -> None:
         self._context = store._context()  # noqa: SLF001 - the package has no other way down
@@ -45,7 +46,7 @@ class Exports:
         self._memory = self._export("memory").of.memory
 
     def call(self, name: str, *arguments: int) -> int:
-        """What a function returns, signed; 0 if it returns nothing. Raises Trap and WasmtimeError.
+        """Return a function's result, signed; 0 if it has none. Raises Trap and WasmtimeError.
 
         An argument is taken modulo two to the number of its bits.
         """
@@ -66,12 +67,12 @@ class Exports:
 
     @property
     def memory_bytes(self) -> int:
-        """How large the memory is now."""
+        """Return the current size of the memory."""
         return int(c.wasmtime_memory_data_size(self._context, ctypes.byref(self._memory)))
 
     @property
     def memory_address(self) -> int:
-        """Where in this process the memory is now; growing may move it."""
+        """Return the current address of the memory in this process; growing may move it."""
         data = c.wasmtime_memory_data(self._context, ctypes.byref(self._memory))
         return ctypes.cast(data, ctypes.c_void_p).value or 0
 
@@ -81,8 +82,8 @@ class Exports:
         return ctypes.byref(self._functions[name].of.func)
 
     def _export(self, name: str) -> Any:
-        found, text = c.wasmtime_extern_t(), name.encode()
+        export, text = c.wasmtime_extern_t(), name.encode()
         instance = ctypes.byref(self._instance)
-        if not c.wasmtime_instance_export_get(self._context, instance, text, len(text), ctypes.byref(found)):
+        if not c.wasmtime_instance_export_get(self._context, instance, text, len(text), ctypes.byref(export)):
             raise WasmtimeError(f"the instance has no export {name}")
-        return found
+        return export

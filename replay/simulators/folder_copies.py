@@ -1,7 +1,7 @@
-"""Copies of the folders that programs read, made of the very bytes that were hashed and shown to programs for reading.
+"""Copies of the folders that programs read, made of the very bytes that were hashed, and shown read-only.
 
-A copy serves all programs of this process until its folder changes: each start of a program looks whether it has. A
-program that runs keeps the copy that it began with.
+A copy serves all programs of this process until its folder changes, which each start of a program checks. A
+running program keeps the copy that it began with.
 """
 
 from __future__ import annotations
@@ -18,26 +18,29 @@ from policies.trees import EntryKind, Tree, fingerprint, read_tree
 from replay.simulators.workspace import Workspace, writing
 
 COPIES_AT_ONCE: Final = 8
-"""Copies that are kept though no program uses them; the one made longest ago goes."""
+"""Unused copies that are kept; the oldest is removed first."""
 
 ENTRY_TIME_S: Final = 315_532_800
-"""When every entry of a copy was changed last, since the digest knows of no time: the beginning of 1980, as far back as
-the dates of a ZIP archive go. Python takes no notice of a `.pyc` file that goes by the time of its source."""
+"""Modification time of every entry of a copy, since the digest covers no times: the beginning of 1980, the
+earliest date of a ZIP archive. Python then ignores `.pyc` files that go by their source's time."""
 
 
 def copy_folder(source: Path, target: Path) -> Tree:
-    """Copies a folder into a new one. Raises OSError and TreeRefused for the source, SandboxUnavailable for the target."""
-    keeper = _CopyingSink(target)
-    tree = read_tree(source, keeper)
-    keeper.finish()
+    """Copy a folder into a new one.
+
+    Raises OSError and TreeRefused for the source, SandboxUnavailable for the target.
+    """
+    sink = _CopyingSink(target)
+    tree = read_tree(source, sink)
+    sink.finish()
     return tree
 
 
 @dataclass(slots=True)
 class FolderCopy:
-    """A copy, what its source looked like then, and how many programs use it. `is_current`: the next program may, too.
+    """A copy, the fingerprint of its source, and how many programs use it.
 
-    `owner` is the process that made it, which alone removes it.
+    `is_current`: the next program may use it, too. `owner` is the process that made it; no other removes it.
     """
 
     path: Path
@@ -58,7 +61,7 @@ class FolderCopies:
 
     @property
     def workspace(self) -> Workspace:
-        """Where they are. Raises SandboxUnavailable if there can be no such folder."""
+        """Return the folder of the copies. Raises SandboxUnavailable if it cannot be created."""
         if self._owner != os.getpid():
             self._owner, self._workspace, self._copies = os.getpid(), None, {}
         if self._workspace is None:
@@ -67,7 +70,7 @@ class FolderCopies:
 
     @contextmanager
     def copy_of(self, source: Path) -> Iterator[FolderCopy]:
-        """A copy of the folder as it is now, which stays while the block runs.
+        """Yield a copy of the folder as it is now. It stays while the block runs.
 
         Raises OSError and TreeRefused for the folder, SandboxUnavailable if it cannot be copied.
         """
@@ -80,7 +83,7 @@ class FolderCopies:
             self._remove_unused(copy)
 
     def close(self) -> None:
-        """Removes all copies."""
+        """Remove all copies."""
         if self._workspace is not None and self._owner == os.getpid():
             self._workspace.close()
         self._workspace, self._copies = None, {}
@@ -128,16 +131,16 @@ class _CopyingSink:
         self._folders.append(self._target / path)
 
     def link(self, path: str, target: str) -> None:
-        made = self._target / path
+        copy = self._target / path
         with writing():
-            made.symlink_to(target)
-            os.utime(made, (ENTRY_TIME_S, ENTRY_TIME_S), follow_symlinks=False)
+            copy.symlink_to(target)
+            os.utime(copy, (ENTRY_TIME_S, ENTRY_TIME_S), follow_symlinks=False)
 
     @contextmanager
     def file(self, path: str, kind: EntryKind) -> Iterator[Callable[[bytes], object]]:
-        made = self._target / path
+        copy = self._target / path
         with writing():
-            file = made.open("xb", buffering=0)
+            file = copy.open("xb", buffering=0)
 
         def write(chunk: bytes) -> None:
             view = memoryview(chunk)
@@ -148,11 +151,11 @@ class _CopyingSink:
         with file:
             yield write
         with writing():
-            made.chmod(0o555 if kind is EntryKind.PROGRAM else 0o444)
-            os.utime(made, (ENTRY_TIME_S, ENTRY_TIME_S))
+            copy.chmod(0o555 if kind is EntryKind.PROGRAM else 0o444)
+            os.utime(copy, (ENTRY_TIME_S, ENTRY_TIME_S))
 
     def finish(self) -> None:
-        """Dates the folders, which are done now."""
+        """Set the times of the folders, once they are complete."""
         with writing():
-            for each in self._folders:
-                os.utime(each, (ENTRY_TIME_S, ENTRY_TIME_S))
+            for folder in self._folders:
+                os.utime(folder, (ENTRY_TIME_S, ENTRY_TIME_S))

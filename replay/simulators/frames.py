@@ -1,7 +1,7 @@
-"""The bytes that pass between the sandbox and its child: numbered frames of fixed layouts, all little-endian.
+"""The bytes between the sandbox and its child: numbered frames of fixed layouts, all little-endian.
 
-A frame is a header (kind u8, sequence u32, length u32) and `length` bytes. The parent asks LOAD or ORDER; the
-child answers LOADED, SIMULATION or FAULT with the sequence number of the question. Nothing in an answer is
+A frame is a header (kind u8, sequence u32, length u32) and `length` bytes. The parent sends LOAD or ORDER;
+the child answers LOADED, SIMULATION or FAULT with the sequence number of the question. No answer contains
 text, so nothing that a module or a broken child writes can reach a log or a moderator's screen.
 """
 
@@ -21,7 +21,7 @@ LOAD, ORDER, LOADED, SIMULATION, FAULT = 1, 2, 3, 4, 5
 
 HEADER = struct.Struct("<BII")
 STATS_LIMIT = 16
-"""As many statistics as a policy can name (policies.model.Replay.stats)."""
+"""As many statistics as a policy can name (policies.replaying.Replay.stats)."""
 
 _DIGEST_BYTES = len("sha256:") + 64
 _ORDER = struct.Struct(f"<{_DIGEST_BYTES}sQIIQQI")
@@ -46,7 +46,7 @@ class WireError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SimulationOrder:
-    """One simulation as it is asked of the child: the request, without its path, with its budget."""
+    """A simulation as the child receives it: the request without its path, with its budget."""
 
     digest: str
     seed: int
@@ -59,23 +59,23 @@ class SimulationOrder:
 
 
 def pack_load(digest: str, module: bytes) -> bytes:
-    """The payload of LOAD: a module and the digest it should have."""
+    """Return the payload of LOAD: a module and the digest it should have."""
     return digest.encode("ascii").ljust(_DIGEST_BYTES) + module
 
 
 def unpack_load(payload: bytes) -> tuple[str, bytes]:
-    """Digest and module of a LOAD."""
+    """Return digest and module of a LOAD."""
     return payload[:_DIGEST_BYTES].decode("ascii"), payload[_DIGEST_BYTES:]
 
 
 def pack_order(order: SimulationOrder) -> bytes:
-    """The payload of ORDER."""
+    """Return the payload of ORDER."""
     numbers = (order.seed, order.ticks, order.checkpoint_ticks, order.fuel, order.memory_bytes, order.wall_ms)
     return _ORDER.pack(order.digest.encode("ascii"), *numbers) + order.inputs
 
 
 def unpack_order(payload: bytes) -> SimulationOrder:
-    """The order that an ORDER holds."""
+    """Return the order in an ORDER."""
     digest, *numbers = _ORDER.unpack_from(payload)
     seed, ticks, checkpoint_ticks, fuel, memory_bytes, wall_ms = numbers
     inputs = payload[_ORDER.size :]
@@ -85,13 +85,13 @@ def unpack_order(payload: bytes) -> SimulationOrder:
 
 
 def simulation_limit(ticks: int, checkpoint_ticks: int) -> int:
-    """Bytes that an answer to an order can have at most."""
+    """Return the maximum bytes of the answer to an order."""
     checkpoints = ticks // checkpoint_ticks if checkpoint_ticks else 0
     return max(FAULT_BYTES, _SIMULATION.size + 8 * (STATS_LIMIT + checkpoints))
 
 
 def pack_simulation(simulation: Simulation) -> bytes:
-    """The payload of SIMULATION."""
+    """Return the payload of SIMULATION."""
     stats, checkpoints = simulation.stats, simulation.checkpoints
     head = (simulation.ticks, simulation.is_over, simulation.score, simulation.state_hash, simulation.fuel)
     return _SIMULATION.pack(*head, len(stats), len(checkpoints)) + struct.pack(
@@ -100,7 +100,7 @@ def pack_simulation(simulation: Simulation) -> bytes:
 
 
 def unpack_simulation(payload: bytes) -> Simulation:
-    """The simulation that a SIMULATION holds. Raises WireError if it is not one."""
+    """Return the simulation in a SIMULATION. Raises WireError."""
     try:
         ticks, is_over, score, state_hash, fuel, stats, checkpoints = _SIMULATION.unpack_from(payload)
         numbers = struct.unpack(f"<{min(stats, STATS_LIMIT)}q{checkpoints}Q", payload[_SIMULATION.size :])
@@ -110,13 +110,13 @@ def unpack_simulation(payload: bytes) -> Simulation:
 
 
 def pack_fault(fault: SimulatorFault) -> bytes:
-    """The payload of FAULT. Of the detail, the numbers with a name in this protocol are kept."""
+    """Return the payload of FAULT. It keeps the numbers of the detail that this protocol names."""
     numbers = (fault.detail.get(name, _ABSENT) for name in _NUMBERS)
     return _FAULT.pack(_REASONS.index(fault.reason), *numbers)
 
 
 def unpack_fault(payload: bytes) -> SimulatorFault:
-    """The fault that a FAULT holds. Raises WireError if it is not one."""
+    """Return the fault in a FAULT. Raises WireError."""
     try:
         reason, *numbers = _FAULT.unpack(payload)
         detail: Mapping[str, int] = {n: v for n, v in zip(_NUMBERS, numbers, strict=True) if v != _ABSENT}

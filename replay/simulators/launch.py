@@ -1,7 +1,7 @@
-"""The moment before a native program runs: this process gives up what the program must not have, and becomes it.
+"""The last step before a native program: this process gives up its rights and becomes the program.
 
-It is started by `replay.simulators.process` and by nobody else. Inside bubblewrap there is little left to give up; alone,
-it is all there is between the program and the machine.
+Only `replay.simulators.process` starts it. Inside bubblewrap there is little left to give up; alone, this is
+the only barrier between the program and the machine.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from replay.simulators.confinement import READ, WRITE, become_nobody, leave, lim
 
 INSIDE, ALONE = "inside", "alone"
 SCRATCH = "scratch"
-"""Name of the folder that a program that runs alone may write to."""
+"""Name of the folder that a program running alone may write to."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
 
 def main(parent: int, how: str, folder: str, memory_bytes: str, processor_s: str, *command: str) -> None:
-    """Becomes `command`, with this process' environment. `folder` holds what a program that runs alone may see."""
+    """Become `command`, with this process's environment.
+
+    `folder` holds what a program running alone may see.
+    """
     limit_program(int(memory_bytes), int(processor_s))
     if how == ALONE:
         leave(parent, _allowed(Path(folder)))

@@ -1,4 +1,4 @@
-"""A child process that is asked in lines and answers in lines, whatever it writes beside them."""
+"""A child process that answers lines with lines, whatever else it writes."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from replay.simulators.child_process import (
 from replay.simulators.line_protocol import BrokenProtocolRule, ProtocolRule
 
 COMPLAINT_BYTES = 1024 * 1024
-"""What it may write to its standard error for each question; past it the child is killed."""
+"""Bytes that it may write to standard error for each question; beyond that the child is killed."""
 
 
 class LineChild(ChildProcess):
-    """A child that was given a program, and the questions it was asked so far."""
+    """A child that was given a program, and the number of its questions so far."""
 
     questions = 0
     _words = b""
     _is_mute = False
 
     def ask(self, question: bytes, limit: int, deadline: float) -> bytes:
-        """The line (at most `limit` bytes) that answers, without its line feed. Raises ChildTimedOut, ChildDied or BrokenProtocolRule.
+        """Return the line (at most `limit` bytes) that answers, without its line feed.
 
-        Its standard error is read all the while, or a program that says much there would stand still for ever. The
-        question is written as the child reads it, for the same reason.
+        Raises ChildTimedOut, ChildDied or BrokenProtocolRule.
         """
         self._hear_complaints(0)
-        if self.questions:  # what it said of the run before belongs to another player
+        if self.questions:  # its words about the previous run belong to another player
             self._words = b""
         self.questions += 1
         unsent, answer, complaints = memoryview(question), bytearray(), 0
+        # A child that nobody reads from blocks, also while we write: so all three pipes take turns.
         while not answer.endswith(b"\n"):
             ready = self._wait(deadline, sends=bool(unsent))
             if self._stderr in ready:
@@ -53,17 +53,17 @@ class LineChild(ChildProcess):
         return bytes(answer[:-1])
 
     def last_words(self) -> bytes:
-        """The end of what it wrote to its standard error since the question; since its start where that was the first."""
+        """Return the end of its standard error since the question, or since its start for the first one."""
         with suppress(BrokenProtocolRule):
             self._hear_complaints(0)
         return self._words
 
     def explained(self, fault: SimulatorFault) -> SimulatorFault:
-        """The fault, with what the child wrote to its standard error where it said nothing else of it."""
+        """Return the fault, with the child's standard error if the fault has no words of its own."""
         return fault if fault.said else replace(fault, said=last_lines(self.last_words()))
 
     def _wait(self, deadline: float, *, sends: bool) -> set[int]:
-        """The pipes that can go on. Raises ChildTimedOut past the deadline."""
+        """Return the pipes that are ready. Raises ChildTimedOut past the deadline."""
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
         if not self._is_mute:
@@ -76,7 +76,7 @@ class LineChild(ChildProcess):
         return ready
 
     def _hear_answer(self, room: int) -> bytes:
-        """What else it has answered. Raises ChildDied where it ended, BrokenProtocolRule beyond the `room` that is left."""
+        """Return more of its answer. Raises ChildDied at the end, BrokenProtocolRule beyond `room` bytes."""
         heard = os.read(self._stdout, min(room + 1, READ_BYTES))
         if not heard:
             raise ChildDied
@@ -85,18 +85,21 @@ class LineChild(ChildProcess):
         return heard
 
     def _hear_complaints(self, heard: int) -> int:
-        """How many bytes it has complained since the question; only the last are kept. Raises BrokenProtocolRule past the limit."""
+        """Return the bytes on standard error since the question, keeping only the last of them.
+
+        Raises BrokenProtocolRule past the limit.
+        """
         with suppress(BlockingIOError):
             while words := os.read(self._stderr, READ_BYTES):
                 self._words = (self._words + words)[-LAST_WORDS_BYTES:]
                 heard += len(words)
                 if heard > COMPLAINT_BYTES:
                     raise BrokenProtocolRule(ProtocolRule.OUTPUT)
-            self._is_mute = True  # it closed the pipe, which would be ready for ever
+            self._is_mute = True  # a closed pipe would be ready forever
         return heard
 
     def _say(self, unsent: memoryview) -> memoryview:
-        """What is left to be said. A child that has stopped listening may still have answered."""
+        """Return what is left to write. A child that stopped reading may still have answered."""
         try:
             return unsent[os.write(self._stdin, unsent) :]
         except BlockingIOError:

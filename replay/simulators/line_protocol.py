@@ -1,7 +1,7 @@
-"""JSON-lines protocol, version 1: the question that a program is asked, and what its answer means.
+"""The JSON-lines protocol, version 1: a program's question, and the meaning of its answer.
 
-Nothing in an answer is believed but for its shape: one strict JSON object of the expected fields, with numbers in their
-ranges. Whatever else a program says is a fault of the program.
+An answer is trusted only for its shape: one strict JSON object with the expected fields and numbers in range.
+Any other answer is a fault of the program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from replay.simulators import (
 
 VERSION = 1
 ANSWER_BYTES = 16_384
-"""Room for an answer without its checkpoints: sixteen statistics with their longest names take a tenth."""
+"""Room for an answer without its checkpoints. Sixteen statistics with long names need a tenth of it."""
 CHECKPOINT_BYTES = 32
 """Room for a checkpoint in an answer: 16 digits, quotes, a comma, and blanks."""
 
@@ -34,7 +34,7 @@ Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class ProtocolRule(IntEnum):
-    """The rules of the protocol, as `broken_rule` of a fault names the one that was broken."""
+    """The rules of the protocol, as numbered in the `broken_rule` of a fault."""
 
     STRICT_JSON = 11
     FIELDS = 12
@@ -47,14 +47,14 @@ class ProtocolRule(IntEnum):
 
 
 class BrokenProtocolRule(Exception):
-    """The program breaks a rule of the protocol."""
+    """The program broke a rule of the protocol."""
 
     def __init__(self, rule: ProtocolRule) -> None:
         super().__init__(rule.name)
         self.rule = rule
 
     def as_fault(self) -> SimulatorFault:
-        """The fault that it is."""
+        """Return the fault that reports it."""
         return SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": int(self.rule)})
 
 
@@ -84,8 +84,8 @@ class _NotOfThisGame(_Answer):
 
 
 def question(request: SimulationRequest, number: int) -> bytes:
-    """The line that asks for the simulation, with its line feed. `number` is that of the question, for the answer."""
-    asked = {
+    """Return the line that asks for the simulation. `number` identifies the question in the answer."""
+    fields = {
         "version": VERSION,
         "id": number,
         "seed": str(request.seed),
@@ -94,17 +94,17 @@ def question(request: SimulationRequest, number: int) -> bytes:
         "inputs": _base64(request.inputs) if request.inputs else None,
         "recording": _base64(request.recording),
     }
-    return json.dumps(asked).encode() + b"\n"
+    return json.dumps(fields).encode() + b"\n"
 
 
 def answer_limit(request: SimulationRequest) -> int:
-    """Bytes that an answer can have at most, with its line feed."""
+    """Return the maximum bytes of an answer, with its line feed."""
     checkpoints = request.ticks // request.checkpoint_ticks if request.checkpoint_ticks else 0
     return ANSWER_BYTES + CHECKPOINT_BYTES * checkpoints
 
 
 def meaning(line: bytes, request: SimulationRequest, number: int) -> SimulationOutcome:
-    """What a program's answer to the question of this number says. Raises BrokenProtocolRule for one that is none."""
+    """Return what a program's answer to question `number` means. Raises BrokenProtocolRule."""
     answer = _answer(_strict(line))
     if answer.id != number:
         raise BrokenProtocolRule(ProtocolRule.ANOTHER_QUESTION)
@@ -145,16 +145,16 @@ def _checkpoints(played: _Played, request: SimulationRequest) -> tuple[int, ...]
     hashes = played.checkpoints or []
     if len(hashes) != (played.ticks // request.checkpoint_ticks if request.checkpoint_ticks else 0):
         raise BrokenProtocolRule(ProtocolRule.CHECKPOINTS)
-    return tuple(int(each, 16) for each in hashes)
+    return tuple(int(digits, 16) for digits in hashes)
 
 
 def _strict(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line: no key twice, no fractions, no NaN, no numbers of thousands of digits."""
+    """Return the JSON object of a line, without duplicate keys, fractions, NaN or gigantic numbers."""
     try:
         document = json.loads(
             line.decode(), object_pairs_hook=_object, parse_float=_refuse, parse_constant=_refuse
         )
-    except (ValueError, RecursionError):  # what is no UTF-8 and no JSON, and an integer too long to read
+    except (ValueError, RecursionError):  # not UTF-8, not JSON, or an integer too long to parse
         raise BrokenProtocolRule(ProtocolRule.STRICT_JSON) from None
     if not isinstance(document, dict):
         raise BrokenProtocolRule(ProtocolRule.STRICT_JSON)
@@ -162,10 +162,10 @@ def _strict(line: bytes) -> dict[str, Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands twice")
-    return found
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise ValueError("duplicate key")
+    return fields
 
 
 def _refuse(token: str) -> Never:

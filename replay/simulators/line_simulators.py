@@ -1,7 +1,7 @@
-"""What programs and plug-ins have in common: warm children, one for each simulator and budget, asked in lines.
+"""What programs and plug-ins share: warm children, one for each simulator and budget, that answer lines.
 
-Whatever happens to a child, a call ends within its budget's wall-clock limit (plus, for a child's first run, the time to
-start) with an outcome, and the next call finds a child that works.
+Whatever happens to a child, a call ends with an outcome within its budget's wall-clock limit (plus the start
+time for a child's first run), and the next call finds a working child.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from replay.simulators.line_child import LineChild
 from replay.simulators.line_protocol import BrokenProtocolRule, answer_limit, meaning, question
 
 CHILDREN_AT_ONCE: Final = 4
-"""Children that are kept warm; the one that was asked longest ago makes room."""
+"""Children that are kept warm; the least recently used one makes room."""
 
 START_WALL_MS: Final = 10_000
 
 ID_BITS: Final = 53
-"""A question's number is drawn, and exact in any language's numbers."""
+"""A question's number is random, and small enough to be exact in any language."""
 
 
 class _Key(NamedTuple):
-    """What a child is for. A board never shares one with a board that lets it play more runs."""
+    """The purpose of a child. A board never shares one with a board that allows it more runs."""
 
     digest: str
     budget: Budget
@@ -43,26 +43,32 @@ def _key_of(request: SimulationRequest) -> _Key:
 class LineSimulators(ABC):
     """Simulators that are child processes speaking JSON lines.
 
-    Calls from several threads take turns; a forked copy starts children of its own. A child dies with the thread that
-    started it (Linux), so one that ends should not be the first to call.
+    Calls from several threads take turns; a forked copy starts its own children. On Linux a child dies with
+    the thread that started it, so a short-lived thread should not be the first to call.
     """
 
     def __init__(self, *, start_wall_ms: int = START_WALL_MS) -> None:
-        """`start_wall_ms` is the time that a child's first run may take beyond its budget."""
+        """Create simulators.
+
+        `start_wall_ms` is the time that a child's first run may take beyond its budget.
+        """
         self._start_wall_ms = start_wall_ms
         self._children: dict[_Key, LineChild] = {}
         self._lock = threading.Lock()
 
     @abstractmethod
     def engine_of(self, kind: SimulatorKind) -> str:
-        """Name and version of what runs the simulators, for the verdict."""
+        """Return name and version of the engine, for the verdict."""
 
     @abstractmethod
     def _open(self, request: SimulationRequest) -> LineChild | SimulatorFault:
-        """A child that has the request's simulator, or why there can be none. Raises SandboxUnavailable."""
+        """Return a child with the request's simulator, or why there is none. Raises SandboxUnavailable."""
 
     def simulate(self, request: SimulationRequest) -> SimulationOutcome:
-        """What the simulator makes of the recording. Raises SandboxUnavailable if no child can be started."""
+        """Return the simulator's result for the recording.
+
+        Raises SandboxUnavailable if no child can be started.
+        """
         with self._lock:
             child = self._ready_child(request)
             if isinstance(child, SimulatorFault):
@@ -75,7 +81,7 @@ class LineSimulators(ABC):
             return outcome
 
     def close(self) -> None:
-        """Ends all children."""
+        """End all children."""
         with self._lock:
             for key in tuple(self._children):
                 self._drop(key)
@@ -102,14 +108,14 @@ class LineSimulators(ABC):
                 return opened
             child = opened
         self._children.pop(key, None)
-        self._children[key] = child  # the last in the order is the one asked last
+        self._children[key] = child  # dicts keep order: the most recently used is last
         return child
 
     def _ask(self, child: LineChild, request: SimulationRequest) -> SimulationOutcome:
         wall_ms = request.budget.wall_ms
         deadline = deadline_in(wall_ms if child.questions else wall_ms + self._start_wall_ms)
         try:
-            number = secrets.randbits(ID_BITS)  # what answers before it was asked cannot guess it
+            number = secrets.randbits(ID_BITS)  # a child that answers early cannot guess it
             line = child.ask(question(request, number), answer_limit(request), deadline)
             return meaning(line, request, number)
         except ChildTimedOut:

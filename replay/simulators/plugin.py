@@ -1,7 +1,7 @@
 """Runs a studio's own verifier, a Python file with one function, in a confined child process.
 
-The child reads no file: it is sent the very bytes that have the digest. What it may import it has imported before it gave
-up its files (`replay.simulators.plugin_child`).
+The child reads no file: it receives the very bytes that have the digest. It imported what plug-ins may import
+before it gave up its files (`replay.simulators.plugin_child`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from replay.simulators.plugin_child import HELLO, LOADED
 SOURCE_BYTES_LIMIT: Final = 1024 * 1024
 
 HASH_SEED: Final = {"PYTHONHASHSEED": "0"}
-"""The child's whole environment: sets and dicts keep one order for ever, whatever their keys."""
+"""The child's whole environment. It fixes the order of sets and dicts forever."""
 
 
 class PluginSimulators(LineSimulators):
     """Python files, each in a warm child."""
 
     def engine_of(self, kind: SimulatorKind) -> str:  # noqa: ARG002 - it has one kind
-        """The protocol and the interpreter, such as `json-lines 1, cpython 3.11.7`."""
+        """Return the protocol and the interpreter, such as `json-lines 1, cpython 3.11.7`."""
         return f"json-lines {VERSION}, {platform.python_implementation().lower()} {platform.python_version()}"
 
     def _open(self, request: SimulationRequest) -> LineChild | SimulatorFault:
@@ -61,7 +61,7 @@ class PluginSimulators(LineSimulators):
             raise SandboxUnavailable(f"the plug-in's process did not start: {words or 'it said nothing'}")
 
     def _load(self, child: LineChild, source: bytes, request: SimulationRequest) -> SimulatorFault | None:
-        """None once the child has compiled the file and run it once, as an import does."""
+        """Return None once the child has compiled the file and run it once, as on import; else the fault."""
         budget = request.budget
         order = {
             "source": base64.b64encode(source).decode("ascii"),

@@ -1,6 +1,6 @@
-"""The process that runs a plug-in: it gives up all it does not need, is sent the file, and answers a line for a line.
+"""The process of a plug-in: it gives up its rights, receives the file, and answers lines with lines.
 
-It is started by `replay.simulators.plugin` and by nobody else.
+Only `replay.simulators.plugin` starts it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from replay.simulators.confinement import confine, limit_next
 HELLO, LOADED = b"ready", b"loaded"
 
 INTERPRETER_BYTES: Final = 64 * 1024 * 1024
-"""Memory of the interpreter and what it has imported, beside what the plug-in may use."""
+"""Memory of the interpreter and its imports, besides what the plug-in may use."""
 
 MODULES: Final = (
     *(
@@ -48,11 +48,12 @@ MODULES: Final = (
     ),
     *("numbers", "operator", "random", "re", "statistics", "string", "struct", "typing", "zlib"),
 )
-"""What a plug-in may import: it is there before the child gives up its files. All of it is the standard library's."""
+"""Modules that a plug-in may import, all from the standard library. They are loaded before the child gives up
+its files."""
 
 
 def main(parent: int) -> None:
-    """Serves until the input ends or the parent, whose process id is `parent`, does."""
+    """Serve until the input ends, or the parent with process id `parent` does."""
     for name in MODULES:
         importlib.import_module(name)
     questions, answers = _own_pipes()
@@ -72,7 +73,7 @@ def main(parent: int) -> None:
 
 
 def _own_pipes() -> tuple[IO[bytes], IO[bytes]]:
-    """The pipes to the parent, out of the way of a plug-in that prints or reads."""
+    """Return the pipes to the parent, moved away from a plug-in that prints or reads."""
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -82,27 +83,27 @@ def _own_pipes() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _run(plugin: CodeType) -> dict[str, Any]:
-    """The plug-in's names after it ran as a module of its own: nothing is left in it of an earlier run."""
+    """Return the plug-in's names after running it as a new module, with nothing left from an earlier run."""
     names: dict[str, Any] = {"__name__": "plugin", "__builtins__": __builtins__}
     exec(plugin, names)  # noqa: S102 - this process is there to run it
     return names
 
 
-def _answer(plugin: CodeType, asked: dict[str, Any]) -> bytes:
-    """The line that answers. What ends this process instead is told by its last words."""
+def _answer(plugin: CodeType, question: dict[str, Any]) -> bytes:
+    """Return the line that answers. If this process ends instead, its last words say why."""
     try:
-        found = _run(plugin)["simulate"](
-            seed=int(asked["seed"]),
-            inputs=None if asked["inputs"] is None else _words(asked["inputs"]),
-            ticks=asked["ticks"],
-            checkpoint_ticks=asked["checkpoint_ticks"],
-            recording=base64.b64decode(asked["recording"]),
+        result = _run(plugin)["simulate"](
+            seed=int(question["seed"]),
+            inputs=None if question["inputs"] is None else _words(question["inputs"]),
+            ticks=question["ticks"],
+            checkpoint_ticks=question["checkpoint_ticks"],
+            recording=base64.b64decode(question["recording"]),
         )
-        return json.dumps(found | {"id": asked["id"]} if isinstance(found, dict) else found).encode()
+        return json.dumps(result | {"id": question["id"]} if isinstance(result, dict) else result).encode()
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - a plug-in may raise what it likes, and the next run is served
-        return json.dumps({"id": asked["id"], "fault": f"{type(error).__name__}: {error}"}).encode()
+    except Exception as error:  # noqa: BLE001 - whatever a plug-in raises, the next run is served
+        return json.dumps({"id": question["id"], "fault": f"{type(error).__name__}: {error}"}).encode()
 
 
 def _words(inputs: str) -> array[int]:

@@ -1,7 +1,7 @@
-"""Runs a game's own headless program, or an adapter for it, in a sandbox, and asks it in JSON lines.
+"""Runs a game's own headless program, or an adapter for it, in a sandbox that is asked in JSON lines.
 
-With bubblewrap the program has a machine of its own with nothing in it; without, resource limits and what Linux grants
-to anybody have to do (`replay.simulators.confinement`), and the engine's name in the verdict says so.
+With bubblewrap the program has an empty machine of its own. Without it, resource limits and what Linux grants
+to any user must do (`replay.simulators.confinement`), and the engine's name in the verdict says so.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from replay.simulators.line_simulators import START_WALL_MS, LineSimulators
 from replay.simulators.workspace import writing
 
 FILES_BYTES_LIMIT: Final = 1024 * 1024 * 1024
-"""The most that a program and its files may have together: files are copied into the sandbox's memory, folders once."""
+"""Total bytes of a program and its files. Files are copied into the sandbox's memory, folders only once."""
 
 PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/games"
 
 FILES_VARIABLE: Final = "SCOREGATE_FILES"
-"""Names the folder of the program's files, for the program."""
+"""The environment variable with the folder of the program's files."""
 
 TASKS_INSIDE: Final = 16
 TASKS_ALONE: Final = 4096
-"""Processes and threads: of the sandbox, or of the user where there is none, whose other processes count as well."""
+"""Processes and threads: of the sandbox, or, without one, of the user with all other processes."""
 
 _LIMITED = """
 ulimit -f {blocks} 2>/dev/null
 ulimit -p {tasks} 2>/dev/null || ulimit -u {tasks} 2>/dev/null
 exec "$0"
 """
-"""Limits that bubblewrap itself, or its new user, must not have. Shells differ in the letter for processes."""
+"""Limits that must not apply to bubblewrap or its new user. Shells differ in the letter for processes."""
 _BLOCK_BYTES = 512
 
 _Contents = Mapping[str, bytes]
@@ -67,9 +67,10 @@ class ProcessSimulators(LineSimulators):
         needs_bubblewrap: bool = False,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`is_alone` leaves bubblewrap out although it is there; `needs_bubblewrap` starts nothing without it.
+        """Create simulators of native programs.
 
-        `variables` are more of the program's environment.
+        `is_alone` ignores bubblewrap even if present; `needs_bubblewrap` starts nothing without it;
+        `variables` are added to the program's environment.
         """
         super().__init__(start_wall_ms=start_wall_ms)
         self._is_alone = is_alone
@@ -78,13 +79,13 @@ class ProcessSimulators(LineSimulators):
         self._copies = FolderCopies()
 
     def close(self) -> None:
-        """Ends all children, and removes what was copied for them."""
+        """End all children and remove what was copied for them."""
         super().close()
         with self._lock:
             self._copies.close()
 
     def engine_of(self, kind: SimulatorKind) -> str:  # noqa: ARG002 - it has one kind
-        """The protocol, and what holds the program: `json-lines 1, bubblewrap 0.8.0`, or `json-lines 1, rlimits`."""
+        """Return protocol and confinement: `json-lines 1, bubblewrap 0.8.0`, or `json-lines 1, rlimits`."""
         return f"json-lines {VERSION}, {self._bubblewrap() or 'rlimits'}"
 
     def _bubblewrap(self) -> str | None:
@@ -94,7 +95,7 @@ class ProcessSimulators(LineSimulators):
         is_inside = self._bubblewrap() is not None
         if self._needs_bubblewrap and not is_inside:
             raise SandboxUnavailable(
-                f"no bubblewrap, without which no program is run: {bubblewrap.probe().trouble}"
+                f"programs need bubblewrap, which cannot be used: {bubblewrap.probe().trouble}"
             )
         with ExitStack() as belongings:
             child = self._started(request, belongings, is_inside=is_inside)
@@ -115,7 +116,7 @@ class ProcessSimulators(LineSimulators):
             return _MISSING
 
     def _inside(self, request: SimulationRequest, belongings: ExitStack) -> _Program:
-        """A child in a machine of its own. What it reads goes there through descriptors, and as copies of folders."""
+        """Return a child in a machine of its own, with files passed as descriptors and folders as copies."""
         contents = _contents(request)
         copies = {
             path: belongings.enter_context(self._copies.copy_of(source))
@@ -132,7 +133,7 @@ class ProcessSimulators(LineSimulators):
             return _Program(_launched(request, INSIDE, "/", enclosed), pass_fds=tuple(data.values()))
 
     def _alone(self, request: SimulationRequest, belongings: ExitStack) -> _Program:
-        """A child that has limits, and a private folder: what could write there would write for itself alone."""
+        """Return a child with limits and a private folder."""
         contents, folder = _contents(request), self._copies.workspace.folder()
         belongings.callback(shutil.rmtree, folder, ignore_errors=True)
         with writing():
@@ -145,19 +146,19 @@ class ProcessSimulators(LineSimulators):
 
 
 class _Program(LineChild):
-    """A child, and what there is for as long as it runs."""
+    """A child, and the resources that exist as long as it runs."""
 
     belongings: ExitStack | None = None
 
     def kill(self) -> None:
-        """Ends it, and lets go what was there for it."""
+        """End it, and release its resources."""
         super().kill()
         if self.belongings is not None:
             self.belongings.close()
 
 
 class _Unfit(Exception):
-    """The program cannot be started as the policy has it; `fault` says why."""
+    """The program cannot be started as the policy describes it; `fault` says why."""
 
     def __init__(self, fault: SimulatorFault) -> None:
         super().__init__()
@@ -169,7 +170,7 @@ def _inside_path(path: str) -> str:
 
 
 def _descriptor(content: bytes, opened: ExitStack) -> int:
-    """A file in memory that has the content, and ends with `opened`."""
+    """Return a file in memory with the content. It closes with `opened`."""
     with writing():
         descriptor = os.memfd_create("simulator")
         opened.callback(os.close, descriptor)
@@ -187,16 +188,16 @@ def _copied(source: Path, target: Path) -> Tree:
 
 
 def _fill(folder: Path, contents: _Contents) -> None:
-    """Puts program and files there, to be read, and an empty folder, to be written by whoever the program will be."""
+    """Write the program and its files read-only, and an empty scratch folder for the program's user."""
     folder.chmod(0o755)
     (folder / "files").mkdir()
-    (folder / "files").chmod(0o755)  # whatever the worker's umask: the program may be somebody else
+    (folder / "files").chmod(0o755)  # despite the umask, since the program may run as another user
     for path, content in contents.items():
         (folder / path).write_bytes(content)
         (folder / path).chmod(0o555 if path == "program" else 0o444)
     (folder / SCRATCH).mkdir(mode=0o700)
     if os.geteuid() == 0:
-        with suppress(PermissionError):  # a container may have left root without the right to give files away
+        with suppress(PermissionError):  # in a container, root may not be allowed to change owners
             os.chown(folder / SCRATCH, NOBODY, NOBODY)
 
 
@@ -222,16 +223,16 @@ def _environment(files: str, scratch: str) -> dict[str, str]:
 
 
 def _contents(request: SimulationRequest) -> _Contents:
-    """The bytes of program and files by their paths in the sandbox. Raises OSError and _Unfit."""
-    files = {f"files/{each.name}": each for each in request.files if not each.is_dir()}
+    """Return the bytes of program and files by their paths in the sandbox. Raises OSError and _Unfit."""
+    files = {f"files/{file.name}": file for file in request.files if not file.is_dir()}
     paths = {"program": request.module, **files}
     _refuse_much(sum(path.stat().st_size for path in paths.values()))
     return {name: path.read_bytes() for name, path in paths.items()}
 
 
 def _folders(request: SimulationRequest) -> Mapping[str, Path]:
-    """The folders among the files, by their paths in the sandbox."""
-    return {f"files/{each.name}": each for each in request.files if each.is_dir()}
+    """Return the folders among the files, by their paths in the sandbox."""
+    return {f"files/{folder.name}": folder for folder in request.files if folder.is_dir()}
 
 
 def _refuse_much(size_bytes: int) -> None:
@@ -240,7 +241,7 @@ def _refuse_much(size_bytes: int) -> None:
 
 
 def _refuse_other(request: SimulationRequest, contents: _Contents, trees: _Trees) -> None:
-    """Raises _Unfit unless all of it together has the digest that is asked for."""
+    """Raise _Unfit unless everything together has the requested digest."""
     _refuse_much(sum(map(len, contents.values())) + sum(tree.size_bytes for tree in trees.values()))
     digests = {path: hashlib.sha256(content).hexdigest() for path, content in contents.items()}
     digests |= {f"{path}/": tree.digest for path, tree in trees.items()}

@@ -1,7 +1,7 @@
 """Runs simulator modules in one warm, confined child process, and stops it from outside when it is late.
 
-Whatever happens to the child, a call ends within its budget's wall-clock limit (plus, for the first run of a
-module, the limit for compiling it) with a simulation or a fault, and the next call finds a child that works.
+Whatever happens to the child, a call ends with a simulation or a fault within its budget's wall-clock limit
+(plus the limit for compiling at a module's first run), and the next call finds a working child.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from replay.simulators.child_process import (
 MODULE_BYTES_LIMIT = 64 * 1024 * 1024
 """The largest module file that is read."""
 MODULES_AT_ONCE = 32
-"""Modules that one child keeps compiled; it is replaced by a fresh one before it takes more."""
+"""Modules that one child keeps compiled; before one more, it is replaced by a fresh child."""
 
 _GARBLED = SimulatorFault(Reason.SIMULATOR_UNUSABLE)
 _WASMTIME_VERSION = version("wasmtime")
@@ -36,8 +36,8 @@ _WASMTIME_VERSION = version("wasmtime")
 class Sandbox:
     """Simulators in a child process.
 
-    Calls from several threads take turns; a forked copy starts a child of its own. The child dies with the
-    thread that started it (Linux), so one that ends should not be the first to call.
+    Calls from several threads take turns; a forked copy starts its own child. On Linux the child dies with
+    the thread that started it, so a short-lived thread should not be the first to call.
     """
 
     def __init__(
@@ -47,7 +47,10 @@ class Sandbox:
         start_wall_ms: int = 20_000,
         command: Sequence[str] | None = None,
     ) -> None:
-        """`load_wall_ms` is the time for compiling a module; `command` replaces the child's, for tests."""
+        """Create a sandbox.
+
+        `load_wall_ms` is the time for compiling a module; `command` replaces the child's.
+        """
         self._load_wall_ms = load_wall_ms
         self._start_wall_ms = start_wall_ms
         self._command = command
@@ -55,11 +58,14 @@ class Sandbox:
         self._lock = threading.Lock()
 
     def engine_of(self, kind: SimulatorKind) -> str:  # noqa: ARG002 - it has one kind
-        """The engine that the child runs, such as `wasmtime 50.0.1`."""
+        """Return the engine that the child runs, such as `wasmtime 50.0.1`."""
         return f"wasmtime {_WASMTIME_VERSION}"
 
     def simulate(self, request: SimulationRequest) -> Simulation | SimulatorFault:
-        """The simulation, or why there is none. Raises SandboxUnavailable if no child can be started."""
+        """Return the simulation, or why there is none.
+
+        Raises SandboxUnavailable if no child can be started.
+        """
         with self._lock:
             child = self._ready_child(request.digest)
             if request.digest not in child.loaded:
@@ -69,7 +75,7 @@ class Sandbox:
             return self._run(child, request)
 
     def close(self) -> None:
-        """Ends the child."""
+        """End the child."""
         with self._lock:
             self._drop()
 
@@ -98,7 +104,7 @@ class Sandbox:
         self._child = None
 
     def _load(self, child: Child, request: SimulationRequest) -> SimulatorFault | None:
-        """Nothing once the child has the module, or why it cannot have it."""
+        """Return None once the child has the module, else why it cannot have it."""
         module = _read_module(request.module)
         if isinstance(module, SimulatorFault):
             return module
@@ -119,7 +125,7 @@ class Sandbox:
     def _ask(
         self, child: Child, kind: int, question: bytes, limit: int, wall_ms: int
     ) -> Simulation | SimulatorFault | None:
-        """The answer as it is meant; None stands for LOADED. A child that fails us is not used again."""
+        """Return the meaning of the answer; None stands for LOADED. A child that failed is not used again."""
         try:
             return _meaning(kind, *child.ask(kind, question, limit, deadline_in(wall_ms)))
         except ChildTimedOut:
@@ -133,7 +139,7 @@ class Sandbox:
 
 
 class Child(ChildProcess):
-    """The child that simulates modules: it says hello, then answers questions in frames."""
+    """The child that simulates modules. It sends a greeting, then answers questions in frames."""
 
     def __init__(self, command: Sequence[str], start_wall_ms: int) -> None:
         super().__init__(command)
@@ -142,11 +148,14 @@ class Child(ChildProcess):
         self._await_hello(deadline_in(start_wall_ms))
 
     def has_room_for(self, digest: str) -> bool:
-        """Whether it has the module or may still take it."""
+        """Return whether it has the module or can still take it."""
         return digest in self.loaded or len(self.loaded) < MODULES_AT_ONCE
 
     def ask(self, kind: int, question: bytes, limit: int, deadline: float) -> tuple[int, bytes]:
-        """Kind and payload (at most `limit` bytes) of the answer. Raises ChildTimedOut, ChildDied or WireError."""
+        """Return kind and payload (at most `limit` bytes) of the answer.
+
+        Raises ChildTimedOut, ChildDied or WireError.
+        """
         self._sequence = (self._sequence + 1) % 2**32
         self._send(frames.HEADER.pack(kind, self._sequence, len(question)) + question, deadline)
         answer = self._receive(frames.HEADER.size, frames.HEADER.size + limit, deadline)
@@ -194,7 +203,7 @@ def _order(request: SimulationRequest) -> frames.SimulationOrder:
 
 
 def _meaning(question: int, answer: int, payload: bytes) -> Simulation | SimulatorFault | None:
-    """What an answer says. Raises WireError for one that does not belong to the question."""
+    """Return the content of an answer. Raises WireError if it does not belong to the question."""
     if answer == frames.FAULT:
         return frames.unpack_fault(payload)
     if (question, answer) == (frames.ORDER, frames.SIMULATION):

@@ -1,8 +1,8 @@
-"""Runs simulator modules in wasmtime: what works inside the sandbox's child.
+"""Runs simulator modules in wasmtime, inside the sandbox's child.
 
-A module has no imports, so it has no clock, no file, no network and no randomness; NaNs are made canonical
-and no instruction whose result depends on the machine is allowed. So a run gives the same answer everywhere.
-CompiledModule code lives in this process' memory alone: there is no file of it that somebody could change.
+A module has no imports, so no clock, file, network or randomness. NaNs are made canonical, and instructions
+whose result depends on the machine are not allowed. So a run gives the same result everywhere. Compiled code
+stays in this process's memory: there is no file that somebody could change.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from replay.simulators.frames import STATS_LIMIT, SimulationOrder
 
 ABI_VERSION = 1
 STACK_BYTES = 512 * 1024
-"""Stack of a module; past it the run traps."""
+"""Stack of a module; beyond it the run traps."""
 TABLE_ELEMENTS = 65_536
 TABLES = 8
 WORDS = 2**32
-"""How many values an i32 has: an address is one of them, whatever its sign."""
+"""Number of i32 values. An address is one of them, whatever its sign."""
 
 _RECORD = struct.Struct("<IIqQII")
 _OFF = (
@@ -62,7 +62,7 @@ _OFF = (
 
 
 class ModuleRule(IntEnum):
-    """The rules of the module interface, as `broken_rule` of a fault names the one that was broken."""
+    """The rules of the module interface, as numbered in the `broken_rule` of a fault."""
 
     VALID_WASM = 1
     NO_IMPORTS = 2
@@ -74,7 +74,7 @@ class ModuleRule(IntEnum):
 
 
 class BrokenModuleRule(Exception):
-    """The module breaks a rule of the module interface."""
+    """The module broke a rule of the module interface."""
 
     def __init__(self, rule: ModuleRule) -> None:
         super().__init__(rule.name)
@@ -83,7 +83,7 @@ class BrokenModuleRule(Exception):
 
 @dataclass(slots=True)
 class CompiledModule:
-    """A module ready to be run, and what is known of it."""
+    """A compiled module and its known properties."""
 
     module: Module
     initial_memory_bytes: int
@@ -91,15 +91,18 @@ class CompiledModule:
 
 
 class Machine:
-    """Modules compiled once, and simulations of them, each in an instance of its own."""
+    """Compiles modules once, and simulates each run in an instance of its own."""
 
     def __init__(self, config: Config | None = None) -> None:
-        """`config` replaces the engine's settings, to see that they do not matter (`replay.kit`)."""
+        """Create the engine.
+
+        `config` replaces its settings, to show that they do not matter (`replay.kit`).
+        """
         self._engine = Engine(config or standard_config())
         self._modules: dict[str, CompiledModule] = {}
 
     def load(self, digest: str, module: bytes) -> SimulatorFault | None:
-        """Compiles the module if it has the digest and keeps the interface, else says what is wrong."""
+        """Compile the module if it has the digest and keeps the interface; else return what is wrong."""
         if "sha256:" + hashlib.sha256(module).hexdigest() != digest:
             return SimulatorFault(Reason.SIMULATOR_MISSING)
         try:
@@ -112,7 +115,7 @@ class Machine:
         return None
 
     def run(self, order: SimulationOrder) -> Simulation | SimulatorFault:
-        """The simulation that was ordered, or why there is none. The module must have been loaded."""
+        """Return the ordered simulation, or why there is none. The module must have been loaded."""
         compiled = self._modules.get(order.digest)
         if compiled is None:
             return SimulatorFault(Reason.SIMULATOR_MISSING)
@@ -139,7 +142,7 @@ class ModuleRun:
         self._exports: Exports | None = None
 
     def outcome(self) -> Simulation | SimulatorFault:
-        """The simulation, or why there is none."""
+        """Return the simulation, or why there is none."""
         try:
             return self._simulation()
         except BrokenModuleRule as broken:
@@ -153,7 +156,7 @@ class ModuleRun:
         return self._play(self._instance())
 
     def _instance(self) -> Exports:
-        """The exports of a fresh instance."""
+        """Return the exports of a fresh instance."""
         self._exports = exports = Exports(self._store, Instance(self._store, self._compiled.module, []))
         if not self._compiled.has_our_version and exports.call("abi_version") != ABI_VERSION:
             raise BrokenModuleRule(ModuleRule.VERSION)
@@ -191,7 +194,7 @@ class ModuleRun:
         return ticks // self._order.checkpoint_ticks if self._order.checkpoint_ticks else 0
 
     def _inside(self, address: int, size: int, rule: ModuleRule) -> int:
-        """The machine address of `size` bytes of the module's memory. Raises BrokenModuleRule where it has none."""
+        """Return the machine address of `size` bytes of the module's memory. Raises BrokenModuleRule."""
         assert self._exports is not None
         address %= WORDS
         if address == 0 or address % 8 or address + size > self._exports.memory_bytes:
@@ -213,23 +216,18 @@ class ModuleRun:
         )
 
     def _was_denied_memory(self, memory_bytes: int) -> bool:
-        """Whether a run that trapped has most likely been denied a memory.grow.
-
-        wasmtime's C interface does not report a denied one, so this is inferred: the memory has grown, and
-        could not be doubled once more. Both answers are faults of the same weight.
-        """
+        """Return whether a run that trapped was most likely denied a memory.grow."""
+        # wasmtime's C interface reports no denial, so it is inferred: memory has grown, and could not
+        # double again. A wrong guess does little harm, because both reasons are faults of the same weight.
         return (
             memory_bytes > self._compiled.initial_memory_bytes and 2 * memory_bytes > self._order.memory_bytes
         )
 
 
 def standard_config() -> Config:
-    """The engine's settings.
-
-    Memory keeps wasmtime's default of 4 GiB of reserved addresses with guard pages, which costs no memory and
-    saves the bounds check of every access (a third of the time of a loop over memory, measured with wasmtime
-    50).
-    """
+    """Return the engine's settings."""
+    # Memory keeps wasmtime's 4 GiB of reserved addresses with guard pages. They cost no memory and save
+    # bounds checks, a third of the time of a loop over memory (measured with wasmtime 50).
     config = Config()
     for name in _OFF:
         setattr(config, name, False)
@@ -240,7 +238,7 @@ def standard_config() -> Config:
 
 
 def _check_interface(module: Module) -> int:
-    """The module's initial memory in bytes. Raises BrokenModuleRule where it breaks the module interface."""
+    """Return the module's initial memory in bytes. Raises BrokenModuleRule if it breaks the interface."""
     if module.imports:
         raise BrokenModuleRule(ModuleRule.NO_IMPORTS)
     exports = {export.name: export.type for export in module.exports}
@@ -255,7 +253,7 @@ def _check_interface(module: Module) -> int:
 
 
 def signature_of(kind: FuncType) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Parameters and results of a function, as `SIGNATURES` writes them."""
+    """Return parameters and results of a function, in the form of `SIGNATURES`."""
     return tuple(map(str, kind.params)), tuple(map(str, kind.results))
 
 

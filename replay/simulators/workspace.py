@@ -1,6 +1,6 @@
-"""A folder of this process' own among the temporary ones, for what its programs read; it does not outlive the process.
+"""A temporary folder of this process for what its programs read. It does not outlive the process.
 
-The process keeps a file in it locked. What a killed one leaves behind is taken away by whichever comes next.
+The process holds a lock on a file in it. The next process removes what a killed one left behind.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ _LOCK, _UNREADY = "lock", "unready"
 
 
 class Workspace:
-    """The folder. Raises SandboxUnavailable if there can be none."""
+    """The folder. Raises SandboxUnavailable if it cannot be created."""
 
     def __init__(self) -> None:
         remove_abandoned()
         with writing():
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
-            self.path.chmod(0o711)  # a worker that is root runs programs as nobody, who has to come through
+            self.path.chmod(0o711)  # a root worker runs programs as nobody, who must be able to enter
             unready = self.path / _UNREADY
             self._lock = os.open(unready, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            unready.rename(self.path / _LOCK)  # whoever sees the file sees it locked
+            unready.rename(self.path / _LOCK)  # so that nobody ever sees the file unlocked
 
     def folder(self) -> Path:
-        """A new folder in it. Raises SandboxUnavailable."""
+        """Create a folder in it. Raises SandboxUnavailable."""
         with writing():
-            made = Path(tempfile.mkdtemp(dir=self.path))
-            made.chmod(0o755)
-        return made
+            folder = Path(tempfile.mkdtemp(dir=self.path))
+            folder.chmod(0o755)
+        return folder
 
     def close(self) -> None:
-        """Removes it with all that is in it."""
+        """Remove it with its contents."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Has a failure to write what a program reads be ours: raises SandboxUnavailable for an OSError."""
+    """Raise SandboxUnavailable for an OSError: failing to write what a program reads is our fault."""
     try:
         yield
     except OSError as error:
@@ -56,9 +56,9 @@ def writing() -> Iterator[None]:
 
 
 def remove_abandoned() -> None:
-    """Removes the folders of this user's processes that are gone."""
+    """Remove the folders of this user's processes that are gone."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):  # it is somebody else's, or went meanwhile
+        with suppress(OSError):  # it is another user's, or already gone
             if path.lstat().st_uid == os.geteuid() and _is_abandoned(path / _LOCK):
                 shutil.rmtree(path, ignore_errors=True)
 

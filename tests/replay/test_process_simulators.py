@@ -22,7 +22,14 @@ from policies.digests import sha256_of, simulator_digest
 from policies.loader import Simulator
 from policies.replaying import Budget, RecordingKind, Replay
 from policies.vocabulary import Claim, Reason, SimulatorKind, VerdictKind
-from replay.simulators import MalformedRecording, Simulation, SimulatorFault, bubblewrap, lines, process
+from replay.simulators import (
+    MalformedRecording,
+    Simulation,
+    SimulatorFault,
+    bubblewrap,
+    line_simulators,
+    process,
+)
 from replay.simulators.all_simulators import AllSimulators
 from replay.simulators.line_child import COMPLAINT_BYTES
 from replay.simulators.line_protocol import ProtocolRule
@@ -515,7 +522,9 @@ def test_P17_a_recording_that_takes_a_program_over_answers_for_no_other_run(
 def test_a_bounded_number_of_programs_is_kept(inside: ProcessSimulators, tmp_path: Path) -> None:
     """The one that was asked longest ago makes room, and each budget has a child of its own."""
     program = serving(tmp_path)
-    budgets = [Budget(memory_mib=64 + index, wall_ms=20_000) for index in range(lines.CHILDREN_AT_ONCE + 1)]
+    budgets = [
+        Budget(memory_mib=64 + index, wall_ms=20_000) for index in range(line_simulators.CHILDREN_AT_ONCE + 1)
+    ]
     for budget in (*budgets[:-1], budgets[0], budgets[-1]):
         assert isinstance(inside.simulate(request(program, budget=budget)), Simulation)
     assert [*budgets[2:-1], budgets[0], budgets[-1]] == [key.budget for key in inside._children]

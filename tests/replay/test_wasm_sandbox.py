@@ -21,7 +21,7 @@ import pytest
 from policies.loader import Simulator
 from policies.replaying import Budget, Replay
 from policies.vocabulary import Claim, Reason, VerdictKind
-from replay.simulators import Simulation, SimulationRequest, SimulatorFault, wire
+from replay.simulators import Simulation, SimulationRequest, SimulatorFault, frames
 from replay.simulators.confinement import COMPILE_BYTES
 from replay.simulators.sandbox import MODULES_AT_ONCE, Sandbox, SandboxUnavailable
 from replay.simulators.wasm import ModuleRule
@@ -312,14 +312,14 @@ def test_P11_the_childs_own_clock_is_a_second_belt(sandbox: Sandbox, tmp_path: P
     assert child is not None
     module = store(tmp_path, broken(ENDLESS))
     child.ask(
-        wire.LOAD,
-        wire.pack_load(module.digest, module.path.read_bytes()),
-        wire.FAULT_BYTES,
+        frames.LOAD,
+        frames.pack_load(module.digest, module.path.read_bytes()),
+        frames.FAULT_BYTES,
         time.monotonic() + 20,
     )
-    order = wire.SimulationOrder(module.digest, 0, 0, 0, 10**13, 2**24, 100, b"")
+    order = frames.SimulationOrder(module.digest, 0, 0, 0, 10**13, 2**24, 100, b"")
     child._send(
-        wire.HEADER.pack(wire.ORDER, 99, len(wire.pack_order(order))) + wire.pack_order(order),
+        frames.HEADER.pack(frames.ORDER, 99, len(frames.pack_order(order))) + frames.pack_order(order),
         time.monotonic() + 20,
     )
     child._process.wait(timeout=60)
@@ -518,13 +518,13 @@ def _with_child(body: str) -> tuple[str, ...]:
     program = f"""
 import os, struct, sys, time
 sys.path.insert(0, {str(ROOT)!r})
-from replay.simulators import wire
+from replay.simulators import frames
 from replay.simulators.confinement import confine
 confine({os.getpid()})
-os.write(1, wire.HELLO)
-kind, sequence, length = wire.HEADER.unpack(os.read(0, wire.HEADER.size))
+os.write(1, frames.HELLO)
+kind, sequence, length = frames.HEADER.unpack(os.read(0, frames.HEADER.size))
 def answer(kind, sequence, payload, length=None):
-    os.write(1, wire.HEADER.pack(kind, sequence, len(payload) if length is None else length) + payload)
+    os.write(1, frames.HEADER.pack(kind, sequence, len(payload) if length is None else length) + payload)
 {textwrap.dedent(body)}
 time.sleep(60)
 """
@@ -535,13 +535,13 @@ time.sleep(60)
     "body",
     [
         "os.write(1, b'What is it you want?' * 50)",
-        "answer(wire.LOADED, sequence + 1, b'')",
-        "answer(wire.LOADED, sequence, b'extra')",
-        "answer(wire.SIMULATION, sequence, b'')",
+        "answer(frames.LOADED, sequence + 1, b'')",
+        "answer(frames.LOADED, sequence, b'extra')",
+        "answer(frames.SIMULATION, sequence, b'')",
         "answer(99, sequence, b'')",
-        "answer(wire.FAULT, sequence, b'short')",
-        "answer(wire.FAULT, sequence, b'\\xff' * wire.FAULT_BYTES)",
-        "answer(wire.FAULT, sequence, b'', 2**32 - 1)",
+        "answer(frames.FAULT, sequence, b'short')",
+        "answer(frames.FAULT, sequence, b'\\xff' * frames.FAULT_BYTES)",
+        "answer(frames.FAULT, sequence, b'', 2**32 - 1)",
         "os.close(1)",
     ],
 )
@@ -559,9 +559,9 @@ def test_a_simulation_of_the_wrong_size_is_garbage(tmp_path: Path, payload: str)
     """An announced number of statistics or checkpoints that the answer does not hold is not believed."""
     body = f"""
     os.read(0, length)
-    answer(wire.LOADED, sequence, b'')
-    kind, sequence, length = wire.HEADER.unpack(os.read(0, wire.HEADER.size))
-    answer(wire.SIMULATION, sequence, {payload})
+    answer(frames.LOADED, sequence, b'')
+    kind, sequence, length = frames.HEADER.unpack(os.read(0, frames.HEADER.size))
+    answer(frames.SIMULATION, sequence, {payload})
     """
     with Sandbox(command=_with_child(body)) as sandbox:
         assert SimulatorFault(Reason.SIMULATOR_UNUSABLE) == outcome(sandbox, tmp_path, GAME)
@@ -570,7 +570,7 @@ def test_a_simulation_of_the_wrong_size_is_garbage(tmp_path: Path, payload: str)
 def test_an_answer_nobody_asked_for_is_never_taken_for_the_next(tmp_path: Path) -> None:
     """A child that goes on talking after its answer is replaced before the next question."""
     body = """
-    answer(wire.FAULT, sequence, wire._FAULT.pack(3, -1, -1, -1, -1))
+    answer(frames.FAULT, sequence, frames._FAULT.pack(3, -1, -1, -1, -1))
     time.sleep(0.2)
     os.write(1, b'more')
     time.sleep(600)
