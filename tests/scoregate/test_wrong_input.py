@@ -69,7 +69,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("board check nope", "no policy for nope; there are arcade"),
     ("board refold nope", "no policy for nope; there are arcade"),
     ("board archive nope", "no policy for nope; there are arcade"),
-    ("board archive arcade nope", "nobody stands in a window 'nope'"),
+    ("board archive arcade nope", "has no standings in a window 'nope'"),
     ("board export arcade nope", "no window 'nope'"),
     ("board export arcade nope --output {file}", "no window 'nope'"),
     ("board export arcade nope --format xml", "--format: expected csv, ndjson"),

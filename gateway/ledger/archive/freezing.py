@@ -1,13 +1,13 @@
-"""Building a revision of a window, a slice a transaction, putting it in place, and taking away what it replaces.
+"""Builds a revision of a window, one slice per transaction, puts it in place, and removes what it replaces.
 
-A slice goes on from the last entry there is, so a build that was left is gone on with by whoever comes next, and any
-number may be at it. The slice that finds nothing more puts the revision in place in its own transaction. Before each it
-is looked whether something has changed the window since the build began; if so the build is void, and begins again.
-Where that happens too often the whole revision is built in one transaction, which nothing can change under it.
+A slice continues from the last entry, so any steward can continue a build that another left, and any number
+may work on it. The slice that finds no more standings puts the revision in place in its own transaction. Each
+slice first checks whether the window changed since the build began; if so, the build is void and begins
+again. If that happens too often, the whole revision is built in one transaction, which nothing can void.
 
-Standings are read in the order of the board (`standings_by_place`). Entries are tied if they have the same group, as
-`policies.ranking.Ranking.group` has it: the integer of their place divided by the orders of one score, and the tie
-fields at the head of their member.
+Standings are read in the board's order (`standings_by_place`). Entries are tied if they are in the same group
+by `policies.ranking.Ranking.group`: the integer of their place divided by the orders of one score, and the
+tie fields at the start of their member.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OF_WINDOW: Final = (_st.board == bindparam("board"), _st.window == bindparam("w
 
 
 class LastEntry(NamedTuple):
-    """The last entry of a build: its ranks, its place, and its group. `BEFORE_ALL` is ahead of any."""
+    """The last entry of a build: its ranks and its place."""
 
     rank: int
     sparse: int
@@ -59,13 +59,14 @@ class LastEntry(NamedTuple):
 
 
 ALL: Final = 2**62
-"""More entries, and more ranks, than there are."""
+"""A number above any count of entries and any rank."""
 
 BEFORE_ALL: Final = LastEntry(0, 0, 0, -(2**62), "")
+"""The last entry of an empty build, ahead of any place."""
 
 
 class SliceOutcome(Enum):
-    """What became of a slice: more may follow, the revision is in place, or it is not ours to go on with."""
+    """The outcome of a slice: more may follow, the revision is in place, or the build is no longer ours."""
 
     MORE = auto()
     DONE = auto()
@@ -77,8 +78,8 @@ def _number(name: str) -> ColumnElement[int]:
 
 
 def _copy() -> Query:
-    """Inserts the entries of the next standings, ranked on from the last entry there is."""
-    some = (
+    """Return the query that inserts the next entries, with ranks that continue from the last entry."""
+    page = (
         select(
             _st.player,
             _st.score,
@@ -101,27 +102,27 @@ def _copy() -> Query:
     ).c
     is_tied_with_last = and_(
         _number("last_rank") > 0,
-        some.lead == _number("last_lead"),
-        some.ties == bindparam("last_ties", type_=Text),
+        page.lead == _number("last_lead"),
+        page.ties == bindparam("last_ties", type_=Text),
     )
     goes_on = case((is_tied_with_last, 1), else_=0)
-    group = (some.lead, some.ties)
+    group = (page.lead, page.ties)
     ranked = select(
         bindparam("board", type_=Text),
         bindparam("window", type_=Text),
         _number("revision"),
-        _number("last_rank") + func.row_number().over(order_by=(some.order_value, some.member)),
+        _number("last_rank") + func.row_number().over(order_by=(page.order_value, page.member)),
         case(
             (is_tied_with_last, _number("last_sparse")),
             else_=_number("last_rank") + func.rank().over(order_by=group),
         ),
         _number("last_dense") - func.max(goes_on).over() + func.dense_rank().over(order_by=group),
-        some.player,
-        some.score,
-        some.achieved_at_ms,
-        some.submission_id,
-        some.order_value,
-        some.member,
+        page.player,
+        page.score,
+        page.achieved_at_ms,
+        page.submission_id,
+        page.order_value,
+        page.member,
     )
     return Query(insert(archived_entries).from_select(archived_entries.columns.keys(), ranked))
 
@@ -175,7 +176,7 @@ _ENTRY_PLAYERS = Query(
 _OF_OTHER_RULE = Query(
     select(_st.player).where(*_OF_WINDOW, _st.score.is_not(None), _st.rule != bindparam("rule"))
 )
-"""Those whose standing changed while a revision was built under another rule than today's: a few."""
+"""The few players key standing changed, under today's rule, while a revision was built under another."""
 
 _RULES = Query(
     select(_st.player, _st.rule, _st.score)
@@ -185,157 +186,168 @@ _RULES = Query(
 )
 
 
-def players_of(found: ArchivedWindow, *, after: str, count: int) -> Operation[list[str]]:
-    """Players of the readable revision, in order of their ids."""
+def players_of(archived: ArchivedWindow, *, after: str, count: int) -> Operation[list[str]]:
+    """Return the next players of the readable revision, by id."""
 
     async def work(tx: Transaction) -> list[str]:
-        whose = {"board": found.board, "window": found.window, "revision": found.revision}
-        return [row[0] for row in await tx.rows(_ENTRY_PLAYERS, **whose, after=after, count=count)]
+        key = {"board": archived.board, "window": archived.window, "revision": archived.revision}
+        return [row[0] for row in await tx.rows(_ENTRY_PLAYERS, **key, after=after, count=count)]
 
     return work
 
 
-def rules_in(found: ArchivedWindow, *, after: str, count: int) -> Operation[list[tuple[str, bool]]]:
-    """Players with a standing in the window, in order, and whether it is one under another rule than the window's."""
+def rules_in(archived: ArchivedWindow, *, after: str, count: int) -> Operation[list[tuple[str, bool]]]:
+    """Return the next players in the window, and whether their standing is under another rule."""
 
     async def work(tx: Transaction) -> list[tuple[str, bool]]:
-        rows = await tx.rows(_RULES, board=found.board, window=found.window, after=after, count=count)
-        return [(player, score is not None and rule != found.rule) for player, rule, score in rows]
+        rows = await tx.rows(_RULES, board=archived.board, window=archived.window, after=after, count=count)
+        return [(player, score is not None and rule != archived.rule) for player, rule, score in rows]
 
     return work
 
 
-def mark_folded(found: ArchivedWindow) -> Operation[int]:
-    """Notes that the standings are all there, under the window's rule, and can be copied."""
+def mark_folded(archived: ArchivedWindow) -> Operation[int]:
+    """Note that all standings are folded under the window's rule and can be copied."""
 
     async def work(tx: Transaction) -> int:
-        return await tx.run(_FOLDED, at_board=found.board, at_window=found.window, built=found.building)
+        return await tx.run(
+            _FOLDED, at_board=archived.board, at_window=archived.window, built=archived.building
+        )
 
     return work
 
 
 def copy_slice(
-    found: ArchivedWindow, *, slots: int, digits: int, count: int, now_ms: int
+    archived: ArchivedWindow, *, orders_per_score: int, tie_digits: int, count: int, now_ms: int
 ) -> Operation[SliceOutcome]:
-    """What became of the next `count` entries. `slots` and `digits` are the ranking's, of this window."""
+    """Copy the next `count` entries. `orders_per_score` and `tie_digits` are the window's ranking's."""
 
     async def work(tx: Transaction) -> SliceOutcome:
-        now = await load(tx, found.board, found.window)
+        current = await load(tx, archived.board, archived.window)
         if (
-            now is None
-            or now.changed_seq
-            or (now.stage, now.building) != (ArchiveStage.COPYING, found.building)
+            current is None
+            or current.changed_seq
+            or (current.stage, current.building) != (ArchiveStage.COPYING, archived.building)
         ):
             return SliceOutcome.VOID
-        whose = {"board": found.board, "window": found.window, "revision": found.building}
-        last = await _last(tx, whose)
-        copied = await tx.run(_COPY, **whose, **_after(last, slots, digits), count=count)
+        key = {"board": archived.board, "window": archived.window, "revision": archived.building}
+        last = await _last(tx, key)
+        copied = await tx.run(_COPY, **key, **_after(last, orders_per_score, tie_digits), count=count)
         if copied == count:
             return SliceOutcome.MORE
-        await _put_in_place(tx, found, await _last(tx, whose), now_ms=now_ms)
+        await _put_in_place(tx, archived, await _last(tx, key), now_ms=now_ms)
         return SliceOutcome.DONE
 
     return work
 
 
-def copy_whole(found: ArchivedWindow, ranking: Ranking, *, now_ms: int) -> Operation[SliceOutcome]:
-    """Return what became of a build that is copied at once, with whatever changed the window up to now.
+def copy_whole(archived: ArchivedWindow, ranking: Ranking, *, now_ms: int) -> Operation[SliceOutcome]:
+    """Copy the whole revision in one transaction, with all changes of the window up to now.
 
-    Writers wait for all of it, and nothing can void it but a build that began since.
+    Other writers wait for all of it. Only a build that began since can void it.
     """
 
     async def work(tx: Transaction) -> SliceOutcome:
-        now = await load(tx, found.board, found.window)
-        if now is None or (now.stage, now.building) != (ArchiveStage.COPYING, found.building):
+        current = await load(tx, archived.board, archived.window)
+        if current is None or (current.stage, current.building) != (ArchiveStage.COPYING, archived.building):
             return SliceOutcome.VOID
-        of_window = {"board": found.board, "window": found.window}
-        others = await tx.rows(_OF_OTHER_RULE, **of_window, rule=found.rule)
-        await refold(ranking, [player for (player,) in others], [found.span])(tx)
-        whose = {**of_window, "revision": found.building}
-        await tx.run(_DELETE_ENTRIES, **whose, below=ALL)
-        before_all = _after(BEFORE_ALL, ranking.orders_per_score(found.window), ranking.tie_digits)
-        await tx.run(_COPY, **whose, **before_all, count=ALL)
-        await _put_in_place(tx, found, await _last(tx, whose), now_ms=now_ms)
+        of_window = {"board": archived.board, "window": archived.window}
+        others = await tx.rows(_OF_OTHER_RULE, **of_window, rule=archived.rule)
+        await refold(ranking, [player for (player,) in others], [archived.span])(tx)
+        key = {**of_window, "revision": archived.building}
+        await tx.run(_DELETE_ENTRIES, **key, below=ALL)
+        before_all = _after(BEFORE_ALL, ranking.orders_per_score(archived.window), ranking.tie_digits)
+        await tx.run(_COPY, **key, **before_all, count=ALL)
+        await _put_in_place(tx, archived, await _last(tx, key), now_ms=now_ms)
         return SliceOutcome.DONE
 
     return work
 
 
-def sweep_slice(found: ArchivedWindow, *, count: int) -> Operation[int]:
-    """How many entries of earlier revisions were removed; the window is frozen once there are none."""
+def sweep_slice(archived: ArchivedWindow, *, count: int) -> Operation[int]:
+    """Remove entries of earlier revisions and return how many; once there are none, the window is frozen."""
 
     async def work(tx: Transaction) -> int:
-        now = await load(tx, found.board, found.window)
-        if now is None or now.stage is not ArchiveStage.SWEEPING:
+        current = await load(tx, archived.board, archived.window)
+        if current is None or current.stage is not ArchiveStage.SWEEPING:
             return 0
-        removed = await _remove_entries(tx, now, below=now.revision, count=count)
+        removed = await _remove_entries(tx, current, below=current.revision, count=count)
         if not removed:
-            await _set_stage(tx, now, ArchiveStage.FROZEN)
+            await _set_stage(tx, current, ArchiveStage.FROZEN)
         return removed
 
     return work
 
 
-def thin_slice(found: ArchivedWindow, *, count: int) -> Operation[int]:
-    """How many standings of a frozen window went; it is kept once there are none. Nothing, if it was changed since."""
+def thin_slice(archived: ArchivedWindow, *, count: int) -> Operation[int]:
+    """Remove standings of a frozen window and return how many; once there are none, the window is kept.
+
+    Does nothing if the window was changed since.
+    """
 
     async def work(tx: Transaction) -> int:
-        now = await load(tx, found.board, found.window)
-        if now is None or now.changed_seq or now.stage is not ArchiveStage.FROZEN:
+        current = await load(tx, archived.board, archived.window)
+        if current is None or current.changed_seq or current.stage is not ArchiveStage.FROZEN:
             return 0
-        await tx.run(_SET_THIN, at_board=now.board, at_window=now.window)
-        removed = await _remove_standings(tx, now, count=count)
+        await tx.run(_SET_THIN, at_board=current.board, at_window=current.window)
+        removed = await _remove_standings(tx, current, count=count)
         if not removed:
-            await _set_stage(tx, now, ArchiveStage.KEPT)
+            await _set_stage(tx, current, ArchiveStage.KEPT)
         return removed
 
     return work
 
 
-def forget_slice(found: ArchivedWindow, *, count: int) -> Operation[int]:
-    """How many entries and standings of a window that is kept no more were removed; from the first on nobody reads it."""
+def forget_slice(archived: ArchivedWindow, *, count: int) -> Operation[int]:
+    """Remove entries and standings of a window past its retention and return how many.
+
+    Readers no longer see the window from the first slice on.
+    """
 
     async def work(tx: Transaction) -> int:
-        now = await load(tx, found.board, found.window)
-        if now is None or now.stage.is_building:
+        current = await load(tx, archived.board, archived.window)
+        if current is None or current.stage.is_building:
             return 0
         await tx.run(
-            _SET_GONE, at_board=now.board, at_window=now.window, new_stage=ArchiveStage.FORGETTING.value
+            _SET_GONE,
+            at_board=current.board,
+            at_window=current.window,
+            new_stage=ArchiveStage.FORGETTING.value,
         )
-        removed = await _remove_entries(tx, now, below=now.building + 1, count=count)
-        removed = removed or await _remove_standings(tx, now, count=count)
+        removed = await _remove_entries(tx, current, below=current.building + 1, count=count)
+        removed = removed or await _remove_standings(tx, current, count=count)
         if not removed:
-            await _set_stage(tx, now, ArchiveStage.FORGOTTEN)
+            await _set_stage(tx, current, ArchiveStage.FORGOTTEN)
         return removed
 
     return work
 
 
-async def _last(tx: Transaction, whose: dict[str, Any]) -> LastEntry:
-    rows = await tx.rows(_LAST, **whose)
+async def _last(tx: Transaction, key: dict[str, Any]) -> LastEntry:
+    rows = await tx.rows(_LAST, **key)
     return LastEntry(*rows[0]) if rows else BEFORE_ALL
 
 
-def _after(last: LastEntry, slots: int, digits: int) -> dict[str, Any]:
+def _after(last: LastEntry, orders_per_score: int, tie_digits: int) -> dict[str, Any]:
     return {
-        "slots": slots,
-        "digits": digits,
+        "slots": orders_per_score,
+        "digits": tie_digits,
         "last_rank": last.rank,
         "last_sparse": last.sparse,
         "last_dense": last.dense,
         "last_order": last.order,
         "last_member": last.member,
-        "last_lead": last.order // slots,
-        "last_ties": last.member[:digits],
+        "last_lead": last.order // orders_per_score,
+        "last_ties": last.member[:tie_digits],
     }
 
 
-async def _put_in_place(tx: Transaction, found: ArchivedWindow, last: LastEntry, *, now_ms: int) -> None:
+async def _put_in_place(tx: Transaction, archived: ArchivedWindow, last: LastEntry, *, now_ms: int) -> None:
     await tx.run(
         _IN_PLACE,
-        at_board=found.board,
-        at_window=found.window,
-        built=found.building,
+        at_board=archived.board,
+        at_window=archived.window,
+        built=archived.building,
         now_ms=now_ms,
         newest=await newest_seq()(tx),
         total=last.rank,
@@ -343,23 +355,23 @@ async def _put_in_place(tx: Transaction, found: ArchivedWindow, last: LastEntry,
     )
 
 
-async def _set_stage(tx: Transaction, found: ArchivedWindow, stage: ArchiveStage) -> None:
-    await tx.run(_SET_STAGE, at_board=found.board, at_window=found.window, new_stage=stage.value)
+async def _set_stage(tx: Transaction, archived: ArchivedWindow, stage: ArchiveStage) -> None:
+    await tx.run(_SET_STAGE, at_board=archived.board, at_window=archived.window, new_stage=stage.value)
 
 
-async def _remove_entries(tx: Transaction, found: ArchivedWindow, *, below: int, count: int) -> int:
-    whose = {"board": found.board, "window": found.window}
-    rows = await tx.rows(_OLDEST_ENTRY, **whose, below=below)
+async def _remove_entries(tx: Transaction, archived: ArchivedWindow, *, below: int, count: int) -> int:
+    key = {"board": archived.board, "window": archived.window}
+    rows = await tx.rows(_OLDEST_ENTRY, **key, below=below)
     if not rows:
         return 0
     [(revision, rank)] = rows
-    return await tx.run(_DELETE_ENTRIES, **whose, revision=revision, below=rank + count)
+    return await tx.run(_DELETE_ENTRIES, **key, revision=revision, below=rank + count)
 
 
-async def _remove_standings(tx: Transaction, found: ArchivedWindow, *, count: int) -> int:
-    whose = {"board": found.board, "window": found.window}
-    await drop_anchors(tx, **whose)  # they count what goes here
-    rows = await tx.rows(_NTH_PLAYER, **whose, skipped=count - 1)
+async def _remove_standings(tx: Transaction, archived: ArchivedWindow, *, count: int) -> int:
+    key = {"board": archived.board, "window": archived.window}
+    await drop_anchors(tx, **key)  # anchors count the standings that go here
+    rows = await tx.rows(_NTH_PLAYER, **key, skipped=count - 1)
     if not rows:
-        return await tx.run(_DELETE_LAST_STANDINGS, **whose)
-    return await tx.run(_DELETE_STANDINGS, **whose, upto=rows[0][0])
+        return await tx.run(_DELETE_LAST_STANDINGS, **key)
+    return await tx.run(_DELETE_STANDINGS, **key, upto=rows[0][0])

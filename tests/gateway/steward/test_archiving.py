@@ -253,7 +253,7 @@ def test_a_window_that_others_build_all_the_time_waits_for_its_next_turn(monkeyp
     monkeypatch.setattr(archiving.Archiver, "_fold", disturbed)
     shelf.step()
     assert (0, 2 * archiving.ATTEMPTS) == (shelf.archived(name).revision, count)
-    with pytest.raises(ArchiveRefused, match="built by others all the time"):
+    with pytest.raises(ArchiveRefused, match="other stewards keep building"):
         asyncio.run(shelf.archiver.freeze_now(name))
     monkeypatch.setattr(archiving.Archiver, "_fold", fold)
     shelf.settle_down()
