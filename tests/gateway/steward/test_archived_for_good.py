@@ -49,7 +49,7 @@ def test_B07_who_leaves_or_joins_after_the_end_changes_nothing_in_what_is_over(c
         shelf.settle_down()
     turn(shelf, "ada", joins_now=False)
     turn(shelf, "cy", joins_now=True)
-    shelf.clock.at_ms = max(shelf.clock(), shelf.archiver._named(name).expires_at_ms)
+    shelf.clock.at_ms = max(shelf.clock(), shelf.archiver._window_named(name).expires_at_ms)
     shelf.settle_down()
     assert ["ada", "bob"] == players(shelf, name)
     for late, player in ((2, "bob"), (2, "cy"), (2, "ada"), (3, "bob")):

@@ -227,7 +227,7 @@ def test_a_change_while_a_revision_is_built_voids_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(archiving, "SLICE", 1)
     shelf, name = filled(4)
     shelf.submit("late", "p0", 19, at_ms=shelf.clock() - DAY_S * 1000)
-    shelf.clock.at_ms = shelf.archiver._named(name).expires_at_ms
+    shelf.clock.at_ms = shelf.archiver._window_named(name).expires_at_ms
     arm(Point.INSIDE_ARCHIVE, lambda: shelf.decide("late", State.PROMOTED))
     shelf.step()
     assert (2, 2) == (shelf.archived(name).revision, shelf.archived(name).building)
@@ -248,7 +248,7 @@ def test_a_window_that_others_build_all_the_time_waits_for_its_next_turn(monkeyp
         await fold(self, found)
         count += 1
         shelf.decide("s0", states[count % 2 == 1])
-        shelf.do(windows.begin("tiny", found.span, self._frozen()))  # another steward begins
+        shelf.do(windows.begin("tiny", found.span, self._todays_policy()))  # another steward begins
 
     monkeypatch.setattr(archiving.Archiver, "_fold", disturbed)
     shelf.step()
@@ -263,7 +263,7 @@ def test_a_window_that_others_build_all_the_time_waits_for_its_next_turn(monkeyp
 def test_standings_of_an_archived_window_leave_the_ledger_and_are_folded_again_when_needed():
     """An hour after the index forgot it; a late decision brings every one of them back for the next revision."""
     shelf, name = filled(6)
-    window = shelf.archiver._named(name)
+    window = shelf.archiver._window_named(name)
     shelf.settle_down()
     count = f"SELECT count(*) FROM standings WHERE window = '{name}'"
     shelf.clock.at_ms = window.expires_at_ms + archiving.THIN_AFTER_MS - 100_000
@@ -422,8 +422,8 @@ def test_what_the_archive_is_asked_are_searches_by_index():
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("daily:19990101", "nobody stands"),
-        ("hourly", "nobody stands"),
+        ("daily:19990101", "has no standings"),
+        ("hourly", "has no standings"),
         ("alltime", "not over"),
         ("today", "not over"),
     ],
