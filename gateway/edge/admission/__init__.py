@@ -1,1 +1,1 @@
-"""What is let in: rate limits by client, shedding by age, bounds on what a connection may cost."""
+"""Admission: rate limits by client, load shedding by age, bounds on the cost of a connection."""

@@ -1,4 +1,4 @@
-"""Which client a request comes from, as far as that can be known, and how it is named without naming it."""
+"""The client of a request, as far as it can be known, under pseudonymous names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 PREFIXES: Final = {4: 32, 6: 64}
-"""One subscriber has at least a /64 of IPv6 (RFC 6177), so a single address of it means nothing."""
+"""Prefix lengths of one client: a subscriber has at least a /64 of IPv6 (RFC 6177)."""
 
 NETWORK_PREFIXES: Final = {4: 24, 6: 48}
-"""One site may have a /48 (RFC 6177), which is 65,536 times a /64; of IPv4 the smallest network that is routed is a /24."""
-
+"""Prefix lengths of one site: a /48 of IPv6 (RFC 6177), and the smallest routed network of IPv4, a /24."""
 
 _WITH_PORT: Final = re.compile(r"(?:\[(?P<v6>[^\[\]]*:[^\[\]]*)\]|(?P<v4>[0-9.]+))(?::[0-9]{1,5})?")
 
@@ -28,22 +27,23 @@ _log = logger()
 
 
 class ClientName(NamedTuple):
-    """Two hashed names of a client, 24 hex digits each: of its address, and of the network around it."""
+    """The hashed names of a client's address and of the network around it, 24 hex digits each."""
 
     address: str
     network: str
 
 
 class ClientAddresses:
-    """Names a client by a keyed hash of its address.
+    """Names of clients by a keyed hash of their addresses.
 
-    That is the peer's address, or behind configured proxies the right-most hop that none of them is, with a port or
-    without. What a client writes into forwarding headers itself stands further left and is never looked at.
+    A client's address is the peer's, or behind configured proxies the right-most hop that is none of them,
+    with a port or without. Hops that a client writes into the headers itself stand further left and are never
+    read.
     """
 
     def __init__(self, trusted_proxies: Sequence[str], key: bytes) -> None:
         try:
-            self._trusted: tuple[Network, ...] = tuple(ip_network(each) for each in trusted_proxies)
+            self._trusted: tuple[Network, ...] = tuple(ip_network(proxy) for proxy in trusted_proxies)
         except ValueError as error:
             raise SettingsError(
                 f"SCOREGATE_TRUSTED_PROXIES: expected addresses or networks: {error}"
@@ -52,17 +52,17 @@ class ClientAddresses:
         self._names = lru_cache(maxsize=65_536)(self._hash)
 
     def name(self, peer: str | None, forwarded_for: Sequence[str]) -> str:
-        """24 hex digits that stand for the client's address; they cannot be turned back without the key."""
+        """Return the name of the client's address, which cannot be reversed without the key."""
         return self.names(peer, forwarded_for).address
 
     def names(self, peer: str | None, forwarded_for: Sequence[str]) -> ClientName:
-        """The client's address and network, by names that cannot be turned back without the key."""
+        """Return the names of the client's address and network, which cannot be reversed without the key."""
         if not self._trusted or not forwarded_for:
             return self._names(peer or "")
         return self._names(self._outermost(peer or "", forwarded_for))
 
     def _outermost(self, peer: str, forwarded_for: Sequence[str]) -> str:
-        """The right-most hop that is no proxy of ours; the peer where a proxy of ours names one by what is no address."""
+        """Return the right-most hop that is no trusted proxy; the peer without one or if a hop is no address."""
         hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
         for hop in (peer, *reversed(hops)):
             address = _parse(_without_port(hop))
@@ -75,24 +75,24 @@ class ClientAddresses:
 
     def _hash(self, text: str) -> ClientName:
         address = _parse(text)
-        around = _around(address, NETWORK_PREFIXES)
+        network = _around(address, NETWORK_PREFIXES)
         return ClientName(
-            self._digest(_around(address, PREFIXES)), self._digest(around and f"network {around}")
+            self._digest(_around(address, PREFIXES)), self._digest(network and f"network {network}")
         )
 
-    def _digest(self, known: str) -> str:
-        return hmac.digest(self._key, known.encode(), "sha256").hex()[:24]
+    def _digest(self, text: str) -> str:
+        return hmac.digest(self._key, text.encode(), "sha256").hex()[:24]
 
 
 def _around(address: Address | None, prefixes: Mapping[int, int]) -> str:
-    """The network of that size around an address; empty where there is no address."""
+    """Return the network around an address, "" without an address."""
     return "" if address is None else str(ip_network((address, prefixes[address.version]), strict=False))
 
 
 def _without_port(hop: str) -> str:
-    """A hop without the port that some proxies put behind its address; of IPv6 that needs brackets (RFC 7239, section 6)."""
-    found = _WITH_PORT.fullmatch(hop)
-    return (found["v6"] or found["v4"]) if found else hop
+    """Return a hop without the port that some proxies append; IPv6 then has brackets (RFC 7239, §6)."""
+    match = _WITH_PORT.fullmatch(hop)
+    return (match["v6"] or match["v4"]) if match else hop
 
 
 def _parse(text: str) -> Address | None:

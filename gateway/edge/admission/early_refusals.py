@@ -1,7 +1,8 @@
-"""Refusing a write that came in one piece by its first line and its length: nothing of it is parsed, and none of it kept.
+"""Refusals of whole writes before they are parsed, by their first line and length.
 
-An edge that has twice what it can do spends a third of its time on saying so, if each refusal goes the way of a request.
-This costs a fiftieth of that. Whatever is not one whole, plain request goes that way all the same.
+An edge at twice its capacity spends a third of its time on refusals if each of them is parsed and routed. A
+refusal of this module costs a fiftieth of that. Data that is not exactly one plain request is parsed all the
+same.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from gateway.runtime.telemetry import PROBLEMS
 
 _WRITE: Final = re.compile(rb"(?:POST|PUT|DELETE) /v1/[^ \r\n]* HTTP/1\.1\r\n")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,9})[ \t]*(?=\r\n)", re.IGNORECASE)
-_OTHERWISE: Final = re.compile(
+_FRAMING: Final = re.compile(
     rb"\r\n(?:transfer-encoding:|expect:|upgrade:|connection:(?![ \t]*keep-alive[ \t]*\r\n))", re.IGNORECASE
 )
-"""Fields by which a message may end elsewhere, or its connection be another one after it."""
+"""Fields by which a message may end elsewhere, or its connection may end or change its protocol."""
 
 _KIND: Final = ProblemType.REDUCED_CAPACITY
 _BODY: Final = orjson.dumps({"type": PROBLEM_BASE + _KIND.slug, "title": _KIND.title, "status": _KIND.status})
@@ -36,16 +37,16 @@ _REFUSALS: Final = tuple(
     % ("".join(f"{name}: {value}\r\n" for name, value in _FIELDS.items()).encode(), seconds, _BODY)
     for seconds in range(RETRY_S[0], RETRY_S[1] + 1)
 )
-_counted = PROBLEMS.labels(_KIND.slug)
+_refusals = PROBLEMS.labels(_KIND.slug)
 
 
 def is_whole_request(data: bytes) -> bool:
-    """True if the bytes are one request, to its end, and not more."""
+    """Return whether the bytes are exactly one request."""
     end = data.find(b"\r\n\r\n")
     if end < 0:
         return False
     head = data[: end + 2]
-    if _OTHERWISE.search(head):
+    if _FRAMING.search(head):
         return False
     lengths = _LENGTH.findall(head)
     if len(lengths) > 1 or (not lengths and b"content-length" in head.lower()):
@@ -54,11 +55,11 @@ def is_whole_request(data: bytes) -> bool:
 
 
 def is_write(data: bytes) -> bool:
-    """True if they begin a request that changes something."""
+    """Return whether the bytes begin a write."""
     return _WRITE.match(data) is not None
 
 
 def refusal() -> bytes:
-    """The answer `temporary-reduced-capacity`, which is counted here; each asks to come again after another time."""
-    _counted.inc()
-    return random.choice(_REFUSALS)  # noqa: S311 - it keeps a secret from nobody
+    """Count and return a `temporary-reduced-capacity` answer, with a random `Retry-After`."""
+    _refusals.inc()
+    return random.choice(_REFUSALS)  # noqa: S311 - no secret depends on it

@@ -1,4 +1,4 @@
-"""Rate limits as HTTP tells them: 429 with `Retry-After`, and the `RateLimit` fields of draft-ietf-httpapi-ratelimit-headers."""
+"""Rate limits over HTTP: 429, `Retry-After`, `RateLimit` fields (draft-ietf-httpapi-ratelimit-headers)."""
 
 from __future__ import annotations
 
@@ -13,45 +13,44 @@ from gateway.index.limits.admission import Admission, AdmissionResult
 from policies.limits import Limits, Rate
 
 FULL_RETRY_S: Final = 60
-"""When to come again while the disk is nearly full."""
+"""The `Retry-After` while the disk is nearly full."""
 
 BYTES: Final = "content-bytes"
 """The unit of a quota that counts bytes (draft-ietf-httpapi-ratelimit-headers, `qu`)."""
 
-
-REFUSING: Final[Mapping[Admission, tuple[str, Callable[[Limits], Rate]]]] = {
+REQUEST_LIMITS: Final[Mapping[Admission, tuple[str, Callable[[Limits], Rate]]]] = {
     Admission.PLAYER_LIMITED: ("player", lambda limits: limits.player),
     Admission.ADDRESS_LIMITED: ("address", lambda limits: limits.address),
     Admission.NETWORK_LIMITED: ("network", lambda limits: limits.of_network),
 }
-"""The limits of requests, by what they say of a submission."""
+"""The name and rate of each limit of requests, by the refusal that it causes."""
 
-REFUSING_BYTES: Final[Mapping[Admission, tuple[str, Callable[[Limits], Rate]]]] = {
+BYTE_LIMITS: Final[Mapping[Admission, tuple[str, Callable[[Limits], Rate]]]] = {
     Admission.PLAYER_BYTES_LIMITED: ("player-bytes", lambda limits: limits.player_kib),
     Admission.ADDRESS_BYTES_LIMITED: ("address-bytes", lambda limits: limits.address_kib),
     Admission.NETWORK_BYTES_LIMITED: ("network-bytes", lambda limits: limits.of_network_kib),
 }
-"""The limits of bytes, whose rates are in KiB."""
+"""The name and rate (KiB) of each limit of bytes, by the refusal that it causes."""
 
 
 def refuse_limited(admitted: AdmissionResult, limits: Limits) -> None:
-    """Raises `quota-exceeded` if a limit refused the submission, `abnormal-usage-detected` if too many were refused."""
+    """Raise `quota-exceeded` for a submission over a limit, `abnormal-usage-detected` after many refusals."""
     if admitted.admission is Admission.ABNORMAL:
         raise Problem(
             ProblemType.ABNORMAL_USAGE,
             "too many claims were refused; nothing is taken from here for a while",
             headers={"Retry-After": str(_seconds(admitted.wait_ms))},
         )
-    if admitted.admission in REFUSING:
-        name, rate_of = REFUSING[admitted.admission]
+    if admitted.admission in REQUEST_LIMITS:
+        name, rate_of = REQUEST_LIMITS[admitted.admission]
         raise quota_exceeded(name, rate_of(limits), admitted.wait_ms)
-    if admitted.admission in REFUSING_BYTES:
-        name, rate_of = REFUSING_BYTES[admitted.admission]
+    if admitted.admission in BYTE_LIMITS:
+        name, rate_of = BYTE_LIMITS[admitted.admission]
         raise quota_exceeded(name, rate_of(limits), admitted.wait_ms, unit=BYTES)
 
 
 def refuse_large(edge: Edge, size_bytes: int) -> None:
-    """Raises `temporary-reduced-capacity` for what is not small, while there is little room left to store it in."""
+    """Raise `temporary-reduced-capacity` for a recording that is not small, while disk space is short."""
     if size_bytes > edge.settings.disk_small_bytes and edge.disk.is_low:
         raise Problem(
             ProblemType.REDUCED_CAPACITY,
@@ -61,7 +60,7 @@ def refuse_large(edge: Edge, size_bytes: int) -> None:
 
 
 def quota_exceeded(name: str, rate: Rate, wait_ms: int, *, unit: str = "") -> Problem:
-    """The refusal by a limit, with when to come again (whole seconds, rounded up)."""
+    """Return the refusal by a limit, with its `Retry-After` (whole seconds, rounded up)."""
     wait_s = _seconds(wait_ms)
     headers = {
         "Retry-After": str(wait_s),
@@ -72,13 +71,13 @@ def quota_exceeded(name: str, rate: Rate, wait_ms: int, *, unit: str = "") -> Pr
 
 
 def rate_limit_headers(rate: Rate, left: int) -> Mapping[str, str]:
-    """The `RateLimit` fields of a submission that passed: what is left of the player's limit."""
+    """Return the `RateLimit` fields of an accepted submission: the rest of the player's limit."""
     return {"RateLimit": f'"player";r={left}', "RateLimit-Policy": _policy_field("player", rate)}
 
 
 @lru_cache(maxsize=256)
 def _policy_field(name: str, rate: Rate, unit: str = "") -> str:
-    """A quota of `burst`, refilled over the seconds that the steady rate takes to give it back."""
+    """Return a quota of `burst`, and as its window the time (s) in which the steady rate refills it."""
     window_s = math.ceil(rate.burst * 60 / rate.per_minute)
     if unit == BYTES:
         return f'"{name}";q={rate.burst * 1024};qu="{BYTES}";w={window_s}'

@@ -1,7 +1,7 @@
-"""How long bytes lay in the kernel before they were read: an edge that is late to read has made its client wait already.
+"""The time that received bytes waited in the kernel, which is a part of their client's wait.
 
-Nothing above a socket knows of it. While an edge opens a thousand connections, or has no turn at the processor, requests
-grow old before their first byte is read, and would be taken for new.
+Only the kernel knows it. While an edge opens a thousand connections, or gets no processor time, requests grow
+old before their first byte is read, and would seem new.
 """
 
 from __future__ import annotations
@@ -15,21 +15,25 @@ from typing import Final
 
 _INFO_BYTES: Final = 56
 _LAST_DATA_RECEIVED: Final = struct.Struct("=52xI")
-"""`tcpi_last_data_recv` of `struct tcp_info`: milliseconds since the newest segment with data came (linux/tcp.h)."""
+"""`tcpi_last_data_recv` of `struct tcp_info`: the age of the newest segment with data (ms; linux/tcp.h)."""
 
 _getsockopt: Final = ctypes.CDLL(None, use_errno=True).getsockopt if sys.platform == "linux" else None
 
 
 def receive_delay_s(transport: asyncio.BaseTransport) -> float:
-    """Return how long the bytes that were just read from a connection had waited (s), 0.0 where nobody can tell.
+    """Return how long the newest bytes just read from a connection had waited (s), 0.0 if that is unknown.
 
-    The kernel knows of the newest alone. To ask takes a system call.
+    This takes a system call.
     """
-    end = transport.get_extra_info("socket")
-    if _getsockopt is None or end is None or end.family not in {socket.AF_INET, socket.AF_INET6}:
+    connection = transport.get_extra_info("socket")
+    if (
+        _getsockopt is None
+        or connection is None
+        or connection.family not in {socket.AF_INET, socket.AF_INET6}
+    ):
         return 0.0
     info, length = ctypes.create_string_buffer(_INFO_BYTES), ctypes.c_uint32(_INFO_BYTES)
-    failed = _getsockopt(end.fileno(), socket.IPPROTO_TCP, socket.TCP_INFO, info, ctypes.byref(length))
+    failed = _getsockopt(connection.fileno(), socket.IPPROTO_TCP, socket.TCP_INFO, info, ctypes.byref(length))
     if failed or length.value < _INFO_BYTES:
         return 0.0
     [waited_ms] = _LAST_DATA_RECEIVED.unpack(info)

@@ -1,4 +1,4 @@
-"""Seats that are bounded for each client: how many its address holds, and the network around that."""
+"""Seats of clients, limited for each address and for the network around it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from gateway.edge.admission.address import ClientName
 
 
 class Seats:
-    """Counts what clients hold. Who holds nothing takes no memory."""
+    """The seats that clients hold. A client without one takes no memory."""
 
-    def __init__(self, of_address: int, of_network: int) -> None:
-        self._limits = (of_address, of_network)
-        self._held: Counter[str] = Counter()
+    def __init__(self, per_address: int, per_network: int) -> None:
+        self._limits = (per_address, per_network)
+        self._counts: Counter[str] = Counter()
 
     def enter(self, names: ClientName) -> bool:
-        """Takes one more place; False, with nothing taken, if address or network have all that they may have."""
-        if any(self._held[name] >= limit for name, limit in zip(names, self._limits, strict=True)):
+        """Take a seat and return True, or False if the address or the network has no seat left."""
+        if any(self._counts[name] >= limit for name, limit in zip(names, self._limits, strict=True)):
             return False
-        self._held.update(names)
+        self._counts.update(names)
         return True
 
     def leave(self, names: ClientName) -> None:
-        """Gives one place back."""
+        """Give a seat back."""
         for name in names:
-            self._held[name] -= 1
-            if not self._held[name]:
-                del self._held[name]
+            self._counts[name] -= 1
+            if not self._counts[name]:
+                del self._counts[name]
 
     def __len__(self) -> int:
-        """How many names are counted."""
-        return len(self._held)
+        """Return the number of names that hold seats."""
+        return len(self._counts)

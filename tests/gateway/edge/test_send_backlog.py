@@ -110,7 +110,7 @@ async def test_F10_who_took_everything_is_left_alone():
     buffer.end()
     loop.call_later(0.002, is_later.set)  # later than it would have been cut off
     await is_later.wait()
-    assert (False, 0, {}) == (transport.is_aborted, backlog.total_bytes, backlog._held)
+    assert (False, 0, {}) == (transport.is_aborted, backlog.total_bytes, backlog._sizes)
 
 
 class Full(Taking):
@@ -128,10 +128,10 @@ async def test_F10_an_address_that_was_slow_is_not_remembered():
         slow = [SendBuffer(backlog, Full(), address, loop) for _ in range(2)]
         for buffer in slow:
             buffer._weigh()
-        assert (200, {address: 200}) == (backlog.total_bytes, dict(backlog._of_address))
+        assert (200, {address: 200}) == (backlog.total_bytes, dict(backlog._bytes_by_address))
         for buffer in slow:
             end(buffer)
-        assert (0, {}) == (backlog.total_bytes, dict(backlog._of_address))
+        assert (0, {}) == (backlog.total_bytes, dict(backlog._bytes_by_address))
 
 
 @pytest.mark.parametrize(("proxies", "is_cut_off"), [((), True), (("127.0.0.1",), False)])
