@@ -190,4 +190,4 @@ async def test_R12_the_connections_of_a_network_are_counted_together(settings: S
         assert (True, None) == (names[4] is not None, gate.enter("192.0.2.4"))
         for name in filter(None, names[1:]):
             gate.leave(name)
-        assert 0 == len(gate._places)
+        assert 0 == len(gate._seats)

@@ -62,7 +62,7 @@ class ClientAddresses:
         return self._names(self._outermost(peer or "", forwarded_for))
 
     def _outermost(self, peer: str, forwarded_for: Sequence[str]) -> str:
-        """Return the right-most hop that is no trusted proxy; the peer without one or if a hop is no address."""
+        """Return the right-most hop that is no trusted proxy; the peer without one or with an invalid hop."""
         hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
         for hop in (peer, *reversed(hops)):
             address = _parse(_without_port(hop))

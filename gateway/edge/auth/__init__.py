@@ -1,1 +1,1 @@
-"""Who is asking: signatures, tickets, tokens, and the keys behind them."""
+"""Authentication: signatures, tickets, tokens, and the keys behind them."""

@@ -1,4 +1,4 @@
-"""Every secret of the edge, derived from one master key, so that nothing per run is stored or looked up."""
+"""The secrets of an edge, all derived from one master key, so that no key of a run is stored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Keyring:
         self._extracted = hmac.digest(_SALT, master, "sha256")
 
     def derive(self, purpose: bytes) -> bytes:
-        """32 bytes for a purpose: HKDF-Expand with `purpose` as info (RFC 5869, §2.3), whose first block is enough."""
+        """Return 32 bytes: the first block of HKDF-Expand with `purpose` as info (RFC 5869, §2.3)."""
         return hmac.digest(self._extracted, purpose + b"\x01", "sha256")
 
     def __repr__(self) -> str:
@@ -31,14 +31,14 @@ class Keyring:
 
     @property
     def fingerprint(self) -> str:
-        """Eight hex digits to tell master keys apart in logs; says nothing of the key."""
+        """Return eight hex digits that tell master keys apart in logs without revealing them."""
         return hashlib.sha256(self.derive(b"fingerprint")).hexdigest()[:8]
 
 
 def load_keyring(data_dir: Path, configured: str | None) -> Keyring:
-    """The keyring of the configured base64 master key, or of the one kept in the data directory, made if missing.
+    """Return the keyring of the configured base64 master key, or of the data directory's, made if missing.
 
-    Raises SettingsError if it cannot be read, is too short, or if others may read its file.
+    Raises SettingsError if the key cannot be read, is too short, or is in a file that others may read.
     """
     if configured is not None:
         return Keyring(decode_key(configured, "SCOREGATE_MASTER_KEY", "the master key"))
@@ -48,6 +48,6 @@ def load_keyring(data_dir: Path, configured: str | None) -> Keyring:
 
 
 def keyring_of(settings: Settings) -> Keyring:
-    """The keyring of this deployment. Raises SettingsError."""
+    """Return the keyring of this deployment. Raises SettingsError."""
     configured = settings.master_key.get_secret_value() if settings.master_key else None
     return load_keyring(settings.data_dir, configured)

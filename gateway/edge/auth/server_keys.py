@@ -1,4 +1,4 @@
-"""The registered trusted servers, as the edge knows them: read from the ledger, refreshed when they are old."""
+"""The registered trusted servers, read from the ledger and cached for a short time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 
 EVERY_BOARD: Final = "*"
-"""Stands for all boards, those of tomorrow too; no board can be called so."""
+"""The name for all boards, future ones too; no board can have it."""
 
 REFRESH_S: Final = 2.0
-"""A newly registered key works after at most this long, and a revoked one is unknown after it."""
+"""The longest time until a registered key works and a revoked key is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class TrustedServer:
     boards: tuple[str, ...]
 
     def may_write(self, board: str) -> bool:
-        """True if the key was registered for this board, or for all (`*`)."""
+        """Return whether the key is registered for this board, or for all (`*`)."""
         return EVERY_BOARD in self.boards or board in self.boards
 
 
 class ServerKeys:
-    """Trusted servers by key id. Fails closed: without the ledger no key is known that was not known before."""
+    """Trusted servers by key id. Fails closed: without the ledger no key is found once the cache is old."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -42,7 +42,7 @@ class ServerKeys:
         self._read_at = -REFRESH_S
 
     async def find(self, key_id: str) -> TrustedServer | None:
-        """The server with this key, or None. Raises LedgerUnavailable."""
+        """Return the server with this key, or None. Raises LedgerUnavailable."""
         if time.monotonic() - self._read_at >= REFRESH_S:
             stored = await self._ledger.read(queries.all_server_keys(), ReadKind.REQUESTS)
             self._servers = {

@@ -1,9 +1,9 @@
-"""The signature profile: RFC 9421 and RFC 9530, narrowed until there is one reading of a signed request.
+"""The signature profile: RFC 9421 and RFC 9530, narrowed until a signed request has one reading.
 
-`docs/reference/signatures.md` is the agreement with clients. The order of use is: `parse`, find the key of
-`keyid`, `check_algorithm`, `signature_base`, `verify_*`, `check_time`, `check_content_digest`. Nothing that
-`parse` read is to be believed before `verify_*` said true. A refusal's detail never repeats what was
-received: that may hold lone surrogates, of which no answer can be written.
+`docs/reference/signatures.md` is the contract with clients. Call in this order: `parse`, find the key of
+`keyid`, `check_algorithm`, `signature_base`, `verify_*`, `check_time`, `check_content_digest`. Trust nothing
+from `parse` before `verify_*` returned true. The detail of a refusal never repeats received text, which may
+hold lone surrogates that no answer can encode.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_LIFETIME_S = 300
 
 _DIGESTS = {"sha-256": hashlib.sha256, "sha-512": hashlib.sha512}
 _SIGNATURE_BYTES = frozenset({32, 64})
-"""Lengths of an HMAC-SHA256 and of an Ed25519 signature: any other length is a damaged one."""
+"""Lengths of an HMAC-SHA256 and of an Ed25519 signature."""
 
 _COMPONENT_SET = frozenset(COMPONENTS)
 _COMPONENT_LIST = re.compile(r'\((?:"@?[a-z0-9!#$%&\'*+\-.^_`|~]++"(?: (?=")|(?=\))))*+\)')
@@ -62,7 +62,7 @@ _FORMS = _REQUIRED | {"tag": re.compile(r'"[a-z\-]++"'), "alg": re.compile(r'"[!
 
 
 class Tag(Enum):
-    """Who signs: a player's run, with the key of that run, or a trusted server, with its registered key."""
+    """The kind of signer: a run with its own key, or a trusted server with its registered key."""
 
     RUN = "scoregate-run"
     SERVER = "scoregate-server"
@@ -72,11 +72,11 @@ _TAGS = {f'"{tag.value}"': tag for tag in Tag}
 
 
 class ServerKeyError(ScoregateError):
-    """The bytes are not a public key that may sign for a server."""
+    """The bytes are no public key that a server may register."""
 
 
 class ParsedSignature(NamedTuple):
-    """One signature as it was claimed: well formed, and not yet verified. Times are unix seconds."""
+    """A well-formed signature that is not verified yet. Times are Unix seconds."""
 
     label: str
     components: tuple[str, ...]
@@ -91,7 +91,7 @@ class ParsedSignature(NamedTuple):
 
 
 def parse(signature_input: str | None, signature: str | None) -> ParsedSignature:
-    """The one signature that is ours, from the two header fields (several lines of one joined by `, `)."""
+    """Return the signature with a tag of this service, from the two header fields (lines joined by `, `)."""
     if signature_input is None and signature is None:
         raise Problem(ProblemType.SIGNATURE_MISSING, "Send Signature-Input and Signature.")
     if signature_input is None or signature is None:
@@ -100,9 +100,10 @@ def parse(signature_input: str | None, signature: str | None) -> ParsedSignature
 
 
 def _parse_usual(signature_input: str, signature: str) -> ParsedSignature | None:
-    """The signature of fields that are written as our own clients write them; None for all others.
+    """Return the signature of fields in the form of Scoregate's own clients, None for any other form.
 
-    One match instead of a parse, a third of its time. It accepts nothing that `_parse_any` does not read alike.
+    One match takes a third of the time of a parse. `_parse_any` reads all fields that it accepts in the same
+    way.
     """
     claim, proof = _USUAL_INPUT.fullmatch(signature_input), _USUAL_SIGNATURE.fullmatch(signature)
     if claim is None or proof is None:
@@ -125,14 +126,14 @@ def _parse_any(signature_input: str, signature: str) -> ParsedSignature:
         raise _malformed(str(error)) from None
     if members.keys() != signatures.keys():
         raise _malformed("Signature-Input and Signature must have the same labels.")
-    label, tag = _select_ours(members)
+    label, tag = _select_tagged(members)
     if len(signatures[label]) not in _SIGNATURE_BYTES:
         raise _malformed("The signature has not the length of one.")
     return _read_member(label, tag, members[label], signatures[label])
 
 
 def build_base(components: Iterable[tuple[str, str]], params_text: str) -> bytes:
-    """The signature base (RFC 9421, §2.5) of components, each with its value, and the parameters' text."""
+    """Return the signature base (RFC 9421, §2.5) of components with their values and the parameters' text."""
     lines = [f'"{name}": {value}' for name, value in components]
     base = "\n".join([*lines, f'"@signature-params": {params_text}'])
     # A line feed inside a value would let one component pass as two (RFC 9421, §7.5.7).
@@ -151,10 +152,11 @@ def signature_base(
     content_type: str | None,
     content_digest: str | None,
 ) -> bytes:
-    """The bytes that `parsed` must be a signature of, for a request with these parts.
+    """Return the bytes that `parsed` has to sign for a request with these parts.
 
-    `authority` is lower-case, without the default port; `path` and `query` are raw (percent-encoded), `query`
-    with its question mark, `?` for none. A header field that is signed and absent is a lack of coverage.
+    `authority` is in lower case without the default port. `path` and `query` are raw (percent-encoded);
+    `query` has its question mark, and is `?` if it is empty. Raises `signature-coverage` if a header field is
+    missing.
     """
     if content_type is None or content_digest is None:
         raise _uncovered("Send Content-Type and Content-Digest as header fields.")
@@ -170,19 +172,19 @@ def signature_base(
 
 
 def check_algorithm(parsed: ParsedSignature, expected: str) -> None:
-    """Refuses a signature that names another algorithm than its key's: the key record decides."""
+    """Refuse a signature that names another algorithm than that of its key."""
     if parsed.alg is not None and parsed.alg != expected:
         # No detail: the answer must not tell a known key from an unknown one.
         raise Problem(ProblemType.SIGNATURE_INVALID)
 
 
 def verify_hmac_sha256(key: bytes, base: bytes, signature: bytes) -> bool:
-    """Whether `signature` is the HMAC-SHA256 of `base`, compared in constant time."""
+    """Return whether `signature` is the HMAC-SHA256 of `base`, in constant time."""
     return hmac.compare_digest(hmac.digest(key, base, "sha256"), signature)
 
 
 def verify_ed25519(public_key: Ed25519PublicKey, base: bytes, signature: bytes) -> bool:
-    """Whether `signature` is a signature of `base` by the owner of `public_key`."""
+    """Return whether `signature` is a signature of `base` by the owner of `public_key`."""
     try:
         public_key.verify(signature, base)
     except InvalidSignature:
@@ -191,10 +193,10 @@ def verify_ed25519(public_key: Ed25519PublicKey, base: bytes, signature: bytes) 
 
 
 def check_time(parsed: ParsedSignature, now_s: float, skew_s: int) -> None:
-    """Refuses a signature outside its time; whole seconds from `created - skew_s` to `expires` are inside.
+    """Refuse a signature unless the time is from `created - skew_s` to `expires`, both seconds included.
 
-    Both of these seconds are. To be called after the signature verified: a flipped bit in `created` must read
-    as an invalid signature, and only who holds the key is told what our clock thinks.
+    Call this after the signature verified: a flipped bit in `created` must be an invalid signature, and only
+    the holder of the key may learn the edge's time.
     """
     if not 0 < parsed.expires - parsed.created <= MAX_LIFETIME_S:
         raise _malformed(f"expires must be 1 to {MAX_LIFETIME_S} seconds after created.")
@@ -205,7 +207,7 @@ def check_time(parsed: ParsedSignature, now_s: float, skew_s: int) -> None:
 
 
 def check_content_digest(header: str, body: bytes) -> bytes:
-    """The SHA-256 of a body that is the one of its Content-Digest (RFC 9530): each digest we know must match."""
+    """Return the SHA-256 of a body after all known digests in its Content-Digest (RFC 9530) matched."""
     digest = hashlib.sha256(body).digest()
     if header != f"sha-256={_byte_sequence(digest)}":
         _check_digests(header, body)
@@ -226,7 +228,7 @@ def _check_digests(header: str, body: bytes) -> None:
 
 
 def content_digest_of(body: bytes) -> str:
-    """The Content-Digest field that we send for a body: its SHA-256."""
+    """Return the Content-Digest field of a body: its SHA-256."""
     return f"sha-256={_byte_sequence(hashlib.sha256(body).digest())}"
 
 
@@ -248,12 +250,12 @@ class Draft:
 
 
 def sign_hmac_sha256(key: bytes, draft: Draft) -> dict[str, str]:
-    """The four header fields of `draft` signed with a shared key."""
+    """Return the four header fields of `draft` signed with a shared key."""
     return _sign(draft, HMAC_SHA256, lambda base: hmac.digest(key, base, "sha256"))
 
 
 def sign_ed25519(private_key: Ed25519PrivateKey, draft: Draft) -> dict[str, str]:
-    """The four header fields of `draft` signed with a private key."""
+    """Return the four header fields of `draft` signed with a private key."""
     return _sign(draft, ED25519, private_key.sign)
 
 
@@ -261,15 +263,16 @@ _PUBLIC_KEY_BYTES = 32
 _FIELD_PRIME = 2**255 - 19
 _ORDER_8_Y = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _SMALL_ORDER_Y = frozenset({0, 1, _FIELD_PRIME - 1, _ORDER_8_Y, _FIELD_PRIME - _ORDER_8_Y})
-"""y of the eight points whose order divides 8: 1 (order 1), -1 (order 2), 0 (order 4), the rest (order 8).
+"""The y of the eight points whose order divides 8: 1 (order 1), -1 (order 2), 0 (order 4), others (order 8).
 
 The list is that of Chalkias, Garillot and Nikolaenko, "Taming the many EdDSAs" (2020), table 1; the tests
-derive it from the curve (RFC 8032, §5.1). The sign of x does not matter: both points are of small order.
+derive it from the curve (RFC 8032, §5.1). The sign of x does not matter, since both points are of small
+order.
 """
 
 
 def load_server_public_key(raw: bytes) -> Ed25519PublicKey:
-    """The Ed25519 key of 32 bytes; `ServerKeyError` for those with two spellings, or anybody's signature."""
+    """Return the Ed25519 key of 32 bytes. Raises ServerKeyError for non-canonical keys and small orders."""
     if len(raw) != _PUBLIC_KEY_BYTES:
         raise ServerKeyError("An Ed25519 public key has 32 bytes.")
     y = int.from_bytes(raw, "little") & (2**255 - 1)
@@ -288,45 +291,43 @@ def _uncovered(detail: str) -> Problem:
     return Problem(ProblemType.SIGNATURE_COVERAGE, detail)
 
 
-def _select_ours(members: dict[str, InnerList]) -> tuple[str, Tag]:
-    ours = [
+def _select_tagged(members: dict[str, InnerList]) -> tuple[str, Tag]:
+    candidates = [
         (label, _TAGS[member.parameters["tag"]])
         for label, member in members.items()
         if member.parameters.get("tag") in _TAGS
     ]
-    if len(ours) > 1:
+    if len(candidates) > 1:
         raise _malformed("Only one signature may have a tag of this service.")
-    if not ours:
+    if not candidates:
         raise Problem(ProblemType.SIGNATURE_INVALID, "No signature has a tag of this service.")
-    return ours[0]
+    return candidates[0]
 
 
 def _read_member(label: str, tag: Tag, member: InnerList, signature: bytes) -> ParsedSignature:
     _check_forms(member)
     components = _read_components(member.items_text)
-    given = member.parameters
-    if not given.keys() >= _REQUIRED.keys():
+    parameters = member.parameters
+    if not parameters.keys() >= _REQUIRED.keys():
         raise _uncovered(f"The parameters {', '.join(_REQUIRED)} and tag are required.")
     return ParsedSignature(
         label=label,
         components=components,
         params_text=member.text,
-        created=int(given["created"]),
-        expires=int(given["expires"]),
-        nonce=given["nonce"][1:-1],
-        keyid=given["keyid"][1:-1],
+        created=int(parameters["created"]),
+        expires=int(parameters["expires"]),
+        nonce=parameters["nonce"][1:-1],
+        keyid=parameters["keyid"][1:-1],
         tag=tag,
-        alg=given["alg"][1:-1] if "alg" in given else None,
+        alg=parameters["alg"][1:-1] if "alg" in parameters else None,
         signature=signature,
     )
 
 
 @lru_cache(maxsize=1024)
 def _read_components(items_text: str) -> tuple[str, ...]:
-    """The six components in the order in which they are signed.
-
-    Cached: there are 720 orders, clients of one kind use one, and a refusal, being an exception, is not kept.
-    """
+    """Return the six components in the order in which they are signed."""
+    # The cache is small: there are 720 orders, each client uses one, and exceptions are not cached.
     if not _COMPONENT_LIST.fullmatch(items_text):
         raise _malformed("A component has parameters, or the list is not in canonical form.")
     names = tuple(items_text[1:-1].replace('"', "").split())
@@ -340,7 +341,7 @@ def _read_components(items_text: str) -> tuple[str, ...]:
 
 
 def _check_forms(member: InnerList) -> None:
-    # Text that RFC 9651 would serialize differently has two signature bases: only its canonical form passes.
+    # Text in another than its canonical form (RFC 9651) would have two signature bases.
     if " " in member.text[len(member.items_text) :]:
         raise _malformed("The parameters are not in canonical form.")
     for name, value in member.parameters.items():

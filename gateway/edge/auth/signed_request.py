@@ -1,4 +1,4 @@
-"""The signature of a request, with the base that must have been signed: our strict profile of RFC 9421."""
+"""The signature of a request, and the base that it has to cover, by the strict profile of RFC 9421."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.edge.auth.signatures import ParsedSignature
 from gateway.edge.problems import Problem, ProblemType
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Signature realm="scoregate"'}
-"""What a 401 for a signature carries; RFC 9110 (§15.5.2) asks for a challenge."""
+"""The header of a 401 for a signature: RFC 9110 (§15.5.2) requires a challenge."""
 
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
@@ -25,7 +25,7 @@ class SignedRequest(NamedTuple):
 
 
 def read_signature(request: web.Request) -> SignedRequest:
-    """The signature of a request. Raises the `signature-*` problem that fits."""
+    """Return the signature of a request. Raises the matching `signature-*` problem."""
     parsed = signatures.parse(_joined(request, "Signature-Input"), _joined(request, "Signature"))
     content_digest = _single(request, "Content-Digest")
     path, _, query = request.raw_path.partition("?")
@@ -42,17 +42,17 @@ def read_signature(request: web.Request) -> SignedRequest:
 
 
 def invalid_signature() -> Problem:
-    """The one answer to every signature that does not verify, whatever is wrong with it."""
+    """Return the answer to every signature that does not verify, whatever its fault."""
     return Problem(ProblemType.SIGNATURE_INVALID)
 
 
 def _authority(request: web.Request) -> str:
-    """The host in lower case, without the default port of the scheme (RFC 9421, §2.2.3)."""
+    """Return the host in lower case, without the default port of the scheme (RFC 9421, §2.2.3)."""
     return request.host.lower().removesuffix(_DEFAULT_PORTS.get(request.scheme, ""))
 
 
 def _joined(request: web.Request, name: str) -> str | None:
-    """The lines of a dictionary field as one; a proxy may add its signature on a line of its own (RFC 9651, §4.2)."""
+    """Return the lines of a dictionary field as one (RFC 9651, §4.2), since a proxy may add a line."""
     values = request.headers.getall(name, ())
     return ", ".join(values) if values else None
 

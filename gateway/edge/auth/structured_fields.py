@@ -1,8 +1,8 @@
-"""The three dictionaries of RFC 9651 that a signed request carries, parsed strictly and in linear time.
+"""A strict, linear-time parser for the three RFC 9651 dictionaries of a signed request.
 
-The grammar is compiled into regular expressions with possessive quantifiers (`*+`), so no text makes them
-backtrack. Only explicit ASCII ranges appear in them: a header byte above 0x7F, which aiohttp hands over as a
-lone surrogate, matches nothing. Where RFC 9651 lets the last of two equal keys win, we refuse both.
+Its regular expressions have possessive quantifiers (`*+`), so no text makes them backtrack. They have only
+ASCII ranges, so a header byte above 0x7F, which aiohttp turns into a lone surrogate, matches nothing. A
+repeated key is an error here, while RFC 9651 lets the last one win.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _PARAMETER = re.compile(rf"; *+({_KEY})(?:=({_BARE_ITEM}))?+")
 
 
 class StructuredFieldError(ScoregateError):
-    """A header field is not the structured field it must be."""
+    """A header field is not the required structured field."""
 
 
 @dataclass(frozen=True, slots=True)
 class InnerList:
-    """One member of `Signature-Input`: its text as received, the part in parentheses, and its parameters.
+    """A member of `Signature-Input`: its text as received, the part in parentheses, and its parameters.
 
-    A parameter's value is the text of its bare item (`17`, `"text"`, `:Yg==:`), empty if it stands alone.
+    The value of a parameter is the text of its bare item (`17`, `"text"`, `:Yg==:`), empty if it has none.
     """
 
     text: str
@@ -50,7 +50,7 @@ class InnerList:
 
 
 def parse_inner_lists(text: str) -> dict[str, InnerList]:
-    """The members of a dictionary of inner lists, by key; `StructuredFieldError` for anything else."""
+    """Return the members of a dictionary of inner lists by key. Raises StructuredFieldError."""
     return {
         match[1]: InnerList(match[2], match[3], _parse_parameters(match[4]))
         for match in _match_members(_INNER_LIST_MEMBER, text)
@@ -58,12 +58,12 @@ def parse_inner_lists(text: str) -> dict[str, InnerList]:
 
 
 def parse_byte_sequences(text: str) -> dict[str, bytes]:
-    """The members of a dictionary of byte sequences, by key; `StructuredFieldError` for anything else."""
+    """Return the members of a dictionary of byte sequences by key. Raises StructuredFieldError."""
     return {match[1]: decode_base64(match[2]) for match in _match_members(_BYTES_MEMBER, text)}
 
 
 def decode_base64(text: str) -> bytes:
-    """The bytes of canonical base64 (RFC 4648, §3.5), which has one text for each; never empty."""
+    """Return the bytes of canonical base64 (RFC 4648, §3.5). Raises StructuredFieldError, also if empty."""
     try:
         decoded = a2b_base64(text)
     except (Base64Error, ValueError) as error:  # ValueError: text beyond ASCII

@@ -1,4 +1,4 @@
-"""Tickets: they bind a run to its board, player, seed, build and time, and name the key that proves it."""
+"""Tickets, which bind a run to its board, player, seed, build and time, and name its signing key."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _HEAD: Final = struct.Struct(">B26sQQQIIBBB32s")
 _VERSION: Final = 1
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _UNKNOWN: Final = 0xFFFFFFFF
-"""What stands in a ticket for a count that the index could not tell."""
+"""The stored value of a count that is unknown because the index did not answer."""
 
 SEED_BITS: Final = 63
 """Seeds are drawn from 63 bits: non-negative in every signed 64-bit column and in `i64`."""
 
 
 class Ticket(NamedTuple):
-    """What the server promised about a run. Times are Unix milliseconds; `simulator` is 32 raw SHA-256 bytes.
+    """The facts of a run. Times are Unix milliseconds; `simulator` is 32 raw SHA-256 bytes.
 
-    `runs_opened` and `runs_submitted` are how many the player had on the board in the day before: they are counted in
-    the index when a run is opened, and travel in its ticket, so that a submission asks for nothing more.
+    `runs_opened` and `runs_submitted` are the player's runs on the board in the day before. They are counted
+    when a run is opened and travel in its ticket, which saves each submission a read of the index.
     `clock_error_ms` is how far the times may be off the time that all edges share.
     """
 
@@ -42,34 +42,32 @@ class Ticket(NamedTuple):
 
 
 class Tickets:
-    """Issues tickets and reads them again. A ticket is the `keyid` of its run's signature.
+    """The issuer and reader of tickets. A ticket is the `keyid` of its run's signature.
 
-    A ticket carries no authenticator of its own: its run's key is derived from its text, so a signature that verifies
-    under that key proves that we issued this very text. Read one only after its signature verified.
+    A ticket has no authenticator: its run's key is derived from its text, so a signature that verifies under
+    that key proves that an edge issued this text. Read a ticket only after its signature verified.
     """
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
 
     def issue(self, ticket: Ticket) -> tuple[str, bytes]:
-        """The ticket's text and the signing key of its run (32 bytes)."""
+        """Return the text of a ticket and the signing key of its run (32 bytes)."""
         text = base64.urlsafe_b64encode(_pack(ticket)).rstrip(b"=").decode("ascii")
         return text, self.key(text)
 
     def key(self, text: str) -> bytes:
-        """The signing key of the run of a ticket. For a text we never issued it is a key that nobody has."""
+        """Return the signing key of a ticket's run. For a text that no edge issued, nobody has the key."""
         return self._keyring.derive(b"run" + text.encode("ascii"))
 
     def read(self, text: str) -> Ticket:
-        """What a ticket says. Raises ValueError for a text that we never issued, where that shows."""
+        """Return the ticket of a text. Raises ValueError for some texts that no edge issued."""
         return _unpack(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
 
 
 def new_run_id(now_ms: int) -> str:
-    """26 characters: 48 bits of time, then 80 random bits, in Crockford's base 32.
-
-    Ids that grow with time keep the ledger's index dense at its right edge.
-    """
+    """Return a new id of 26 characters: 48 bits of time and 80 random bits, in Crockford's base 32."""
+    # Ids that grow with time are inserted at the right edge of the ledger's index, which keeps it dense.
     number = (now_ms << 80) | secrets.randbits(80)
     return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
 
@@ -90,8 +88,8 @@ def _pack(ticket: Ticket) -> bytes:
     return head + b"".join(names) + b"%08x" % ticket.clock_error_ms
 
 
-def _count(known: int | None) -> int:
-    return _UNKNOWN if known is None else min(known, _UNKNOWN - 1)
+def _count(count: int | None) -> int:
+    return _UNKNOWN if count is None else min(count, _UNKNOWN - 1)
 
 
 def _unpack(payload: bytes) -> Ticket:
@@ -113,7 +111,6 @@ def _unpack(payload: bytes) -> Ticket:
         expires_at_ms,
         opened,
         submitted,
-        int(names[end:], 16)
-        if names[end:]
-        else UNMEASURED_MS,  # an edge of before issued it by its own clock
+        # Earlier versions appended no clock error, since each edge used its own clock.
+        int(names[end:], 16) if names[end:] else UNMEASURED_MS,
     )

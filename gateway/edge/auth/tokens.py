@@ -1,4 +1,4 @@
-"""Bearer tokens of players and moderators: signed JWTs, checked on every request that needs one."""
+"""Bearer tokens of players and moderators, which are signed JWTs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ISSUER: Final = "scoregate"
 
 
 class Role(StrEnum):
-    """Who holds a token."""
+    """The role of a token's holder."""
 
     PLAYER = "player"
     MODERATOR = "moderator"
@@ -38,19 +38,19 @@ class Bearer:
     boards: tuple[str, ...] = ()
 
     def may_moderate(self, board: str) -> bool:
-        """True for a moderator of this board."""
+        """Return whether the holder is a moderator of this board."""
         return self.role is Role.MODERATOR and ("*" in self.boards or board in self.boards)
 
 
 class Tokens:
-    """Mints and checks tokens under a key derived from the master key."""
+    """The issuer and checker of tokens, under a key derived from the master key."""
 
     def __init__(self, keyring: Keyring) -> None:
         self._key = OctKey.import_key(keyring.derive(b"token"))
         self._claims = lru_cache(maxsize=4096)(self._decode)
 
     def mint(self, bearer: Bearer, *, now_s: int) -> str:
-        """The token of a bearer."""
+        """Return a token for a bearer."""
         claims = {
             "iss": _ISSUER,
             "sub": bearer.subject,
@@ -62,7 +62,7 @@ class Tokens:
         return jwt.encode(_HEADER, claims, self._key)
 
     def check(self, token: str, *, now_s: float) -> Bearer | None:
-        """The bearer of a token, or None if it is not ours or has expired."""
+        """Return the bearer of a token, or None if the token is invalid or has expired."""
         bearer = self._claims(token)
         return bearer if bearer and now_s < bearer.expires_at_s else None
 

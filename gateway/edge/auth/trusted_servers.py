@@ -1,4 +1,4 @@
-"""Who a trusted server is: the owner of the registered Ed25519 key that signed the request."""
+"""Authentication of trusted servers by registered Ed25519 keys."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from policies.loader import Board
 _DECOY: Final = signatures.load_server_public_key(
     bytes.fromhex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
 )
-"""A public key nobody here signs with (RFC 8032, §7.1, test 1), so that an unknown key id costs as much as a known one."""
+"""A key that no server has (RFC 8032, §7.1, test 1), so that unknown key ids cost as much as known ones."""
 
 
 async def authenticate(request: web.Request, board: Board, body: bytes) -> ServerRequest:
-    """Whose request it is. Unknown keys and wrong signatures are told alike, and cost alike."""
-    server, asked = await _signer(request, body)
+    """Return a server's request. Unknown keys and wrong signatures get the same answer, at equal cost."""
+    server, server_request = await _signer(request, body)
     if not server.may_write(board.name):
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for this board")
-    return asked
+    return server_request
 
 
 async def authenticate_for_every_board(request: web.Request, body: bytes) -> ServerRequest:
-    """Whose request it is, where what it asks for shows on every board."""
-    server, asked = await _signer(request, body)
+    """Return a server's request whose effects show on every board."""
+    server, server_request = await _signer(request, body)
     if not server.may_write(EVERY_BOARD):
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for every board")
-    return asked
+    return server_request
 
 
 async def _signer(request: web.Request, body: bytes) -> tuple[TrustedServer, ServerRequest]:
@@ -54,13 +54,13 @@ async def _signer(request: web.Request, body: bytes) -> tuple[TrustedServer, Ser
     signatures.check_algorithm(parsed, "ed25519")
     signatures.check_time(parsed, edge.clock() / 1000, edge.settings.clock_skew_s)
     signatures.check_content_digest(signed.content_digest, body)
-    said = hashlib.sha256(request.raw_path.encode() + b"\0" + body).digest()
+    content = hashlib.sha256(request.raw_path.encode() + b"\0" + body).digest()
     credential = SERVER_CREDENTIAL + server.key_id
-    return server, ServerRequest(server.key_id, credential, parsed.nonce, said, edge.clock())
+    return server, ServerRequest(server.key_id, credential, parsed.nonce, content, edge.clock())
 
 
 async def signing_server(edge: Edge, signed: SignedRequest) -> TrustedServer | None:
-    """The registered server that signed a request, or None; an unknown key costs as much as a wrong signature."""
+    """Return the server that signed a request, or None. Unknown keys cost as much as wrong signatures."""
     server = await edge.server_keys.find(signed.parsed.keyid)
     key = server.public_key if server else _DECOY
     is_genuine = signatures.verify_ed25519(key, signed.base, signed.parsed.signature)
@@ -68,7 +68,7 @@ async def signing_server(edge: Edge, signed: SignedRequest) -> TrustedServer | N
 
 
 def _forbidden_or_invalid(edge: Edge, signed: SignedRequest) -> Problem:
-    """A client's valid signature reaches no server's endpoint; anything else is just invalid."""
+    """Return the refusal of a signature that no server made: forbidden for a run's, else invalid."""
     key = edge.tickets.key(signed.parsed.keyid)
     if signatures.verify_hmac_sha256(key, signed.base, signed.parsed.signature):
         return Problem(ProblemType.SCOPE_FORBIDDEN, "a run's key does not write entries")
@@ -77,7 +77,7 @@ def _forbidden_or_invalid(edge: Edge, signed: SignedRequest) -> Problem:
 
 @contextmanager
 def ledger_refusals_as_problems() -> Iterator[None]:
-    """Turns what the ledger refuses of a server's request as a whole into its problem."""
+    """Turn the ledger's refusals of a whole server request into problems."""
     try:
         yield
     except KeyRevoked:
@@ -89,6 +89,6 @@ def ledger_refusals_as_problems() -> Iterator[None]:
 
 
 def operation_submission(key_id: str, operation: str) -> str:
-    """The id of a server's operation in the ledger, and of its submission: the same operation always has the same one."""
+    """Return the id of a server's operation and its submission, always the same for an operation."""
     digest = hashlib.sha256(f"{key_id}\0{operation}".encode()).digest()
     return "op" + base64.b32encode(digest[:15]).decode().lower()
