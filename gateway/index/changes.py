@@ -1,4 +1,4 @@
-"""One board's stream of changes: what an entry says, and reading on from an entry without a hole."""
+"""One board's stream of changes: its entries, and reads that continue from an entry without a gap."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from policies.ranking import Ranking
 from policies.windows import window_named
 
 PAGE: Final = 100
-"""Changes read at once. Fewer than a listener may fall behind, so that no burst alone makes one fall behind."""
+"""Changes read at once: fewer than a listener may fall behind, so that one page never ends a listener."""
 
 MOST_UNDONE: Final = 2_000
-"""Changes of a window that are undone to find where players stood; further back it is not worth looking."""
+"""Most changes of a window that are undone to find where players stood."""
 
 UNDONE_TOGETHER: Final = 50
-"""Changes that are undone before others have their turn: each goes through all players that are watched."""
+"""Changes undone before other tasks get their turn: each one visits all watched players."""
 
 LARGEST: Final = 2**53
-"""No order value and no rank is beyond it; a larger number in an entry is forged, and JSON would not take it."""
+"""The largest order and rank. A larger number in an entry is forged, and JSON could not hold it."""
 
 _PLACED: Final = ("order", "member", "rank")
 FIELDS: Final = (
@@ -38,39 +38,40 @@ FIELDS: Final = (
     "name",
     "submission",
     *_PLACED,
-    *(f"was_{each}" for each in _PLACED),
+    *(f"was_{field}" for field in _PLACED),
 )
-"""What an entry of a stream consists of."""
+"""The fields of a stream's entry."""
 
 STREAM_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 
 def is_stream_id(text: str) -> bool:
-    """True for what Redis takes for the id of an entry: two numbers of 64 bits."""
+    """Return whether Redis takes the text as the id of an entry: two 64-bit numbers."""
     return bool(STREAM_ID.fullmatch(text)) and all(int(part) < 2**64 for part in text.split("-"))
 
 
 class StreamTrimmed(Exception):
-    """The stream does not have the entry to go on from: it was trimmed away, or Redis was emptied since."""
+    """The stream no longer has the entry to continue from: it was trimmed, or Redis was emptied."""
 
 
 class RankedPlace(NamedTuple):
-    """Where a standing is in a window. (order, member) sorts as the board does; rank 1 is first."""
+    """The place and rank of a standing in a window. (order, member) sorts as the board does; rank 1 is first."""
 
     order: int
     member: str
     rank: int
 
     def is_ahead_of(self, other: RankedPlace) -> bool:
-        """True if this place comes before the other one."""
+        """Return whether this place comes before the other one."""
         return self[:2] < other[:2]
 
 
 @dataclass(frozen=True, slots=True)
 class StandingChange:
-    """A standing changed. `stream_id` orders the feed, `seq` is the ledger's number of it; `place` None: the player stands there no more.
+    """A change of a standing. `stream_id` orders the feed; `seq` is the ledger's number.
 
-    `was` is where the player stood before, None for nowhere; `score` and `was_score` go with them.
+    `place` is None if the player no longer has a standing, `was` if the player had none before. `score` and
+    `was_score` belong to them.
     """
 
     stream_id: str
@@ -86,22 +87,22 @@ class StandingChange:
 
     @property
     def position(self) -> tuple[int, int]:
-        """The stream id as what it sorts by."""
+        """The stream id as a sortable pair."""
         return position_of(self.stream_id)
 
     @property
     def rank(self) -> int | None:
-        """The rank right after the change; None also where the board was not whole in Redis, as a cold one."""
+        """The rank right after the change; None also if the board was cold or not whole in Redis."""
         return (self.place.rank or None) if self.place else None
 
     @property
     def was_rank(self) -> int | None:
-        """The rank right before the change; None also as for `rank`."""
+        """The rank right before the change; None in the same cases."""
         return (self.was.rank or None) if self.was else None
 
 
 class ChangePage(NamedTuple):
-    """Changes in order, and the id of the last entry looked at, which need not be one of theirs."""
+    """Changes in order, and the id of the last entry read, which need not be a change."""
 
     changes: tuple[StandingChange, ...]
     last_id: str
@@ -109,7 +110,7 @@ class ChangePage(NamedTuple):
 
 
 class ChangeStream:
-    """The changes of a board. Every method raises IndexUnavailable when Redis does not answer."""
+    """The changes of a board. Every method raises IndexUnavailable if Redis does not answer."""
 
     def __init__(self, client: Redis, ranking: Ranking) -> None:
         self.board = ranking.policy.board
@@ -119,16 +120,16 @@ class ChangeStream:
         self._places = Script(client, "read_places")
 
     async def newest_id(self) -> str | None:
-        """The id of the last entry, None while there is none."""
+        """Return the id of the last entry, None while there is none."""
         with index_boundary():
             rows = await self._client.xrevrange(self.key, count=1)
         return str(rows[0][0]) if rows else None
 
     async def after(self, last_id: str, count: int = PAGE) -> ChangePage:
-        """Up to `count` entries after one that was read before. Raises StreamTrimmed.
+        """Return up to `count` entries after one that was read before. Raises StreamTrimmed.
 
-        The entry itself is read again with those after it, in one command: while it is still there, none after it was
-        trimmed, and the stream is the one that it was read from.
+        One command reads that entry again with those after it. While it is there, none after it was trimmed, and the
+        stream is still the same one.
         """
         with index_boundary():
             rows: Any = await self._client.xrange(self.key, min=last_id, count=count + 1)
@@ -137,70 +138,73 @@ class ChangeStream:
         return ChangePage(tuple(self._changes_in(rows[1:])), rows[-1][0], is_last=len(rows) <= count)
 
     def page(self, rows: Sequence[Any]) -> ChangePage:
-        """Entries that were read already, at least one."""
+        """Return a page of rows that were read already, at least one."""
         return ChangePage(tuple(self._changes_in(rows)), rows[-1][0], is_last=False)
 
     async def pages_after(self, last_id: str, page: int = PAGE) -> AsyncIterator[ChangePage]:
-        """Everything after an entry, up to now. Raises StreamTrimmed."""
+        """Yield everything after an entry, up to now. Raises StreamTrimmed."""
         is_last = False
         while not is_last:
-            found = await self.after(last_id, page)
-            yield found
-            last_id, is_last = found.last_id, found.is_last
+            changes = await self.after(last_id, page)
+            yield changes
+            last_id, is_last = changes.last_id, changes.is_last
 
     async def places_before(
         self, change: StandingChange, players: Sequence[str]
     ) -> dict[str, RankedPlace | None]:
-        """Where players stood in the window of a change right before it. Raises StreamTrimmed.
+        """Return where players stood in a change's window right before it. Raises StreamTrimmed.
 
-        Redis tells where they stand now, and as of which entry; the changes from the one to the other are undone.
+        Redis returns where they stand now, and as of which entry; the changes between the two are undone.
         """
         as_of, places = await self._places_now(change.window, players)
-        for number, each in enumerate(reversed([change, *await self._between(change, as_of)])):
+        changes = [change, *await self._between(change, as_of)]
+        for number, later in enumerate(reversed(changes)):
             if number % UNDONE_TOGETHER == 0:
                 await asyncio.sleep(0)
-            undo(places, each)
+            undo(places, later)
         return places
 
     async def ranked(self, _window: str, place: RankedPlace) -> RankedPlace:
-        """A place that was followed change by change, with its rank; here each change says by how much that moves."""
+        """Return a place, followed change by change, with its rank: here each change tells how far that moves."""
         return place
 
     async def _places_now(
         self, window: str, players: Sequence[str]
     ) -> tuple[str, dict[str, RankedPlace | None]]:
-        """Where players stand, and as of which entry."""
-        names = (window_key(self._ranking, window), keys.members(self.board, window), self.key)
-        as_of, rows = await self._places(names, players)
+        """Return the last entry's id, and where players stand as of it."""
+        window_keys = (window_key(self._ranking, window), keys.members(self.board, window), self.key)
+        as_of, rows = await self._places(window_keys, players)
         return as_of, {player: _place_in(row) for player, row in zip(players, rows, strict=True)}
 
     async def _between(self, change: StandingChange, last_id: str) -> list[StandingChange]:
-        """The changes of the same window after `change`, up to `last_id`."""
+        """Return the changes of the same window after `change`, up to `last_id`."""
         end = position_of(last_id)
-        found = []
+        between: list[StandingChange] = []
         async for page in self.pages_after(change.stream_id):
-            found += [each for each in page.changes if each.position <= end and each.window == change.window]
-            if len(found) > MOST_UNDONE:
+            between += [
+                later for later in page.changes if later.position <= end and later.window == change.window
+            ]
+            if len(between) > MOST_UNDONE:
                 raise StreamTrimmed
             if position_of(page.last_id) >= end:
                 break
-        return found
+        return between
 
     def _changes_in(self, rows: Iterable[tuple[str, dict[str, str]]]) -> Iterator[StandingChange]:
-        """The changes among entries of the stream; what we never wrote so is no change."""
+        """Yield the changes among entries of the stream; forged entries are skipped."""
         for stream_id, fields in rows:
             with suppress(KeyError, ValueError):
                 yield change_of(self._ranking, stream_id, fields)
 
 
 def change_of(ranking: Ranking, stream_id: str, fields: Mapping[str, str]) -> StandingChange:
-    """What an entry of a board's stream says. Raises KeyError or ValueError for one that we never wrote."""
+    """Return the change in an entry of a board's stream. Raises KeyError or ValueError for a forged entry."""
     place = _place(fields["order"], fields["member"], fields["rank"])
     was = _place(fields["was_order"], fields["was_member"], fields["was_rank"])
     window, seq = fields["window"], int(fields["seq"])
     ids = (window, fields["player"], fields["submission"])
-    if not 0 <= seq <= LARGEST or not all(each.isascii() and each.isprintable() for each in ids):
-        raise ValueError("no event and no submission is called so")
+    if not 0 <= seq <= LARGEST or not all(text.isascii() and text.isprintable() for text in ids):
+        raise ValueError("no event and no submission has such an id")
     return StandingChange(
         stream_id,
         seq,
@@ -215,36 +219,36 @@ def change_of(ranking: Ranking, stream_id: str, fields: Mapping[str, str]) -> St
 async def read_raw_changes(
     client: Redis, ranking: Ranking, last_id: str, count: int
 ) -> tuple[list[dict[str, str]], str]:
-    """Return the changes among the next `count` entries of a board's stream, and the id of the last entry, "" for none.
+    """Return the changes among the next `count` entries of a board's stream, and the last entry's id, "" for none.
 
-    An id that the stream has not come to is forged, or that of a stream before it: then reading begins anew.
+    An id ahead of the stream is forged or from an earlier stream: reading then starts from the beginning.
     """
 
     async def entries(command: str, begin: str, end: str, most: int) -> Any:
-        asked = (command, keys.changes(ranking.policy.board), begin, end, "COUNT", most)
+        parts = (command, keys.changes(ranking.policy.board), begin, end, "COUNT", most)
         with index_boundary():
-            return await client.execute_command(*asked, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
+            return await client.execute_command(*parts, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
 
     rows = await entries("XRANGE", f"({last_id}" if is_stream_id(last_id) else "-", "+", count)
     if not rows and last_id:
         newest = await entries("XREVRANGE", "+", "-", 1)
         if newest and position_of(newest[0][0].decode()) < position_of(last_id):
             rows = await entries("XRANGE", "-", "+", count)
-    found = (_written(ranking, stream_id, fields) for stream_id, fields in rows)
-    return [each for each in found if each], rows[-1][0].decode() if rows else ""
+    changes = (_raw_change(ranking, stream_id, fields) for stream_id, fields in rows)
+    return [change for change in changes if change], rows[-1][0].decode() if rows else ""
 
 
-def _written(ranking: Ranking, stream_id: bytes, fields: Mapping[bytes, bytes]) -> dict[str, str] | None:
-    """The fields of an entry of a board's stream, None for one that we never wrote."""
+def _raw_change(ranking: Ranking, stream_id: bytes, fields: Mapping[bytes, bytes]) -> dict[str, str] | None:
+    """Return the fields of an entry of a board's stream, None for a forged one."""
     with suppress(KeyError, ValueError):
-        found = {name: fields[name.encode()].decode() for name in FIELDS}
-        window_named(ranking.policy, change_of(ranking, stream_id.decode(), found).window)
-        return found
+        change = {name: fields[name.encode()].decode() for name in FIELDS}
+        window_named(ranking.policy, change_of(ranking, stream_id.decode(), change).window)
+        return change
     return None
 
 
 def undo(places: dict[str, RankedPlace | None], change: StandingChange) -> None:
-    """Puts places after a change back to what they were before it."""
+    """Change places after a change back to those before it."""
     for player, place in places.items():
         if player == change.player:
             places[player] = change.was
@@ -253,14 +257,14 @@ def undo(places: dict[str, RankedPlace | None], change: StandingChange) -> None:
 
 
 def rank_shift(place: RankedPlace, change: StandingChange) -> int:
-    """By how much another player's change moves the rank of who stands at a place: 1 is down, -1 is up."""
+    """Return how far another player's change moves the rank at a place: 1 is down, -1 is up."""
     is_ahead = change.place is not None and change.place.is_ahead_of(place)
     was_ahead = change.was is not None and change.was.is_ahead_of(place)
     return int(is_ahead) - int(was_ahead)
 
 
 def position_of(stream_id: str) -> tuple[int, int]:
-    """A stream id as what it sorts by."""
+    """Return a stream id as a sortable pair."""
     milliseconds, _, counter = stream_id.partition("-")
     return int(milliseconds or 0), int(counter or 0)
 
@@ -268,7 +272,7 @@ def position_of(stream_id: str) -> tuple[int, int]:
 def _place_in(row: Sequence[Any]) -> RankedPlace | None:
     try:
         return _place(row[0], row[1], row[2] + 1) if row else None
-    except ValueError:  # a ZSET score that we never wrote
+    except ValueError:  # a forged ZSET score
         return None
 
 

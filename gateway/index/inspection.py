@@ -1,6 +1,6 @@
-"""Looking at what one board's index holds, byte for byte, and taking out what is not true.
+"""Inspection of one board's index, byte for byte, and removal of what is false.
 
-Everything is read as bytes: who can write to Redis can write what is no text, and it has to be seen to be taken out.
+Everything is read as bytes: a forger can write bytes that are no text, and those must be read to be removed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Raw = str | bytes
 
 @dataclass(frozen=True, slots=True)
 class KeyFacts:
-    """A key as Redis describes it: its type, and when it expires (Unix ms; None: never)."""
+    """A key's type and expiry in Redis (Unix ms; None: never)."""
 
     key: bytes
     kind: str
@@ -35,7 +35,7 @@ class KeyFacts:
 
 
 class Inspection:
-    """One board's index from the outside. Every method raises IndexUnavailable."""
+    """One board's index, seen from the outside. Every method raises IndexUnavailable."""
 
     def __init__(self, client: Redis, board: str) -> None:
         self.board = board
@@ -43,93 +43,97 @@ class Inspection:
         self._version = keys.version(board)
         self._prune = Script(client, "prune_members")
         self._drop = Script(client, "drop_fields")
-        self._groups = Script(client, "check_groups")
+        self._check_groups = Script(client, "check_groups")
 
     async def is_whole(self) -> bool:
-        """False once Redis was emptied, until the board is rebuilt."""
+        """Return whether the whole board is in Redis: not after a loss, until a rebuild."""
         with index_boundary():
             return bool(await self._client.exists(keys.sentinel(self.board)))
 
     async def scan(self, count: int) -> AsyncGenerator[list[bytes], None]:
-        """The keys of the board, about `count` of Redis' keys looked at for each list."""
+        """Yield lists of the board's keys; Redis visits about `count` of all its keys for each."""
         cursor = 0
         while True:
             with index_boundary():
                 stem = keys.stem(self.board)
-                cursor, found = await scan(self._client, stem, cursor, match=f"{stem}*", count=count)
-            yield found
+                cursor, board_keys = await scan(self._client, stem, cursor, match=f"{stem}*", count=count)
+            yield board_keys
             if not cursor:
                 return
 
     async def fields(self, key: str, count: int) -> AsyncGenerator[list[bytes], None]:
-        """The fields of a hash, about `count` at once; all at once if Redis holds them in one piece."""
+        """Yield the fields of a hash, about `count` at once; all at once if Redis stores them in one piece."""
         cursor = 0
         while True:
-            cursor, found = await self._raw("HSCAN", key, cursor, "COUNT", count, nothing=(0, {}))
-            yield list(found)
+            cursor, pairs = await self._raw("HSCAN", key, cursor, "COUNT", count, nothing=(0, {}))
+            yield list(pairs)
             if not cursor:
                 return
 
     async def members(self, key: str, count: int) -> AsyncGenerator[list[bytes], None]:
-        """The members of a ZSET, about `count` at once; all at once if Redis holds them in one piece."""
+        """Yield the members of a ZSET, about `count` at once; all at once if Redis stores them in one piece."""
         async with aclosing(self.scored_members(key, count)) as slices:
-            async for placed in slices:
-                yield [member for member, _ in placed]
+            async for pairs in slices:
+                yield [member for member, _ in pairs]
 
     async def scored_members(self, key: str, count: int) -> AsyncGenerator[list[tuple[bytes, float]], None]:
-        """The members of a ZSET with their scores, in such slices."""
+        """Yield the members of a ZSET with their scores, in such slices."""
         cursor = 0
         while True:
-            cursor, found = await self._raw("ZSCAN", key, cursor, "COUNT", count, nothing=(0, []))
-            yield [(member, float(score)) for member, score in found]
+            cursor, pairs = await self._raw("ZSCAN", key, cursor, "COUNT", count, nothing=(0, []))
+            yield [(member, float(score)) for member, score in pairs]
             if not cursor:
                 return
 
     async def check_groups(
         self, ranking: Ranking, window: str, groups: Sequence[Raw], *, is_mended: bool = False
     ) -> list[bool]:
-        """Whether each of these groups stands in a window's groups if, and only if, an entry is of it."""
-        held = [window_key(ranking, window), keys.groups(self.board, window), self._version]
-        slots = ranking.orders_per_score(window)
-        answers: list[int] = await self._groups(held, [slots, int(is_mended), *groups]) if groups else []
+        """Return for each group whether it is in the window's groups exactly if an entry is in it."""
+        if not groups:
+            return []
+        window_keys = [window_key(ranking, window), keys.groups(self.board, window), self._version]
+        arguments = [ranking.orders_per_score(window), int(is_mended), *groups]
+        answers: list[int] = await self._check_groups(window_keys, arguments)
         return [answer == 1 for answer in answers]
 
     async def first(self, key: str, count: int) -> list[bytes]:
-        """The first members of a ZSET."""
-        found: list[bytes] = await self._raw("ZRANGE", key, 0, count - 1, nothing=[])
-        return found
+        """Return the first members of a ZSET."""
+        members: list[bytes] = await self._raw("ZRANGE", key, 0, count - 1, nothing=[])
+        return members
 
     async def values(self, key: str, fields: Sequence[Raw]) -> list[bytes | None]:
-        """The values of these fields of a hash."""
+        """Return the values of these fields of a hash."""
         nothing: list[bytes | None] = [None] * len(fields)
-        found: list[bytes | None] = await self._raw("HMGET", key, *fields, nothing=nothing) if fields else []
-        return found
+        if not fields:
+            return []
+        values: list[bytes | None] = await self._raw("HMGET", key, *fields, nothing=nothing)
+        return values
 
     async def scores(self, key: str, members: Sequence[Raw]) -> list[float | None]:
-        """The scores of these members of a ZSET."""
+        """Return the scores of these members of a ZSET."""
         nothing: list[float | None] = [None] * len(members)
-        found: list[float | None] = (
-            await self._raw("ZMSCORE", key, *members, nothing=nothing) if members else []
-        )
-        return found
+        if not members:
+            return []
+        scores: list[float | None] = await self._raw("ZMSCORE", key, *members, nothing=nothing)
+        return scores
 
-    async def facts(self, found: Sequence[Raw]) -> list[KeyFacts]:
-        """What Redis says of those of these keys that are there."""
+    async def facts(self, board_keys: Sequence[Raw]) -> list[KeyFacts]:
+        """Return the facts of those of these keys that exist."""
         with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
-                for key in found:
+                for key in board_keys:
                     pipe.type(key)
                     pipe.execute_command("PEXPIRETIME", key)
                 answers: Any = await pipe.execute()
-        told = zip(found, answers[::2], answers[1::2], strict=True)
+        rows = zip(board_keys, answers[::2], answers[1::2], strict=True)
         return [
             KeyFacts(key if isinstance(key, bytes) else key.encode(), kind, expires if expires >= 0 else None)
-            for key, kind, expires in told
+            for key, kind, expires in rows
             if kind != "none"
         ]
 
     async def open_runs(self, key: bytes) -> tuple[int, float]:
-        """How many runs a player has open, and when the last of them expires (Unix ms)."""
+        """Return how many runs a player has open, and when the last of them expires (Unix ms)."""
         with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
                 pipe.zcard(key)
@@ -137,34 +141,34 @@ class Inspection:
                 count, last = await pipe.execute()
         return count, float(last[1]) if last else 0.0
 
-    async def prune(self, window: str, zset: str, seen: Sequence[tuple[bytes, bytes, bytes]]) -> None:
-        """Takes members out of a ZSET of a window, each given with its player and the slot value that was read with it."""
+    async def prune(self, window: str, zset: str, entries: Sequence[tuple[bytes, bytes, bytes]]) -> None:
+        """Remove members from a window's ZSET, each given with its player and the slot value read with it."""
         window_keys = [zset, keys.members(self.board, window), self._version]
-        await self._prune(window_keys, list(chain(*seen)))
+        await self._prune(window_keys, list(chain(*entries)))
 
-    async def drop(self, key: str, seen: Mapping[bytes, bytes]) -> None:
-        """Takes fields out of a hash whose values are still those that were read."""
-        if seen:
-            await self._drop([key, self._version], list(chain(*seen.items())))
+    async def drop(self, key: str, values: Mapping[bytes, bytes]) -> None:
+        """Remove fields from a hash if they still have these values."""
+        if values:
+            await self._drop([key, self._version], list(chain(*values.items())))
 
     async def remove(self, key: str, members: Sequence[Raw]) -> None:
-        """Takes members out of a ZSET."""
+        """Remove members from a ZSET."""
         if members:
             with index_boundary():
                 await self._client.zrem(key, *members)
 
-    async def delete(self, found: Sequence[Raw]) -> None:
-        """Takes keys away."""
-        if found:
-            await self._change("UNLINK", *found)
+    async def delete(self, board_keys: Sequence[Raw]) -> None:
+        """Delete keys."""
+        if board_keys:
+            await self._change("UNLINK", *board_keys)
 
     async def put(self, key: str, values: Mapping[str, str]) -> None:
-        """Sets fields of a hash."""
+        """Set fields of a hash."""
         if values:
             await self._change("HSET", key, *chain(*values.items()))
 
     async def expire(self, key: bytes, at_ms: int | None) -> None:
-        """Has a key expire then, or never."""
+        """Let a key expire at this time, or never."""
         with index_boundary():
             if at_ms is None:
                 await self._client.persist(key)
@@ -172,12 +176,12 @@ class Inspection:
                 await self._client.pexpireat(key, at_ms)
 
     async def _change(self, *command: Any) -> None:
-        """Does what may change a page, and in the same step lets go of the pages that were read before it."""
+        """Run a command that may change a page, and invalidate the pages read before it in the same step."""
         with index_boundary():
             await transact(self._client, self._version, [command, ("DEL", self._version)])
 
     async def _raw(self, *command: Any, nothing: Any) -> Any:
-        """The answer in bytes. A key of another type holds nothing of what is asked for; that it is there is seen elsewhere."""
+        """Return the answer in bytes, or `nothing` for a key of another type, which another check reports."""
         with index_boundary():
             try:
                 return await self._client.execute_command(*command, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]

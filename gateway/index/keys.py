@@ -1,4 +1,4 @@
-"""Every key of the index, and the two encodings that live in it. All keys of a board share its hash tag."""
+"""All keys of the index, and the encodings of its slots and baselines. The keys of a board share its hash tag."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ POPULATION_FIELD = "*"
 """Field of the board's population in a baselines hash; no player id can be an asterisk."""
 
 SAME = "="
-"""What a slot says in the place of a member that is the player's id, as members of composite boards are."""
+"""The member in a slot where it equals the player's id, as on composite boards."""
 
 BELOW = "-"
-"""What a slot says in the place of a member whose standing is below the ranks that the board keeps."""
+"""The member in a slot whose standing is below the ranks that the board keeps."""
 
 BELOW_FIELD = "*"
-"""Field of a members hash that counts those; no player id can be an asterisk."""
+"""Field of a members hash that counts the standings below; no player id can be an asterisk."""
 
 
 def pending(board: str) -> str:
@@ -39,14 +39,14 @@ def window(board: str, name: str) -> str:
 
 
 def window_range(board: str, name: str, number: int) -> str:
-    """ZSET: the part of a window, on boards with `ranges`, that is in one of them; 0 is the best."""
+    """ZSET: one range of a window, on boards with `ranges`; 0 is the best."""
     return f"{window(board, name)}:range:{number}"
 
 
 def members(board: str, name: str) -> str:
     """HASH: player to `<seq> <member> <submission>`; the member is empty once nothing counts any more.
 
-    With `exact_ranks` a player below those has `<seq> -`, and `*` has `<version> <count>` of how many such there are.
+    With `exact_ranks` a player below those has `<seq> -`, and `*` has `<version> <count>` of such players.
     """
     return f"lb:{{{board}}}:{name}:members"
 
@@ -57,7 +57,7 @@ def groups(board: str, name: str) -> str:
 
 
 def sketch(board: str, name: str) -> str:
-    """HASH: `sketch`, the KLL sketch of a window's scores (bytes), `seq`, `begun_at_ms` and `version`: as of when."""
+    """HASH: `sketch`, the KLL sketch of a window's scores (bytes), and `seq`, `begun_at_ms` and `version` of its moment."""
     return f"lb:{{{board}}}:{name}:sketch"
 
 
@@ -77,17 +77,17 @@ def changes(board: str) -> str:
 
 
 def announced(board: str) -> str:
-    """STRING: id of the last change that an edge took on itself to tell on the channel of news."""
+    """STRING: id of the last change that an edge claimed to announce on the channel of news."""
     return f"lb:{{{board}}}:announced"
 
 
 def news(board: str) -> str:
-    """The Pub/Sub channel of a board's newest changes."""
+    """Pub/Sub channel: a board's newest changes."""
     return f"lb:{{{board}}}:news"
 
 
 def version(board: str) -> str:
-    """STRING: names what the pages of a board show now; what changes them deletes it, the next reader makes another."""
+    """STRING: the name of a board's current pages; a change of them deletes it, and the next reader makes another."""
     return f"lb:{{{board}}}:version"
 
 
@@ -102,71 +102,71 @@ def run_counts(board: str, player: str) -> str:
 
 
 def limit(board: str, kind: str, who: str) -> str:
-    """STRING: `<requests> <KiB>`, theoretical arrival times (µs) of a GCRA limit; `who` is a player id or a hashed address."""
+    """STRING: `<requests> <KiB>`, theoretical arrival times (µs) of a GCRA limit of a player id or hashed address."""
     return f"lb:{{{board}}}:limit:{kind}:{who}"
 
 
 def parts() -> str:
-    """ZSET: the parts of the deployment that are there, by when they are thought gone (ms)."""
+    """ZSET: the running parts of the deployment, by when they count as gone (ms)."""
     return "{parts}:seen"
 
 
 def part_reports() -> str:
-    """HASH: part to what it says of itself: its kind, the digest of its policies, and which duties fail (JSON)."""
+    """HASH: part to its report: its kind, the digest of its policies, and the duties that fail (JSON)."""
     return "{parts}:said"
 
 
 def refusals(board: str, kind: str, who: str) -> str:
-    """STRING: `<refusals> <limited until (ms)> <refusals before>` of a player or a hashed address (`count_refusal.lua`)."""
+    """STRING: `<refusals> <limited until (ms)> <refusals before>` of a player or hashed address."""
     return f"lb:{{{board}}}:refused:{kind}:{who}"
 
 
 def player_creation(network: str, address: str) -> str:
-    """STRING: theoretical arrival times (µs) of the limit on new players of a hashed address, or of all its network."""
+    """STRING: theoretical arrival times (µs) of the limit on new players of a hashed address or its network."""
     return f"limit:{{{network}}}:players:{address}"
 
 
 def profile_changes(network: str, address: str) -> str:
-    """STRING: theoretical arrival times (µs) of the limit on what the players of a hashed address change about themselves."""
+    """STRING: theoretical arrival times (µs) of the limit on profile changes by the players of a hashed address."""
     return f"limit:{{{network}}}:profile:{address}"
 
 
 FRIENDS_BUCKETS: Final = 64
-"""Keys over which the copies of friend lists are spread, each of which is bounded by itself: on a cluster each has a slot."""
+"""Keys that share the copies of friend lists. Each has its own bound, and on a cluster its own slot."""
 
 
 def friends_bucket(player: str) -> int:
-    """The bucket in which the copy of a player's list is."""
+    """Return the bucket of the copy of a player's list."""
     return crc32(player.encode()) % FRIENDS_BUCKETS
 
 
 def friends(bucket: int) -> str:
-    """HASH: player to `<until (µs)> <version> <friend> ...`, whom each follows; `*` to how many bytes that is."""
+    """HASH: player to `<until (µs)> <version> <friend> ...`; `*` to the size of all of them in bytes."""
     return f"friends:{{{bucket}}}"
 
 
 def friends_used(bucket: int) -> str:
-    """ZSET: the players of these copies, by when each copy was used last (µs)."""
+    """ZSET: the players of these copies, by last use (µs)."""
     return f"friends:{{{bucket}}}:used"
 
 
 def profile_limit(player: str) -> str:
-    """STRING: theoretical arrival time (µs) of the limit on what a player changes about themself."""
+    """STRING: theoretical arrival time (µs) of the limit on changes of a player's own profile."""
     return f"limit:{{{player}}}:profile"
 
 
 def circle(board: str, player: str, version: int, name: str) -> str:
-    """ZSET: those members of a window that are the player's, or of whom they follow by this version of their list."""
+    """ZSET: the members of a window that belong to the player or to players on this version of their list."""
     return f"lb:{{{board}}}:circle:{player}:{version}:{name}"
 
 
 def circle_members(board: str, player: str, version: int, name: str) -> str:
-    """HASH: each of them to their member in the circle, empty for none; `*` to the newest change that is in it."""
+    """HASH: each of these players to their member in the circle, empty for none; `*` to the newest change in it."""
     return f"lb:{{{board}}}:circle:{player}:{version}:{name}:members"
 
 
 def group_mark(board: str, group: str) -> str:
-    """STRING: there while a consumer group has missed nothing of the stream of changes."""
+    """STRING: exists while a consumer group has missed nothing of the stream of changes."""
     return f"derived:{{{board}}}:group:{group}"
 
 
@@ -176,7 +176,7 @@ def distinct_players(board: str) -> str:
 
 
 def distinct_players_built(board: str, name: str) -> str:
-    """STRING: the same, while it is counted anew."""
+    """STRING: the same, while it is counted again."""
     return f"derived:{{{board}}}:players:built:{name}"
 
 
@@ -186,80 +186,80 @@ def memberships(board: str) -> str:
 
 
 def segment(board: str, segment: str, value: str, name: str) -> str:
-    """ZSET: those members of a window whose players are in a group; member by order value."""
+    """ZSET: the members of a window whose players are in a group; member by order value."""
     return f"lb:{{{board}}}:segment:{segment}:{value}:{name}"
 
 
 def segmented(board: str, name: str) -> str:
-    """HASH: player to `<member> <segment>:<value> ...`, with which member they stand in which groups of a window."""
+    """HASH: player to `<member> <segment>:<value> ...`, their member in a window and the groups that it is in."""
     return f"lb:{{{board}}}:{name}:segmented"
 
 
 def relayed(board: str) -> str:
-    """HASH: shard to the id of the last change that was taken from its stream into the board's; of sharded boards."""
+    """HASH: shard to the id of the last change copied from its stream to the board's."""
     return f"lb:{{{board}}}:relayed"
 
 
 def sentinel(board: str) -> str:
-    """STRING: there while the index has been whole since it was last emptied."""
+    """STRING: exists while the index holds the whole board."""
     return f"lb:{{{board}}}:whole"
 
 
 def cold(board: str) -> str:
-    """HASH: there while the windows are in the ledger alone: `*` to since when (ms), what changed since to its sequence."""
+    """HASH: exists while the windows are only in the ledger: `*` to since when (ms), later changes to their sequence."""
     return f"lb:{{{board}}}:cold"
 
 
 def used(board: str) -> str:
-    """STRING: there while a board that may go cold was read or written of late."""
+    """STRING: exists while a board that may go cold was used recently."""
     return f"lb:{{{board}}}:used"
 
 
 def lease(board: str) -> str:
-    """STRING: the generation of the rebuild under way; it ends by itself with a builder that died."""
+    """STRING: the generation of the current rebuild; it expires if the builder dies."""
     return f"lb:{{{board}}}:building"
 
 
 def built(board: str, generation: str, live: str) -> str:
-    """The key, beside a live one, in which a rebuild makes its successor."""
+    """Return the key in which a rebuild makes the successor of a live one."""
     return f"{stem(board)}built:{generation}:{live.removeprefix(stem(board))}"
 
 
 def stem(board: str) -> str:
-    """What every key of a board begins with."""
+    """Return the prefix of all keys of a board."""
     return f"lb:{{{board}}}:"
 
 
 def slot_value(standing: Standing) -> str:
-    """What the members hash holds for a standing."""
+    """Return a standing's slot in the members hash."""
     member = SAME if standing.member == standing.player else standing.member
     return f"{standing.seq} {member} {standing.submission_id}"
 
 
 def slot_member(slot: str, player: str) -> str:
-    """The member that a player's slot speaks of; empty if nothing counts."""
+    """Return the member in a player's slot; empty if nothing counts."""
     member = slot.split(" ")[1]
     return player if member == SAME else "" if member == BELOW else member
 
 
 def slot_below(standing: Standing) -> str:
-    """What it holds for a standing below the ranks that the board keeps."""
+    """Return the slot of a standing below the ranks that the board keeps."""
     return f"{standing.seq} {BELOW}"
 
 
 def group_of(ranking: Ranking, standing: Standing) -> tuple[int, str]:
-    """Score and member of a standing's group."""
+    """Return the score and member of a standing's group."""
     order, ties = ranking.group(standing.window, BoardPlace(standing.order, standing.member))
     return order, f"{order} {ties}"
 
 
 def baseline_field(stored: StoredBaseline) -> str:
-    """The field of a stored baseline."""
+    """Return the field of a stored baseline."""
     return stored.player or POPULATION_FIELD
 
 
 def baseline_value(stored: StoredBaseline) -> str:
-    """The value of a stored baseline; `repr` of a float reads back as the same float."""
+    """Return the value of a stored baseline; `repr` of a float reads back as the same float."""
     lowest, highest = ("" if end is None else end for end in (stored.lowest, stored.highest))
     scores = ",".join(map(str, stored.scores))
     return f"{stored.seq} {stored.count} {stored.mean!r} {stored.squares!r} {lowest} {highest} {scores}"
@@ -267,7 +267,7 @@ def baseline_value(stored: StoredBaseline) -> str:
 
 @lru_cache(maxsize=256)
 def baseline_from_value(value: str) -> Baseline:
-    """The baseline that a value speaks of; remembered, since that of a population comes with every submission."""
+    """Return the baseline in a value; cached, because every submission reads that of a population."""
     _, count, mean, squares, lowest, highest, scores = value.split(" ")
     return Baseline(
         int(count),
@@ -280,5 +280,5 @@ def baseline_from_value(value: str) -> Baseline:
 
 
 def probe(board: str) -> str:
-    """STRING: nothing; the readiness check writes it to see whether the Redis of a board takes writes."""
+    """STRING: a constant that the readiness check writes, to see whether the Redis of a board takes writes."""
     return f"scoregate:probe:{{{board}}}"
