@@ -1,4 +1,4 @@
-"""Distributions of the final scores of archived windows, by binary search: ranks are in the order of scores."""
+"""Score distributions of archived windows, found by binary search: ranks are in the order of scores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class ArchivedDistribution(NamedTuple):
 
 
 class ArchivedStanding(NamedTuple):
-    """A player's final entry, how many have a better score, and the nearest of those; None without an entry, or one better."""
+    """A player's final entry, how many entries have a better score, and the next better score.
+
+    `entry` is None without one, `next_score` if no score is better.
+    """
 
     window: ArchivedWindow
     entry: ArchivedEntry | None
@@ -45,24 +48,24 @@ class ArchivedStanding(NamedTuple):
 def archived_distribution(
     board: str, window: str, scores: Sequence[int], shares: Sequence[int]
 ) -> Operation[ArchivedDistribution | None]:
-    """How many entries are better than these scores, and the scores at these shares; None for a window that is not kept."""
+    """Return how many entries beat each score, and the score at each share; None if it is not readable."""
 
     async def work(tx: Transaction) -> ArchivedDistribution | None:
-        found = await load(tx, board, window)
-        if found is None or not found.is_readable:
+        archived = await load(tx, board, window)
+        if archived is None or not archived.is_readable:
             return None
-        better = tuple([await _better(tx, found, score) for score in scores])
-        if not (total := found.entries):
-            return ArchivedDistribution(found, ScoreDistribution(0, better, (), None, None))
+        better = tuple([await _better(tx, archived, score) for score in scores])
+        if not (total := archived.entries):
+            return ArchivedDistribution(archived, ScoreDistribution(0, better, (), None, None))
         positions = [*(position_at(total, share) for share in shares), 0, total - 1]
-        *at, best, worst = [await _score_at(tx, found, position + 1) for position in positions]
-        return ArchivedDistribution(found, ScoreDistribution(total, better, tuple(at), best, worst))
+        *at, best, worst = [await _score_at(tx, archived, position + 1) for position in positions]
+        return ArchivedDistribution(archived, ScoreDistribution(total, better, tuple(at), best, worst))
 
     return work
 
 
 def archived_standing(board: str, window: str, player: str) -> Operation[ArchivedStanding | None]:
-    """How a player stands at last; None for a window that is not kept."""
+    """Return a player's final standing; None for a window that is not readable."""
 
     async def work(tx: Transaction) -> ArchivedStanding | None:
         page = await archived_players(board, window, [player])(tx)
@@ -78,21 +81,21 @@ def archived_standing(board: str, window: str, player: str) -> Operation[Archive
     return work
 
 
-async def _better(tx: Transaction, found: ArchivedWindow, score: int) -> int:
-    """How many entries have a better score."""
-    sign = 1 if orjson.loads(found.policy)["order"] == SortOrder.ASCENDING else -1
-    ahead, end = 0, found.entries
+async def _better(tx: Transaction, archived: ArchivedWindow, score: int) -> int:
+    """Return how many entries have a better score."""
+    sign = 1 if orjson.loads(archived.policy)["order"] == SortOrder.ASCENDING else -1
+    ahead, end = 0, archived.entries
     while ahead < end:
         middle = (ahead + end) // 2
-        if sign * await _score_at(tx, found, middle + 1) < sign * score:
+        if sign * await _score_at(tx, archived, middle + 1) < sign * score:
             ahead = middle + 1
         else:
             end = middle
     return ahead
 
 
-async def _score_at(tx: Transaction, found: ArchivedWindow, rank: int) -> int:
-    """The score at a rank, from 1, of a window that has so many."""
-    whose = {"board": found.board, "window": found.window, "revision": found.revision}
-    [[score]] = await tx.rows(_SCORE, **whose, rank=rank)
+async def _score_at(tx: Transaction, archived: ArchivedWindow, rank: int) -> int:
+    """Return the score at a rank (from 1) that exists."""
+    key = {"board": archived.board, "window": archived.window, "revision": archived.revision}
+    [[score]] = await tx.rows(_SCORE, **key, rank=rank)
     return int(score)

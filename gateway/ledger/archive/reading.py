@@ -1,6 +1,6 @@
-"""Answers about an archived window: each is a look by index into one revision, and says which.
+"""Reads entries of archived windows, each by an index and from one revision.
 
-Every operation reads the window and its entries in one snapshot, so that nobody sees two revisions mixed.
+Every operation reads the window and its entries in one snapshot, so nobody sees a mixture of two revisions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _e = archived_entries.c
 
 
 class ArchivedEntry(NamedTuple):
-    """A final rank, in each way of counting, with the standing that it is of. Times are Unix milliseconds."""
+    """A final standing and its rank in each way of counting. Times are Unix milliseconds."""
 
     rank: int
     sparse_rank: int
@@ -34,7 +34,7 @@ class ArchivedEntry(NamedTuple):
 
 
 class ArchivedEntries(NamedTuple):
-    """A window of the archive, and some of its entries by rank."""
+    """An archived window and some of its entries, by rank."""
 
     window: ArchivedWindow
     entries: list[ArchivedEntry]
@@ -70,44 +70,44 @@ _PLACE = Query(
     )
 )
 _OF_PLAYER = Query(_ENTRIES.where(_e.player == bindparam("player")))
-"""One at a time: of a list of players SQLite thinks that reading the whole window is less work."""
+"""One player at a time: for a list of players, SQLite would rather read the whole window."""
 
 
 def archived_page(board: str, window: str, *, first: int, count: int) -> Operation[ArchivedEntries | None]:
-    """`count` entries from 0-based position `first`; None for a window that the archive does not have.
+    """Return `count` entries from 0-based position `first`; None for a window that is not in the archive.
 
-    A window that is not kept any more has no entries.
+    A window past its retention has no entries.
     """
 
     async def work(tx: Transaction) -> ArchivedEntries | None:
-        found = await _readable(tx, board, window)
-        return ArchivedEntries(found, await _page(tx, found, first, count)) if found else None
+        archived = await _readable(tx, board, window)
+        return ArchivedEntries(archived, await _page(tx, archived, first, count)) if archived else None
 
     return work
 
 
 def archived_around(board: str, window: str, player: str, radius: int) -> Operation[ArchivedEntries | None]:
-    """A player's entry with `radius` neighbours on each side, no entries for a player without one; None as above."""
+    """Return a player's entry with `radius` neighbours on each side, or no entries; None as above."""
 
     async def work(tx: Transaction) -> ArchivedEntries | None:
-        found = await _readable(tx, board, window)
-        if found is None:
+        archived = await _readable(tx, board, window)
+        if archived is None:
             return None
-        own = await _of_players(tx, found, [player])
+        own = await _of_players(tx, archived, [player])
         if not own:
-            return ArchivedEntries(found, [])
+            return ArchivedEntries(archived, [])
         first = max(0, own[0].rank - 1 - radius)
-        return ArchivedEntries(found, await _page(tx, found, first, own[0].rank + radius - first))
+        return ArchivedEntries(archived, await _page(tx, archived, first, own[0].rank + radius - first))
 
     return work
 
 
 def archived_players(board: str, window: str, wanted: Sequence[str]) -> Operation[ArchivedEntries | None]:
-    """The entries there are of these players, by rank; None as above."""
+    """Return the entries of those of these players who have one, by rank; None as above."""
 
     async def work(tx: Transaction) -> ArchivedEntries | None:
-        found = await _readable(tx, board, window)
-        return ArchivedEntries(found, await _of_players(tx, found, wanted)) if found else None
+        archived = await _readable(tx, board, window)
+        return ArchivedEntries(archived, await _of_players(tx, archived, wanted)) if archived else None
 
     return work
 
@@ -115,33 +115,35 @@ def archived_players(board: str, window: str, wanted: Sequence[str]) -> Operatio
 def archived_beside(
     board: str, window: str, *, place: BoardPlace, is_behind: bool, is_included: bool, count: int
 ) -> Operation[ArchivedEntries | None]:
-    """`count` entries behind a place or ahead of it, with the one that may stand there or without; None as above."""
+    """Return `count` entries behind or ahead of a place, with or without an entry at it; None as above."""
 
     async def work(tx: Transaction) -> ArchivedEntries | None:
-        found = await _readable(tx, board, window)
-        if found is None or not found.is_readable:
-            return found and ArchivedEntries(found, [])
-        ahead = await _count_ahead(tx, found, place)
-        with_it = await _count_ahead(tx, found, BoardPlace(place.order, place.member + _NEXT))
+        archived = await _readable(tx, board, window)
+        if archived is None or not archived.is_readable:
+            return archived and ArchivedEntries(archived, [])
+        ahead = await _count_ahead(tx, archived, place)
+        with_it = await _count_ahead(tx, archived, BoardPlace(place.order, place.member + _NEXT))
         if is_behind:
-            return ArchivedEntries(found, await _page(tx, found, ahead if is_included else with_it, count))
+            return ArchivedEntries(
+                archived, await _page(tx, archived, ahead if is_included else with_it, count)
+            )
         end = with_it if is_included else ahead
         first = max(0, end - count)
-        return ArchivedEntries(found, await _page(tx, found, first, end - first))
+        return ArchivedEntries(archived, await _page(tx, archived, first, end - first))
 
     return work
 
 
 _NEXT: Final = " "
-"""Behind a member and ahead of any other: no member has it."""
+"""A suffix that sorts behind a member and ahead of any other. No member has a space."""
 
 
-async def _count_ahead(tx: Transaction, found: ArchivedWindow, place: BoardPlace) -> int:
-    """How many entries are ahead of a place. Ranks are in the order of places, so it is searched for by halves."""
-    ahead, end = 0, found.entries
+async def _count_ahead(tx: Transaction, archived: ArchivedWindow, place: BoardPlace) -> int:
+    """Return how many entries are ahead of a place, by binary search: ranks are in the order of places."""
+    ahead, end = 0, archived.entries
     while ahead < end:
         middle = (ahead + end) // 2
-        [(order, member)] = await tx.rows(_PLACE, **_whose(found), rank=middle + 1)
+        [(order, member)] = await tx.rows(_PLACE, **_key(archived), rank=middle + 1)
         if BoardPlace(order, member) < place:
             ahead = middle + 1
         else:
@@ -150,25 +152,27 @@ async def _count_ahead(tx: Transaction, found: ArchivedWindow, place: BoardPlace
 
 
 async def _readable(tx: Transaction, board: str, window: str) -> ArchivedWindow | None:
-    """The window, also one that is not kept any more, whose entries may be going."""
-    found = await load(tx, board, window)
-    return found if found and found.revision else None
+    """Return the window if it has a revision, even past its retention, when entries may be missing."""
+    archived = await load(tx, board, window)
+    return archived if archived and archived.revision else None
 
 
-async def _page(tx: Transaction, found: ArchivedWindow, first: int, count: int) -> list[ArchivedEntry]:
-    if not found.is_readable:
+async def _page(tx: Transaction, archived: ArchivedWindow, first: int, count: int) -> list[ArchivedEntry]:
+    if not archived.is_readable:
         return []
-    rows = await tx.rows(_PAGE, **_whose(found), after=first, upto=first + count)
+    rows = await tx.rows(_PAGE, **_key(archived), after=first, upto=first + count)
     return _entries(rows)
 
 
-async def _of_players(tx: Transaction, found: ArchivedWindow, wanted: Sequence[str]) -> list[ArchivedEntry]:
-    found_of = [await tx.rows(_OF_PLAYER, player=each, **_whose(found)) for each in wanted]
-    return sorted(_entries([row for rows in found_of for row in rows]))
+async def _of_players(
+    tx: Transaction, archived: ArchivedWindow, wanted: Sequence[str]
+) -> list[ArchivedEntry]:
+    rows_of = [await tx.rows(_OF_PLAYER, player=player, **_key(archived)) for player in wanted]
+    return sorted(_entries([row for rows in rows_of for row in rows]))
 
 
-def _whose(found: ArchivedWindow) -> dict[str, object]:
-    return {"board": found.board, "window": found.window, "revision": found.revision}
+def _key(archived: ArchivedWindow) -> dict[str, object]:
+    return {"board": archived.board, "window": archived.window, "revision": archived.revision}
 
 
 def _entries(rows: Sequence[Row]) -> list[ArchivedEntry]:

@@ -1,7 +1,7 @@
-"""Which windows are archived or on the way there, under which policy, and what the readable revision of each lacks.
+"""The windows that are or will be archived, their policies, and the changes that their revisions lack.
 
-A window goes `folding` → `copying` → `sweeping` → `frozen` → `kept`. Whatever changes what counts in it is noted in the
-transaction that changes it, so that a revision can never be put in place that lacks it.
+A window goes `folding` → `copying` → `sweeping` → `frozen` → `kept`. Whatever changes what counts in it is
+noted in the transaction that changes it, so that a revision can never be put in place that lacks it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from policies.windows import Window
 
 
 class ArchiveStage(StrEnum):
-    """How far a window is.
+    """The stage of a window in the archive.
 
-    `folding`: its standings are made what its policy says; `copying`: they get their ranks; `sweeping`: the revisions
-    before are removed; `kept`: its standings have gone; `forgotten`: its entries too.
+    `folding`: its standings are folded by its policy; `copying`: they get their ranks; `sweeping`: earlier
+    revisions are removed; `frozen`: nothing is left to do yet; `kept`: its standings are removed;
+    `forgotten`: its entries too.
     """
 
     FOLDING = "folding"
@@ -37,20 +38,21 @@ class ArchiveStage(StrEnum):
 
     @property
     def is_building(self) -> bool:
-        """True while a revision is being built."""
+        """Whether a revision is being built."""
         return self in {ArchiveStage.FOLDING, ArchiveStage.COPYING}
 
     @property
     def is_gone(self) -> bool:
-        """True once the window is not kept any more."""
+        """Whether the window is past its retention."""
         return self in {ArchiveStage.FORGETTING, ArchiveStage.FORGOTTEN}
 
 
 class ArchivedWindow(NamedTuple):
-    """A row of the archive. `revision` is the one that is read, 0 for none; `policy` is JSON of what decided its ranks.
+    """A window in the archive. `revision` is the readable one, 0 for none; `building` is the newest begun.
 
-    `changed_seq` is an event that the readable revision lacks, 0 if there is none. `entries` and `groups` count its
-    entries and the distinct ties among them. Times are Unix milliseconds.
+    `policy` is JSON of the policy fields that decided its ranks. `changed_seq` is an event that the readable
+    revision lacks, 0 for none. `entries` and `groups` count its entries and groups of ties. Times are Unix
+    milliseconds.
     """
 
     board: str
@@ -73,18 +75,18 @@ class ArchivedWindow(NamedTuple):
 
     @property
     def is_readable(self) -> bool:
-        """True if readers are answered from it."""
+        """Whether the archive answers readers of the window."""
         return self.revision > 0 and not self.stage.is_gone
 
     @property
     def span(self) -> Window:
-        """The window that it is, whatever the board's calendar says today."""
+        """The window itself, whatever the board's calendar says today."""
         kind = WindowKind(self.window.partition(":")[0])
         return Window(kind, self.window, self.begin_ms, self.end_ms)
 
 
 class FrozenPolicy(NamedTuple):
-    """What a window is frozen under: JSON of all in a policy that decides ranks, the policy's digest, and its rule."""
+    """The policy of a window: JSON of the fields that decide ranks, the policy's digest, and its rule."""
 
     policy: str
     policy_digest: str
@@ -144,13 +146,13 @@ _READABLE = Query(
 
 
 async def load(tx: Transaction, board: str, window: str) -> ArchivedWindow | None:
-    """The window as it is in the archive now, or None, inside a transaction."""
+    """Return the window as the archive has it now, or None, inside a transaction."""
     rows = await tx.rows(_LOAD, at_board=board, at_window=window)
     return _window(rows[0]) if rows else None
 
 
 def archived_window(board: str, window: str) -> Operation[ArchivedWindow | None]:
-    """The window as it is in the archive now, or None."""
+    """Return the window as the archive has it now, or None."""
 
     async def work(tx: Transaction) -> ArchivedWindow | None:
         return await load(tx, board, window)
@@ -159,7 +161,7 @@ def archived_window(board: str, window: str) -> Operation[ArchivedWindow | None]
 
 
 def archived_windows_of(board: str) -> Operation[list[ArchivedWindow]]:
-    """Every window of a board that is archived, on the way there, or was, the one that ended first at the head."""
+    """Return every window of a board that is, will be or was archived, by end."""
 
     async def work(tx: Transaction) -> list[ArchivedWindow]:
         return [_window(row) for row in await tx.rows(_ALL, at_board=board)]
@@ -170,7 +172,7 @@ def archived_windows_of(board: str) -> Operation[list[ArchivedWindow]]:
 def readable_before(
     board: str, before: tuple[int, str], kind: WindowKind | None, *, count: int
 ) -> Operation[list[ArchivedWindow]]:
-    """Windows that can be read, of one kind or all, the last one first, that come before an end (Unix ms) and a name."""
+    """Return readable windows of one kind, or of all, before an end (Unix ms) and a name, latest first."""
 
     async def work(tx: Transaction) -> list[ArchivedWindow]:
         end_ms, name = before
@@ -184,7 +186,7 @@ def readable_before(
 
 
 def is_waiting(board: str, window: Window) -> Operation[bool]:
-    """True if something that was achieved in the window is still pending."""
+    """Return whether a submission that was achieved in the window is still pending."""
 
     async def work(tx: Transaction) -> bool:
         return bool(await tx.rows(_PENDING_IN, board=board, begin=window.begin_ms, end=window.end_ms))
@@ -192,58 +194,58 @@ def is_waiting(board: str, window: Window) -> Operation[bool]:
     return work
 
 
-def begin(board: str, window: Window, frozen: FrozenPolicy) -> Operation[ArchivedWindow]:
-    """The window as it now is: with a build under way, new or as it was left, or frozen with nothing that it lacks.
-
-    A window that was never read is built under `frozen`; one that was stays under what it was first frozen under.
-    """
+def begin(board: str, window: Window, today: FrozenPolicy) -> Operation[ArchivedWindow]:
+    """Begin a build if the window is new or lacks a change; return the window as it now is."""
 
     async def work(tx: Transaction) -> ArchivedWindow:
-        found = await load(tx, board, window.name)
-        if found is None:
-            await tx.run(_ADD, **_first(board, window, frozen)._asdict())
-        elif found.changed_seq and not found.stage.is_gone:
-            kept = FrozenPolicy(found.policy, found.policy_digest, found.rule) if found.revision else frozen
+        archived = await load(tx, board, window.name)
+        if archived is None:
+            await tx.run(_ADD, **_first(board, window, today)._asdict())
+        elif archived.changed_seq and not archived.stage.is_gone:
+            first = FrozenPolicy(archived.policy, archived.policy_digest, archived.rule)
+            # Readers have seen ranks by the first policy, so a window with a revision keeps it.
+            policy = first if archived.revision else today
             await tx.run(
                 _BEGIN,
                 at_board=board,
                 at_window=window.name,
-                new_policy=kept.policy,
-                new_digest=kept.policy_digest,
-                new_rule=kept.rule,
+                new_policy=policy.policy,
+                new_digest=policy.policy_digest,
+                new_rule=policy.rule,
             )
         else:
-            return found
-        return await load(tx, board, window.name) or _first(board, window, frozen)
+            return archived
+        return await load(tx, board, window.name) or _first(board, window, today)
 
     return work
 
 
 async def mark_changed(tx: Transaction, board: str, achieved_at_ms: Collection[int], seq: int) -> None:
-    """Notes that event `seq` changed what counts of what was achieved at these moments, in windows of the archive."""
+    """Note in archived windows that event `seq` changed what counts of the runs achieved at these times."""
     for window, begin_ms, end_ms in await tx.rows(_ENDED_AFTER, at_board=board, oldest=min(achieved_at_ms)):
         if any(begin_ms <= at_ms < end_ms for at_ms in achieved_at_ms):
             await tx.run(_MARK, at_board=board, at_window=window, seq=seq)
 
 
 async def mark_windows(tx: Transaction, board: str, names: Sequence[str], seq: int) -> None:
-    """Notes that event `seq`, or something after it that is no event, changed what counts in these windows."""
+    """Note in these windows that event `seq`, or a later change without an event, changed what counts."""
     for name in await among_archived(tx, board, names):
         await tx.run(_MARK, at_board=board, at_window=name, seq=seq)
 
 
 async def among_archived(tx: Transaction, board: str, names: Sequence[str]) -> set[str]:
-    """Those of these windows that are archived, or on the way there."""
+    """Return those of these windows that are archived or being archived."""
     return {row[0] for row in await fetch_listed(tx, _NAMED, names, at_board=board)}
 
 
-def _first(board: str, window: Window, frozen: FrozenPolicy) -> ArchivedWindow:
+def _first(board: str, window: Window, policy: FrozenPolicy) -> ArchivedWindow:
     return ArchivedWindow(
-        board, window.name, window.begin_ms, window.end_ms, window.expires_at_ms or window.end_ms, *frozen,
-        ArchiveStage.FOLDING, revision=0, building=1, is_thin=0, changed_seq=0, frozen_at_ms=0, upto_seq=0, entries=0, groups=0,
+        board, window.name, window.begin_ms, window.end_ms, window.expires_at_ms or window.end_ms, *policy,
+        ArchiveStage.FOLDING, revision=0, building=1, is_thin=0, changed_seq=0, frozen_at_ms=0, upto_seq=0,
+        entries=0, groups=0,
     )  # fmt: skip
 
 
 def _window(row: Row) -> ArchivedWindow:
-    found = ArchivedWindow(*row)
-    return found._replace(stage=ArchiveStage(found.stage))
+    archived = ArchivedWindow(*row)
+    return archived._replace(stage=ArchiveStage(archived.stage))

@@ -1,4 +1,4 @@
-"""What alembic runs: the migrations, on the connection and in the transaction that it is given."""
+"""Alembic's entry point: runs the migrations on the given connection, in its transaction."""
 
 from __future__ import annotations
 

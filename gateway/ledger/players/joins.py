@@ -1,7 +1,7 @@
-"""Who is on the boards that have to be joined: one row for each who ever joined, with who said so last, and when.
+"""Players on boards that have to be joined: one row for each who ever joined, with the last actor and time.
 
-Beside it stand the newest CHANGES_KEPT changes of each. They take turns, joined and left, so what was before the oldest of
-them is known too: the other one.
+The newest CHANGES_KEPT changes of each player are stored too. Joining and leaving take turns, so the state
+before the oldest of them is known as well: the opposite.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gateway.ledger.schema import Int64, Text, join_changes, joins
 from gateway.ledger.transaction import Operation, Query, Transaction
 
 CHANGES_KEPT: Final = 100
-"""Changes kept of each player on a board: who joins and leaves for ever has these rows and no more."""
+"""Changes kept of each player on a board: one who joins and leaves for ever has no more rows than these."""
 
 _j, _c = joins.c, join_changes.c
 
@@ -31,8 +31,8 @@ _PUT = Query(
 )
 
 
-_WHOSE: Final = (_c.board == bindparam("board"), _c.player == bindparam("player"))
-_LAST = Query(select(_c.revision).where(*_WHOSE).order_by(_c.revision.desc()).limit(1))
+_OF_PLAYER: Final = (_c.board == bindparam("board"), _c.player == bindparam("player"))
+_LAST = Query(select(_c.revision).where(*_OF_PLAYER).order_by(_c.revision.desc()).limit(1))
 _of_one: Final = (_c.board == _j.board, _c.player == _j.player)
 _before: Final = select(_c.is_joined).where(*_of_one, _c.at_ms < bindparam("before_ms", type_=Int64))
 _oldest: Final = select(_c.is_joined).where(*_of_one).order_by(_c.revision).limit(1)
@@ -44,7 +44,7 @@ _WERE_JOINED = Query(
         ),
     ).where(_j.board == bindparam("board"), is_listed(_j.player))
 )
-"""The last change of each before a moment; where there is none, the other one than the oldest that is kept."""
+"""Each player's last change before a moment; without one, the opposite of the oldest change that is kept."""
 _CHANGES = Query(
     select(_c.player, _c.revision, _c.is_joined, _c.at_ms)
     .where(
@@ -66,7 +66,7 @@ _TRIM = Query(
 
 
 class JoinChange(NamedTuple):
-    """That a player joined the board, or left it, and when (Unix ms)."""
+    """A change of a player, who joined or left the board, and its time (Unix ms)."""
 
     player: str
     revision: int
@@ -75,7 +75,7 @@ class JoinChange(NamedTuple):
 
 
 def changes_of(board: str, *, after: tuple[str, int], count: int) -> Operation[list[JoinChange]]:
-    """Return changes of a board in the order of players, each player's in theirs, after such a one."""
+    """Return the next changes of a board after (player, revision), in that order."""
 
     async def work(tx: Transaction) -> list[JoinChange]:
         player, revision = after
@@ -86,7 +86,7 @@ def changes_of(board: str, *, after: tuple[str, int], count: int) -> Operation[l
 
 
 def has_joined(board: str, player: str) -> Operation[bool]:
-    """True if the player is on the board now."""
+    """Return whether the player is on the board now."""
 
     async def work(tx: Transaction) -> bool:
         return await is_joined(tx, board, player)
@@ -95,20 +95,20 @@ def has_joined(board: str, player: str) -> Operation[bool]:
 
 
 async def is_joined(tx: Transaction, board: str, player: str) -> bool:
-    """True if the player is on the board now, inside a transaction."""
+    """Return whether the player is on the board now, inside a transaction."""
     rows = await tx.rows(_JOIN, board=board, player=player)
     return bool(rows and rows[0][0])
 
 
 async def was_joined(tx: Transaction, board: str, player: str, before_ms: int) -> bool:
-    """True if the player was on the board just before a moment (Unix ms), inside a transaction."""
+    """Return whether the player was on the board just before a moment (Unix ms), inside a transaction."""
     return bool(await players_joined_before(tx, board, [player], before_ms))
 
 
 async def players_joined_before(
     tx: Transaction, board: str, players: Sequence[str], before_ms: int
 ) -> set[str]:
-    """Those of the players who were on the board just before a moment (Unix ms), inside a transaction."""
+    """Return the players who were on the board just before a moment (Unix ms), inside a transaction."""
     rows = await fetch_listed(tx, _WERE_JOINED, players, board=board, before_ms=before_ms)
     return {player for player, is_joined in rows if is_joined}
 
@@ -116,7 +116,7 @@ async def players_joined_before(
 async def put_join(
     tx: Transaction, board: str, player: str, *, joins_now: bool, actor: str, at_ms: int
 ) -> None:
-    """Writes down that the player joined the board, or left it."""
+    """Store that the player joined or left the board, inside a transaction."""
     await tx.run(_PUT, board=board, player=player, is_joined=int(joins_now), actor=actor, at_ms=at_ms)
     rows = await tx.rows(_LAST, board=board, player=player)
     revision = 1 + (rows[0][0] if rows else 0)

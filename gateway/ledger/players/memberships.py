@@ -1,4 +1,4 @@
-"""Which groups of a board players are in: one row for each player, with all of them and a version."""
+"""The memberships of players in a board's groups: one row for each player, with a version."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PUT = Query(
 
 
 def membership_of(board: str, player: str) -> Operation[Membership]:
-    """The groups of a board that a player is in."""
+    """Return the groups of a board that a player is in."""
 
     async def work(tx: Transaction) -> Membership:
         return await load_membership(tx, board, player)
@@ -38,23 +38,23 @@ def membership_of(board: str, player: str) -> Operation[Membership]:
 
 
 def change_membership(board: str, player: str, changes: Mapping[str, str | None]) -> Operation[Membership]:
-    """The membership with these segments at these values; None takes the player out of the segment's group."""
+    """Set segments of a membership and return it; None takes the player out of the segment's group."""
 
     async def work(tx: Transaction) -> Membership:
-        held = await load_membership(tx, board, player)
-        merged = {**held.segments, **changes}
+        stored = await load_membership(tx, board, player)
+        merged = {**stored.segments, **changes}
         wanted = {segment: value for segment, value in sorted(merged.items()) if value is not None}
-        if wanted == held.segments:
-            return held
+        if wanted == stored.segments:
+            return stored
         segments = orjson.dumps(wanted).decode()
-        await tx.run(_PUT, board=board, player=player, version=held.version + 1, segments=segments)
-        return Membership(player, held.version + 1, wanted)
+        await tx.run(_PUT, board=board, player=player, version=stored.version + 1, segments=segments)
+        return Membership(player, stored.version + 1, wanted)
 
     return work
 
 
 def memberships_after(board: str, after: str, *, count: int) -> Operation[list[Membership]]:
-    """Memberships of a board in the order of players, after such a player."""
+    """Return the next memberships of a board after a player, by player."""
 
     async def work(tx: Transaction) -> list[Membership]:
         return [_stored(row) for row in await tx.rows(_PAGE, board=board, after=after, count=count)]
@@ -63,7 +63,7 @@ def memberships_after(board: str, after: str, *, count: int) -> Operation[list[M
 
 
 def memberships_of(board: str, players: Sequence[str]) -> Operation[dict[str, Membership]]:
-    """The memberships there are of these players, by player."""
+    """Return the memberships of those of these players who have one, by player."""
 
     async def work(tx: Transaction) -> dict[str, Membership]:
         return {row[0]: _stored(row) for row in await fetch_listed(tx, _LISTED, players, board=board)}
@@ -72,7 +72,7 @@ def memberships_of(board: str, players: Sequence[str]) -> Operation[dict[str, Me
 
 
 async def load_membership(tx: Transaction, board: str, player: str) -> Membership:
-    """The groups of a board that a player is in, inside a transaction."""
+    """Return the groups of a board that a player is in, inside a transaction."""
     rows = await tx.rows(_MEMBERSHIP, board=board, player=player)
     return _stored(rows[0]) if rows else Membership(player)
 

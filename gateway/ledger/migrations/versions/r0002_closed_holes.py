@@ -1,7 +1,7 @@
-"""The second schema: recordings may end, names may be unique, and it is kept when players joined boards and left them.
+"""The second schema: recordings may end, names may be unique, and joins and leaves of boards are stored.
 
-A recording is deleted only once its end is written down, and never while a submission that counts, or may yet count,
-names it: the trigger sees to both.
+A trigger lets a recording be deleted only once its end is stored, and never while a submission that counts,
+or may yet count, names it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ EXECUTE FUNCTION refuse_change('recording_expiries')
 
 
 def upgrade() -> None:
-    """Adds the tables and the index, and lets a recording go whose end is written down."""
+    """Add the tables and the index, and allow deleting a recording whose end is stored."""
     _add_expiries()
     _add_names()
     _add_join_changes()
@@ -120,7 +120,7 @@ def _add_names() -> None:
 
 
 def _add_join_changes() -> None:
-    """Begins the history of who joined with the last change of each player, which is all that was kept."""
+    """Begin the history of joins with each player's last change, which is all that was stored."""
     op.create_table(
         "join_changes",
         Column("board", Text, primary_key=True),
