@@ -1,8 +1,8 @@
-"""Where a claim and its simulation part, as far as checkpoints tell, and what was pressed around that place.
+"""Locates where a claim and its simulation diverge, as far as checkpoints tell, with the inputs there.
 
-A recording holds a state hash every K ticks and nothing in between, so the first of them that differs bounds the tick
-at which both part: after the checkpoint before it, and not after its own. The simulation could be stepped through that
-stretch; the claim cannot, so no nearer answer can be had from a recording.
+A recording holds a state hash every K ticks and nothing in between. So the first differing hash bounds the
+divergence: after the previous checkpoint, and no later than its own. The simulation could be stepped through
+those ticks but the claim cannot, so a recording gives no closer answer.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from replay.recording import Recording
 from replay.simulators import Simulation
 
 AROUND_TICKS: Final = 60
-"""Ticks before and after the stretch that are shown with it: a second of most games."""
+"""Ticks of context before and after those: a second in most games."""
 
 INPUT_RUNS: Final = 128
-"""Most input runs that are shown; what is held is held for several ticks, so these are seconds of play."""
+"""Most input runs that are shown. Buttons are held for several ticks, so these are seconds of play."""
 
 _WORD_BYTES: Final = 4
 
 
 def divergence_of(played: Recording, simulation: Simulation) -> Divergence | None:
-    """The first checkpoint that differs, with the inputs around it; None where all agree that both have.
+    """Return the first differing checkpoint with the inputs around it; None if all common ones agree.
 
     A run that ended early is compared up to its end.
     """
@@ -43,7 +43,7 @@ def divergence_of(played: Recording, simulation: Simulation) -> Divergence | Non
 
 
 def inputs_around(played: Recording, after_tick: int, at_tick: int) -> tuple[InputRun, ...]:
-    """What was pressed from a little before `after_tick` to a little after `at_tick`, the first `INPUT_RUNS` of it."""
+    """Return the inputs from shortly before `after_tick` to shortly after `at_tick`, at most `INPUT_RUNS`."""
     first = max(0, after_tick - AROUND_TICKS)
     last = min(played.ticks, at_tick + AROUND_TICKS)
     words = struct.unpack(f"<{last - first}I", played.inputs[first * _WORD_BYTES : last * _WORD_BYTES])

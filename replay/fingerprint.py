@@ -1,4 +1,4 @@
-"""What a simulation came to, in a form that is small enough to keep and exact enough to compare."""
+"""The fingerprint of a simulation: small enough to keep and exact enough to compare."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 from replay.simulators import Simulation
 
 Fingerprint = Mapping[str, Any]
-"""Score, ticks, whether the run was over, statistics, the state's hash (hex), and the SHA-256 of the checkpoints (hex)."""
+"""Score, ticks, whether the run was over, statistics, state hash (hex), and the SHA-256 of the checkpoints
+(hex)."""
 
 
 def fingerprint_of(simulation: Simulation) -> Fingerprint:
-    """The fingerprint of a simulation. Fuel is not part of it: it is the engine's, and changes with its version."""
+    """Return the fingerprint of a simulation, without its fuel, which changes with the engine's version."""
     hashes = simulation.checkpoints
     checkpoints = struct.pack(f"<{len(hashes)}Q", *hashes)
     return {
@@ -28,8 +29,7 @@ def fingerprint_of(simulation: Simulation) -> Fingerprint:
 
 
 def differences(fingerprints: Sequence[Fingerprint]) -> list[str]:
-    """The names of what is not the same in all of these, in the order of their names; empty where all agree."""
-    names = sorted({name for each in fingerprints for name in each})
-    return [
-        name for name in names if any(each.get(name) != fingerprints[0].get(name) for each in fingerprints)
-    ]
+    """Return the sorted names of the values that differ between fingerprints; empty if all agree."""
+    names = sorted({name for fingerprint in fingerprints for name in fingerprint})
+    first = fingerprints[0] if fingerprints else {}
+    return [name for name in names if any(other.get(name) != first.get(name) for other in fingerprints)]

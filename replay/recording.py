@@ -1,7 +1,7 @@
-"""The recording container, version 1: the inputs of a run and the state hashes a client noted on the way.
+"""The recording container, version 1: a run's inputs, and the state hashes that the client noted on the way.
 
-Equal play gives equal bytes: a container that is not in the one canonical form is refused, so the SHA-256 of
-the bytes identifies the play. The layout, with varint for unsigned LEB128 in its shortest form:
+Equal play gives equal bytes: a container that is not in canonical form is refused, so the SHA-256 of the
+bytes identifies the play. The layout, with varint for unsigned LEB128 in its shortest form:
 
     "SGR1"  ticks varint  checkpoint_ticks varint  runs varint
     runs x {length varint, input varint}      floor(ticks / checkpoint_ticks) x u64 little-endian
@@ -27,7 +27,7 @@ VARINT_BYTES = 5
 """Bytes of the longest varint of a 32-bit number: ceil(32 / 7)."""
 VARINT_BITS = 7
 CONTINUES = 0x80
-"""The bit of a varint's byte that says another one follows (LEB128)."""
+"""The bit of a varint's byte that says that another one follows (LEB128)."""
 CHECKPOINT_BYTES = 8
 
 Numbers = NDArray[np.int64]
@@ -42,10 +42,10 @@ class RecordingError(ScoregateError):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The inputs of one run, ready to be fed to a simulator.
+    """The inputs of one run, ready for a simulator.
 
-    `inputs` holds one little-endian u32 per tick. `checkpoints` holds the 64-bit state hashes after tick
-    `checkpoint_ticks`, twice that, and so on; `checkpoint_ticks` is 0 where the client noted none.
+    `inputs` holds one little-endian u32 per tick. `checkpoints` holds the 64-bit state hashes after every
+    `checkpoint_ticks` ticks; `checkpoint_ticks` is 0 if the client noted none.
     """
 
     ticks: int
@@ -55,11 +55,9 @@ class Recording:
 
 
 def decode(data: bytes, *, maximum_ticks: int) -> Recording:
-    """The recording that `data` holds. Raises RecordingError for anything but one canonical container.
-
-    Every length is checked before anything is expanded, so the memory taken is bounded by `maximum_ticks`
-    words and the size of `data`, whatever `data` claims.
-    """
+    """Return the recording in `data`. Raises RecordingError for anything but one canonical container."""
+    # Every length is checked before anything is expanded, so `maximum_ticks` words and the size of `data`
+    # bound the memory, whatever `data` claims.
     if not data.startswith(MAGIC):
         raise RecordingError("it does not begin with SGR1")
     ticks, at = _read_varint(data, len(MAGIC), "ticks")
@@ -77,15 +75,15 @@ def decode(data: bytes, *, maximum_ticks: int) -> Recording:
 
 
 def encode(inputs: bytes, checkpoints: Sequence[int], checkpoint_ticks: int) -> bytes:
-    """The container of a run: `inputs` as one little-endian u32 per tick, `checkpoints` as 64-bit hashes.
+    """Return a run's container: `inputs` as one little-endian u32 per tick, `checkpoints` as 64-bit hashes.
 
-    Raises RecordingError where the three do not belong together.
+    Raises RecordingError if they do not fit together.
     """
     ticks, rest = divmod(len(inputs), 4)
     if rest or not 0 < ticks < WORD_LIMIT:
-        raise RecordingError("inputs are whole 32-bit words, at least one")
+        raise RecordingError("inputs must be whole 32-bit words, at least one")
     if not 0 <= checkpoint_ticks < WORD_LIMIT:
-        raise RecordingError("the checkpoint interval is a 32-bit number")
+        raise RecordingError("the checkpoint interval must be a 32-bit number")
     if len(checkpoints) != _checkpoint_count(ticks, checkpoint_ticks):
         raise RecordingError(f"{len(checkpoints)} checkpoints do not fit {ticks} ticks")
     runs = [(sum(1 for _ in same), word) for word, same in groupby(struct.unpack(f"<{ticks}I", inputs))]
@@ -93,16 +91,16 @@ def encode(inputs: bytes, checkpoints: Sequence[int], checkpoint_ticks: int) -> 
     try:
         hashes = struct.pack(f"<{len(checkpoints)}Q", *checkpoints)
     except struct.error:
-        raise RecordingError("a checkpoint is an unsigned 64-bit number") from None
+        raise RecordingError("a checkpoint must be an unsigned 64-bit number") from None
     return MAGIC + b"".join(map(_varint, numbers)) + hashes
 
 
 def pack_inputs(words: Iterable[int]) -> bytes:
-    """Input words as `Recording.inputs` holds them. Raises RecordingError for a word outside 0 .. 2^32-1."""
+    """Return input words in the form of `Recording.inputs`. Raises RecordingError outside 0 .. 2^32-1."""
     try:
         return b"".join(map(_pack_word, words))
     except struct.error:
-        raise RecordingError("an input word is an unsigned 32-bit number") from None
+        raise RecordingError("an input word must be an unsigned 32-bit number") from None
 
 
 def _checkpoint_count(ticks: int, checkpoint_ticks: int) -> int:
@@ -110,7 +108,7 @@ def _checkpoint_count(ticks: int, checkpoint_ticks: int) -> int:
 
 
 def _read_varint(data: bytes, at: int, name: str) -> tuple[int, int]:
-    """The number at offset `at` and the offset after it."""
+    """Return the number at offset `at` and the offset after it."""
     match = _VARINT.match(data, at, at + VARINT_BYTES)
     if match is None:
         raise RecordingError(f"{name} is cut short or longer than {VARINT_BYTES} bytes")
@@ -118,23 +116,23 @@ def _read_varint(data: bytes, at: int, name: str) -> tuple[int, int]:
 
 
 def _varints(data: bytes) -> Numbers:
-    """All the numbers that `data` consists of."""
-    read = np.frombuffer(data, np.uint8)
-    if read[-1] >= CONTINUES:
+    """Return all numbers in `data`."""
+    octets = np.frombuffer(data, np.uint8)
+    if octets[-1] >= CONTINUES:
         raise RecordingError("its last run is cut short")
-    ends = np.flatnonzero(read < CONTINUES)
-    if ends.size == read.size:
-        return read.astype(np.int64)
+    ends = np.flatnonzero(octets < CONTINUES)
+    if ends.size == octets.size:
+        return octets.astype(np.int64)
     lengths = np.diff(ends, prepend=-1)
     if lengths.max() > VARINT_BYTES:
         raise RecordingError("a number is larger than 32 bits")
     numbers = np.zeros(ends.size, np.int64)
-    for place in range(lengths.max()):  # from the last byte of each, which is its highest
+    for place in range(lengths.max()):  # from each number's last byte, which is its highest
         has_more = lengths > place
-        numbers[has_more] = numbers[has_more] << VARINT_BITS | (read[ends[has_more] - place] & 0x7F)
+        numbers[has_more] = numbers[has_more] << VARINT_BITS | (octets[ends[has_more] - place] & 0x7F)
     if numbers.max() >= WORD_LIMIT:
         raise RecordingError("a number is larger than 32 bits")
-    if ((lengths > 1) & (read[ends] == 0)).any():
+    if ((lengths > 1) & (octets[ends] == 0)).any():
         raise RecordingError("a number is not in its shortest form")
     return numbers
 
@@ -158,7 +156,7 @@ def _varint(value: int) -> bytes:
 
 
 def _expand(numbers: Numbers, ticks: int, runs: int) -> bytes:
-    """The input words of all runs; `numbers` alternates between length and word."""
+    """Return the input words of all runs. `numbers` alternates between length and word."""
     if len(numbers) != 2 * runs:
         raise RecordingError(f"it announces {runs} runs and holds {len(numbers) / 2:g}")
     lengths, words = numbers[0::2], numbers[1::2]

@@ -21,10 +21,10 @@ def verify(
     simulator: Simulator,
     simulators: Simulators,
 ) -> Verdict:
-    """What re-simulating the recording says about the claim.
+    """Return the verdict of re-simulating the recording.
 
-    A claim that the recording does not bear out is a mismatch; whatever goes wrong on our side of it, the
-    module included, is inconclusive. `seed` is the u64 of the run's ticket.
+    A claim that the recording does not support is a mismatch. Anything that fails on our side, including the
+    module, is inconclusive. `seed` is the u64 of the run's ticket.
     """
     engine = simulators.engine_of(replay.simulator)
     verdict = Verdict(VerdictKind.MISMATCH, Reason.RECORDING_MISSING, simulator.digest, engine)
@@ -57,7 +57,7 @@ def verify(
 
 
 def read_recording(recording: bytes, claim: Claim, replay: Replay) -> Recording:
-    """What can be read of the recording before it is simulated: nothing but its claimed length, if it is the game's own.
+    """Return what the recording says before simulation: only its claimed length, in a game's own format.
 
     Raises RecordingError for bytes that should be our container and are not.
     """
@@ -67,7 +67,7 @@ def read_recording(recording: bytes, claim: Claim, replay: Replay) -> Recording:
 
 
 def _before_simulation(claim: Claim, played: Recording, replay: Replay) -> Reason | None:
-    """Why the recording need not be simulated, or None."""
+    """Return why the recording need not be simulated, or None."""
     if played.ticks != claim.ticks:
         return Reason.TICKS_MISMATCH
     if played.checkpoint_ticks != replay.checkpoint_ticks:
@@ -78,7 +78,7 @@ def _before_simulation(claim: Claim, played: Recording, replay: Replay) -> Reaso
 def request_of(
     recording: bytes, played: Recording, seed: int, replay: Replay, simulator: Simulator
 ) -> SimulationRequest:
-    """The question that a recording, as `read_recording` gives it, is to the simulators."""
+    """Return the request that simulates a recording, as read by `read_recording`."""
     return SimulationRequest(
         module=simulator.path,
         digest=simulator.digest,
@@ -96,14 +96,14 @@ def request_of(
 
 
 def _numbers(simulation: Simulation) -> dict[str, int]:
-    """What a moderator wants to see beside the claim."""
+    """Return the numbers that moderators compare with the claim."""
     return {"simulated_score": simulation.score, "simulated_ticks": simulation.ticks, "fuel": simulation.fuel}
 
 
 def _compared(
     claim: Claim, replay: Replay, simulation: Simulation, *, is_divergent: bool
 ) -> tuple[VerdictKind, Reason]:
-    """What holding the claim against the simulation gives, and why."""
+    """Return the verdict's kind and reason from comparing the claim with the simulation."""
     if len(simulation.stats) != len(replay.stats):
         return VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_UNUSABLE
     if is_divergent:
@@ -115,7 +115,7 @@ def _compared(
 
 
 def _difference(claim: Claim, simulation: Simulation, stats: dict[str, int]) -> Reason | None:
-    """The first way in which the claim differs from the simulation, the one that explains most; or None."""
+    """Return the first difference between claim and simulation, the most telling one first; or None."""
     if simulation.ticks != claim.ticks:
         return Reason.TICKS_MISMATCH
     if not simulation.is_over:

@@ -1,6 +1,6 @@
-"""Takes submission ids, verifies, settles: the only package here that knows the gateway.
+"""Takes submission ids, verifies and settles: the only package of this room that knows the gateway.
 
-RQ only says when to look. What is to be done, who does it, and how often it was tried stands in the ledger: a job that
-is lost, doubled, forged or left behind by a crash changes no verdict. `process` is the worker's process, `verifier` what it
-does with a submission.
+RQ only says when to look. The ledger says what is to be done, by whom, and how often it was tried: a job that
+is lost, duplicated, forged or left by a crash changes no verdict. `process` is the worker's process,
+`verifier` handles a submission.
 """

@@ -1,4 +1,4 @@
-"""What a worker does with runs that were drawn for an audit: simulates each twice more, as if it had never seen it."""
+"""Audits runs that were drawn for it: simulates each twice more, as if it had never been seen."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from replay.verify import read_recording, request_of
 from replay.worker.verifier import longest_s
 
 RUNS = 2
-"""Simulations of an audit, each in a process that has done nothing before; with the verdict's own they are three."""
+"""Simulations of an audit, each in a fresh process. With the verdict's own they are three."""
 
 _log = logger()
 
 
 class AuditOutcome(StrEnum):
-    """What an audit of one run came to. `unable`: what it takes was not there, or the simulation failed."""
+    """The result of auditing one run. `unable`: something was missing, or the simulation failed."""
 
     AGREES = "agrees"
     DISAGREES = "disagrees"
@@ -41,7 +41,7 @@ class AuditOutcome(StrEnum):
 
 
 class AuditedRun(NamedTuple):
-    """A run with what its audit came to, and in what its simulations differ."""
+    """A run, the result of its audit, and the names of the values in which its simulations differ."""
 
     lease: Lease
     outcome: AuditOutcome
@@ -49,7 +49,7 @@ class AuditedRun(NamedTuple):
 
 
 class Auditor:
-    """Finds simulators that disagree with themselves. It convicts nobody: it takes a build's right to promote."""
+    """Finds simulators that disagree with themselves. It rejects no run, but restricts the build."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Auditor:
         recordings: Recordings,
         clock: Clock = wall_clock,
     ) -> None:
-        """`fresh` gives simulators whose processes start with the first question."""
+        """Create an auditor. `fresh` returns simulators whose processes start with the first question."""
         self._settings = settings
         self._boards = boards
         self._ledger = ledger
@@ -70,35 +70,35 @@ class Auditor:
         self._clock = clock
 
     async def audit_all(self, submission_ids: Sequence[str]) -> int:
-        """How many of the submissions were audited here; the others are done or in another worker's hands.
+        """Return how many of the submissions were audited here; the rest are done or leased elsewhere.
 
-        Raises LedgerUnavailable; what was not written down by then is audited again when its lease has ended.
+        Raises LedgerUnavailable; what was not recorded by then is audited again when its lease has ended.
         """
         lease_ms = (self._settings.lease_s + RUNS * longest_s(self._boards) * len(submission_ids)) * 1000
         now_ms = self._clock()
         leasing = audits.lease(submission_ids, boards=self._boards, now_ms=now_ms, lease_ms=lease_ms)
-        audited = [await self._tried(each) for each in await self._ledger.write(leasing)]
-        await self._report([each for each in audited if each is not None])
+        audited = [await self._try(lease) for lease in await self._ledger.write(leasing)]
+        await self._report([run for run in audited if run is not None])
         return len(audited)
 
-    async def _tried(self, lease: Lease) -> AuditedRun | None:
-        """What an audit came to; `unable` where one run makes us fail, which is none of the others' matter."""
+    async def _try(self, lease: Lease) -> AuditedRun | None:
+        """Return the result of an audit; `unable` if this run makes us fail, so that the others go on."""
         try:
-            return await self._audited(lease)
+            return await self._audit(lease)
         except ScoregateError:
-            raise  # the ledger or the sandbox is away: that is the whole job's matter
-        except Exception as error:  # noqa: BLE001 - the others of its job have done nothing
+            raise  # the ledger or the sandbox is unavailable, which ends the whole job
+        except Exception as error:  # noqa: BLE001 - it must not fail the other runs of its job
             report(FaultPlace.WORKER, error, submission=lease.submission.submission_id)
             return AuditedRun(lease, AuditOutcome.UNABLE)
 
-    async def _audited(self, lease: Lease) -> AuditedRun | None:
-        """What an audit came to; None where the recording cannot be had now: it comes again."""
-        board, found = self._boards[lease.submission.board], lease.submission
-        simulator, replay = board.simulators.get(found.build), board.policy.replay
+    async def _audit(self, lease: Lease) -> AuditedRun | None:
+        """Return the result of an audit; None if the recording is unavailable now, so that it is retried."""
+        board, submission = self._boards[lease.submission.board], lease.submission
+        simulator, replay = board.simulators.get(submission.build), board.policy.replay
         is_spent = lease.attempt > 2 * self._settings.verify_attempts
-        if is_spent or found.unreadable or not lease.recording:
+        if is_spent or submission.unreadable or not lease.recording:
             return AuditedRun(lease, AuditOutcome.UNABLE)
-        if not replay or not simulator or simulator.digest != found.simulator:
+        if not replay or not simulator or simulator.digest != submission.simulator:
             return AuditedRun(lease, AuditOutcome.UNABLE)
         try:
             recording = await self._recordings.load(lease.recording)
@@ -107,54 +107,54 @@ class Auditor:
         except RecordingLost:
             return AuditedRun(lease, AuditOutcome.UNABLE)
         runs = [self._fingerprint(lease, recording, replay, simulator) for _ in range(RUNS)]
-        known = [each for each in runs if each is not None]
-        if len(known) < RUNS:
+        fingerprints = [fingerprint for fingerprint in runs if fingerprint is not None]
+        if len(fingerprints) < RUNS:
             return AuditedRun(lease, AuditOutcome.UNABLE)
-        recorded = await self._ledger.read(audits.fingerprint_in(found.submission_id))
-        differs = differences([*([recorded] if recorded else []), *known])
+        recorded = await self._ledger.read(audits.fingerprint_in(submission.submission_id))
+        differs = differences([*([recorded] if recorded else []), *fingerprints])
         outcome = AuditOutcome.DISAGREES if differs else AuditOutcome.AGREES
         return AuditedRun(lease, outcome, tuple(differs))
 
     def _fingerprint(
         self, lease: Lease, recording: bytes, replay: Replay, simulator: Simulator
     ) -> Fingerprint | None:
-        """What one simulation comes to in a process of its own; None if it failed."""
-        found = lease.submission
+        """Return the fingerprint of one simulation in a process of its own; None if it failed."""
+        submission = lease.submission
         try:
-            played = read_recording(recording, found.claim, replay)
+            played = read_recording(recording, submission.claim, replay)
         except RecordingError:
             return None
         with self._fresh() as simulators:
-            outcome = simulators.simulate(request_of(recording, played, found.seed, replay, simulator))
+            outcome = simulators.simulate(request_of(recording, played, submission.seed, replay, simulator))
         return fingerprint_of(outcome) if isinstance(outcome, Simulation) else None
 
     async def _report(self, audited: Sequence[AuditedRun]) -> None:
-        """Restricts builds whose simulator disagrees, in the transaction that strikes the audits off."""
+        """Restrict builds whose simulator disagrees, in the transaction that deletes the audits."""
         by_build: dict[tuple[str, str], list[AuditedRun]] = defaultdict(list)
-        for each in audited:
-            if each.outcome is AuditOutcome.DISAGREES:
-                by_build[each.lease.submission.board, each.lease.submission.build].append(each)
+        for run in audited:
+            if run.outcome is AuditOutcome.DISAGREES:
+                by_build[run.lease.submission.board, run.lease.submission.build].append(run)
         changes = [
-            (self._restriction(*of, some), self._boards[of[0]].policy.builds[of[1]].status)
-            for of, some in by_build.items()
+            (self._restriction(board, build, runs), self._boards[board].policy.builds[build].status)
+            for (board, build), runs in by_build.items()
         ]
-        seqs = [each.lease.submission.seq for each in audited]
+        seqs = [run.lease.submission.seq for run in audited]
         restricted = await self._ledger.write(audits.finish(seqs, changes))
-        for each in audited:
-            AUDITS.labels(each.lease.submission.board, each.outcome.value).inc()
-        for (board, build), some in by_build.items():
+        for run in audited:
+            AUDITS.labels(run.lease.submission.board, run.outcome.value).inc()
+        for (board, build), runs in by_build.items():
             _log.error(
                 Event.SIMULATOR_DISAGREES,
                 board=board,
                 build=build,
-                simulator=some[0].lease.submission.simulator,
-                submissions=[each.lease.submission.submission_id for each in some],
-                differs=sorted({name for each in some for name in each.differs}),
+                simulator=runs[0].lease.submission.simulator,
+                submissions=[run.lease.submission.submission_id for run in runs],
+                differs=sorted({name for run in runs for name in run.differs}),
                 is_restricted=(board, build) in restricted,
             )
 
-    def _restriction(self, board: str, build: str, some: Sequence[AuditedRun]) -> BuildChange:
-        ids = ", ".join(each.lease.submission.submission_id for each in some)
-        names = ", ".join(sorted({name for each in some for name in each.differs}))
+    def _restriction(self, board: str, build: str, runs: Sequence[AuditedRun]) -> BuildChange:
+        ids = ", ".join(run.lease.submission.submission_id for run in runs)
+        names = ", ".join(sorted({name for run in runs for name in run.differs}))
         why = f"simulated again, these runs gave another result ({names}): {ids}"
         return BuildChange(board, build, BuildStatus.PROVISIONAL, "audit", why, self._clock())

@@ -1,4 +1,4 @@
-"""What is looked at once a recording was played again: findings beside the verdict, weighed as the board says."""
+"""Examines a recording that was played again: findings besides the verdict, weighed by the board's modes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from validators.judge import weighed
 
 
 def examine(board: Board, lease: Lease, evidence: RecordingEvidence) -> tuple[Finding, ...]:
-    """Every finding that only a worker can make. A check whose mode is `off` does not run: it is a generator."""
+    """Return every finding that only a worker can make."""
+    # The checks are generators, so one whose mode is `off` never runs.
     return tuple(
         chain.from_iterable(
             weighed(name, check(board.policy, lease, evidence), board.policy, digest=board.digest)
@@ -29,13 +30,11 @@ def examine(board: Board, lease: Lease, evidence: RecordingEvidence) -> tuple[Fi
 
 
 def _reuse(policy: Policy, lease: Lease, evidence: RecordingEvidence) -> Iterator[Finding]:
-    """A finding for a recording that was sent before, unless it is worth nothing.
-
-    A run that ends before its first checkpoint has nothing of its seed in it: two players who give up at once have
-    the same recording, and neither stole it.
-    """
-    least = policy.score.maximum if policy.order is SortOrder.ASCENDING else policy.score.minimum
-    if evidence.same and lease.submission.claim.score != least:
+    """Find a recording that another submission sent, unless its score is the worst possible."""
+    # A run that ends before its first checkpoint holds nothing of its seed: two players who give up at once
+    # have the same recording, and neither stole it.
+    worst = policy.score.maximum if policy.order is SortOrder.ASCENDING else policy.score.minimum
+    if evidence.same and lease.submission.claim.score != worst:
         expected = Expected(at_most=0, unit="submissions with this recording")
         finding = Finding(Reason.RECORDING_REUSED, len(evidence.same), expected, others=evidence.same)
         yield _with_order(finding, evidence)
@@ -68,11 +67,9 @@ def _similarity(policy: Policy, _lease: Lease, evidence: RecordingEvidence) -> I
 
 
 def _with_order(finding: Finding, evidence: RecordingEvidence) -> Finding:
-    """The finding with how many of the others were received before this one: with 0 it is the first of them all.
-
-    What is looked at later is found like what was looked at before, whichever of the two came first.
-    """
-    earlier = sum(each in evidence.earlier for each in finding.others)
+    """Return the finding with the number of others received before this submission; 0 means it was first."""
+    # Examined late or early, a submission gets the same finding; only this number tells original from copy.
+    earlier = sum(other in evidence.earlier for other in finding.others)
     return replace(finding, detail={**finding.detail, "received_before": earlier})
 
 

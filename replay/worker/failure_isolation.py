@@ -1,4 +1,4 @@
-"""Work on several runs at once, of which one that makes us fail takes no other with it."""
+"""Runs work on several runs at once, so that one run that makes us fail does not fail the others."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ R = TypeVar("R")
 async def isolate_failures(
     work: Callable[[Sequence[T]], Awaitable[R]], runs: Sequence[T], id_of: Callable[[T], str]
 ) -> list[R]:
-    """Return what `work` gives for all runs, or, if it fails on them together, for each on which it does not fail alone.
+    """Return the results of `work`: one for all runs, or, if that fails, one per run that succeeds alone.
 
-    What fails alone is reported. Raises ScoregateError as `work` does: the ledger is away, and that is the whole job's
-    matter.
+    A run that fails alone is reported. Raises ScoregateError as `work` does: the ledger is unavailable, which
+    ends the job.
     """
     try:
         return [await work(runs)]
@@ -33,5 +33,5 @@ async def isolate_failures(
 
 
 def submission_id_of(lease: Lease) -> str:
-    """Return the id of the submission that a lease is of."""
+    """Return the id of a lease's submission."""
     return lease.submission.submission_id

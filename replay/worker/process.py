@@ -1,4 +1,4 @@
-"""The worker's process: RQ hands it ids of submissions, and nothing else that stands in Redis is heeded."""
+"""The worker's process. RQ hands it submission ids; everything else in Redis is ignored."""
 
 from __future__ import annotations
 
@@ -44,26 +44,27 @@ from replay.worker.worker_policies import WorkerPolicies
 MAINTENANCE_S: Final = 60
 
 WORKER_TTL_S: Final = 30
-"""RQ's measure of a worker that is gone; it waits for jobs half of this at a time, and notices a dead connection then."""
+"""After this time RQ counts a worker as gone. It waits for jobs half as long at a time, and then notices a
+dead connection."""
 
 RETRY_S: Final = 0.5
 
 PAID_WITHIN_S: Final = PROJECT_AFTER_MS / 1000
-"""How long a job waits for Redis to show what it settled; then the steward shows it."""
+"""How long a job waits for Redis to show what it settled; after that the steward shows it."""
 
 JOB_BYTES: Final = 65_536
-"""Most bytes of a job's data in Redis: several times what the largest batch of ids takes."""
+"""Most bytes of a job's data in Redis: several times the largest batch of ids."""
 
 _log = logger()
 
 
 class VerifyJob(Job):
-    """A job that can do nothing but verify and audit, whatever somebody wrote into Redis: any other is no job at all."""
+    """A job that can only verify and audit, whatever somebody wrote into Redis. Any other is not a job."""
 
     lane: ClassVar = Lane.MAIN
 
     def restore(self, raw_data: Mapping[bytes, bytes]) -> None:
-        """Takes which submissions to verify, and nothing else that stands there: no callbacks, time-outs, retries.
+        """Read which submissions to verify and ignore everything else: callbacks, time-outs, retries.
 
         Raises NoSuchJobError for a job that is not ours.
         """
@@ -76,7 +77,7 @@ class VerifyJob(Job):
             raise self._refused()
 
     def perform(self) -> int:
-        """How many submissions were judged. What could not be done now comes again from the ledger."""
+        """Return how many submissions were judged. What could not be done now comes again from the ledger."""
         reach(Point.AT_DEQUEUE)
         try:
             return RUNS[str(self.func_name)](self.args[0])
@@ -89,7 +90,7 @@ class VerifyJob(Job):
             [ids] = self.args
         except (DeserializationError, TypeError, ValueError):
             return False
-        are_ids = isinstance(ids, list) and all(isinstance(each, str) for each in ids)
+        are_ids = isinstance(ids, list) and all(isinstance(submission_id, str) for submission_id in ids)
         return are_ids and self.func_name in RUNS and not self.kwargs
 
     def _refused(self) -> NoSuchJobError:
@@ -98,24 +99,22 @@ class VerifyJob(Job):
 
 
 class UrgentJob(VerifyJob):
-    """The same in the urgent lane: RQ keeps its books of a job under the queue it came from."""
+    """The same job in the urgent lane; RQ keeps a job's records under its queue."""
 
     lane: ClassVar = Lane.URGENT
 
 
-JOBS: Final = {each.lane: each for each in (VerifyJob, UrgentJob)}
+JOBS: Final = {kind.lane: kind for kind in (VerifyJob, UrgentJob)}
 
 
 class VerifyWorker(SimpleWorker):
-    """RQ's worker, which ends for nobody but whoever may signal this process, and then without delay."""
+    """RQ's worker, which stops only for signals to this process, and then without delay."""
 
     max_connection_wait_time = 2.0
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - RQ's signature
-        """Ends the work after the job at hand, if that ends within the grace; at once if there is none.
-
-        The process notes it, since RQ loses it: while Redis is away, its way out of the work fails too.
-        """
+        """End after the current job if it ends within the grace period; at once if there is none."""
+        # The process notes it because RQ loses it: while Redis is away, RQ's way out of the work fails too.
         if not _Process.is_told_to_stop:
             end_within(_Process.grace_s, "worker")
         _Process.is_told_to_stop = self._stop_requested = True
@@ -123,11 +122,11 @@ class VerifyWorker(SimpleWorker):
             raise StopRequested
 
     def subscribe(self) -> None:
-        """Nothing: commands out of Redis are anybody's."""
+        """Ignore RQ's command channel: anybody with Redis could send commands."""
 
 
 class _Process:
-    """The parts of this worker process; RQ calls functions, so the function has to find them."""
+    """The parts of this worker process. RQ calls plain functions, which find the parts here."""
 
     runner: asyncio.Runner | None = None
     verifier: Verifier | None = None
@@ -140,29 +139,29 @@ class _Process:
 
 
 def verify_submissions(submission_ids: list[str]) -> int:
-    """How many submissions were judged. Runs inside `run_worker`.
+    """Return how many submissions were judged. Works only inside `run_worker`.
 
     Raises LedgerUnavailable, after which the steward queues them again.
     """
     if _Process.runner is None or _Process.verifier is None or _Process.policies is None:
-        raise ScoregateError("a verification runs in a worker process alone")
+        raise ScoregateError("a verification runs only in a worker process")
     with _Process.policies.held():
         return _Process.runner.run(_on_time(_Process.verifier.verify_all(submission_ids)))
 
 
 def audit_submissions(submission_ids: list[str]) -> int:
-    """How many submissions were audited. Runs inside `run_worker`.
+    """Return how many submissions were audited. Works only inside `run_worker`.
 
     Raises LedgerUnavailable, after which the steward queues them again.
     """
     if _Process.runner is None or _Process.auditor is None or _Process.policies is None:
-        raise ScoregateError("an audit runs in a worker process alone")
+        raise ScoregateError("an audit runs only in a worker process")
     with _Process.policies.held():
         return _Process.runner.run(_on_time(_Process.auditor.audit_all(submission_ids)))
 
 
 async def _on_time(work: Awaitable[int]) -> int:
-    """The result of a job, which begins with the shared clock looked at: nobody does while the worker waits."""
+    """Return a job's result, after refreshing the shared clock, which nobody does while the worker waits."""
     if _Process.clock:
         await _Process.clock.refresh()
     try:
@@ -172,7 +171,7 @@ async def _on_time(work: Awaitable[int]) -> int:
 
 
 async def _paid() -> None:
-    """Waits for what the job could not show while Redis is away: nothing is shown while the worker waits for the next one."""
+    """Wait until Redis shows what the job settled, since nothing is shown while the worker waits."""
     if _Process.owed:
         with suppress(TimeoutError):
             async with asyncio.timeout(PAID_WITHIN_S):
@@ -180,13 +179,13 @@ async def _paid() -> None:
 
 
 RUNS: Final = {VERIFY_JOB: verify_submissions, AUDIT_JOB: audit_submissions}
-"""All that a job can have done."""
+"""Everything that a job can do."""
 
 
 def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = False) -> None:
-    """Works in one lane until told to stop by SIGTERM or SIGINT, finishing the job at hand.
+    """Work in one lane until SIGTERM or SIGINT, and finish the current job.
 
-    Raises SettingsError if native programs are to run in bubblewrap, and it cannot be used.
+    Raises SettingsError if native programs must run in bubblewrap, and it cannot be used.
     """
     boards = load_policies(settings)
     trouble = trouble_with_bubblewrap(boards)
@@ -222,20 +221,20 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
                 _work(settings, lane, burst=burst)
         finally:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)  # we are ending; being told again must not break it off
+                signal.signal(number, signal.SIG_IGN)  # another signal must not interrupt the shutdown
             runner.run(stack.aclose())
         _log.info(Event.STOPPED, part="worker")
 
 
 def trouble_with_bubblewrap(boards: Mapping[str, Board]) -> str:
-    """Why native programs of these boards run without bubblewrap; empty if they run in it, or there are none."""
+    """Return why native programs of these boards run without bubblewrap; empty if they do not."""
     replays = (board.policy.replay for board in boards.values())
-    has_programs = any(each and each.simulator is SimulatorKind.PROCESS for each in replays)
+    has_programs = any(replay and replay.simulator is SimulatorKind.PROCESS for replay in replays)
     return bubblewrap.probe().trouble if has_programs else ""
 
 
 def _work(settings: Settings, lane: Lane, *, burst: bool) -> None:
-    """Has RQ work, again and again: it gives up when Redis goes away or a job in it makes no sense."""
+    """Run RQ again and again, since it gives up when Redis goes away or a job makes no sense."""
     client = Redis.from_url(settings.jobs_url)
     _Process.is_told_to_stop, _Process.grace_s = False, settings.shutdown_grace_s
     with suppress(StopRequested):
@@ -244,7 +243,7 @@ def _work(settings: Settings, lane: Lane, *, burst: bool) -> None:
 
 
 def _work_for_a_while(client: Redis, lane: Lane, *, burst: bool) -> bool:
-    """True if that was all; False if RQ gave up."""
+    """Return True if the work is over, False if RQ gave up."""
     queue = Queue(lane.queue_name, connection=client, serializer=JSONSerializer, job_class=JOBS[lane])
     try:
         worker = VerifyWorker(
@@ -259,12 +258,12 @@ def _work_for_a_while(client: Redis, lane: Lane, *, burst: bool) -> bool:
         worker.work(burst=burst, logging_level="WARNING")
         if burst or _Process.is_told_to_stop:
             return True
-        # What RQ could not read would end the next worker too. The ledger gives its submissions out again.
+        # A job that RQ could not read would end the next worker too. The ledger queues its submissions again.
         client.delete(queue.intermediate_queue_key, queue.started_job_registry.key)
     except StopRequested:
         raise
     except (RedisError, OSError) as error:
         _log.warning(Event.INDEX_DOWN, part="worker", error=str(error))
-    except Exception as error:  # noqa: BLE001 - whatever RQ stumbles over, the ledger gives the work out again
+    except Exception as error:  # noqa: BLE001 - whatever RQ raises, the ledger hands the work out again
         report(FaultPlace.WORKER, error)
     return False

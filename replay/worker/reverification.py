@@ -1,8 +1,8 @@
-"""Judging promoted runs again, after what judges them has changed: first a plan, then a batch that can be undone.
+"""Judges promoted runs again after a simulator changed: first a plan, then a batch that can be undone.
 
-A plan changes nothing. A batch revokes, a slice at a time, what the plan found, each event with the batch's id; undoing
-it reinstates what of it nobody has decided on since. Only what the machine promoted is revoked: where a person has
-decided, a person decides.
+A plan changes nothing. A batch revokes the planned runs in slices, and each event has the batch's id. Undoing
+it reinstates those that nobody has decided on since. Only the machine's promotions are revoked: what a person
+decided, only a person changes.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from replay.verify import verify
 T = TypeVar("T")
 
 OPERATOR: Final = "operator"
-"""The actor of what is done from the command line."""
+"""The actor of changes from the command line."""
 
 SLICE: Final = 100
-"""Submissions per transaction: the ledger takes other writes in between."""
+"""Submissions per transaction, so that the ledger takes other writes in between."""
 
 SPAN: Final = 5_000
-"""Events looked at in one read: however rare those of a batch are, no read takes long."""
+"""Events per read, so that no read takes long, however rare the batch's events are."""
 
 BY_NOBODY: Final = frozenset({Reason.VERIFIED, Reason.SAMPLED, Reason.REVERIFICATION_UNDONE})
-"""Why something counts that no person has decided on."""
+"""Reasons for which a run counts without a person's decision."""
 
 Tell = Callable[[int], object]
-"""Hears how many more submissions were dealt with."""
+"""Is called with the number of submissions just handled."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReverifiedRun:
-    """A run that was judged again, by what a plan needs of it: there may be many, and their recordings are large.
+    """A run that was judged again, reduced to what a plan needs, since there may be many.
 
-    `reason` is why it counted. `verdict` None: it has no recording, or the one it had is lost.
+    `reason` is why it counted. `verdict` is None if it has no recording, or lost it.
     """
 
     submission_id: str
@@ -69,13 +69,13 @@ class ReverifiedRun:
 
 
 def _reverified(run: PromotedRun, verdict: Verdict | None) -> ReverifiedRun:
-    found = run.submission
+    submission = run.submission
     return ReverifiedRun(
-        found.submission_id,
-        found.player,
-        found.claim.score,
-        found.achieved_at_ms,
-        found.reason,
+        submission.submission_id,
+        submission.player,
+        submission.claim.score,
+        submission.achieved_at_ms,
+        submission.reason,
         run.newest_event,
         verdict,
     )
@@ -83,7 +83,7 @@ def _reverified(run: PromotedRun, verdict: Verdict | None) -> ReverifiedRun:
 
 @dataclass(slots=True)
 class ReverificationPlan:
-    """What came of a build's promoted runs: how many, those to revoke, those not known, those that a person decided on."""
+    """The results for a build's promoted runs: those to revoke, inconclusive, or decided by people."""
 
     looked_at: int = 0
     to_revoke: list[ReverifiedRun] = field(default_factory=list)
@@ -91,21 +91,21 @@ class ReverificationPlan:
     decided_by_people: list[ReverifiedRun] = field(default_factory=list)
     standings: list[StandingImpact] = field(default_factory=list)
 
-    def note(self, found: ReverifiedRun) -> None:
-        """Puts a run where it belongs."""
+    def note(self, run: ReverifiedRun) -> None:
+        """Sort a run into the plan."""
         self.looked_at += 1
-        if found.verdict is None or found.verdict.kind is VerdictKind.INCONCLUSIVE:
-            self.inconclusive.append(found)
-        elif found.verdict.kind is VerdictKind.MISMATCH:
-            by_nobody = found.reason in BY_NOBODY
-            (self.to_revoke if by_nobody else self.decided_by_people).append(found)
+        if run.verdict is None or run.verdict.kind is VerdictKind.INCONCLUSIVE:
+            self.inconclusive.append(run)
+        elif run.verdict.kind is VerdictKind.MISMATCH:
+            by_nobody = run.reason in BY_NOBODY
+            (self.to_revoke if by_nobody else self.decided_by_people).append(run)
 
 
 @dataclass(slots=True)
 class ReverificationBatch:
-    """What a batch did: ids of submissions that it settled, and of those that somebody had decided on meanwhile.
+    """The results of a batch: submissions that it settled, and left because somebody had decided.
 
-    `undone_before` are those that an earlier undoing reinstated.
+    `undone_before` are those that an earlier undo reinstated.
     """
 
     batch: str
@@ -128,7 +128,7 @@ class Reverifier:
         self._tell = tell
 
     async def plan(self, build: str, simulator: Simulator, simulators: Simulators) -> ReverificationPlan:
-        """What the simulator makes of every promoted run of a build. Writes nothing.
+        """Return the simulator's results for every promoted run of a build. Writes nothing.
 
         Raises LedgerUnavailable and RecordingsUnavailable.
         """
@@ -142,30 +142,30 @@ class Reverifier:
     async def apply(
         self, plan: ReverificationPlan, simulator: Simulator, batch: str | None = None
     ) -> ReverificationBatch:
-        """Revokes what the plan found, under a new batch or as more of one that was broken off.
+        """Revoke the planned runs, under a new batch or to continue an interrupted one.
 
         Raises LedgerUnavailable; what was revoked by then stays, and its batch can be undone.
         """
         batch = batch or await new_batch(self._ledger)
-        decisions = (self._revocation(each, simulator, batch) for each in plan.to_revoke)
+        decisions = (self._revocation(run, simulator, batch) for run in plan.to_revoke)
         return await self._settle(ReverificationBatch(batch), decisions)
 
     async def undo(self, batch: str) -> ReverificationBatch:
-        """Reinstates what the batch revoked on this board and nobody has decided on since. Raises LedgerUnavailable."""
+        """Reinstate the batch's runs on this board that nobody decided on since. Raises LedgerUnavailable."""
         revoked = await self._last_events(batch, Reason.REVERIFIED_OTHERWISE)
         undone = await self._last_events(batch, Reason.REVERIFICATION_UNDONE)
         to_reinstate, done = [], ReverificationBatch(batch)
-        for each, event in revoked.items():
-            if each in undone and undone[each].seq > event.seq:
-                done.undone_before.append(each)
+        for submission_id, event in revoked.items():
+            if submission_id in undone and undone[submission_id].seq > event.seq:
+                done.undone_before.append(submission_id)
             else:
                 to_reinstate.append(event)
         return await self._settle(done, map(self._reinstatement, to_reinstate))
 
     async def _last_events(self, batch: str, reason: Reason) -> dict[str, BatchEvent]:
-        """The batch's last event of each submission of this board for that reason."""
-        found = events_of(self._ledger, batch, reason)
-        return {each.submission_id: each async for each in found if each.board == self._board.name}
+        """Return, by submission, the batch's last event for that reason on this board."""
+        events = events_of(self._ledger, batch, reason)
+        return {event.submission_id: event async for event in events if event.board == self._board.name}
 
     async def _promoted(self, build: str) -> AsyncIterator[PromotedRun]:
         after = 0, 0
@@ -188,14 +188,14 @@ class Reverifier:
             recording = await self._recordings.load(run.recording)
         except RecordingLost:
             return None
-        found = run.submission
-        return verify(found.claim, recording, found.seed, replay, simulator, simulators)
+        submission = run.submission
+        return verify(submission.claim, recording, submission.seed, replay, simulator, simulators)
 
-    def _revocation(self, found: ReverifiedRun, simulator: Simulator, batch: str) -> Decision:
-        verdict = found.verdict
+    def _revocation(self, run: ReverifiedRun, simulator: Simulator, batch: str) -> Decision:
+        verdict = run.verdict
         assert verdict is not None
         return Decision(
-            found.submission_id,
+            run.submission_id,
             State.REVOKED,
             OPERATOR,
             Reason.REVERIFIED_OTHERWISE,
@@ -209,7 +209,7 @@ class Reverifier:
                 "divergence": verdict.divergence and verdict.divergence.as_dict(),
                 **verdict.detail,
             },
-            newest_event=found.newest_event,
+            newest_event=run.newest_event,
         )
 
     def _reinstatement(self, event: BatchEvent) -> Decision:
@@ -227,29 +227,33 @@ class Reverifier:
     async def _settle(self, batch: ReverificationBatch, decisions: Iterator[Decision]) -> ReverificationBatch:
         for group in _slices(decisions, SLICE):
             settled = await settle(self._ledger, self._index, self._board, group)
-            for decision, each in zip(group, settled, strict=True):
-                (batch.settled if isinstance(each, Change) else batch.left).append(decision.submission_id)
+            for decision, result in zip(group, settled, strict=True):
+                (batch.settled if isinstance(result, Change) else batch.left).append(decision.submission_id)
             self._tell(len(group))
         return batch
 
 
 async def new_batch(ledger: Ledger) -> str:
-    """The id of a new batch. It begins with the newest event, so that undoing it need not read what was before."""
+    """Return a new batch's id.
+
+    It begins with the newest event, so that an undo skips everything before it.
+    """
     return f"{await ledger.read(queries.newest_seq())}-{secrets.token_hex(4)}"
 
 
 def begin_of(batch: str) -> int:
-    """The event after which a batch began. Raises SettingsError for what is no batch's id."""
+    """Return the event after which a batch began. Raises SettingsError for anything but a batch's id."""
     begin, dash, _ = batch.partition("-")
     if not dash or not begin.isascii() or not begin.isdigit():
         raise SettingsError(
-            f"{batch!r} is no batch: its id was printed when it was applied, as 4711-9f3c01ab"
+            f"{batch!r} is not a batch: use the id that was printed when it was applied, such as "
+            "4711-9f3c01ab"
         )
     return int(begin)
 
 
 async def events_of(ledger: Ledger, batch: str, reason: Reason) -> AsyncIterator[BatchEvent]:
-    """The events of a batch for one reason, in their order. Raises SettingsError."""
+    """Yield a batch's events for one reason, in order. Raises SettingsError."""
     newest = await ledger.read(queries.newest_seq())
     for after in range(begin_of(batch), newest, SPAN):
         for event in await ledger.read(events_of_batches(reason, after=after, upto=after + SPAN)):

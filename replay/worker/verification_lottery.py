@@ -1,4 +1,4 @@
-"""Which of the submissions that wait are settled without a replay, on boards whose policy leaves that to chance."""
+"""Settles waiting submissions without a replay, on boards whose policy leaves that to chance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from validators.verification_priority import PromotionImpact, must_verify
 
 
 class VerificationLottery:
-    """Draws, for what need not be verified, whether it is. What was begun before is never drawn for again."""
+    """Draws whether a submission that need not be verified is.
+
+    A submission that was begun before is not drawn again.
+    """
 
     def __init__(
         self,
@@ -41,69 +44,71 @@ class VerificationLottery:
         self._chance = chance or random.SystemRandom()
 
     async def spared(self, leases: Sequence[Lease]) -> dict[str, tuple[str, Decision]]:
-        """The boards and decisions, by submission, that need no replay. Fails closed: LedgerUnavailable, and nothing is decided.
+        """Return the board and decision of each submission that needs no replay, by submission.
 
-        One that makes us fail is not spared, and the others are as they would be without it.
+        A submission that makes us fail is not spared, and the others are decided as without it. Fails closed:
+        raises LedgerUnavailable, and nothing is decided.
         """
-        found = await isolate_failures(self._spared, leases, submission_id_of)
-        return {name: decided for each in found for name, decided in each.items()}
+        parts = await isolate_failures(self._spared, leases, submission_id_of)
+        return {name: decision for part in parts for name, decision in part.items()}
 
     async def _spared(self, leases: Sequence[Lease]) -> dict[str, tuple[str, Decision]]:
         spared, counting = {}, []
         for lease in filter(self._may_be_spared, leases):
-            found = lease.submission
-            board = self._boards[found.board]
+            submission = lease.submission
+            board = self._boards[submission.board]
             verification = board.policy.verification
-            asking = prospects.prospect(board.ranking, found, verification.top)
-            prospect = await self._ledger.read(asking)
-            if must_verify(prospect, allowed_gain=verification.beats_best_by):
+            asking = prospects.prospect(board.ranking, submission, verification.top)
+            impact = await self._ledger.read(asking)
+            if must_verify(impact, allowed_gain=verification.beats_best_by):
                 continue
             drawn = self._chance.random()
             if drawn >= verification.share:
-                decision = self._decision(lease, prospect, drawn, verification.share)
-                spared[found.submission_id] = (found.board, decision)
-                counting += [lease] if prospect.counts else []
+                decision = self._decision(lease, impact, drawn, verification.share)
+                spared[submission.submission_id] = (submission.board, decision)
+                counting += [lease] if impact.counts else []
         reused = await self._reused(counting)
-        return {name: decided for name, decided in spared.items() if name not in reused}
+        return {name: decision for name, decision in spared.items() if name not in reused}
 
     async def _reused(self, leases: Sequence[Lease]) -> set[str]:
-        """Those that have the very recording of another on the board, told by its digest: a theft is not left to chance.
+        """Return the submissions whose recording another one has, by its digest: theft needs no luck.
 
-        The others can be found from now on, by all their bands where the recording has come, else by its digest.
+        The others can be found from now on, by all their bands if the recording has come, else by its digest.
         Nothing else of them is examined.
         """
-        banded = [await self._banded(each) for each in leases]
-        if not any(each.bands for each in banded):
+        banded = [await self._banded(lease) for lease in leases]
+        if not any(entry.bands for entry in banded):
             return set()
         candidates = await self._ledger.write(put_and_find(banded))
         modes = {name: board.policy.validators.recording_reuse for name, board in self._boards.items()}
         return {
-            found.submission_id
-            for found, others in zip([each.submission for each in leases], candidates, strict=True)
-            if modes[found.board] is not Mode.OFF
-            and any(each.digest == found.recording_digest for each in others)
+            lease.submission.submission_id
+            for lease, others in zip(leases, candidates, strict=True)
+            if modes[lease.submission.board] is not Mode.OFF
+            and any(other.digest == lease.submission.recording_digest for other in others)
         }
 
     async def _banded(self, lease: Lease) -> BandedRecording:
-        found, policy = lease.submission, self._boards[lease.submission.board].policy
+        submission, policy = lease.submission, self._boards[lease.submission.board].policy
         bands = await self._collector.bands_of(lease, policy)
-        return BandedRecording(found.board, found.seq, bands, found.player)
+        return BandedRecording(submission.board, submission.seq, bands, submission.player)
 
     def _may_be_spared(self, lease: Lease) -> bool:
-        found = lease.submission
-        board = self._boards[found.board]
+        submission = lease.submission
+        board = self._boards[submission.board]
         return (
             board.policy.verification.share < 1
-            and found.state is State.PENDING
+            and submission.state is State.PENDING
             and lease.attempt == 1
             and lease.submission.recording_digest is not None
-            and not prospects.is_flagged(found)
-            and self._builds.status_of(board, found.build) is BuildStatus.ALLOW
+            and not prospects.is_flagged(submission)
+            and self._builds.status_of(board, submission.build) is BuildStatus.ALLOW
         )
 
-    def _decision(self, lease: Lease, prospect: PromotionImpact, drawn: float, share: float) -> Decision:
-        """It counts if it changes a standing. What was drawn stands in the event, for whoever doubts the draw."""
-        counts = prospect.counts
+    def _decision(self, lease: Lease, impact: PromotionImpact, drawn: float, share: float) -> Decision:
+        """Return the decision: a submission counts if it changes a standing."""
+        # The drawn number is stored in the event, so that the draw can be checked.
+        counts = impact.counts
         return Decision(
             lease.submission.submission_id,
             State.PROMOTED if counts else State.SUPERSEDED,
@@ -112,5 +117,5 @@ class VerificationLottery:
             self._clock(),
             frozenset({State.PENDING}),
             lease.attempt,
-            {"drawn": drawn, "share": share, "prospect": prospect._asdict()},
+            {"drawn": drawn, "share": share, "prospect": impact._asdict()},
         )

@@ -1,4 +1,4 @@
-"""What a worker does with submissions that wait: leases them, re-simulates, judges, settles."""
+"""Verifies waiting submissions: leases them, re-simulates, judges and settles."""
 
 from __future__ import annotations
 
@@ -36,17 +36,18 @@ from replay.worker.verification_lottery import VerificationLottery
 from validators.judge import judge_verdict
 
 SETTLE_EVERY_S: Final = 0.2
-"""Verdicts of one job are settled together, but none waits longer than this for those that follow, as far as can be known.
+"""Verdicts of a job are settled together, but none should wait longer than this for the next ones.
 
-A replay is taken to last as long as the one before it of its simulator: where that would be too long, what was decided is
-settled first. It may last longer: then a verdict waits for one replay, `wall_ms` of its budget at most.
+A replay is expected to last as long as the previous one of its simulator. If that is too long, earlier
+verdicts are settled first. If it lasts longer, a verdict waits for one replay, at most its budget's
+`wall_ms`.
 """
 
 _log = logger()
 
 
 class Verifier:
-    """Turns waiting submissions into settled ones."""
+    """Settles waiting submissions."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Verifier:
         self._replay_s: dict[str, float] = {}
 
     async def verify_all(self, submission_ids: Sequence[str]) -> int:
-        """How many of the submissions were judged here; the others are settled or in another worker's hands.
+        """Return how many of the submissions were judged here; the rest are settled or leased elsewhere.
 
         Raises LedgerUnavailable; what was not settled by then comes again when its lease has ended.
         """
@@ -80,23 +81,26 @@ class Verifier:
         lease_ms = (self._settings.lease_s + longest_s(self._boards) * len(submission_ids)) * 1000
         leases = await self._lease(submission_ids, lease_ms)
         reach(Point.AFTER_LEASE)
-        spared = await self._lottery.spared([each for each in leases if not each.submission.unreadable])
+        spared = await self._lottery.spared([lease for lease in leases if not lease.submission.unreadable])
         unsettled: list[tuple[str, Decision]] = list(spared.values())
-        judged = await self._ask([each for each in leases if each.submission.submission_id not in spared])
-        examined = [each for each in judged if not self._is_hopeless(each)]
+        judged = await self._ask([lease for lease in leases if lease.submission.submission_id not in spared])
+        examined = [lease for lease in judged if not self._is_hopeless(lease)]
         await self._judge(judged, await self._collector.collect(self._boards, examined), unsettled)
         return len(leases)
 
     async def _lease(self, submission_ids: Sequence[str], lease_ms: int) -> list[Lease]:
-        """The leases of a job; where a row cannot be read, of each by itself: that one is left, and told."""
+        """Return the leases of a job.
+
+        If a row is unreadable, lease each alone; that one is left and reported.
+        """
 
         async def leased(some: Sequence[str]) -> list[Lease]:
             return await self._ledger.write(
                 work.lease_all(some, boards=self._boards, now_ms=self._clock(), lease_ms=lease_ms)
             )
 
-        found = await isolate_failures(leased, submission_ids, str)
-        return [lease for each in found for lease in each]
+        parts = await isolate_failures(leased, submission_ids, str)
+        return [lease for part in parts for lease in part]
 
     async def _judge(
         self,
@@ -104,7 +108,7 @@ class Verifier:
         evidence: dict[str, RecordingEvidence],
         unsettled: Sequence[tuple[str, Decision]],
     ) -> None:
-        """Decides on each and settles all, what is unsettled already first; each evidence is let go once it was needed."""
+        """Decide on each submission and settle all, the unsettled decisions first."""
         waiting, since = list(unsettled), time.monotonic()
         for lease in leases:
             lasts_s = self._replay_s.get(lease.submission.simulator, SETTLE_EVERY_S)
@@ -121,26 +125,29 @@ class Verifier:
         await self._settle(waiting)
 
     async def _ask(self, leases: Sequence[Lease]) -> list[Lease]:
-        """Those that can be judged now; the recordings of which only the digest has come are asked for.
+        """Return the leases that can be judged now, and request the recordings of which only a digest came.
 
-        One of which the ledger had the recording, and has it no more, can be judged: it is held for that.
+        If the ledger lost a recording, its submission can be judged: it is held for that.
         """
-        asked = [each for each in leases if each.is_unrevealed and not self._is_held(each)]
+        unrevealed = [lease for lease in leases if lease.is_unrevealed and not self._is_held(lease)]
         lost: frozenset[str] = frozenset()
-        if asked:
-            lost = await self._ledger.write(reveals.ask(asked, now_ms=self._clock()))
-            for lease in [each for each in asked if each.submission.submission_id not in lost]:
-                REVEALS.labels(lease.submission.board, "asked").inc()
-        return [each for each in leases if each not in asked or each.submission.submission_id in lost]
+        if unrevealed:
+            lost = await self._ledger.write(reveals.ask(unrevealed, now_ms=self._clock()))
+            for lease in unrevealed:
+                if lease.submission.submission_id not in lost:
+                    REVEALS.labels(lease.submission.board, "asked").inc()
+        return [
+            lease for lease in leases if lease not in unrevealed or lease.submission.submission_id in lost
+        ]
 
     def _is_held(self, lease: Lease) -> bool:
-        """Whether a submission waits for a moderator, whatever its recording says."""
-        found = lease.submission
-        status = self._builds.status_of(self._boards[found.board], found.build)
+        """Return whether a submission waits for a moderator, whatever its recording says."""
+        submission = lease.submission
+        status = self._builds.status_of(self._boards[submission.board], submission.build)
         return self._is_hopeless(lease) or status is BuildStatus.BLOCKED
 
     def _is_hopeless(self, lease: Lease) -> bool:
-        """Whether we cannot judge a submission, and are not to try."""
+        """Return whether we cannot judge a submission, and should not try."""
         return lease.attempt > self._settings.verify_attempts or bool(lease.submission.unreadable)
 
     async def _settle(self, decisions: Sequence[tuple[str, Decision]]) -> None:
@@ -148,46 +155,48 @@ class Verifier:
         for board, decision in decisions:
             by_board[board].append(decision)
         for board, group in by_board.items():
-            # What makes us fail is left: it comes again, and in the end is held.
+            # A submission that makes us fail is left: it comes again, and in the end is held.
             settling = partial(settle, self._ledger, self._index, self._boards[board])
             await isolate_failures(settling, group, attrgetter("submission_id"))
 
     async def _decided(self, lease: Lease, evidence: RecordingEvidence) -> Decision | None:
-        """What is decided; None too where one run makes us fail: it comes again alone, and in the end is held."""
+        """Return the decision; None if this run makes us fail: it comes again alone, and is finally held."""
         try:
             return await self._decide(lease, evidence)
         except ScoregateError:
-            raise  # the ledger or the sandbox is away: that is the whole job's matter
-        except Exception as error:  # noqa: BLE001 - the others of its job have done nothing
+            raise  # the ledger or the sandbox is unavailable, which ends the whole job
+        except Exception as error:  # noqa: BLE001 - it must not fail the other runs of its job
             report(FaultPlace.WORKER, error, submission=lease.submission.submission_id)
             return None
 
     async def _decide(self, lease: Lease, evidence: RecordingEvidence) -> Decision | None:
-        """What is decided; None where the recording cannot be had now: the submission comes again."""
-        found, board = lease.submission, self._boards[lease.submission.board]
+        """Return the decision; None if the recording is unavailable now, so that the run comes again."""
+        submission, board = lease.submission, self._boards[lease.submission.board]
         if held := self._unplayed(lease, board):
             return held
         try:
             if lease.recording and evidence.recording is None:
                 await self._recordings.load(lease.recording)
-                return None  # it was away as it was to be examined, and nothing is judged unexamined
+                return None  # it was unavailable for examination, and nothing is judged unexamined
             evidence = await self._collector.with_compared(board.policy, evidence)
         except RecordingsUnavailable as error:
-            _log.warning(Event.DUTY_FAILED, duty="verify", submission=found.submission_id, error=str(error))
+            _log.warning(
+                Event.DUTY_FAILED, duty="verify", submission=submission.submission_id, error=str(error)
+            )
             return None
         except RecordingLost:
             return self._decision(lease, State.HELD, Reason.RECORDING_LOST, {})
-        verdict = self._verdict(board, found, evidence.recording)
+        verdict = self._verdict(board, submission, evidence.recording)
         await self._builds.refresh_if_old()  # the build may have been blocked while we played it
-        status = self._builds.status_of(board, found.build)
+        status = self._builds.status_of(board, submission.build)
         findings = examine(board, lease, evidence)
-        judgement = judge_verdict(verdict, (*found.findings, *findings), build=status)
-        _tell(found, verdict)
+        judgement = judge_verdict(verdict, (*submission.findings, *findings), build=status)
+        _tell(submission, verdict)
         detail = _event_detail(verdict, lease, findings) | {"build_status": status.value}
         return self._decision(lease, judgement.state, judgement.reason, detail)
 
     def _unplayed(self, lease: Lease, board: Board) -> Decision | None:
-        """The decision on what is not to be played, or cannot be, since its recording was here and is gone."""
+        """Return the decision on a submission that must not or cannot be played."""
         if lease.attempt > self._settings.verify_attempts:
             return self._decision(lease, State.HELD, Reason.ATTEMPTS_EXHAUSTED, {})
         if unreadable := lease.submission.unreadable:
@@ -198,7 +207,7 @@ class Verifier:
         return self._decision(lease, State.HELD, Reason.RECORDING_LOST, {}) if lease.is_unrevealed else None
 
     def _decision(self, lease: Lease, state: State, reason: Reason, detail: Mapping[str, Any]) -> Decision:
-        """The decision; of what counts already, anything but a clean verdict takes it off the board."""
+        """Return the decision. A run that counts already is revoked by anything but a clean verdict."""
         before = lease.submission.state
         if before is State.PROMOTED and state is not State.PROMOTED:
             state = State.REVOKED
@@ -213,27 +222,27 @@ class Verifier:
             detail,
         )
 
-    def _verdict(self, board: Board, found: StoredSubmission, recording: bytes | None) -> Verdict:
-        replay, simulator = board.policy.replay, _simulator_of(board, found.build, found.simulator)
+    def _verdict(self, board: Board, submission: StoredSubmission, recording: bytes | None) -> Verdict:
+        replay, simulator = board.policy.replay, _simulator_of(board, submission.build, submission.simulator)
         if replay is None or simulator is None:
             engine = self._simulators.engine_of(replay.simulator) if replay else ""
-            return Verdict(VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_MISSING, found.simulator, engine)
+            return Verdict(VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_MISSING, submission.simulator, engine)
         began = time.monotonic()
         try:
-            return verify(found.claim, recording, found.seed, replay, simulator, self._simulators)
+            return verify(submission.claim, recording, submission.seed, replay, simulator, self._simulators)
         finally:
-            self._replay_s[found.simulator] = time.monotonic() - began
+            self._replay_s[submission.simulator] = time.monotonic() - began
 
 
-def _tell(found: StoredSubmission, verdict: Verdict) -> None:
-    """Logs the verdict, and the cause where there is none to be had, which is a fault of ours or the game's."""
-    _log.info(Event.VERDICT, submission=found.submission_id, verdict=verdict.kind, reason=verdict.reason)
+def _tell(submission: StoredSubmission, verdict: Verdict) -> None:
+    """Log the verdict, and the cause if it is inconclusive, which is a fault of ours or the game's."""
+    _log.info(Event.VERDICT, submission=submission.submission_id, verdict=verdict.kind, reason=verdict.reason)
     if verdict.kind is VerdictKind.INCONCLUSIVE:
         _log.warning(
             Event.SIMULATOR_FAILED,
-            board=found.board,
-            build=found.build,
-            submission=found.submission_id,
+            board=submission.board,
+            build=submission.build,
+            submission=submission.submission_id,
             simulator=verdict.simulator,
             reason=verdict.reason,
             detail=dict(verdict.detail),
@@ -242,17 +251,17 @@ def _tell(found: StoredSubmission, verdict: Verdict) -> None:
 
 
 def longest_s(boards: Mapping[str, Board]) -> int:
-    """The most that one re-simulation may take on any board, in whole seconds, with the start of a program for it."""
+    """Return the longest re-simulation of any board, in whole seconds, with the start of its program."""
     replays = [board.policy.replay for board in boards.values() if board.policy.replay]
     longest_ms = [
-        each.budget.wall_ms + (0 if each.simulator is SimulatorKind.WASM else START_WALL_MS)
-        for each in replays
+        replay.budget.wall_ms + (0 if replay.simulator is SimulatorKind.WASM else START_WALL_MS)
+        for replay in replays
     ]
     return -(-max(longest_ms, default=0) // 1000)
 
 
 def _simulator_of(board: Board, build: str, digest: str) -> Simulator | None:
-    """The installed simulator of the ticket's build, if it is the very one the ticket was issued for."""
+    """Return the installed simulator of the ticket's build, if the ticket was issued for it."""
     simulator = board.simulators.get(build)
     return simulator if simulator and simulator.digest == digest else None
 
@@ -267,7 +276,7 @@ def _event_detail(verdict: Verdict, lease: Lease, findings: Sequence[Finding]) -
         "divergence": verdict.divergence and verdict.divergence.as_dict(),
         "simulated": dict(verdict.simulated),
         "attempt": lease.attempt,
-        "findings": [each.as_dict() for each in findings],
+        "findings": [finding.as_dict() for finding in findings],
         **({"said": verdict.said} if verdict.said else {}),
         **verdict.detail,
     }

@@ -1,4 +1,4 @@
-"""How a worker heeds changed policies: between two jobs, so that one policy judges a run from the lease to the verdict."""
+"""Changes a worker's policies between two jobs, so that one policy judges a run from lease to verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policies.loader import Board
 
 
 class WorkerPolicies:
-    """The policies of a worker process; `put` is called with those that are in force from then on."""
+    """The policies of a worker process. `put` is called with each new set that takes effect."""
 
     def __init__(
         self, settings: Settings, boards: Mapping[str, Board], put: Callable[[Mapping[str, Board]], None]
@@ -26,7 +26,10 @@ class WorkerPolicies:
         self._is_asked = False
 
     def hang_up(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal's handler
-        """SIGHUP: reads the files again, now or after the job at hand. From the closing of our terminal it means to end."""
+        """Handle SIGHUP: read the files again, now or after the current job.
+
+        If our terminal was closed, the signal means that the process must end.
+        """
         if is_terminal_gone():
             os.kill(os.getpid(), signal.SIGTERM)
             return
@@ -36,7 +39,7 @@ class WorkerPolicies:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nothing changes inside; what was asked for meanwhile is done at the end."""
+        """Hold policies unchanged inside; a change requested meanwhile is made at the end."""
         self._is_held = True
         try:
             yield
@@ -47,7 +50,7 @@ class WorkerPolicies:
     def _read_again(self) -> None:
         while self._is_asked:
             self._is_asked = False
-            self._is_held = True  # what a signal in here asks for has to come after this, not under it
+            self._is_held = True  # a signal that arrives in here must wait for the end, not nest
             try:
                 boards = read_again(self._settings, self._boards)
                 if boards is not None:

@@ -17,7 +17,7 @@ from replay.worker.evidence import (
     MOST_COMPARED,
     EvidenceCollector,
     RecordingEvidence,
-    _play_of,
+    _comparable_of,
     _with_candidates,
 )
 from tests.replay.games import END, play
@@ -56,7 +56,7 @@ def leased(**facts: Any) -> Any:
 
 def evidence_of(policy: Policy, number: int = 5) -> RecordingEvidence:
     recording = recorded(number)
-    return RecordingEvidence(recording, _play_of(recording, policy))
+    return RecordingEvidence(recording, _comparable_of(recording, policy))
 
 
 def test_a_recording_is_held_against_a_few(policy: Policy):

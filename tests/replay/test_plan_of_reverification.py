@@ -80,5 +80,5 @@ async def test_what_cannot_be_played_again_is_not_known(tmp_path: Path):
 def test_what_is_no_batch_is_told(batch: str):
     """By the form that an id has; nothing is read for it."""
     assert 4711 == begin_of("4711-9f3c01ab")
-    with pytest.raises(SettingsError, match="is no batch"):
+    with pytest.raises(SettingsError, match="is not a batch"):
         begin_of(batch)

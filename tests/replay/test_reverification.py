@@ -299,7 +299,7 @@ def test_a_batch_has_an_id_that_says_where_it_began():
     """Anything else is refused before the ledger is looked at."""
     assert 4711 == begin_of("4711-9f3c01ab")
     for wrong in ("", "4711", "-1-aa", "x-1", "٣-1"):
-        with pytest.raises(SettingsError, match="is no batch"):
+        with pytest.raises(SettingsError, match="is not a batch"):
             begin_of(wrong)
 
 

@@ -93,7 +93,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("replay reverify --board nope --build a", "no policy for nope; there are arcade"),
     ("replay reverify --board arcade --build nope", "arcade has no build nope"),
     ("replay reverify --board arcade --build arcade-1 --simulator {none}", "--simulator: "),
-    ("replay undo nope", "'nope' is no batch"),
+    ("replay undo nope", "'nope' is not a batch"),
     ("sim run {none} {none}", "{none}: expected a simulator"),
     ("sim run {module} {none}", "{none}: cannot be read"),
     ("sim run {module} {json}", "{json}: the file: Input should be an object"),
