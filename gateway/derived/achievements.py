@@ -1,11 +1,12 @@
-"""Top-ten achievements: that a player's own submission first brought them among the first ten of a window.
+"""Top-ten achievements: a player's own submission first brought them among the first ten of a window.
 
-The rank is the one that the board showed right after the change. Where the stream has lost changes the log is folded
-again and says the rank at each event, which is the same as long as changes are shown in the order in which they were
-decided. What was once recorded stays.
+The rank is the one that the board showed right after the change. If the stream lost changes, the log is replayed and
+gives the rank at each event; that is the same as long as changes are shown in the order in which they were decided.
+Recorded achievements stay.
 
-On a board to be joined only those have a rank who are on it, as a past window's are who were as it ended. Who joins is shown
-what they had before; that is no achievement; their next submission that counts for more is one.
+On a board that has to be joined, only players on it have a rank; in a past window, only those who were on it at its
+end. A player who joins is shown with earlier submissions. That is no achievement; the next submission that counts for
+more is one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from gateway.derived.joined import Joined, joined_of
+from gateway.derived.join_history import JoinHistory, join_history_of
 from gateway.derived.webhooks.events import achievement_reached
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import achievements, log, webhooks
@@ -32,14 +33,14 @@ from policies.ranking import Ranking
 from policies.vocabulary import State
 from policies.windows import Window, window_at
 
-FIRST: Final = 10
-"""Ranks that are an achievement: this one and those before it."""
+TOP_RANKS: Final = 10
+"""The worst rank that is an achievement."""
 
 LOG_SLICE: Final = 1_000
 
 
 class Achievements:
-    """A record for each player and window, written once."""
+    """The consumer that records achievements, once for each player and window."""
 
     name = "achievements"
 
@@ -48,136 +49,156 @@ class Achievements:
         self._clock = clock
 
     async def take(self, board: Board, mutations: Sequence[Mutation]) -> None:
-        """Records those that came into the first ten."""
+        """Record the players who came into the first ten."""
         reached = [
             Achievement(
-                board.name, each.window, each.player, each.rank, each.submission_id, each.seq, each.at_ms
+                board.name,
+                change.window,
+                change.player,
+                change.rank,
+                change.submission_id,
+                change.seq,
+                change.at_ms,
             )
-            for each in mutations
-            if each.rank is not None and each.rank <= FIRST
+            for change in mutations
+            if change.rank is not None and change.rank <= TOP_RANKS
         ]
-        is_joined = board.policy.joins is Joins.REQUIRED
-        await self._record(await self._ledger.read(_dated(reached, are_own=is_joined)))
+        must_join = board.policy.joins is Joins.REQUIRED
+        await self._record(await self._ledger.read(_dated(reached, only_own=must_join)))
 
     async def recover(self, board: Board, since: int) -> None:
-        """Records what the log says and was not recorded; nothing of it comes by webhook that was decided before `since`."""
+        """Record what the log has and was not recorded. Webhooks get only what was decided after event `since`."""
         async for reached in reached_by_log(self._ledger, board.policy):
-            await self._record([reached], told_after=since)
+            await self._record([reached], announce_after=since)
 
-    async def _record(self, reached: Sequence[Achievement], *, told_after: int = 0) -> None:
+    async def _record(self, reached: Sequence[Achievement], *, announce_after: int = 0) -> None:
         if not reached:
             return
 
         async def work(tx: Transaction) -> None:
-            new = [each for each in reached if await achievements.add_achievement(tx, each)]
-            told = [achievement_reached(each) for each in new if each.seq > told_after]
-            await webhooks.queue(tx, told, now_ms=self._clock())
+            added = [
+                achievement for achievement in reached if await achievements.add_achievement(tx, achievement)
+            ]
+            events = [
+                achievement_reached(achievement) for achievement in added if achievement.seq > announce_after
+            ]
+            await webhooks.queue(tx, events, now_ms=self._clock())
 
         await self._ledger.write(work)
 
 
-def _dated(reached: Sequence[Achievement], *, are_own: bool) -> Operation[list[Achievement]]:
-    """Those that are new, at the time of their event; with `are_own` only those that it brought to a player on the board."""
+def _dated(reached: Sequence[Achievement], *, only_own: bool) -> Operation[list[Achievement]]:
+    """Return the new achievements, dated by their events.
+
+    With `only_own`, skip those that did not come by the player's own submission while on the board.
+    """
 
     async def work(tx: Transaction) -> list[Achievement]:
-        found = []
-        for each in reached:
-            if await achievements.is_reached(tx, *each[:3]):
+        new = []
+        for achievement in reached:
+            if await achievements.is_reached(tx, *achievement[:3]):
                 continue
-            dated = each._replace(at_ms=await achievements.event_time_ms(tx, each.seq) or each.at_ms)
-            if not are_own or await _is_own(tx, dated):
-                found.append(dated)
-        return found
+            at_ms = await achievements.event_time_ms(tx, achievement.seq) or achievement.at_ms
+            dated = achievement._replace(at_ms=at_ms)
+            if not only_own or await _is_own(tx, dated):
+                new.append(dated)
+        return new
 
     return work
 
 
 async def _is_own(tx: Transaction, reached: Achievement) -> bool:
-    """Whether its event is one of the submission that stands, and its player was on the board: who joins later is shown too."""
-    is_by_it = await achievements.is_event_of(tx, reached.seq, reached.submission_id)
-    return is_by_it and await was_joined(tx, reached.board, reached.player, reached.at_ms + 1)
+    """Return whether its event is one of its submission, and its player was on the board then."""
+    # The stream also shows players who join later, with what they had reached before.
+    is_by_submission = await achievements.is_event_of(tx, reached.seq, reached.submission_id)
+    return is_by_submission and await was_joined(tx, reached.board, reached.player, reached.at_ms + 1)
 
 
 async def reached_by_log(ledger: Ledger, policy: Policy) -> AsyncIterator[Achievement]:
-    """Every achievement of a board in the order in which it was reached, folded from the log alone."""
-    windows: dict[str, _First] = {}
+    """Yield the achievements of a board in the order in which they were reached, from the log alone."""
+    windows: dict[str, _TopTen] = {}
     ranking = Ranking(policy)
     after = 0
-    known: set[tuple[str, str]] = set()
-    joined = await joined_of(ledger, policy.board) if policy.joins is Joins.REQUIRED else None
+    recorded: set[tuple[str, str]] = set()
+    joins = await join_history_of(ledger, policy.board) if policy.joins is Joins.REQUIRED else None
     while events := await ledger.read(log.events_after(after, count=LOG_SLICE)):
         after = events[-1].seq
-        for each in events:
-            if each.board != policy.board or not each.difference:
+        for event in events:
+            if event.board != policy.board or not event.difference:
                 continue
             for kind in policy.windows:
-                window = window_at(policy, kind, each.achieved_at_ms)
-                rank = windows.setdefault(window.name, _First(ranking, window, joined)).rank_after(each)
-                if rank and (window.name, each.player) not in known:
-                    known.add((window.name, each.player))
-                    facts = (each.submission_id, each.seq, each.at_ms)
-                    yield Achievement(policy.board, window.name, each.player, rank, *facts)
+                window = window_at(policy, kind, event.achieved_at_ms)
+                rank = windows.setdefault(window.name, _TopTen(ranking, window, joins)).rank_after(event)
+                if rank and (window.name, event.player) not in recorded:
+                    recorded.add((window.name, event.player))
+                    facts = (event.submission_id, event.seq, event.at_ms)
+                    yield Achievement(policy.board, window.name, event.player, rank, *facts)
         await asyncio.sleep(0)
 
 
-class _First:
+class _TopTen:
     """The first ten of a window as the log goes on.
 
-    Who betters a standing can only push others down, so the first ten after it are among those before it and the
-    player. Only a standing among them that gets worse asks for all players, as does somebody who joined or left.
+    A better standing can only push others down, so the first ten after it are among the first ten before it and the
+    player. All players are ranked again only if one of the ten gets worse, or if somebody joined or left.
     """
 
-    def __init__(self, ranking: Ranking, window: Window, joined: Joined | None) -> None:
-        self._joined = joined
+    def __init__(self, ranking: Ranking, window: Window, joins: JoinHistory | None) -> None:
+        self._joins = joins
         self._at_ms = 0
         self._ranking = ranking
         self._window = window
         self._counting: dict[str, dict[str, Counting]] = defaultdict(dict)
-        self._first: list[Counting] = []
+        self._top: list[Counting] = []
 
     def rank_after(self, event: LoggedEvent) -> int | None:
-        """The player's rank after an event, if it is among the first."""
+        """Return the player's rank after an event, if it is in the top ten."""
         player = event.player
-        was = next((each for each in self._first if each.player == player), None)
+        before = next((standing for standing in self._top if standing.player == player), None)
+        self._count(event)
         mine = self._counting[player]
-        if event.to_state is State.PROMOTED:
-            mine[event.submission_id] = Counting(
-                player,
-                event.score,
-                event.achieved_at_ms,
-                event.received_seq,
-                event.submission_id,
-                self._ranking.ties(event.stats),
-            )
+        has_changed = self._move_to(event.at_ms)
+        others = [standing for standing in self._top if standing.player != player]
+        now = ranked(mine.values(), self._ranking, self._window) if mine and self._is_on(player) else []
+        if has_changed or (before is not None and (not now or self._is_worse(now[0], before))):
+            self._top = self._rank_all()
         else:
-            mine.pop(event.submission_id, None)
-        has_turned = self._look(event.at_ms)
-        others = [each for each in self._first if each.player != player]
-        stands = ranked(mine.values(), self._ranking, self._window) if mine and self._is_on(player) else []
-        if has_turned or (was is not None and (not stands or self._is_worse(stands[0], was))):
-            self._first = self._of_all()
-        else:
-            self._first = self._order([*others, *stands])[:FIRST]
-        ranks = {each.player: rank for rank, each in enumerate(self._first, start=1)}
-        is_by_this = self._joined is None or (bool(stands) and stands[0].submission_id == event.submission_id)
+            self._top = self._order([*others, *now])[:TOP_RANKS]
+        ranks = {standing.player: rank for rank, standing in enumerate(self._top, start=1)}
+        is_by_this = self._joins is None or (bool(now) and now[0].submission_id == event.submission_id)
         return ranks.get(player) if is_by_this else None
 
-    def _of_all(self) -> list[Counting]:
-        of_players = [found for player, found in self._counting.items() if self._is_on(player)]
-        every = [each for of_player in of_players for each in of_player.values()]
-        return ranked(every, self._ranking, self._window)[:FIRST]
+    def _count(self, event: LoggedEvent) -> None:
+        mine = self._counting[event.player]
+        if event.to_state is not State.PROMOTED:
+            mine.pop(event.submission_id, None)
+            return
+        mine[event.submission_id] = Counting(
+            event.player,
+            event.score,
+            event.achieved_at_ms,
+            event.received_seq,
+            event.submission_id,
+            self._ranking.ties(event.stats),
+        )
 
-    def _look(self, at_ms: int) -> bool:
-        """Whether somebody joined or left since it was looked last; what is over stays as it ended."""
+    def _rank_all(self) -> list[Counting]:
+        players = [counting for player, counting in self._counting.items() if self._is_on(player)]
+        submissions = [submission for counting in players for submission in counting.values()]
+        return ranked(submissions, self._ranking, self._window)[:TOP_RANKS]
+
+    def _move_to(self, at_ms: int) -> bool:
+        """Move on to a moment, and return whether anybody joined or left since the last one."""
+        # A window that is over stays as it ended, whoever joins later.
         before_ms, self._at_ms = self._at_ms, max(self._at_ms, min(at_ms, self._window.end_ms - 1))
-        return self._joined is not None and self._joined.has_turned(self._counting, before_ms, self._at_ms)
+        return self._joins is not None and self._joins.has_changed(self._counting, before_ms, self._at_ms)
 
     def _is_on(self, player: str) -> bool:
-        return self._joined is None or self._joined.was(player, self._at_ms)
+        return self._joins is None or self._joins.was_on_board(player, self._at_ms)
 
     def _order(self, standings: Sequence[Counting]) -> list[Counting]:
         return by_place(standings, self._ranking, self._window)
 
-    def _is_worse(self, now: Counting, was: Counting) -> bool:
-        """Equal standings keep their order."""
-        return self._order([now, was._replace(player="")])[0].player != now.player
+    def _is_worse(self, now: Counting, before: Counting) -> bool:
+        # Sorting is stable, so equal standings do not count as worse.
+        return self._order([now, before._replace(player="")])[0].player != now.player

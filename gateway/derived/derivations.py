@@ -1,4 +1,4 @@
-"""All that a steward derives, put together: each consumer with what feeds it, and the sender of webhooks."""
+"""All derivations of a steward: each consumer with its follower, and the sender of webhooks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from gateway.runtime.settings import Settings
 from policies.loader import Board
 
 REBUILDABLE: Final = (Statistics.name, Trends.name, Achievements.name)
-"""What can be made anew. The others are messages: what was told cannot be taken back."""
+"""Consumers that can be rebuilt. The others send messages, which cannot be taken back."""
 
 
 class Derivations:
-    """The consumers of one steward. `left_ms`: after how long it takes over what another has left lying."""
+    """The consumers of one steward. It takes over entries that another left unacknowledged for `left_ms`."""
 
     def __init__(
         self,
@@ -45,44 +45,44 @@ class Derivations:
         self.statistics = Statistics(ledger, client, boards)
         self.sender = Sender(settings, ledger, clock=clock, resolver=resolver)
         self.of_log = {
-            each.name: LogFollower(ledger, each)
-            for each in (self.statistics, Trends(boards, clock=clock), DecisionEvents(clock=clock))
+            consumer.name: LogFollower(ledger, consumer)
+            for consumer in (self.statistics, Trends(boards, clock=clock), DecisionEvents(clock=clock))
         }
         steward = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self.of_changes = {
-            each.name: ChangeFollower(
-                ledger, client, boards, each, steward=steward, clock=clock, left_ms=left_ms
+            consumer.name: ChangeFollower(
+                ledger, client, boards, consumer, steward=steward, clock=clock, left_ms=left_ms
             )
-            for each in self._change_consumers(ledger, clock)
+            for consumer in self._change_consumers(ledger, clock)
         }
 
     async def follow_log(self) -> int:
-        """How many events of the log had an effect, each counted once for each consumer."""
-        return sum([await each.step() for each in self.of_log.values()])
+        """Let every consumer follow the log, and return how many events had an effect, summed over the consumers."""
+        return sum([await follower.step() for follower in self.of_log.values()])
 
     async def follow_changes(self) -> int:
-        """How many changes of standings had an effect, each counted once for each consumer."""
-        return sum([await each.step() for each in self.of_changes.values()])
+        """Let every consumer follow the streams, and return how many changes had an effect, summed over the consumers."""
+        return sum([await follower.step() for follower in self.of_changes.values()])
 
     async def repair(self) -> int:
-        """How much of what is kept in Redis was lost, and is there again."""
+        """Rebuild what Redis lost, and return how much."""
         return await self.statistics.repair()
 
     async def rebuild(self, name: str) -> None:
-        """Makes one of REBUILDABLE begin again. What readers are told is short of the past until it has caught up."""
+        """Make one of REBUILDABLE begin again. Readers miss some of the past until it has caught up."""
         await (self.of_log.get(name) or self.of_changes[name]).rebuild()
 
     async def aclose(self) -> None:
-        """Ends what is being delivered."""
+        """Stop the deliveries."""
         await self.sender.close()
 
     def _change_consumers(self, ledger: Ledger, clock: Clock) -> list[ChangeConsumer]:
-        found: list[ChangeConsumer] = [
+        consumers: list[ChangeConsumer] = [
             StandingEvents(ledger, clock=clock),
             Achievements(ledger, clock=clock),
         ]
         if self._settings.kafka_servers:
             from gateway.derived.kafka import KafkaExport  # noqa: PLC0415 - its library is an extra
 
-            found.append(KafkaExport(self._settings, ledger, clock=clock))
-        return found
+            consumers.append(KafkaExport(self._settings, ledger, clock=clock))
+        return consumers

@@ -1,4 +1,4 @@
-"""Counts of each board: submissions received, how many count, and how many players there ever were."""
+"""The counts of each board: submissions received, submissions that count, and players ever seen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE: Final = 2_000
 
 
 class Statistics:
-    """Counts in the ledger, exactly; players in Redis, as an estimate that is made anew when it is lost."""
+    """The consumer that counts: exactly in the ledger; players in Redis, as an estimate that is rebuilt when lost."""
 
     name = "statistics"
 
@@ -30,41 +30,42 @@ class Statistics:
         self._players = {name: DistinctPlayers(client, name) for name in boards}
 
     async def begin(self, tx: Transaction, _newest: int) -> int:
-        """From the first event on."""
+        """Begin at the first event."""
         await forget_counts(tx)
         return 0
 
     async def prepare(self, events: Sequence[LoggedEvent]) -> None:
-        """Adds the players. Before the counts: who was added twice counts once, who was forgotten never would."""
-        of_board: dict[str, set[str]] = defaultdict(set)
-        for each in events:
-            of_board[each.board].add(each.player)
-        for board, players in of_board.items():
+        """Add the players."""
+        # This comes before the counts: a player who is added twice counts once, one who is skipped never would.
+        players_of: dict[str, set[str]] = defaultdict(set)
+        for event in events:
+            players_of[event.board].add(event.player)
+        for board, players in players_of.items():
             if board in self._players and not await self._players[board].add(sorted(players)):
                 await self.recount(board)
 
     async def apply(self, tx: Transaction, events: Sequence[LoggedEvent]) -> None:
-        """Adds to the counts."""
-        attempts = Counter(each.board for each in events if each.from_state is State.RECEIVED)
+        """Add to the counts."""
+        attempts = Counter(event.board for event in events if event.from_state is State.RECEIVED)
         promoted: Counter[str] = Counter()
-        for each in events:
-            promoted[each.board] += each.difference
+        for event in events:
+            promoted[event.board] += event.difference
         for board in sorted(attempts.keys() | promoted.keys()):
             await add_counts(tx, board, BoardCounts(attempts[board], promoted[board]))
 
     async def repair(self) -> int:
-        """How many estimates were lost, and are there again."""
+        """Rebuild the estimates that were lost, and return how many."""
         lost = [name for name, players in self._players.items() if await players.count() is None]
         for board in lost:
             await self.recount(board)
         return len(lost)
 
     async def recount(self, board: str) -> None:
-        """Counts every player of a board anew, from the ledger."""
+        """Count every player of a board again, from the ledger."""
         recount, after = self._players[board].recount(), 0
         await recount.add([])
         while page := await self._ledger.read(log.players_after(after, count=PAGE)):
-            await recount.add([player for _, whose, player in page if whose == board])
+            await recount.add([player for _, played_board, player in page if played_board == board])
             after = page[-1][0]
         await recount.put()
         DERIVED_REBUILDS.labels(self.name).inc()

@@ -1,7 +1,7 @@
-"""Trending now: who played most and who improved most within the last hour and the last day, in slots of time.
+"""Trends: who played most and who improved most within the last hour and the last day, in slots of time.
 
-An improvement is by how much a submission, when it first counts, is better than the best earlier one of the player that
-counts. What the first submission of a player is worth says nothing of improvement, so it is none.
+An improvement is the margin by which a submission, when it first counts, beats the player's best earlier one that
+counts. A player's first submission is no improvement: it beats nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from gateway.derived.sketch import Frequent, Sketch
+from gateway.derived.frequency_sketch import FrequencySketch, FrequentItem
 from gateway.ledger.derived import trends
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.derived.trends import TrendSlot
@@ -27,45 +27,45 @@ MINUTE_MS: Final = 60_000
 
 
 class TrendKind(StrEnum):
-    """What is counted."""
+    """The measure of a trend."""
 
     PLAYED = "played"
     IMPROVED = "improved"
 
 
 class Span(StrEnum):
-    """How far back it is looked. A value of `SLOT_MS` is the length of its slots."""
+    """How far back a trend looks."""
 
     HOUR = "hour"
     DAY = "day"
 
     @property
     def slot_ms(self) -> int:
-        """How long a slot is: by so much more than the span may be looked back."""
+        """Return the length of a slot. A trend may look back this much further than its span."""
         return 5 * MINUTE_MS if self is Span.HOUR else 60 * MINUTE_MS
 
     @property
     def length_ms(self) -> int:
-        """How long the span is."""
+        """Return the length of the span."""
         return 60 * MINUTE_MS if self is Span.HOUR else 24 * 60 * MINUTE_MS
 
 
 KEPT_MS: Final = 2 * Span.DAY.length_ms
-"""How long slots are kept: what a slow steward comes late with must still find its own."""
+"""How long slots are kept, so that a slow steward still finds the slots of its late events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Who leads, since when (ms), of how much in all, and by how much a number can be off at most."""
+    """The leaders since a moment (Unix ms), the total of all players, and the most that a number can be off."""
 
     since_ms: int
     total: int
     error: int
-    leaders: tuple[Frequent, ...]
+    leaders: tuple[FrequentItem, ...]
 
 
 class Trends:
-    """A sketch for each board, kind and slot, kept in the ledger beside the position, so that no event counts twice."""
+    """The consumer that keeps a sketch for each board, kind and slot, committed with its position: no event counts twice."""
 
     name = "trends"
 
@@ -74,28 +74,30 @@ class Trends:
         self._clock = clock
 
     async def begin(self, tx: Transaction, _newest: int) -> int:
-        """From the first event on; those of long ago pass quickly."""
+        """Begin at the first event; old ones pass quickly."""
         await trends.prune(tx, before_ms=2**62)
         return 0
 
     async def prepare(self, events: Sequence[LoggedEvent]) -> None:
-        """Nothing: all of it is in the ledger."""
+        """Do nothing: all of it is in the ledger."""
 
     async def apply(self, tx: Transaction, events: Sequence[LoggedEvent]) -> None:
-        """Adds to the sketches of the slots, and lets old ones go."""
+        """Add to the sketches of the slots, and delete old ones."""
         since_ms = self._clock() - KEPT_MS
         weights: dict[TrendSlot, Counter[str]] = defaultdict(Counter)
-        for each in events:
-            if each.at_ms < since_ms or each.board not in self._boards:
+        for event in events:
+            if event.at_ms < since_ms or event.board not in self._boards:
                 continue
-            kind, weight = await self._weight(tx, each)
+            kind, weight = await self._weight(tx, event)
             if weight:
                 for span in Span:
-                    begin_ms = each.at_ms - each.at_ms % span.slot_ms
-                    weights[TrendSlot(each.board, kind.value, span.slot_ms, begin_ms)][each.player] += weight
+                    begin_ms = event.at_ms - event.at_ms % span.slot_ms
+                    weights[TrendSlot(event.board, kind.value, span.slot_ms, begin_ms)][event.player] += (
+                        weight
+                    )
         for slot, added in weights.items():
             stored = await trends.sketch_of(tx, slot)
-            sketch = Sketch.merged([stored] if stored else [])
+            sketch = FrequencySketch.merged([stored] if stored else [])
             sketch.add_all(added)
             await trends.put_sketch(tx, slot, sketch.stored())
         await trends.prune(tx, before_ms=since_ms)
@@ -119,9 +121,9 @@ class Trends:
 async def trend_of(
     ledger: Ledger, board: str, kind: TrendKind, span: Span, *, now_ms: int, count: int
 ) -> Trend:
-    """The leaders of a span, from its slots. The first slot is taken whole."""
+    """Return the leaders of a span, from its slots. The first slot counts whole."""
     since_ms = now_ms - span.length_ms
     since_ms -= since_ms % span.slot_ms
     stored = await ledger.read(trends.sketches_since(board, kind.value, span.slot_ms, since_ms=since_ms))
-    sketch = Sketch.merged(stored)
+    sketch = FrequencySketch.merged(stored)
     return Trend(since_ms, sketch.total, sketch.error, tuple(sketch.first(count)))

@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from gateway.derived import achievements as folding
-from gateway.derived import joined
 from gateway.derived.achievements import FIRST, reached_by_log
+from gateway.derived.join_history import JoinHistory
 from gateway.index import keys
 from gateway.ledger.derived.achievements import achievements_of
 from gateway.ledger.players.joins import JoinChange
@@ -224,14 +224,16 @@ async def test_the_log_gives_what_the_stream_gives_where_players_join_and_leave(
 def test_who_was_on_a_board_is_told_for_every_moment():
     """From each change on, and before the oldest that is kept as that one found them; nobody else ever was."""
     changes = [JoinChange("ada", 1, 1, 10), JoinChange("bob", 1, 0, 20), JoinChange("ada", 2, 0, 30)]
-    known = joined.Joined(sorted(changes, key=lambda each: each.player))
+    history = JoinHistory(sorted(changes, key=lambda change: change.player))
     moments = (9, 10, 19, 20, 29, 30)
-    told = {player: [known.was(player, at_ms) for at_ms in moments] for player in ("ada", "bob", "cy")}
+    told = {
+        player: [history.was_on_board(player, at_ms) for at_ms in moments] for player in ("ada", "bob", "cy")
+    }
     assert {
         "ada": [False, True, True, True, True, False],
         "bob": [True, True, True, False, False, False],
         "cy": [False] * 6,
     } == told
     spans = [(0, 9), (9, 10), (10, 19), (10, 20), (20, 30), (30, 99)]
-    assert [False, True, False, False, True, False] == [known.has_turned({"ada"}, *each) for each in spans]
-    assert known.has_turned({"ada", "bob"}, 10, 20)
+    assert [False, True, False, False, True, False] == [history.has_changed({"ada"}, *each) for each in spans]
+    assert history.has_changed({"ada", "bob"}, 10, 20)

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from gateway.derived.sketch import Sketch
+from gateway.derived.frequency_sketch import FrequencySketch
 from gateway.derived.trends import Span, TrendKind, trend_of
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
@@ -110,12 +110,12 @@ def test_a_sketch_states_its_error_and_keeps_to_it():
     truth: Counter[str] = Counter()
     slots = []
     for _ in range(4):
-        slot = Sketch()
+        slot = FrequencySketch()
         part = Counter(f"p{int(rng.paretovariate(0.9))}" for _ in range(20_000))
         slot.add_all(part)
         truth += part
         slots.append(slot.stored())
-    merged = Sketch.merged(slots)
+    merged = FrequencySketch.merged(slots)
     assert (truth.total(), True) == (merged.total, 0 < merged.error < merged.total / 250)
     found = {each.item: each for each in merged.first(10_000)}
     for each in found.values():
