@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver
 from redis.asyncio import Redis
 
 from gateway.derived.achievements import Achievements
-from gateway.derived.follow import ChangeConsumer, ChangeFollower, LogFollower
+from gateway.derived.followers import ChangeConsumer, ChangeFollower, LogFollower
 from gateway.derived.statistics import Statistics
 from gateway.derived.trends import Trends
 from gateway.derived.webhooks.sender import Sender

@@ -1,8 +1,8 @@
-"""The export of changes of standings to Kafka: at least once, in order for each player, each with what to tell it by.
+"""The export of changes of standings to Kafka: at least once, in order for each player.
 
-A record's key is `<board>/<player>`, so that the changes of a player are in one partition. The producer is idempotent, so
-that its own retries add and reorder nothing. Entries are acknowledged after the brokers have; a steward that dies in
-between sends them again, and a reader tells that by `seq`, which for a board, window and player only grows.
+A record's key is `<board>/<player>`, so all changes of a player are in one partition. The producer is idempotent, so
+its own retries neither duplicate nor reorder. Entries are acknowledged after the brokers did. A steward that dies in
+between sends them again; readers recognize duplicates by `seq`, which only grows for a board, window and player.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.derived.follow import standings_since
+from gateway.derived.followers import standings_since
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.boundary import boundary
@@ -25,15 +25,15 @@ from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
 
 DELIVERY_MS: Final = 10_000
-"""How long the library tries to get a record to the brokers. Shorter than entries lie before another takes them over."""
+"""How long the library retries a record. It is shorter than the time after which another steward takes entries over."""
 
 
 class ExportFailed(ScoregateError):
-    """The brokers did not take a record; it is sent again."""
+    """The brokers did not take a record. It is sent again later."""
 
 
 class KafkaExport:
-    """The producer. Raises SettingsError if the extra is not installed, or the servers cannot be meant so."""
+    """The consumer that exports. Raises SettingsError if the extra is not installed, or the settings are no use to it."""
 
     name = "kafka"
 
@@ -47,36 +47,36 @@ class KafkaExport:
             raise SettingsError(
                 "SCOREGATE_KAFKA_SERVERS needs the extra `kafka`: pip install '.[kafka]' in a checkout"
             ) from None
-        told = {"bootstrap.servers": settings.kafka_servers, "enable.idempotence": True}
+        servers = {"bootstrap.servers": settings.kafka_servers, "enable.idempotence": True}
         limits = {"delivery.timeout.ms": DELIVERY_MS, "linger.ms": 5, "client.id": "scoregate"}
         try:
-            self._producer = Producer(told | limits | options)
+            self._producer = Producer(servers | limits | options)
         except KafkaException as error:
             raise SettingsError(f"SCOREGATE_KAFKA_SERVERS: {error}") from None
 
     async def take(self, board: Board, mutations: Sequence[Mutation]) -> None:
-        """Sends changes, and returns once the brokers have them. Raises ExportFailed."""
+        """Send changes, and return once the brokers have them. Raises ExportFailed."""
         if mutations:
             with boundary(FaultPlace.KAFKA, ExportFailed):
                 await asyncio.to_thread(self._send, board.name, mutations)
 
     async def recover(self, board: Board, since: int) -> None:
-        """Sends the standings that changed after event `since`, without ranks."""
+        """Send the standings that changed after event `since`, without ranks."""
         await self.take(board, await standings_since(self._ledger, board.name, since, now_ms=self._clock()))
 
     def _send(self, board: str, mutations: Sequence[Mutation]) -> None:
         failed: list[str] = []
 
-        def told(error: Any, _message: Any) -> None:
+        def note_delivery(error: Any, _message: Any) -> None:
             if error is not None:
                 failed.append(str(error))
 
-        for each in mutations:
-            value = orjson.dumps({"board": board} | asdict(each))
-            key = f"{board}/{each.player}".encode()
-            self._producer.produce(self._topic, value=value, key=key, on_delivery=told)
-        left = self._producer.flush(2 * DELIVERY_MS / 1000)
-        if failed or left:
+        for change in mutations:
+            value = orjson.dumps({"board": board} | asdict(change))
+            key = f"{board}/{change.player}".encode()
+            self._producer.produce(self._topic, value=value, key=key, on_delivery=note_delivery)
+        unsent = self._producer.flush(2 * DELIVERY_MS / 1000)
+        if failed or unsent:
             raise ExportFailed(
-                f"{len(failed) or left} of {len(mutations)} records: {(failed or ['time-out'])[0]}"
+                f"{len(failed) or unsent} of {len(mutations)} records: {(failed or ['time-out'])[0]}"
             )

@@ -12,7 +12,7 @@ from scoregate.commands.common import DataDir, existing_ledger, fail, finish, se
 from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
-    from gateway.derived.webhooks.sender import Response
+    from gateway.derived.webhooks.sender import EndpointResponse
     from gateway.ledger.derived.webhooks import Delivery, DeliveryState, Webhook
     from gateway.runtime.settings import Settings
 
@@ -171,7 +171,7 @@ async def _enable(settings: Settings, webhook_id: str) -> None:
             raise _unknown(webhook_id)
 
 
-async def _test(settings: Settings, webhook_id: str) -> Response:
+async def _test(settings: Settings, webhook_id: str) -> EndpointResponse:
     """Send an endpoint an empty event and return its answer. Raises SettingsError if it does not exist."""
     from gateway.derived.webhooks.events import trial
     from gateway.derived.webhooks.sender import Sender

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.derived.follow import LogFollower
+from gateway.derived.followers import LogFollower
 from gateway.derived.trends import Span, TrendKind, Trends, trend_of
 from gateway.derived.webhooks.sources import DecisionEvents
 from gateway.ledger.derived import achievements, counts, log, webhooks

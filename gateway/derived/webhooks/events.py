@@ -1,4 +1,4 @@
-"""The events that webhooks are told of. The form is that of Standard Webhooks 1.0: type, timestamp, data."""
+"""The events that webhooks carry, in the form of Standard Webhooks 1.0: type, timestamp, data."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gateway.runtime.clock import rfc3339
 from policies.vocabulary import State
 
 DECIDED: Final = frozenset(State) - {State.RECEIVED, State.PENDING}
-"""States that somebody or something decided on."""
+"""States that follow from a decision."""
 
 
 class EventType(StrEnum):
-    """What happened. Names are stable; a type always has the same data."""
+    """The types of events. Names are stable; a type always has the same data."""
 
     STANDING_CHANGED = "standing.changed"
     RANK_CHANGED = "rank.changed"
@@ -30,7 +30,7 @@ class EventType(StrEnum):
 
 
 def standing_changed(board: str, change: Mutation) -> WebhookEvent:
-    """A player's standing in a window is another, or there is none any more."""
+    """Build the event of a changed standing in a window, or of one that is gone."""
     data = {
         "board": board,
         "window": change.window,
@@ -44,11 +44,11 @@ def standing_changed(board: str, change: Mutation) -> WebhookEvent:
         "seq": change.seq,
     }
     key = (board, change.window, change.player, change.seq)
-    return _told(EventType.STANDING_CHANGED, board, change.at_ms, data, *key)
+    return _event(EventType.STANDING_CHANGED, board, change.at_ms, data, *key)
 
 
 def rank_changed(board: str, change: Mutation) -> WebhookEvent:
-    """A player's rank in a window is another by a change of their own."""
+    """Build the event of a rank that changed with the player's own standing."""
     data = {
         "board": board,
         "window": change.window,
@@ -60,11 +60,11 @@ def rank_changed(board: str, change: Mutation) -> WebhookEvent:
         "seq": change.seq,
     }
     key = (board, change.window, change.player, change.seq)
-    return _told(EventType.RANK_CHANGED, board, change.at_ms, data, *key)
+    return _event(EventType.RANK_CHANGED, board, change.at_ms, data, *key)
 
 
 def achievement_reached(reached: Achievement) -> WebhookEvent:
-    """A player came into the first ten of a window for the first time."""
+    """Build the event of a player who first came into the first ten of a window."""
     data = {
         "board": reached.board,
         "window": reached.window,
@@ -74,11 +74,11 @@ def achievement_reached(reached: Achievement) -> WebhookEvent:
         "seq": reached.seq,
     }
     key = (reached.board, reached.window, reached.player)
-    return _told(EventType.ACHIEVEMENT_REACHED, reached.board, reached.at_ms, data, *key)
+    return _event(EventType.ACHIEVEMENT_REACHED, reached.board, reached.at_ms, data, *key)
 
 
 def submission_decided(event: LoggedEvent) -> WebhookEvent:
-    """A submission is in another state. The reason is the coarse class that its player is told."""
+    """Build the event of a decided submission. Its reason is the coarse class that the player sees."""
     data = {
         "board": event.board,
         "submission": event.submission_id,
@@ -89,16 +89,16 @@ def submission_decided(event: LoggedEvent) -> WebhookEvent:
         "reason": event.reason.player_class,
         "seq": event.seq,
     }
-    return _told(EventType.SUBMISSION_DECIDED, event.board, event.at_ms, data, event.seq)
+    return _event(EventType.SUBMISSION_DECIDED, event.board, event.at_ms, data, event.seq)
 
 
 def trial(board: str, *, now_ms: int) -> WebhookEvent:
-    """Nothing happened: somebody wants to see whether an endpoint hears of it."""
-    return _told(EventType.TEST, board, now_ms, {"board": board}, now_ms)
+    """Build an event that tests an endpoint."""
+    return _event(EventType.TEST, board, now_ms, {"board": board}, now_ms)
 
 
-def _told(kind: EventType, board: str, at_ms: int, data: dict[str, Any], *key: str | int) -> WebhookEvent:
-    """The id depends on what happened alone, so that what comes twice is the same event."""
+def _event(kind: EventType, board: str, at_ms: int, data: dict[str, Any], *key: str | int) -> WebhookEvent:
+    """Build an event. Its id depends only on what happened, so a repeated event has the same id."""
     digest = hashlib.sha256(orjson.dumps([kind.value, *key])).hexdigest()
     body = {"type": kind.value, "timestamp": rfc3339(at_ms), "data": data}
     return WebhookEvent(f"evt_{digest[:32]}", board, kind.value, orjson.dumps(body))

@@ -1,7 +1,7 @@
-"""Delivering webhooks: at least once, again after longer and longer pauses, and at last not any more.
+"""Delivers webhooks at least once: failures are retried after longer and longer pauses, and given up in the end.
 
-A delivery is leased before it is tried, so that of several stewards one tries it, and another does if that one dies.
-No redirect is followed, nothing of an answer but its status and Retry-After is looked at, and nothing of it is kept.
+A delivery is leased before it is tried, so only one of several stewards tries it, and another one if that one dies.
+Redirects are not followed. Only the status and Retry-After of an answer are read, and nothing of it is kept.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ LONGEST_PAUSE_MS: Final = 86_400_000
 """Pauses grow from five seconds to a day: 5 s, 20 s, 80 s, 5 min, 21 min, 85 min, 5.7 h, 23 h, 24 h, ..."""
 
 LEASE_SPARE_MS: Final = 30_000
-"""How much longer than its time-out an attempt is nobody else's."""
+"""How much longer than an attempt's time-out its lease is."""
 
 DELIVERED_KEPT_MS: Final = 3 * 86_400_000
-"""How long a delivery that arrived is known: so long an event that comes again is not delivered again."""
+"""How long a delivered event is remembered, and so not delivered again when it is repeated."""
 
 DEAD_KEPT_MS: Final = 30 * 86_400_000
 
 PRUNE_MS: Final = 600_000
-"""How often old deliveries are forgotten."""
+"""How often old deliveries are deleted."""
 
 GONE: Final = 410
 _SLOW_DOWN: Final = frozenset({429, 502, 503, 504})
@@ -51,8 +51,8 @@ _log = logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
-    """What an endpoint answered, or why it did not: `status` 0."""
+class EndpointResponse:
+    """The answer of an endpoint, or with `status` 0 the reason for having none."""
 
     status: int
     outcome: str
@@ -60,12 +60,12 @@ class Response:
 
     @property
     def is_success(self) -> bool:
-        """Whether the delivery arrived."""
+        """Return whether the delivery arrived."""
         return 200 <= self.status < 300  # noqa: PLR2004 - what RFC 9110 calls successful
 
 
 class Sender:
-    """Delivers what is due, to each endpoint beside the others. `resolver` finds addresses; the system's unless given."""
+    """Delivers what is due, to all endpoints in parallel. `resolver` replaces the system's."""
 
     def __init__(
         self, settings: Settings, ledger: Ledger, *, clock: Clock, resolver: AbstractResolver | None = None
@@ -78,7 +78,7 @@ class Sender:
         self._pruned_at_ms = 0
 
     async def step(self) -> int:
-        """For how many endpoints delivering has begun; it goes on after this returns. Raises LedgerUnavailable."""
+        """Begin to deliver, and return to how many endpoints; it goes on after this returns. Raises LedgerUnavailable."""
         await self._prune()
         begun = 0
         for webhook in await self._ledger.read(webhooks.all_webhooks):
@@ -90,18 +90,18 @@ class Sender:
         return begun
 
     async def idle(self) -> None:
-        """Returns once nothing is being delivered."""
+        """Wait until nothing is being delivered."""
         while self._tasks:
             await asyncio.wait(list(self._tasks.values()))
 
     async def close(self) -> None:
-        """Ends what is being delivered; it is due again when its lease ends."""
+        """Stop the deliveries. Each is due again when its lease ends."""
         for task in list(self._tasks.values()):
             task.cancel()
         await self.idle()
 
-    async def send(self, webhook: Webhook, event_id: str, body: bytes) -> Response:
-        """What an endpoint answers to one attempt."""
+    async def send(self, webhook: Webhook, event_id: str, body: bytes) -> EndpointResponse:
+        """Try once, and return the endpoint's answer."""
         async with self._session() as session:
             return await self._post(session, webhook, event_id, body)
 
@@ -114,18 +114,18 @@ class Sender:
         task.add_done_callback(forget)
 
     async def _drain(self, webhook: Webhook) -> None:
-        """Delivers what is due for one endpoint, so many at once as the settings allow."""
+        """Deliver what is due for one endpoint, as many at once as the settings allow."""
         try:
             async with self._session() as session:
                 while leased := await self._lease(webhook):
                     attempts = await asyncio.gather(
-                        *(self._attempt(session, webhook, each) for each in leased)
+                        *(self._attempt(session, webhook, delivery) for delivery in leased)
                     )
                     if not await self._note(attempts):
                         return
         except LedgerUnavailable as error:
             _log.warning(Event.LEDGER_DOWN, part="webhooks", error=str(error))
-        except Exception as error:  # noqa: BLE001 - no failure of one endpoint ends the others
+        except Exception as error:  # noqa: BLE001 - no failure of one endpoint stops the others
             report(FaultPlace.WEBHOOK, error, webhook=webhook.webhook_id)
 
     def _session(self) -> ClientSession:
@@ -160,7 +160,7 @@ class Sender:
         )
 
     async def _note(self, attempts: Sequence[DeliveryAttempt]) -> bool:
-        """Writes down what came of attempts; False if the endpoint is told nothing more."""
+        """Store the results of attempts, and return whether the endpoint is still enabled."""
         limit = self._settings.webhook_disable_after
         noting = webhooks.note_attempts(attempts, now_ms=self._clock(), disable_after=limit)
         disabled = await self._ledger.write(noting)
@@ -168,7 +168,9 @@ class Sender:
             _log.error(Event.WEBHOOK_DISABLED, webhook=webhook_id, outcome=attempts[-1].outcome)
         return not disabled
 
-    async def _post(self, session: ClientSession, webhook: Webhook, event_id: str, body: bytes) -> Response:
+    async def _post(
+        self, session: ClientSession, webhook: Webhook, event_id: str, body: bytes
+    ) -> EndpointResponse:
         headers = signed_headers(webhook.secret, event_id, body, at_s=self._clock() // 1000)
         try:
             url = check_url(webhook.url, self._settings.webhook_hosts)  # the settings may have changed since
@@ -178,34 +180,34 @@ class Sender:
                     if answer.status in _SLOW_DOWN
                     else 0
                 )
-                return Response(answer.status, str(answer.status), after_ms)
+                return EndpointResponse(answer.status, str(answer.status), after_ms)
         except TimeoutError:
-            return Response(0, "timeout")
+            return EndpointResponse(0, "timeout")
         except SettingsError:
-            return Response(0, "forbidden")
+            return EndpointResponse(0, "forbidden")
         except (ClientError, OSError, ValueError, RuntimeError) as error:
-            return Response(0, type(error).__name__)
+            return EndpointResponse(0, type(error).__name__)
 
     def _retry_after_ms(self, value: str | None) -> int:
-        """How long an endpoint asks to be left alone (RFC 9110, §10.2.3), at most a day."""
+        """Return the pause that an endpoint asks for (RFC 9110, §10.2.3), at most a day."""
         if not value:
             return 0
         if value.isascii() and value.isdigit():
             return min(int(value[:9]) * 1000, LONGEST_PAUSE_MS)
         try:
-            asked_ms = int(parsedate_to_datetime(value).timestamp() * 1000) - self._clock()
+            wait_ms = int(parsedate_to_datetime(value).timestamp() * 1000) - self._clock()
         except (ValueError, OverflowError, TypeError):
             return 0
-        return max(0, min(asked_ms, LONGEST_PAUSE_MS))
+        return max(0, min(wait_ms, LONGEST_PAUSE_MS))
 
     async def _prune(self) -> None:
         now_ms = self._clock()
         if now_ms - self._pruned_at_ms < PRUNE_MS:
             return
         self._pruned_at_ms = now_ms
-        kept = {DeliveryState.DELIVERED: DELIVERED_KEPT_MS, DeliveryState.DEAD: DEAD_KEPT_MS}
+        lifetimes = {DeliveryState.DELIVERED: DELIVERED_KEPT_MS, DeliveryState.DEAD: DEAD_KEPT_MS}
         for webhook in await self._ledger.read(webhooks.all_webhooks):
-            for state, kept_ms in kept.items():
+            for state, kept_ms in lifetimes.items():
                 pruning: Any = webhooks.prune_deliveries(
                     webhook.webhook_id, state, before_ms=now_ms - kept_ms
                 )
@@ -213,6 +215,7 @@ class Sender:
 
 
 def pause_ms(tries: int, chance: float) -> int:
-    """How long to wait after so many attempts. `chance`, from 0 to 1, takes off up to half of it: no two come together."""
+    """Return how long to wait after so many attempts. `chance`, from 0 to 1, takes off up to half of it."""
+    # The random part keeps endpoints that failed together from being retried together.
     whole = min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * PAUSE_FACTOR ** min(tries - 1, 20))
     return int(whole * (1 - chance / 2))

@@ -1,10 +1,10 @@
-"""What queues deliveries: changes of standings from the streams, decisions from the log."""
+"""The consumers that queue deliveries: changes of standings from the streams, decisions from the log."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.derived.follow import standings_since
+from gateway.derived.followers import standings_since
 from gateway.derived.webhooks.events import DECIDED, rank_changed, standing_changed, submission_decided
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import webhooks
@@ -16,7 +16,7 @@ from policies.loader import Board
 
 
 class StandingEvents:
-    """Changes of standings and ranks. An event that comes twice is queued once."""
+    """Queues changes of standings and ranks. A repeated event is queued once."""
 
     name = "webhooks"
 
@@ -25,25 +25,25 @@ class StandingEvents:
         self._clock = clock
 
     async def take(self, board: Board, mutations: Sequence[Mutation]) -> None:
-        """Queues what the webhooks want to know."""
+        """Queue the events that webhooks subscribe to."""
         if not mutations or not await self._ledger.read(webhooks.all_webhooks):
             return
-        told = [standing_changed(board.name, each) for each in mutations]
-        told += [rank_changed(board.name, each) for each in mutations if each.rank != each.was_rank]
+        events = [standing_changed(board.name, change) for change in mutations]
+        events += [rank_changed(board.name, change) for change in mutations if change.rank != change.was_rank]
         now_ms = self._clock()
 
         async def work(tx: Transaction) -> int:
-            return await webhooks.queue(tx, told, now_ms=now_ms)
+            return await webhooks.queue(tx, events, now_ms=now_ms)
 
         await self._ledger.write(work)
 
     async def recover(self, board: Board, since: int) -> None:
-        """Queues the standings that changed after event `since`, without ranks."""
+        """Queue the standings that changed after event `since`, without ranks."""
         await self.take(board, await standings_since(self._ledger, board.name, since, now_ms=self._clock()))
 
 
 class DecisionEvents:
-    """Decisions on submissions, from the log."""
+    """Queues decisions on submissions, from the log."""
 
     name = "decisions"
 
@@ -51,13 +51,13 @@ class DecisionEvents:
         self._clock = clock
 
     async def begin(self, _tx: Transaction, newest: int) -> int:
-        """From now on: nobody is told of what was before."""
+        """Begin now: webhooks get no news of the past."""
         return newest
 
     async def prepare(self, events: Sequence[LoggedEvent]) -> None:
-        """Nothing: all of it is in the ledger."""
+        """Do nothing: all of it is in the ledger."""
 
     async def apply(self, tx: Transaction, events: Sequence[LoggedEvent]) -> None:
-        """Queues what the webhooks want to know."""
-        told = [submission_decided(each) for each in events if each.to_state in DECIDED]
-        await webhooks.queue(tx, told, now_ms=self._clock())
+        """Queue the events that webhooks subscribe to."""
+        decided = [submission_decided(event) for event in events if event.to_state in DECIDED]
+        await webhooks.queue(tx, decided, now_ms=self._clock())

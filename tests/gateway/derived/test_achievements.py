@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from gateway.derived import achievements as folding
+from gateway.derived import join_history
 from gateway.derived.achievements import FIRST, reached_by_log
 from gateway.derived.join_history import JoinHistory
 from gateway.index import keys
@@ -199,7 +200,7 @@ async def test_the_log_gives_what_the_stream_gives_where_players_join_and_leave(
     stage, seed, monkeypatch: pytest.MonkeyPatch
 ):
     """Scores, bans, joins and leaves in any order, and a stream that is lost in between."""
-    monkeypatch.setattr(joined, "PAGE", 3)
+    monkeypatch.setattr(join_history, "PAGE", 3)
     rng = random.Random(seed)
     derivations = stage.derivations()
     await catch_up(derivations)

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.derived import follow
-from gateway.derived.follow import ChangeFollower, standings_since
+from gateway.derived import followers
+from gateway.derived.followers import ChangeFollower, standings_since
 from gateway.index import keys
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger import queries
@@ -72,7 +72,7 @@ async def test_a_group_begins_from_the_ledger_and_then_hears_every_change_once(s
 
 async def test_how_far_behind_a_consumer_is_can_be_seen(stage, monkeypatch: pytest.MonkeyPatch):
     """Of the changes what is still on the stream, of the log what was there before the step; nothing once it has all."""
-    monkeypatch.setattr(follow, "STREAM_SLICE", 3)
+    monkeypatch.setattr(followers, "STREAM_SLICE", 3)
     one = follower(stage, Heard())
     derivations = stage.derivations()
     await one.step()
@@ -190,7 +190,7 @@ async def test_what_a_lost_stream_would_have_told_are_the_newest_standings_since
     stage, monkeypatch: pytest.MonkeyPatch
 ):
     """Of each window and player the last, in the order of the log, by name, as they are now; ranks and what was before are lost."""
-    monkeypatch.setattr(follow, "TOUCHED_SLICE", 1)
+    monkeypatch.setattr(followers, "CHANGED_SLICE", 1)
     await stage.ledger.write(queries.add_player("ada", "Ada", now_ms=stage.clock()))
     for player in ("ada", "bob", "cy"):
         await stage.score(player, 5)

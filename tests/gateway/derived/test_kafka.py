@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from gateway.derived import kafka
-from gateway.derived.follow import ChangeFollower
+from gateway.derived.followers import ChangeFollower
 from gateway.derived.kafka import ExportFailed, KafkaExport
 from gateway.index.feed.consumer_group import Mutation
 from gateway.runtime.settings import Settings
