@@ -12,7 +12,7 @@ import pytest
 
 from gateway.derived import achievements as folding
 from gateway.derived import join_history
-from gateway.derived.achievements import FIRST, reached_by_log
+from gateway.derived.achievements import TOP_RANKS, reached_by_log
 from gateway.derived.join_history import JoinHistory
 from gateway.index import keys
 from gateway.ledger.derived.achievements import achievements_of
@@ -43,7 +43,7 @@ async def test_the_first_ten_of_each_window_are_recorded_once(stage):
     await stage.score("late", 1000)
     await catch_up(derivations)
     ranks = {player: rank for window, player, rank, *_ in recorded(stage) if window == "alltime"}
-    assert {f"p{number}": number + 1 for number in range(FIRST)} | {"late": 7} == ranks
+    assert {f"p{number}": number + 1 for number in range(TOP_RANKS)} | {"late": 7} == ranks
     assert 22 == len(recorded(stage))
 
 
@@ -65,12 +65,12 @@ async def test_who_falls_makes_room_for_the_eleventh_and_no_other(stage):
     await catch_up(derivations)
     await stage.score("p0", 1)
     high = await stage.score("p0", 100)
-    for number in range(1, FIRST + 1):
+    for number in range(1, TOP_RANKS + 1):
         await stage.score(f"p{number}", 100 - number)
     await stage.decide(high, State.REVOKED)
     await stage.score("new", 50)
     await catch_up(derivations)
-    assert {f"p{number}" for number in range(FIRST)} == {player for _, player, *_ in recorded(stage)}
+    assert {f"p{number}" for number in range(TOP_RANKS)} == {player for _, player, *_ in recorded(stage)}
     assert await by_log(stage) == recorded(stage)
 
 
@@ -114,7 +114,7 @@ async def test_what_the_stream_gives_is_what_the_log_gives(
             stage.redis.delete(keys.changes("tiny"))
     await catch_up(derivations)
     assert await by_log(stage) == recorded(stage)
-    assert len(recorded(stage)) >= FIRST
+    assert len(recorded(stage)) >= TOP_RANKS
 
 
 async def _die_with_entries(stage) -> None:
@@ -177,7 +177,7 @@ async def test_achievements_are_of_those_who_are_on_a_board_to_be_joined(stage):
         await show_joined(stage.ledger, stage.index.boards["tiny"], player, now_ms=stage.clock())
         stage.clock.shift(0.01)
 
-    for number in range(FIRST):
+    for number in range(TOP_RANKS):
         await stage.score(f"out{number}", 100)
     await turn("ada", joins_now=True)
     await stage.score("ada", 1)
