@@ -1,4 +1,4 @@
-"""Trusted servers' operations in batches: done whole or not at all, or each by itself."""
+"""Handles trusted servers' batches: all operations or none, or each by itself."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ from gateway.edge.http import strict_json
 from gateway.edge.http.request import NDJSON, board_of, read_body, schema_violation
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.problems import PROBLEM_BASE, Problem, ProblemType
-from gateway.edge.servers.server_operations import showing
-from gateway.edge.servers.server_requests import PROBLEM_OF, Asked, operation_of, refuse_impossible, result_of
+from gateway.edge.servers.server_operations import show_for
+from gateway.edge.servers.server_requests import (
+    PROBLEM_OF,
+    OperationBody,
+    operation_of,
+    refuse_impossible,
+    result_of,
+)
 from gateway.edge.wire import bodies, outcomes
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.settlement.server_operations import (
@@ -30,7 +36,7 @@ from gateway.settlement.server_operations import (
 from policies.loader import Board
 
 OPERATION_BYTES: Final = 1_024
-"""Room for one operation in the body of a batch."""
+"""Bytes of a batch's body that each operation may take."""
 
 _OPERATION: Final[TypeAdapter[bodies.BatchedEntry | bodies.BatchedRemoval | bodies.BatchedIncrement]] = (
     TypeAdapter(bodies.BatchedOperation)
@@ -38,22 +44,22 @@ _OPERATION: Final[TypeAdapter[bodies.BatchedEntry | bodies.BatchedRemoval | bodi
 
 
 async def write_batch(request: web.Request) -> web.Response:
-    """200 once every operation is durable and settled; a refusal names each that cannot be done, and none is."""
+    """Answer 200 once every operation is durable and settled. If any is impossible, do none and name those that are."""
     edge, board = request.app[EDGE], board_of(request)
     server, values = await _read(request, board, bodies.BATCH_LIMIT)
     parsed = [_parse_or_problem(board, server, value) for value in values]
-    asked = [each for each in parsed if not isinstance(each, Problem)]
-    operations = [operation_of(board, server, each) for each in asked]
-    if len(asked) < len(parsed):
+    accepted = [body for body in parsed if not isinstance(body, Problem)]
+    operations = [operation_of(board, server, body) for body in accepted]
+    if len(accepted) < len(parsed):
         with ledger_refusals_as_problems():
             refusals = await find_refusals(edge.ledger, board, server, operations)
         raise _batch_refused(_errors_of(parsed, refusals))
     try:
         with ledger_refusals_as_problems():
-            done = await perform(edge.ledger, board, server, operations, showing(edge, board, asked))
+            done = await perform(edge.ledger, board, server, operations, show_for(edge, board, accepted))
     except OperationsRefused as refused:
         raise _batch_refused([_error_of(refusal) for refusal in refused.refusals]) from None
-    results = [result_of(board, server, each, result) for each, result in zip(asked, done, strict=True)]
+    results = [result_of(board, server, body, result) for body, result in zip(accepted, done, strict=True)]
     is_replay = not any(result.is_new for result in done)
     return json_response(
         outcomes.BatchDone(board=board.name, results=results), headers=replay_header(is_replay=is_replay)
@@ -61,21 +67,21 @@ async def write_batch(request: web.Request) -> web.Response:
 
 
 async def write_each(request: web.Request) -> web.Response:
-    """200 with what became of each operation: durable and settled, or refused by itself; send again after any doubt."""
+    """Answer 200 with the outcome of each operation: durable and settled, or refused by itself. Resending is safe."""
     edge, board = request.app[EDGE], board_of(request)
     server, values = await _read(request, board, bodies.EACH_LIMIT)
     parsed = [_parse_or_problem(board, server, value) for value in values]
-    asked = [each for each in parsed if not isinstance(each, Problem)]
-    operations = [operation_of(board, server, each) for each in asked]
+    accepted = [body for body in parsed if not isinstance(body, Problem)]
+    operations = [operation_of(board, server, body) for body in accepted]
     with ledger_refusals_as_problems():
-        told = await perform_each(edge.ledger, board, server, operations, showing(edge, board, asked))
-    results = list(_outcomes(board, server, parsed, iter(told)))
-    refused = sum(each.problem is not None for each in results)
-    return json_response(outcomes.OperationsDone(board=board.name, refused=refused, results=results))
+        results = await perform_each(edge.ledger, board, server, operations, show_for(edge, board, accepted))
+    answers = list(_outcomes(board, server, parsed, iter(results)))
+    refused = sum(answer.problem is not None for answer in answers)
+    return json_response(outcomes.OperationsDone(board=board.name, refused=refused, results=answers))
 
 
 async def _read(request: web.Request, board: Board, limit: int) -> tuple[ServerRequest, list[Any]]:
-    """Whose batch it is, and its operations as JSON values: those of an array, or one a line."""
+    """Return the authenticated request, and its operations as JSON values: an array, or one on each line."""
     body = await read_body(request, limit * OPERATION_BYTES, NDJSON)
     server = await authenticate(request, board, body)
     if NDJSON.fullmatch(request.headers["Content-Type"]):
@@ -96,44 +102,44 @@ def _value_of(number: int, line: bytes) -> Any:
 
 
 def _errors_of(
-    parsed: Sequence[Asked | Problem], refusals: Sequence[RefusedOperation]
+    parsed: Sequence[OperationBody | Problem], refusals: Sequence[RefusedOperation]
 ) -> list[dict[str, Any]]:
-    """What is wrong with each of a batch, in its order; `refusals` count only those that could be read."""
-    places = [at for at, each in enumerate(parsed) if not isinstance(each, Problem)]
+    """Return what is wrong with a batch, in its order. `refusals` count only the operations that could be parsed."""
+    places = [at for at, body in enumerate(parsed) if not isinstance(body, Problem)]
     errors = [_error_of(refusal._replace(at=places[refusal.at])) for refusal in refusals]
     errors += [
-        _error(at, each.kind, each.detail) for at, each in enumerate(parsed) if isinstance(each, Problem)
+        _error(at, body.kind, body.detail) for at, body in enumerate(parsed) if isinstance(body, Problem)
     ]
     return sorted(errors, key=itemgetter("index"))
 
 
-def _parse_or_problem(board: Board, server: ServerRequest, value: Any) -> Asked | Problem:
+def _parse_or_problem(board: Board, server: ServerRequest, value: Any) -> OperationBody | Problem:
     try:
-        asked = _OPERATION.validate_python(value)
-        refuse_impossible(board, server, asked)
+        body = _OPERATION.validate_python(value)
+        refuse_impossible(board, server, body)
     except ValidationError as error:
         return schema_violation(error, skip=1)  # the outermost part is the action
     except Problem as problem:
         return problem
-    return asked
+    return body
 
 
 def _outcomes(
     board: Board,
     server: ServerRequest,
-    parsed: Sequence[Asked | Problem],
-    told: Iterator[PerformedOperation | RefusedOperation],
+    parsed: Sequence[OperationBody | Problem],
+    results: Iterator[PerformedOperation | RefusedOperation],
 ) -> Iterator[outcomes.OperationOutcome]:
-    """What is told of each operation: its own problem, or what `told` has of the next that was one."""
-    for each in parsed:
-        if isinstance(each, Problem):
-            yield _refused(each.kind, each.detail)
+    """Yield the outcome of each operation: its own problem, or the next of `results`, which skip problems."""
+    for body in parsed:
+        if isinstance(body, Problem):
+            yield _refused(body.kind, body.detail)
             continue
-        outcome = next(told)
+        outcome = next(results)
         if isinstance(outcome, RefusedOperation):
             yield _refused(PROBLEM_OF[outcome.kind], outcome.detail)
         else:
-            result = result_of(board, server, each, outcome)
+            result = result_of(board, server, body, outcome)
             yield outcomes.OperationOutcome(status="done", is_replay=not outcome.is_new, result=result)
 
 
@@ -146,7 +152,9 @@ def _refused(kind: ProblemType, detail: str | None) -> outcomes.OperationOutcome
 
 def _batch_refused(errors: Sequence[dict[str, Any]]) -> Problem:
     return Problem(
-        ProblemType.BATCH_REFUSED, f"{len(errors)} cannot be done, so none is", errors=list(errors)
+        ProblemType.BATCH_REFUSED,
+        f"{len(errors)} of the operations cannot be done, so none was",
+        errors=list(errors),
     )
 
 

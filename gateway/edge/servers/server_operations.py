@@ -1,4 +1,4 @@
-"""Trusted servers' writes, increments, corrections and removals, one by one: canonical at once."""
+"""Handles trusted servers' single writes, increments, corrections and removals, which are canonical at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.edge.http.responses import json_response, replay_header, score_acce
 from gateway.edge.problems import Problem
 from gateway.edge.servers.server_requests import (
     PROBLEM_OF,
-    Asked,
+    OperationBody,
     operation_of,
     receipt_of,
     refuse_impossible,
@@ -29,17 +29,17 @@ from policies.vocabulary import State
 
 
 async def write_entry(request: web.Request) -> web.Response:
-    """202 once the score is durable and settled; sending the same operation again changes nothing."""
+    """Answer 202 once the score is durable and settled. Sending the same operation again changes nothing."""
     return await _score(request, bodies.NewEntry)
 
 
 async def increment_entry(request: web.Request) -> web.Response:
-    """202 once the increment is durable and settled; readers see it within the board's `staleness_s`."""
+    """Answer 202 once the increment is durable and settled. Readers see it within the board's `staleness_s`."""
     return await _score(request, bodies.NewIncrement)
 
 
 async def remove_entries(request: web.Request) -> web.Response:
-    """200 once nothing of it counts any more; sending the same operation again changes nothing."""
+    """Answer 200 once nothing of it counts any more. Sending the same operation again changes nothing."""
     board = board_of(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
@@ -48,9 +48,14 @@ async def remove_entries(request: web.Request) -> web.Response:
     return json_response(removed(board, removal, done), headers=replay_header(is_replay=not done.is_new))
 
 
-def showing(edge: Edge, board: Board, asked: Sequence[Asked]) -> Show:
-    """How the index learns of these: increments of a board that may be stale together with others, all else at once."""
-    if board.name in edge.coalescers and all(isinstance(each, bodies.NewIncrement) for each in asked):
+def show_for(edge: Edge, board: Board, operations: Sequence[OperationBody]) -> Show:
+    """Return the function that shows these operations in the index.
+
+    Increments on a board that may be stale are shown together with others, everything else at once.
+    """
+    if board.name in edge.coalescers and all(
+        isinstance(operation, bodies.NewIncrement) for operation in operations
+    ):
         return edge.coalescers[board.name].show
 
     async def show(changes: Sequence[Change]) -> None:
@@ -64,20 +69,20 @@ async def _score(request: web.Request, model: type[bodies.NewEntry | bodies.NewI
     board = board_of(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
-    asked = parse_body(body, model)
-    refuse_impossible(board, server, asked)
-    done = await _perform_one(request, board, server, asked)
-    return score_accepted(receipt_of(board, server, asked, done), State.PROMOTED, outcome="trusted")
+    score = parse_body(body, model)
+    refuse_impossible(board, server, score)
+    done = await _perform_one(request, board, server, score)
+    return score_accepted(receipt_of(board, server, score, done), State.PROMOTED, outcome="trusted")
 
 
 async def _perform_one(
-    request: web.Request, board: Board, server: ServerRequest, asked: Asked
+    request: web.Request, board: Board, server: ServerRequest, body: OperationBody
 ) -> PerformedOperation:
     edge = request.app[EDGE]
-    operation = operation_of(board, server, asked)
+    operation = operation_of(board, server, body)
     try:
         with ledger_refusals_as_problems():
-            [done] = await perform(edge.ledger, board, server, [operation], showing(edge, board, [asked]))
+            [done] = await perform(edge.ledger, board, server, [operation], show_for(edge, board, [body]))
     except OperationsRefused as refused:
         [refusal] = refused.refusals
         raise Problem(PROBLEM_OF[refusal.kind], refusal.detail) from None

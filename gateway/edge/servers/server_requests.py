@@ -1,4 +1,4 @@
-"""What trusted servers ask for, as operations on the ledger, and what became of it, as they are told."""
+"""Turns trusted servers' requests into operations on the ledger, and the results into answers."""
 
 from __future__ import annotations
 
@@ -23,60 +23,58 @@ from validators.bounds import is_score_possible
 from validators.judge import Judgement
 from validators.submission import Submission
 
-Asked = bodies.NewEntry | bodies.NewIncrement | bodies.NewRemoval
-Scored = bodies.NewEntry | bodies.NewIncrement
+OperationBody = bodies.NewEntry | bodies.NewIncrement | bodies.NewRemoval
+ScoreBody = bodies.NewEntry | bodies.NewIncrement
 
 PROBLEM_OF: Final = {
     RefusalKind.OTHER_CONTENT: ProblemType.IDEMPOTENCY_MISMATCH,
     RefusalKind.STALE: ProblemType.STALE_VERSION,
     RefusalKind.CONFLICT: ProblemType.STATE_CONFLICT,
 }
-"""What a refusal of the ledger is over HTTP."""
+"""The problem type of each refusal of the ledger."""
 
 
-def refuse_impossible(board: Board, server: ServerRequest, asked: Asked) -> None:
-    """Raises what no state of the ledger could make possible.
+def refuse_impossible(board: Board, server: ServerRequest, body: OperationBody) -> None:
+    """Refuse an operation that no state of the ledger could make possible.
 
-    `bounds-violation`, `operator-mismatch`, and `schema-violation` for details or a time that cannot be.
+    Raises `bounds-violation`, `operator-mismatch`, or `schema-violation` for impossible details or times.
     """
-    if isinstance(asked, bodies.NewIncrement) and board.policy.operator is not Operator.SUM:
+    if isinstance(body, bodies.NewIncrement) and board.policy.operator is not Operator.SUM:
         raise Problem(
             ProblemType.OPERATOR_MISMATCH,
             f"the board's operator is `{board.policy.operator.value}`: write the score itself",
         )
-    if not isinstance(asked, bodies.NewRemoval) and not is_score_possible(asked.score, board.policy):
-        raise Problem(
-            ProblemType.BOUNDS_VIOLATION, "score: the board's policy says that there cannot be such a score"
-        )
-    if isinstance(asked, bodies.NewEntry):
-        stored_details(board, asked.details)
-        _achieved_at_ms(server, asked)
+    if not isinstance(body, bodies.NewRemoval) and not is_score_possible(body.score, board.policy):
+        raise Problem(ProblemType.BOUNDS_VIOLATION, "score: the board's policy rules such a score out")
+    if isinstance(body, bodies.NewEntry):
+        stored_details(board, body.details)
+        _achieved_at_ms(server, body)
 
 
-def operation_of(board: Board, server: ServerRequest, asked: Asked) -> ServerOperation:
-    """What is asked for, as an operation on the ledger."""
-    operation_id = operation_submission(server.key_id, asked.operation)
-    content_digest = _content_digest(board, asked)
-    if isinstance(asked, bodies.NewRemoval):
-        why = asked.reason or ""
+def operation_of(board: Board, server: ServerRequest, body: OperationBody) -> ServerOperation:
+    """Return a request's operation on the ledger."""
+    operation_id = operation_submission(server.key_id, body.operation)
+    content_digest = _content_digest(board, body)
+    if isinstance(body, bodies.NewRemoval):
+        why = body.reason or ""
         return ServerOperation(
-            operation_id, asked.player, content_digest, asked.version, target=asked.submission, why=why
+            operation_id, body.player, content_digest, body.version, target=body.submission, why=why
         )
-    new = _new_submission(board, server, asked, operation_id, content_digest)
-    target = asked.replaces if isinstance(asked, bodies.NewEntry) else None
-    return ServerOperation(operation_id, asked.player, content_digest, asked.version, new=new, target=target)
+    new = _new_submission(board, server, body, operation_id, content_digest)
+    target = body.replaces if isinstance(body, bodies.NewEntry) else None
+    return ServerOperation(operation_id, body.player, content_digest, body.version, new=new, target=target)
 
 
-def _content_digest(board: Board, asked: Asked) -> bytes:
-    """The SHA-256 of what is asked for; the same for an operation by itself and in a batch."""
-    said = {"board": board.name, "removes": isinstance(asked, bodies.NewRemoval)} | asked.model_dump(
+def _content_digest(board: Board, body: OperationBody) -> bytes:
+    """Return the SHA-256 of an operation's content, which is the same in a batch and outside."""
+    content = {"board": board.name, "removes": isinstance(body, bodies.NewRemoval)} | body.model_dump(
         exclude={"action"}
     )
-    return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).digest()
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest()
 
 
 def _new_submission(
-    board: Board, server: ServerRequest, entry: Scored, submission_id: str, content_digest: bytes
+    board: Board, server: ServerRequest, entry: ScoreBody, submission_id: str, content_digest: bytes
 ) -> NewSubmission:
     at_ms = server.at_ms
     claim, achieved_at_ms, details = Claim(entry.score, 0), None, None
@@ -103,7 +101,7 @@ def _new_submission(
 
 
 def _achieved_at_ms(server: ServerRequest, entry: bodies.NewEntry) -> int | None:
-    """When the score was reached (Unix ms). Raises `schema-violation` for a moment that has not been, by our clock."""
+    """Return when the score was reached (Unix ms). Raises `schema-violation` for the future, by our clock."""
     if entry.achieved_at is None:
         return None
     at_ms = parse_rfc3339(entry.achieved_at)
@@ -118,21 +116,21 @@ def _achieved_at_ms(server: ServerRequest, entry: bodies.NewEntry) -> int | None
 
 
 def result_of(
-    board: Board, server: ServerRequest, asked: Asked, done: PerformedOperation
+    board: Board, server: ServerRequest, body: OperationBody, done: PerformedOperation
 ) -> outcomes.ScoreAccepted | outcomes.Removed:
-    """What is told of an operation that is done."""
-    if isinstance(asked, bodies.NewRemoval):
-        return removed(board, asked, done)
-    return count_acceptance(receipt_of(board, server, asked, done), State.PROMOTED, outcome="trusted")
+    """Return the answer about an operation that is done."""
+    if isinstance(body, bodies.NewRemoval):
+        return removed(board, body, done)
+    return count_acceptance(receipt_of(board, server, body, done), State.PROMOTED, outcome="trusted")
 
 
 def removed(board: Board, removal: bodies.NewRemoval, done: PerformedOperation) -> outcomes.Removed:
-    """What is told of a removal that is done."""
+    """Return the answer about a removal that is done."""
     return outcomes.Removed(board=board.name, player=removal.player, removed=list(done.revoked))
 
 
-def receipt_of(board: Board, server: ServerRequest, entry: Scored, done: PerformedOperation) -> Receipt:
-    """The receipt of a score that is in the ledger."""
+def receipt_of(board: Board, server: ServerRequest, entry: ScoreBody, done: PerformedOperation) -> Receipt:
+    """Return the receipt of a score that is in the ledger."""
     operation = done.operation
     return Receipt(
         operation.operation_id,
