@@ -1,4 +1,4 @@
-"""Whom players follow: their own changes, the lists that trusted servers bring, and the copy that boards are read by."""
+"""Friend lists: changed by players, replaced by trusted servers, and copied to the index to read boards by."""
 
 from __future__ import annotations
 
@@ -32,51 +32,53 @@ from policies.errors import FriendsFull, IndexUnavailable
 from policies.limits import Rate
 
 PROFILE_RATE: Final = Rate(per_minute=60, burst=120)
-"""Changes that one player makes to whom they follow, to their groups, and to the boards they are on."""
+"""How often one player may change friends, groups and joined boards."""
 
 ADDRESS_RATE: Final = Rate(per_minute=120, burst=1200)
-"""The same of all players of one address; of a network `NETWORK_SHARE` times as many. Each may be a row for ever."""
+"""The same for all players of one address; a network gets `NETWORK_SHARE` times as many. Each change may be a row for ever."""
 
 LIST_BODY: Final = stored.FRIENDS_LIMIT * 80 + 1_024
-"""A list of the longest ids, quoted and set apart."""
+"""Bytes of the longest list: the longest ids, quoted, with commas."""
 
 _PLAYER: Final[TypeAdapter[str]] = TypeAdapter(fields.PlayerId)
 
 
 async def list_friends(request: web.Request) -> web.Response:
-    """Whom the bearer follows, from the ledger."""
+    """Return the players whom the bearer follows, from the ledger."""
     edge, bearer = request.app[EDGE], player_of(request)
-    found = await edge.ledger.read(stored.friends_of(bearer.subject), ReadKind.PLAYERS)
-    names = await edge.ledger.read(index_pages.names_of(found.friends), ReadKind.PLAYERS)
-    shown = [outcomes.FriendShown(player=each, name=names.get(each, each)) for each in found.friends]
-    answer = outcomes.FriendsShown(player=found.player, total=len(shown), friends=shown)
+    friends = await edge.ledger.read(stored.friends_of(bearer.subject), ReadKind.PLAYERS)
+    names = await edge.ledger.read(index_pages.names_of(friends.friends), ReadKind.PLAYERS)
+    shown = [
+        outcomes.FriendShown(player=player, name=names.get(player, player)) for player in friends.friends
+    ]
+    answer = outcomes.FriendsShown(player=friends.player, total=len(shown), friends=shown)
     return json_response(answer, headers={"Cache-Control": "private, no-store"})
 
 
 async def follow_player(request: web.Request) -> web.Response:
-    """200 once the bearer follows the player, as before if they did."""
+    """Answer 200 once the bearer follows the player. Following a friend again changes nothing."""
     edge, player = request.app[EDGE], player_of(request).subject
     friend = named_player(request)
     if friend == player:
-        raise Problem(ProblemType.NOT_FOUND, "everybody is among their own friends already")
+        raise Problem(ProblemType.NOT_FOUND, "you are always among your own friends")
     return await _change(request, player, stored.follow(player, friend, now_ms=edge.clock()))
 
 
 async def unfollow_player(request: web.Request) -> web.Response:
-    """200 once the bearer does not follow the player, as before if they did not."""
+    """Answer 200 once the bearer does not follow the player. Unfollowing a stranger changes nothing."""
     edge, player = request.app[EDGE], player_of(request).subject
     return await _change(request, player, stored.unfollow(player, named_player(request), now_ms=edge.clock()))
 
 
 async def replace_friends(request: web.Request) -> web.Response:
-    """200 once the player follows these and nobody else; sending the same operation again changes nothing."""
+    """Answer 200 once the player follows exactly these. Sending the same operation again changes nothing."""
     edge, player = request.app[EDGE], named_player(request)
     body = await read_body(request, LIST_BODY)
     server = await authenticate_for_every_board(request, body)
-    asked = parse_body(body, bodies.NewFriends)
-    wanted = set(asked.friends) - {player}
+    new = parse_body(body, bodies.NewFriends)
+    wanted = set(new.friends) - {player}
     with ledger_refusals_as_problems():
-        is_new = await edge.ledger.write(_replacing(server, asked.operation, player, wanted))
+        is_new = await edge.ledger.write(_replacement(server, new.operation, player, wanted))
     if is_new:
         await _show(edge, await edge.ledger.read(stored.friends_of(player), ReadKind.PLAYERS))
     answer = outcomes.FriendsChanged(player=player, total=len(wanted))
@@ -84,16 +86,16 @@ async def replace_friends(request: web.Request) -> web.Response:
 
 
 async def friends_of(edge: Edge, player: str) -> FriendList:
-    """Whom a player follows: the copy in the index, made anew from the ledger where there is none."""
-    kept = await edge.friends.kept(player)
-    if kept is None:
-        kept = await edge.ledger.read(stored.friends_of(player), ReadKind.PLAYERS)
-        await edge.friends.keep(kept)
-    return kept
+    """Return whom a player follows, from the index; copy it there from the ledger if it is missing."""
+    friends = await edge.friends.kept(player)
+    if friends is None:
+        friends = await edge.ledger.read(stored.friends_of(player), ReadKind.PLAYERS)
+        await edge.friends.keep(friends)
+    return friends
 
 
 async def charge_profile(request: web.Request, player: str) -> None:
-    """Raises `quota-exceeded` if the player, or all behind an address, have changed too much about themselves."""
+    """Count a change of a profile. Raises `quota-exceeded` if the player or the address made too many."""
     edge = request.app[EDGE]
     wait_ms = await edge.profile_limit.wait_ms(player)
     if wait_ms:
@@ -104,11 +106,11 @@ async def charge_profile(request: web.Request, player: str) -> None:
 
 
 def named_player(request: web.Request) -> str:
-    """The player of the path. Raises `not-found` for what is no player id."""
+    """Return the player of the path. Raises `not-found` for an impossible id."""
     try:
         return _PLAYER.validate_python(request.match_info["player"])
     except ValidationError:
-        raise Problem(ProblemType.NOT_FOUND, "no player has such an id") from None
+        raise Problem(ProblemType.NOT_FOUND, "no player can have this id") from None
 
 
 async def _change(request: web.Request, player: str, change: Operation[FriendList]) -> web.Response:
@@ -123,14 +125,14 @@ async def _change(request: web.Request, player: str, change: Operation[FriendLis
     return json_response(outcomes.FriendsChanged(player=player, total=len(changed.friends)))
 
 
-def _replacing(server: ServerRequest, operation: str, player: str, wanted: set[str]) -> Operation[bool]:
-    """True if the list was replaced now. Raises as `once` does."""
-    said = orjson.dumps({"player": player, "friends": sorted(wanted)})
+def _replacement(server: ServerRequest, operation: str, player: str, wanted: set[str]) -> Operation[bool]:
+    """Replace the list, and return whether this request did it. Raises like `once`."""
+    content = orjson.dumps({"player": player, "friends": sorted(wanted)})
 
     async def work(tx: Transaction) -> bool:
         async def replace() -> None:
-            held = await stored.load_friends(tx, player)
-            await stored.change_friends(tx, held, wanted, now_ms=server.at_ms)
+            friends = await stored.load_friends(tx, player)
+            await stored.change_friends(tx, friends, wanted, now_ms=server.at_ms)
 
         return await operations.once(
             tx,
@@ -139,13 +141,14 @@ def _replacing(server: ServerRequest, operation: str, player: str, wanted: set[s
             board="",
             player=player,
             operation_id=operation_submission(server.key_id, operation),
-            content_digest=hashlib.sha256(said).digest(),
+            content_digest=hashlib.sha256(content).digest(),
         )
 
     return work
 
 
 async def _show(edge: Edge, friends: FriendList) -> None:
-    """Puts the list in the place of its copy; without Redis the copy that is there expires."""
+    """Replace the copy in the index."""
+    # Without Redis the old copy stays until it expires.
     with suppress(IndexUnavailable):
         await edge.friends.keep(friends)

@@ -1,4 +1,4 @@
-"""Boards that have to be joined: players join and leave, and servers do it for them."""
+"""Boards that have to be joined: players join and leave, or servers do it for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from policies.model import Joins
 
 
 async def show_join(request: web.Request) -> web.Response:
-    """Whether the bearer is on the board, from the ledger."""
+    """Tell whether the bearer is on the board, from the ledger."""
     edge, board, player = request.app[EDGE], _joinable(request), player_of(request).subject
     return _shown(
         board,
@@ -35,26 +35,26 @@ async def show_join(request: web.Request) -> web.Response:
 
 
 async def join_board(request: web.Request) -> web.Response:
-    """200 once the bearer is on the board, with everything that was ever theirs there."""
+    """Answer 200 once the bearer is on the board, with all their earlier scores there."""
     return await _change(request, joins_now=True)
 
 
 async def leave_board(request: web.Request) -> web.Response:
-    """200 once nothing of the bearer stands on the board; joining again brings it back."""
+    """Answer 200 once the bearer is off the board. Joining again restores their scores."""
     return await _change(request, joins_now=False)
 
 
 async def write_join(request: web.Request) -> web.Response:
-    """200 once the player is on the board, or off it; sending the same operation again changes nothing."""
+    """Answer 200 once the player is on the board, or off it. Sending the same operation again changes nothing."""
     edge, board = request.app[EDGE], _joinable(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
-    asked = parse_body(body, bodies.NewJoin)
+    new = parse_body(body, bodies.NewJoin)
     with ledger_refusals_as_problems():
-        is_new = await edge.ledger.write(_writing(board, server, asked))
-    await show_joined(edge.ledger, edge.index.boards[board.name], asked.player, now_ms=edge.clock())
-    now = await edge.ledger.read(stored.has_joined(board.name, asked.player), ReadKind.PLAYERS)
-    return _shown(board, asked.player, joins_now=now, is_replay=not is_new)
+        is_new = await edge.ledger.write(_operation(board, server, new))
+    await show_joined(edge.ledger, edge.index.boards[board.name], new.player, now_ms=edge.clock())
+    now = await edge.ledger.read(stored.has_joined(board.name, new.player), ReadKind.PLAYERS)
+    return _shown(board, new.player, joins_now=now, is_replay=not is_new)
 
 
 async def _change(request: web.Request, *, joins_now: bool) -> web.Response:
@@ -68,28 +68,28 @@ async def _change(request: web.Request, *, joins_now: bool) -> web.Response:
 
 
 def _joinable(request: web.Request) -> Board:
-    """The board of the path. Raises `state-conflict` for one that everybody is on."""
+    """Return the board of the path. Raises `state-conflict` if it does not have to be joined."""
     board = board_of(request)
     if board.policy.joins is not Joins.REQUIRED:
-        raise Problem(ProblemType.STATE_CONFLICT, "everybody is on this board, and nobody has to join it")
+        raise Problem(ProblemType.STATE_CONFLICT, "everybody is on this board; nobody has to join it")
     return board
 
 
-def _writing(board: Board, server: ServerRequest, asked: bodies.NewJoin) -> Operation[bool]:
-    """True if it was done now. Raises as `once` does."""
-    said = {"board": board.name, "player": asked.player, "joined": asked.joined}
+def _operation(board: Board, server: ServerRequest, new: bodies.NewJoin) -> Operation[bool]:
+    """Set it, and return whether this request did. Raises like `once`."""
+    content = {"board": board.name, "player": new.player, "joined": new.joined}
     actor, now_ms = server.credential, server.at_ms
 
     async def work(tx: Transaction) -> bool:
-        change = set_joined(board, asked.player, joins_now=asked.joined, actor=actor, now_ms=now_ms)
+        change = set_joined(board, new.player, joins_now=new.joined, actor=actor, now_ms=now_ms)
         return await operations.once(
             tx,
             server,
             lambda: change(tx),
             board=board.name,
-            player=asked.player,
-            operation_id=operation_submission(server.key_id, asked.operation),
-            content_digest=hashlib.sha256(orjson.dumps(said)).digest(),
+            player=new.player,
+            operation_id=operation_submission(server.key_id, new.operation),
+            content_digest=hashlib.sha256(orjson.dumps(content)).digest(),
         )
 
     return work

@@ -1,4 +1,4 @@
-"""Which groups of a board players are in: what they say themselves where the policy lets them, and what servers say."""
+"""The groups of a board that players are in: set by servers, or by players where the policy allows it."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from policies.loader import Board
 
 
 async def show_memberships(request: web.Request) -> web.Response:
-    """The groups that a player is in, from the ledger."""
+    """Return the groups that a player is in, from the ledger."""
     edge, board, player = request.app[EDGE], board_of(request), named_player(request)
     return _shown(board, await edge.ledger.read(stored.membership_of(board.name, player), ReadKind.PLAYERS))
 
 
 async def declare_membership(request: web.Request) -> web.Response:
-    """200 once the bearer is in the group, in every window at once."""
+    """Answer 200 once the bearer is in the group, in every window at once."""
     edge, board, player = request.app[EDGE], board_of(request), player_of(request).subject
     segment = request.match_info["segment"]
     value = parse_body(await read_body(request, SMALL_BODY), bodies.NewDeclaration).value
     _refuse_undeclared(board, [segment], ProblemType.NOT_FOUND)
     if segment not in board.policy.self_declared:
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers say who is in these groups")
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers may set this group")
     await charge_profile(request, player)
     changed = await edge.ledger.write(stored.change_membership(board.name, player, {segment: value}))
     await _show(edge, board, changed)
@@ -48,15 +48,15 @@ async def declare_membership(request: web.Request) -> web.Response:
 
 
 async def write_membership(request: web.Request) -> web.Response:
-    """200 once the player is in these groups, in every window at once; sending the same operation again changes nothing."""
+    """Answer 200 once the player is in these groups, in every window at once. Resending changes nothing."""
     edge, board = request.app[EDGE], board_of(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
-    asked = parse_body(body, bodies.NewMembership)
-    _refuse_undeclared(board, asked.segments, ProblemType.SCHEMA_VIOLATION)
+    new = parse_body(body, bodies.NewMembership)
+    _refuse_undeclared(board, new.segments, ProblemType.SCHEMA_VIOLATION)
     with ledger_refusals_as_problems():
-        is_new = await edge.ledger.write(_writing(board, server, asked))
-    now = await edge.ledger.read(stored.membership_of(board.name, asked.player), ReadKind.PLAYERS)
+        is_new = await edge.ledger.write(_operation(board, server, new))
+    now = await edge.ledger.read(stored.membership_of(board.name, new.player), ReadKind.PLAYERS)
     await _show(edge, board, now)
     return _shown(board, now, is_replay=not is_new)
 
@@ -68,28 +68,29 @@ def _refuse_undeclared(board: Board, segments: Iterable[str], kind: ProblemType)
         raise Problem(kind, f"segments: the board has {declared}, and no {', '.join(undeclared)}")
 
 
-def _writing(board: Board, server: ServerRequest, asked: bodies.NewMembership) -> Operation[bool]:
-    """True if the membership was changed now. Raises as `once` does."""
-    said = {"board": board.name, "player": asked.player, "segments": asked.segments}
+def _operation(board: Board, server: ServerRequest, new: bodies.NewMembership) -> Operation[bool]:
+    """Change the membership, and return whether this request did. Raises like `once`."""
+    content = {"board": board.name, "player": new.player, "segments": new.segments}
 
     async def work(tx: Transaction) -> bool:
         return await operations.once(
             tx,
             server,
-            lambda: stored.change_membership(board.name, asked.player, asked.segments)(tx),
+            lambda: stored.change_membership(board.name, new.player, new.segments)(tx),
             board=board.name,
-            player=asked.player,
-            operation_id=operation_submission(server.key_id, asked.operation),
-            content_digest=hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).digest(),
+            player=new.player,
+            operation_id=operation_submission(server.key_id, new.operation),
+            content_digest=hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest(),
         )
 
     return work
 
 
 async def _show(edge: Edge, board: Board, membership: Membership) -> None:
-    """Moves the player between the groups' boards; without Redis the steward does, when it compares."""
+    """Move the player between the groups' boards."""
+    # Without Redis the steward does it when it next compares index and ledger.
     live = index_pages.live_standings(board.name, membership.player, now_ms=edge.clock())
-    windows = [each.window for each in await edge.ledger.read(live, ReadKind.PLAYERS)]
+    windows = [standing.window for standing in await edge.ledger.read(live, ReadKind.PLAYERS)]
     with suppress(IndexUnavailable):
         await edge.segments[board.name].keep(membership, windows)
 

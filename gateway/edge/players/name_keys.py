@@ -1,7 +1,7 @@
-"""What a display name looks like, so that two names that look the same have one key.
+"""Keys of display names: two names that look the same have one key.
 
-The key is the skeleton of Unicode Technical Standard 39, section 4, folded in case: each character is replaced by the one
-that stands for all that are confusable with it. The table is Unicode's own, from the package `confusable-homoglyphs`.
+The key is the skeleton of Unicode Technical Standard 39, section 4, with folded case: each character is replaced by
+the prototype of all that are confusable with it. The table is Unicode's, from the package `confusable-homoglyphs`.
 """
 
 from __future__ import annotations
@@ -12,32 +12,38 @@ from functools import cache
 
 
 def name_key(name: str) -> str:
-    """Return the key of a name that `display_name` gave. Case, spaces and look-alikes make no difference."""
+    """Return the key of a name from `display_name`. Case, spaces and look-alikes make no difference."""
     skeleton = _skeleton(_skeleton(name).casefold())
     return " ".join(skeleton.split())
 
 
 def _skeleton(text: str) -> str:
     prototypes = _prototypes()
-    replaced = "".join(prototypes.get(each, each) for each in unicodedata.normalize("NFD", text))
+    replaced = "".join(
+        prototypes.get(character, character) for character in unicodedata.normalize("NFD", text)
+    )
     return unicodedata.normalize("NFD", replaced)
 
 
 @cache
 def _prototypes() -> Mapping[str, str]:
-    """What stands for each character. Loaded where names have to be unique, since the table takes a tenth of a second.
+    """Return the prototype of each character.
 
-    The package links a prototype with each of its look-alikes, in both directions. A prototype of several characters is
-    known by its length, one of several look-alikes by their number; of a lone pair either may stand for both.
+    The package links a prototype and each of its look-alikes, in both directions. A prototype of several characters is
+    recognized by its length, one with several look-alikes by their number; of a lone pair either will do.
     """
+    # Only deployments with unique names load the table: that takes a tenth of a second.
     from confusable_homoglyphs.confusables import confusables_data  # noqa: PLC0415 - see above
 
-    links = {_bare(key): [_bare(each["c"]) for each in found] for key, found in confusables_data.items()}
+    links = {
+        _bare(key): [_bare(look_alike["c"]) for look_alike in look_alikes]
+        for key, look_alikes in confusables_data.items()
+    }
     return {key: _prototype(key, links) for key in links if len(key) == 1}
 
 
 def _bare(text: str) -> str:
-    """The table sets letters that run from right to left between marks of direction."""
+    # The table puts letters that run from right to left between marks of direction.
     return text.replace("\u200e", "")
 
 
