@@ -21,7 +21,7 @@ from gateway.edge.live.feed_request import SEATS
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, remove_server_header
 from gateway.edge.reads.page_cache import PAGES, PageCache
 from gateway.edge.reads.read_budget import BUDGET, ReadBudgets, budgeted
-from gateway.edge.reads.staleness import telling
+from gateway.edge.reads.staleness import with_staleness
 from gateway.edge.routes import ROUTES
 from gateway.runtime.telemetry import Event, count_submission, logger, request_seconds
 from gateway.runtime.unexpected import FaultPlace, report
@@ -71,7 +71,7 @@ def build_app(edge: Edge) -> web.Application:
     for route in ROUTES:
         handler = route.handler
         if route.method == "GET":
-            handler = telling(route.path, strict_query(handler, route.query))
+            handler = with_staleness(route.path, strict_query(handler, route.query))
             handler = budgeted(route.path, handler)
         app.router.add_route(route.method, route.path, handler)
         if route.method == "GET" and not route.is_stream:

@@ -89,7 +89,7 @@ def test_an_endpoint_is_registered_listed_and_removed(data: Path):
     ("words", "said"),
     [
         (["http://example.com/"], "expected https"),
-        (["https://10.0.0.1/"], "no public address"),
+        (["https://10.0.0.1/"], "not a public address"),
         (["https://example.com/", "--board", "nothing"], "no such board: nothing"),
         (["https://example.com/", "--event", "nothing"], "no such event: nothing"),
     ],

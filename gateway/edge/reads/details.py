@@ -1,4 +1,4 @@
-"""What a submission carries for readers besides its score: some integers and a small object, which nothing here judges."""
+"""Shows the details of submissions: some integers and a small object for readers, which nothing judges."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.submissions.details import brought_by
 from policies.loader import Board
 
-LISTED: Final = 100
-"""Most submissions asked for at once: as many as a page shows."""
+DETAILS_LIMIT: Final = 100
+"""Most submissions in one request: as many as a page shows."""
 
 _LIST: Final = re.compile(r"[a-z0-9]{1,64}(,[a-z0-9]{1,64})*")
 
 
 async def list_details(request: web.Request) -> web.Response:
-    """What the submissions behind some entries brought along."""
+    """Return the details of the submissions behind some entries."""
     edge, board = request.app[EDGE], board_of(request)
     text = request.query.get("submissions", "")
-    asked = text.split(",")
-    if not _LIST.fullmatch(text) or len(asked) > LISTED:
-        raise _refusal(f"submissions: expected 1 to {LISTED} submission ids, with commas between them")
-    found = await edge.ledger.read(brought_by(board.name, asked), ReadKind.HEAVY)
+    ids = text.split(",")
+    if not _LIST.fullmatch(text) or len(ids) > DETAILS_LIMIT:
+        raise _refusal(f"submissions: expected 1 to {DETAILS_LIMIT} submission ids, separated by commas")
+    rows = await edge.ledger.read(brought_by(board.name, ids), ReadKind.HEAVY)
     shown = [
         read_models.DetailsShown(
-            submission=each.submission_id,
-            player=each.player,
-            stats=dict(each.stats),
-            integers=list(each.integers),
-            object=dict(each.content),
+            submission=row.submission_id,
+            player=row.player,
+            stats=dict(row.stats),
+            integers=list(row.integers),
+            object=dict(row.content),
         )
-        for each in found
+        for row in rows
     ]
     return revalidated(request, json_response(read_models.DetailsList(board=board.name, details=shown)))
 
 
 def stored_details(board: Board, details: bodies.Details | None) -> str | None:
-    """The details as the ledger keeps them. Raises `schema-violation` for more than the board takes."""
+    """Return the details as the ledger stores them. Raises `schema-violation` for more than the board takes."""
     if details is None:
         return None
     allowed = board.policy.details

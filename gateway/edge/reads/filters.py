@@ -1,4 +1,4 @@
-"""Boards as some players see them: among whom they follow, and of players by their ids."""
+"""Shows the entries of some players: friends, a group, or a list of ids."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gateway.index.windows.subsets import SubsetPage, neighbours_in
 from policies.loader import Board
 
 PLAYERS_LIMIT: Final = 100
-"""Most players that are looked up at once."""
+"""Most players in one list."""
 
 _PLAYER: Final[TypeAdapter[str]] = TypeAdapter(fields.PlayerId)
 _VALUE: Final[TypeAdapter[str]] = TypeAdapter(fields.SegmentValue)
@@ -27,7 +27,7 @@ _PRIVATE: Final = {"Cache-Control": "private, no-store"}
 
 
 class Filter(Enum):
-    """Of whom entries are asked for, where it is not all."""
+    """The players whose entries the query asks for."""
 
     FRIENDS = auto()
     GROUP = auto()
@@ -35,7 +35,7 @@ class Filter(Enum):
 
 
 def filter_of(request: web.Request) -> Filter | None:
-    """The filter of the query, or None. Raises `schema-violation` for two of them."""
+    """Return the filter of the query, or None. Raises `schema-violation` for two filters."""
     given = [name for name in ("friends", "players", "segment", "as_of", "ranks") if name in request.query]
     if len(given) > 1 and given != ["as_of", "ranks"]:
         raise Problem(ProblemType.SCHEMA_VIOLATION, f"{' and '.join(given)} do not go together")
@@ -47,117 +47,126 @@ def filter_of(request: web.Request) -> Filter | None:
 
 
 async def filtered_page(
-    request: web.Request, board: Board, window: str, which: Filter, *, offset: int, limit: int
+    request: web.Request, board: Board, window: str, entry_filter: Filter, *, offset: int, limit: int
 ) -> web.Response:
-    """The entries of a window that the filter leaves: friends by page, listed players all at once."""
-    if which is Filter.LISTED:
+    """Return a page of the filtered entries of a window; a list of players comes all at once."""
+    if entry_filter is Filter.LISTED:
         return await _listed_page(request, board, window)
     edge = request.app[EDGE]
-    if which is Filter.GROUP:
+    if entry_filter is Filter.GROUP:
         group = _group_of(request, board)
         _refuse_past_groups(edge, board, window)
-        asked = edge.segments[board.name].page(window, *group, offset, limit)
-        page = await edge.readers[board.name].indexed(asked)
+        read = edge.segments[board.name].page(window, *group, offset, limit)
+        page = await edge.readers[board.name].indexed(read)
         return json_response(_filtered(board, window, page))
     friends, headers = await friends_of(edge, player_of(request).subject), _PRIVATE
-    if (past := await archived(edge, board, window)) is not None:
-        found, revision = await past.subset([friends.player, *friends.friends])
+    if (archive := await archived(edge, board, window)) is not None:
+        everybody, revision = await archive.subset([friends.player, *friends.friends])
         headers = _PRIVATE | revision_field(revision)
-        page = SubsetPage(found.total, found.entries[offset : offset + limit])
+        page = SubsetPage(everybody.total, everybody.entries[offset : offset + limit])
     else:
-        asked = edge.circles[board.name].page(window, friends, offset, limit)
-        page = await edge.readers[board.name].indexed(asked)
+        read = edge.circles[board.name].page(window, friends, offset, limit)
+        page = await edge.readers[board.name].indexed(read)
     return json_response(_filtered(board, window, page), headers=headers)
 
 
 async def filtered_around(
-    request: web.Request, board: Board, window: str, which: Filter, radius: int
+    request: web.Request, board: Board, window: str, entry_filter: Filter, radius: int
 ) -> web.Response:
-    """A player with neighbours of those that the filter leaves: friends, or a group. The route takes no list."""
-    around = _around_among_friends if which is Filter.FRIENDS else _around_in_group
+    """Return a player with neighbours among friends, or in a group. The route takes no list."""
+    around = _around_among_friends if entry_filter is Filter.FRIENDS else _around_in_group
     return await around(request, board, window, radius)
 
 
 async def _around_among_friends(request: web.Request, board: Board, window: str, radius: int) -> web.Response:
-    """The bearer, or a friend of theirs, with neighbours among them."""
+    """Return the bearer or a friend, with neighbours among the bearer and friends."""
     edge = request.app[EDGE]
     friends = await friends_of(edge, player_of(request).subject)
-    player, past = request.match_info["player"], await archived(edge, board, window)
+    player, archive = request.match_info["player"], await archived(edge, board, window)
     headers = _PRIVATE
-    if past is not None:
-        found, revision = await past.subset([friends.player, *friends.friends])
-        page, headers = neighbours_in(found, player, radius), _PRIVATE | revision_field(revision)
+    if archive is not None:
+        everybody, revision = await archive.subset([friends.player, *friends.friends])
+        page, headers = neighbours_in(everybody, player, radius), _PRIVATE | revision_field(revision)
     else:
-        asked = edge.circles[board.name].around(window, friends, player, radius)
-        page = await edge.readers[board.name].indexed(asked)
+        read = edge.circles[board.name].around(window, friends, player, radius)
+        page = await edge.readers[board.name].indexed(read)
     if page is None:
-        raise Problem(ProblemType.NOT_FOUND, "no friend of yours stands there by this id", ranked=False)
+        raise Problem(
+            ProblemType.NOT_FOUND,
+            "neither you nor a friend of yours has an entry there under this id",
+            ranked=False,
+        )
     return json_response(_filtered(board, window, page), headers=headers)
 
 
 async def _listed_page(request: web.Request, board: Board, window: str) -> web.Response:
-    asked = _players_of(request.query["players"])
+    players = _players_of(request.query["players"])
     edge = request.app[EDGE]
     headers: dict[str, str] = {}
-    if (past := await archived(edge, board, window)) is not None:
-        page, revision = await past.subset(asked)
+    if (archive := await archived(edge, board, window)) is not None:
+        page, revision = await archive.subset(players)
         headers = revision_field(revision)
     else:
-        page = await edge.readers[board.name].indexed(edge.player_lookups[board.name].entries(window, asked))
-    standing = {each.entry.player for each in page.entries}
+        page = await edge.readers[board.name].indexed(
+            edge.player_lookups[board.name].entries(window, players)
+        )
+    ranked = {entry.entry.player for entry in page.entries}
     return json_response(
         read_models.ListedPage(
             board=board.name,
             window=window,
             total=page.total,
             entries=_entries(page),
-            unranked=[player for player in asked if player not in standing],
+            unranked=[player for player in players if player not in ranked],
         ),
         headers=headers,
     )
 
 
 async def _around_in_group(request: web.Request, board: Board, window: str, radius: int) -> web.Response:
-    """A player with neighbours of a group that the player is in."""
+    """Return a player with neighbours in a group of the player."""
     group, player = _group_of(request, board), request.match_info["player"]
     _refuse_past_groups(request.app[EDGE], board, window)
     edge = request.app[EDGE]
-    asked = edge.segments[board.name].around(window, *group, player, radius)
-    page = await edge.readers[board.name].indexed(asked)
+    read = edge.segments[board.name].around(window, *group, player, radius)
+    page = await edge.readers[board.name].indexed(read)
     if page is None:
         raise Problem(ProblemType.NOT_FOUND, "the player has no entry in this group", ranked=False)
     return json_response(_filtered(board, window, page))
 
 
 def _refuse_past_groups(edge: Edge, board: Board, window: str) -> None:
-    """Raises `schema-violation` for a window that the index has forgotten: the archive does not keep who was in a group."""
+    """Raise `schema-violation` for a window that the index has forgotten."""
+    # The archive does not keep who was in a group.
     if is_out_of_index(edge, board, window):
-        raise Problem(ProblemType.SCHEMA_VIOLATION, f"segment: {window} is archived, and not by group")
+        raise Problem(
+            ProblemType.SCHEMA_VIOLATION, f"segment: {window} is archived, and archives have no groups"
+        )
 
 
 def _group_of(request: web.Request, board: Board) -> tuple[str, str]:
-    """Segment and value of the group that the query asks for. Raises `schema-violation`."""
+    """Return segment and value of the queried group. Raises `schema-violation`."""
     declared = board.policy.segments
     if not declared:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "segment: the board has none")
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "segment: the board has no segments")
     segment, _, value = request.query["segment"].partition(":")
     try:
         _VALUE.validate_python(value)
     except ValidationError:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "segment: expected a group, as country:de") from None
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "segment: expected a group, such as country:de") from None
     if segment not in declared:
         raise Problem(ProblemType.SCHEMA_VIOLATION, f"segment: the board has {', '.join(declared)}")
     return segment, value
 
 
 def _players_of(text: str) -> list[str]:
-    """Each player of the list once, in the order of the list."""
-    found = list(dict.fromkeys(text.split(",")))
+    """Return each player of the list once, in its order. Raises `schema-violation`."""
+    texts = list(dict.fromkeys(text.split(",")))
     try:
-        players = [_PLAYER.validate_python(each) for each in found]
+        players = [_PLAYER.validate_python(text) for text in texts]
     except ValidationError:
         raise Problem(
-            ProblemType.SCHEMA_VIOLATION, "players: expected player ids with commas between them"
+            ProblemType.SCHEMA_VIOLATION, "players: expected player ids, separated by commas"
         ) from None
     if len(players) > PLAYERS_LIMIT:
         raise Problem(ProblemType.SCHEMA_VIOLATION, f"players: expected at most {PLAYERS_LIMIT}")
@@ -170,8 +179,8 @@ def _filtered(board: Board, window: str, page: SubsetPage) -> read_models.Filter
 
 def _entries(page: SubsetPage) -> list[read_models.FilteredEntry]:
     return [
-        read_models.FilteredEntry(**entry_shown(each.entry).model_dump(), global_rank=each.global_rank)
-        for each in page.entries
+        read_models.FilteredEntry(**entry_shown(entry.entry).model_dump(), global_rank=entry.global_rank)
+        for entry in page.entries
     ]
 
 

@@ -1,4 +1,4 @@
-"""Reading a board as it stood at an instant: for its moderators, one look at a time, and not for ever."""
+"""Shows a board as it stood at an instant, to its moderators, one request at a time and with a time limit."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from policies.windows import Window, window_named
 
 TIMEOUT_S: Final = 20.0
 COUNTING_LIMIT: Final = 500_000
-"""Submissions that may count at once; each takes some 400 bytes while the log is folded."""
+"""Submissions that may count at once; each takes some 400 bytes while the log is read."""
 
 _one_at_a_time: Final = asyncio.Lock()
 
 
 def instant_of(edge: Edge, text: str) -> int:
-    """The instant, in Unix milliseconds, that an RFC 3339 text names. Raises `schema-violation`, also for the future."""
+    """Return an RFC 3339 instant in Unix milliseconds. Raises `schema-violation`, also for the future."""
     at_ms = parse_rfc3339(text)
     if at_ms is None or at_ms < 0:
         raise Problem(ProblemType.SCHEMA_VIOLATION, f"as_of: {fault_of_rfc3339(text)}")
@@ -48,25 +48,25 @@ async def past_page(
     offset: int,
     limit: int,
 ) -> web.Response:
-    """A page of a window as it stood, for the board's moderators."""
+    """Return a page of a window as it stood, for the board's moderators."""
     moderator_of(request, board.name)
     edge, window = request.app[EDGE], _window(board, window_name)
-    standings = await _folded(edge, board, window, at_ms)
+    standings = await _standings(edge, board, window, at_ms)
     page = standings[offset : offset + limit]
     ranks = await asyncio.to_thread(
         ranks_of, standings[: offset + limit], board.ranking, window, kind, begin=offset
     )
-    names = await edge.ledger.read(names_of([each.player for each in page]), ReadKind.HEAVY)
+    names = await edge.ledger.read(names_of([standing.player for standing in page]), ReadKind.HEAVY)
     shown = [
         read_models.EntryShown(
             rank=rank,
-            player=each.player,
-            name=names.get(each.player, each.player),
-            score=each.score,
-            achieved_at=rfc3339(each.achieved_at_ms),
-            submission=each.submission_id,
+            player=standing.player,
+            name=names.get(standing.player, standing.player),
+            score=standing.score,
+            achieved_at=rfc3339(standing.achieved_at_ms),
+            submission=standing.submission_id,
         )
-        for rank, each in zip(ranks, page, strict=True)
+        for rank, standing in zip(ranks, page, strict=True)
     ]
     return json_response(
         read_models.EntryPage(board=board.name, window=window.name, total=len(standings), entries=shown)
@@ -80,10 +80,12 @@ def _window(board: Board, name: str) -> Window:
         raise Problem(ProblemType.NOT_FOUND, "there is no such window") from None
 
 
-async def _folded(edge: Edge, board: Board, window: Window, at_ms: int) -> list[Counting]:
+async def _standings(edge: Edge, board: Board, window: Window, at_ms: int) -> list[Counting]:
     if _one_at_a_time.locked():
         raise Problem(
-            ProblemType.QUOTA_EXCEEDED, "somebody looks into the past already", headers={"Retry-After": "5"}
+            ProblemType.QUOTA_EXCEEDED,
+            "another moderator is reading the past right now; try again soon",
+            headers={"Retry-After": "5"},
         )
     try:
         async with _one_at_a_time, asyncio.timeout(TIMEOUT_S):
@@ -92,5 +94,5 @@ async def _folded(edge: Edge, board: Board, window: Window, at_ms: int) -> list[
             )
     except (HistoryTooLong, TimeoutError):
         raise Problem(
-            ProblemType.REDUCED_CAPACITY, "the log is too long for that; `scoregate ledger as-of` can read it"
+            ProblemType.REDUCED_CAPACITY, "the log is too long to read here; use `scoregate ledger as-of`"
         ) from None

@@ -1,4 +1,4 @@
-"""Reading what is derived: a board's statistics, who is trending on it, and a player's achievements."""
+"""Shows derived data: a board's statistics and trends, and a player's achievements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 async def show_statistics(request: web.Request) -> web.Response:
-    """How much a board has seen."""
+    """Return the counts of a board."""
     edge, board = request.app[EDGE], board_of(request)
     counts = await edge.ledger.read(counts_of(board.name), ReadKind.PAGES)
     try:
@@ -51,22 +51,22 @@ async def show_statistics(request: web.Request) -> web.Response:
 
 
 async def list_trending(request: web.Request) -> web.Response:
-    """Who played or improved most of late."""
+    """Return the players who lately played or improved most."""
     edge, board = request.app[EDGE], board_of(request)
     kind, span = _choice(request, "kind", TrendKind.PLAYED), _choice(request, "span", Span.HOUR)
     count = whole_number(request, "limit", 10, 1, PAGE_LIMIT)
     trend = await trend_of(edge.ledger, board.name, kind, span, now_ms=edge.clock(), count=count)
     names = await edge.ledger.read(
-        index_pages.names_of([each.item for each in trend.leaders]), ReadKind.PAGES
+        index_pages.names_of([leader.item for leader in trend.leaders]), ReadKind.PAGES
     )
     leaders = [
         read_models.TrendingPlayer(
-            player=each.item,
-            name=names.get(each.item, each.item),
-            at_least=each.at_least,
-            at_most=each.at_most,
+            player=leader.item,
+            name=names.get(leader.item, leader.item),
+            at_least=leader.at_least,
+            at_most=leader.at_most,
         )
-        for each in trend.leaders
+        for leader in trend.leaders
     ]
     return json_response(
         read_models.Trending(
@@ -82,20 +82,20 @@ async def list_trending(request: web.Request) -> web.Response:
 
 
 async def list_achievements(request: web.Request) -> web.Response:
-    """A page of a player's achievements, newest first."""
+    """Return a page of a player's achievements, newest first."""
     edge, player = request.app[EDGE], request.match_info["player"]
     if not _PLAYER.fullmatch(player):
-        raise Problem(ProblemType.NOT_FOUND, "no player has such an id")
+        raise Problem(ProblemType.NOT_FOUND, "no player can have this id")
     before, after = _cursor(request)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
-    found = await edge.ledger.read(
+    achievements = await edge.ledger.read(
         achievements_of(player, before=before, after=after, count=count + 1), ReadKind.PAGES
     )
-    page = found[:count]
-    following = f"{page[-1].seq}.{page[-1].window}" if len(found) > count else None
+    page = achievements[:count]
+    following = f"{page[-1].seq}.{page[-1].window}" if len(achievements) > count else None
     return json_response(
         read_models.AchievementPage(
-            player=player, achievements=[_shown(each) for each in page], next=following
+            player=player, achievements=[_shown(achievement) for achievement in page], next=following
         )
     )
 
@@ -114,16 +114,16 @@ def _cursor(request: web.Request) -> tuple[int, str]:
     text = request.query.get("after")
     if text is None:
         return _FROM_THE_NEWEST
-    found = _CURSOR.fullmatch(text)
-    if not found:
+    match = _CURSOR.fullmatch(text)
+    if not match:
         raise Problem(ProblemType.SCHEMA_VIOLATION, "after: expected the `next` of the page before")
-    return int(found[1]), found[2]
+    return int(match[1]), match[2]
 
 
 def _choice(request: web.Request, name: str, default: Choice) -> Choice:
-    kinds = type(default)
+    choices = type(default)
     try:
-        return kinds(request.query.get(name, default.value))
+        return choices(request.query.get(name, default.value))
     except ValueError:
-        expected = " or ".join(each.value for each in kinds)
+        expected = " or ".join(choice.value for choice in choices)
         raise Problem(ProblemType.SCHEMA_VIOLATION, f"{name}: expected {expected}") from None

@@ -1,4 +1,4 @@
-"""Listing the windows of a board: the current ones, and those in the archive, the last one first."""
+"""Lists the windows of a board: the current ones, and the archived ones, latest first."""
 
 from __future__ import annotations
 
@@ -27,18 +27,20 @@ _FROM_THE_LAST: Final = (FOREVER_MS, "")
 
 
 async def list_windows(request: web.Request) -> web.Response:
-    """A page of a board's windows; the current ones are on the first."""
+    """Return a page of a board's windows; the current ones are on the first page."""
     edge, board = request.app[EDGE], board_of(request)
     kinds = _kinds_of(request)
     before = _cursor_of(request)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     kind = kinds[0] if len(kinds) == 1 else None
-    found = await edge.ledger.read(readable_before(board.name, before, kind, count=count + 1), ReadKind.PAGES)
+    archived = await edge.ledger.read(
+        readable_before(board.name, before, kind, count=count + 1), ReadKind.PAGES
+    )
     current = _current(edge, board, kinds) if before == _FROM_THE_LAST else []
-    last = found[count - 1] if len(found) > count else None
+    last = archived[count - 1] if len(archived) > count else None
     shown = read_models.WindowList(
         board=board.name,
-        windows=current + [_shown(each) for each in found[:count]],
+        windows=current + [_shown(window) for window in archived[:count]],
         next=f"{last.end_ms}.{last.window}" if last else None,
     )
     return revalidated(request, json_response(shown))
@@ -49,33 +51,33 @@ def _current(edge: Edge, board: Board, kinds: list[WindowKind]) -> list[read_mod
     windows = [window_at(board.policy, kind, now_ms) for kind in board.policy.windows if kind in kinds]
     return [
         read_models.WindowShown(
-            window=each.name,
-            begins_at=rfc3339(each.begin_ms) if each.begin_ms else None,
-            ends_at=None if each.end_ms == FOREVER_MS else rfc3339(each.end_ms),
+            window=window.name,
+            begins_at=rfc3339(window.begin_ms) if window.begin_ms else None,
+            ends_at=None if window.end_ms == FOREVER_MS else rfc3339(window.end_ms),
         )
-        for each in windows
+        for window in windows
     ]
 
 
-def _shown(found: ArchivedWindow) -> read_models.WindowShown:
+def _shown(window: ArchivedWindow) -> read_models.WindowShown:
     return read_models.WindowShown(
-        window=found.window,
-        begins_at=rfc3339(found.begin_ms),
-        ends_at=rfc3339(found.end_ms),
+        window=window.window,
+        begins_at=rfc3339(window.begin_ms),
+        ends_at=rfc3339(window.end_ms),
         archive=read_models.ArchiveShown(
-            revision=found.revision,
-            frozen_at=rfc3339(found.frozen_at_ms),
-            entries=found.entries,
-            groups=found.groups,
-            up_to_event=found.upto_seq,
-            policy=found.policy_digest,
+            revision=window.revision,
+            frozen_at=rfc3339(window.frozen_at_ms),
+            entries=window.entries,
+            groups=window.groups,
+            up_to_event=window.upto_seq,
+            policy=window.policy_digest,
         ),
     )
 
 
 def _kinds_of(request: web.Request) -> list[WindowKind]:
-    asked = request.query.get("kind")
-    kinds = [kind for kind in WindowKind if asked in (None, kind.value)]
+    name = request.query.get("kind")
+    kinds = [kind for kind in WindowKind if name in (None, kind.value)]
     if not kinds:
         expected = ", ".join(kind.value for kind in WindowKind)
         raise Problem(ProblemType.SCHEMA_VIOLATION, f"kind: expected one of {expected}")
@@ -86,7 +88,7 @@ def _cursor_of(request: web.Request) -> tuple[int, str]:
     text = request.query.get("after")
     if text is None:
         return _FROM_THE_LAST
-    found = _CURSOR.fullmatch(text)
-    if not found:
+    match = _CURSOR.fullmatch(text)
+    if not match:
         raise Problem(ProblemType.SCHEMA_VIOLATION, "after: expected the `next` of the page before")
-    return int(found[1]), found[2]
+    return int(match[1]), match[2]
