@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from gateway.edge.http import strict_json
 from gateway.edge.problems import Problem
-from gateway.edge.submissions.submit import body_limit
+from gateway.edge.submissions.submitted_recording import body_limit
 from gateway.ledger import queries
 from gateway.runtime.settings import Settings
 from tests.support.attack import (

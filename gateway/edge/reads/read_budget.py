@@ -1,7 +1,7 @@
-"""What one caller's reads may cost: a bucket of CPU time for each address, network and player, kept in the process and bounded.
+"""Limits what a caller's reads may cost: a bucket of CPU time for each address, network and player, in this process.
 
-A read costs what its route declares for Redis and the ledger, and what its handler is measured to take on the event loop.
-Where a caller has used up more than their share, they are told so before anything is begun.
+A read costs what its route declares for Redis and the ledger, and what its handler is measured to take on the event
+loop. A caller with an empty bucket is refused before any work begins.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from gateway.edge.problems import Problem, ProblemType
 T = TypeVar("T")
 
 SAVED_S: Final = 30
-"""How many seconds' worth of its share a caller may use at once."""
+"""Seconds' worth of its share that a caller may use at once."""
 
 CALLERS: Final = 65_536
-"""Callers that are remembered; of more, those that were longest away are forgotten."""
+"""Callers that are remembered. Beyond that, those longest away are forgotten."""
 
 CHARGED_NS: Final = 5_000_000
-"""What a feed has run for before it is charged anew, long before it ends."""
+"""Time after which a feed is charged again, long before it ends."""
 
 FREE: Final = frozenset({"/livez", "/readyz"})
-"""What is asked by machines of our own."""
+"""Routes that only the deployment's own machines call."""
 
 DECLARED_US: Final = {
     "/v1/boards/{board}/entries": 100,
@@ -48,22 +48,22 @@ DECLARED_US: Final = {
     "/v1/boards/{board}/live": 2_000,
     "/v1/boards/{board}/live/websocket": 2_000,
 }
-"""What Redis and the ledger do for a read of each route, in microseconds: an estimate, generous to the caller."""
+"""The work of Redis and the ledger for a read of each route, in microseconds: an estimate in the caller's favour."""
 
 NETWORK_TIMES: Final = 1.5
-"""What the network around an address may use, in shares of an address: a site has 65,536 addresses of IPv6 to ask from."""
+"""The share of the network around an address, in shares of an address: a site has 65,536 of them in IPv6."""
 
 OTHERWISE_US: Final = 300
-"""The same for the others."""
+"""The same for all other routes."""
 
 BY_QUERY_US: Final = {"friends": 3_000, "players": 2_000, "segment": 300, "as_of": 200_000, "after": 5_000}
-"""What a parameter adds to that."""
+"""The work that a parameter adds."""
 
 _OF_LIVE: Final = frozenset({"after"})
 
 
 class ReadBudget:
-    """The buckets of all callers: each fills by `share` seconds of work a second, up to SAVED_S of that."""
+    """The buckets of all callers. Each fills by `share` seconds of work a second, up to SAVED_S of that."""
 
     def __init__(self, share: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._share = share
@@ -71,14 +71,15 @@ class ReadBudget:
         self._paid_until: OrderedDict[str, float] = OrderedDict()
 
     def wait_s(self, caller: str) -> float:
-        """Return how long a caller has to wait until they may read; 0 for now. Who asks is not forgotten for others."""
+        """Return how long a caller has to wait before a read; 0 for not at all."""
         if caller not in self._paid_until:
             return 0.0
+        # Also a refused caller is in use: if it were forgotten, its bucket would be full again.
         self._paid_until.move_to_end(caller)
         return max(0.0, self._paid_until[caller] - SAVED_S - self._clock())
 
     def charge(self, caller: str, cost_us: float) -> None:
-        """Takes the cost of a read from the bucket of one caller."""
+        """Take the cost of a read from the bucket of one caller."""
         now_s = self._clock()
         until_s = max(now_s, self._paid_until.pop(caller, 0.0)) + cost_us / 1e6 / self._share
         self._paid_until[caller] = until_s
@@ -90,18 +91,18 @@ class ReadBudget:
 
 
 class ReadBudgets:
-    """The buckets of addresses and players, and those of the networks around addresses: a read is paid for from all."""
+    """The buckets of addresses, players and networks around addresses. A read is charged to all of its caller's."""
 
     def __init__(self, share: float) -> None:
         self._of_one, self._of_networks = ReadBudget(share), ReadBudget(share * NETWORK_TIMES)
 
     def wait_s(self, names: ClientName, player: str = "") -> float:
-        """How long a client has to wait until they may read; 0 for now."""
+        """Return how long a client has to wait before a read; 0 for not at all."""
         waits_s = [self._of_one.wait_s(names.address), self._of_networks.wait_s(names.network)]
         return max(*waits_s, self._of_one.wait_s(f"player {player}") if player else 0.0)
 
     def charge(self, names: ClientName, cost_us: float, player: str = "") -> None:
-        """Takes the cost of a read from each."""
+        """Take the cost of a read from each bucket."""
         self._of_one.charge(names.address, cost_us)
         self._of_networks.charge(names.network, cost_us)
         if player:
@@ -109,17 +110,17 @@ class ReadBudgets:
 
 
 def player_asking(request: web.Request) -> str:
-    """The player whose token comes with a request; empty without a valid one, of which the handler tells."""
+    """Return the player whose token a request has; empty without a valid one, which the handler refuses."""
     if "Authorization" in request.headers:
         with suppress(Problem):
             return bearer_of(request).subject
     return ""
 
 
-class Spent:
-    """CPU time on the event loop, in nanoseconds, told to `charge` (µs) as it is caused.
+class CostMeter:
+    """Sums up CPU time on the event loop, in nanoseconds, and passes it to `charge` in microseconds.
 
-    What a busy machine takes away is no cost of the caller.
+    It is CPU time because callers do not pay for a busy machine.
     """
 
     def __init__(self, charge: Callable[[float], None] = lambda _: None) -> None:
@@ -128,13 +129,13 @@ class Spent:
         self._charge = charge
 
     def add(self, ns: int) -> None:
-        """Counts time, and charges what has come together."""
+        """Add time, and charge it once enough has come together."""
         self.ns += ns
         if self.ns - self._charged_ns >= CHARGED_NS:
             self.settle()
 
     def settle(self) -> None:
-        """Charges what is not charged yet."""
+        """Charge the time that is not charged yet."""
         self._charge((self.ns - self._charged_ns) / 1000)
         self._charged_ns = self.ns
 
@@ -143,7 +144,7 @@ BUDGET: Final = web.AppKey("read_budget", ReadBudgets)
 
 
 def budgeted(path: str, handler: Handler) -> Handler:
-    """The handler of a GET route, at the cost of the caller. Raises `quota-exceeded` for one whose bucket is empty."""
+    """Wrap the handler of a GET route so that its caller pays. It raises `quota-exceeded` for an empty bucket."""
     if path in FREE:
         return handler
 
@@ -153,17 +154,17 @@ def budgeted(path: str, handler: Handler) -> Handler:
         if (wait_s := budget.wait_s(names, player)) > 0:
             raise _used_up(wait_s)
         budget.charge(names, declared_us(path, request), player)
-        spent = Spent(lambda cost_us: budget.charge(names, cost_us, player))
+        meter = CostMeter(lambda cost_us: budget.charge(names, cost_us, player))
         try:
-            return await metered(handler(request), spent)
+            return await metered(handler(request), meter)
         finally:
-            spent.settle()
+            meter.settle()
 
     return paid
 
 
 def declared_us(path: str, request: web.Request) -> int:
-    """What a read is taken to cost Redis and the ledger, in microseconds."""
+    """Return the declared cost of a read for Redis and the ledger, in microseconds."""
     cost = DECLARED_US.get(path, OTHERWISE_US)
     is_live = "/live" in path
     for name, added in BY_QUERY_US.items():
@@ -173,8 +174,8 @@ def declared_us(path: str, request: web.Request) -> int:
 
 
 @coroutine
-def metered(work: Awaitable[T], spent: Spent) -> Generator[Any, Any, T]:
-    """What `work` gives, with the time that it runs added to `spent`; the time that it waits is not."""
+def metered(work: Awaitable[T], meter: CostMeter) -> Generator[Any, Any, T]:
+    """Run `work`, return its result, and add the time that it runs, but not that it waits, to `meter`."""
     steps = work.__await__()
     step: Callable[[], Any] = lambda: next(steps)  # noqa: E731 - the next step differs each time
     while True:
@@ -184,15 +185,15 @@ def metered(work: Awaitable[T], spent: Spent) -> Generator[Any, Any, T]:
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         finally:
-            spent.add(time.thread_time_ns() - begun_ns)
+            meter.add(time.thread_time_ns() - begun_ns)
         step = yield from _answered(awaited, steps)
 
 
 def _answered(awaited: Any, steps: Generator[Any, Any, T]) -> Generator[Any, Any, Callable[[], Any]]:
-    """The next step, by what came of what is awaited."""
+    """Wait for `awaited`, and return the step that passes its result or error on."""
     try:
         answer = yield awaited
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the work
+    except BaseException as error:  # noqa: BLE001 - any error, also a cancellation, belongs to the work
         thrown = error
         return lambda: steps.throw(thrown)
     return lambda: steps.send(answer)
@@ -205,5 +206,5 @@ def _used_up(wait_s: float) -> Problem:
         "RateLimit": f'"reads";r=0;t={seconds}',
         "RateLimit-Policy": f'"reads";q={SAVED_S};w={SAVED_S}',
     }
-    detail = "your address, your network or you have used up what reads may cost for now"
+    detail = "reads by you, your address or your network have used up their budget; wait and try again"
     return Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=headers)

@@ -1,4 +1,4 @@
-"""Recordings that come after their score: what a player is asked for, and the answer."""
+"""Handles recordings that come after their score: the list of requested ones, and their upload."""
 
 from __future__ import annotations
 
@@ -24,51 +24,53 @@ from gateway.runtime.deadline import aside
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.telemetry import REVEALS
 
-LISTED: Final = 100
-"""Most recordings that a player is told of at once."""
+REVEALS_LIMIT: Final = 100
+"""Most recordings in one list."""
 
 
 async def list_reveals(request: web.Request) -> web.Response:
-    """The recordings that the bearer is asked for."""
+    """Return the recordings that the bearer is requested to send."""
     edge, bearer = request.app[EDGE], player_of(request)
-    asked = await edge.ledger.read(reveals.recording_requests(bearer.subject, count=LISTED), ReadKind.PLAYERS)
+    requested = await edge.ledger.read(
+        reveals.recording_requests(bearer.subject, count=REVEALS_LIMIT), ReadKind.PLAYERS
+    )
     shown = [
         outcomes.RevealShown(
-            submission=each.submission_id,
-            board=each.board,
-            recording_digest=_text_of(each.digest),
-            recording_bytes=each.size_bytes,
-            reveal_by=rfc3339(each.due_at_ms),
+            submission=reveal.submission_id,
+            board=reveal.board,
+            recording_digest=_text_of(reveal.digest),
+            recording_bytes=reveal.size_bytes,
+            reveal_by=rfc3339(reveal.due_at_ms),
         )
-        for each in asked
+        for reveal in requested
     ]
     answer = outcomes.RevealList(player=bearer.subject, reveals=shown)
     return json_response(answer, headers={"Cache-Control": "private, no-store"})
 
 
 async def reveal_recording(request: web.Request) -> web.Response:
-    """200 once the recording is durable; the same bytes again change nothing. One that nobody asked for is not read."""
-    edge, found = request.app[EDGE], await _own_submission(request)
-    committed = await edge.ledger.read(reveals.commitment(found.seq), ReadKind.PLAYERS)
-    if committed is None:
-        raise Problem(ProblemType.STATE_CONFLICT, "no digest of a recording came with this submission")
-    if committed.due_at_ms is None and committed.revealed_at_ms is None:
-        raise _unasked()
-    refuse_large(edge, committed.size_bytes)
-    await charge_profile(request, found.player)
-    body = await read_octets(request, committed.size_bytes)
-    if len(body) != committed.size_bytes or hashlib.sha256(body).digest() != found.recording_digest:
+    """Answer 200 once the recording is durable; sending it again changes nothing. An unrequested one is not read."""
+    edge, submission = request.app[EDGE], await _own_submission(request)
+    commitment = await edge.ledger.read(reveals.commitment(submission.seq), ReadKind.PLAYERS)
+    if commitment is None:
+        raise Problem(ProblemType.STATE_CONFLICT, "this submission came without the digest of a recording")
+    if commitment.due_at_ms is None and commitment.revealed_at_ms is None:
+        raise _unrequested()
+    refuse_large(edge, commitment.size_bytes)
+    await charge_profile(request, submission.player)
+    body = await read_octets(request, commitment.size_bytes)
+    if len(body) != commitment.size_bytes or hashlib.sha256(body).digest() != submission.recording_digest:
         raise Problem(
-            ProblemType.RECORDING_MISMATCH, f"expected {committed.size_bytes} bytes with that digest"
+            ProblemType.RECORDING_MISMATCH, f"expected {commitment.size_bytes} bytes with that digest"
         )
-    is_new = committed.revealed_at_ms is None and await _keep(edge, found, body)
-    if not is_new and not await _was_revealed(edge, found):
-        raise _unasked()
+    is_new = commitment.revealed_at_ms is None and await _keep(edge, submission, body)
+    if not is_new and not await _was_revealed(edge, submission):
+        raise _unrequested()
     if is_new:
-        REVEALS.labels(found.board, "revealed").inc()
+        REVEALS.labels(submission.board, "revealed").inc()
     reach(Point.BEFORE_ANSWER)
     answer = outcomes.RecordingRevealed(
-        submission=found.submission_id,
+        submission=submission.submission_id,
         recording_digest=_text_of(hashlib.sha256(body).digest()),
         recording_bytes=len(body),
     )
@@ -77,27 +79,30 @@ async def reveal_recording(request: web.Request) -> web.Response:
 
 async def _own_submission(request: web.Request) -> StoredSubmission:
     edge, bearer = request.app[EDGE], player_of(request)
-    found = await edge.ledger.read(queries.submission(request.match_info["submission"]), ReadKind.PLAYERS)
-    if found is None or found.player != bearer.subject:
+    submission = await edge.ledger.read(
+        queries.submission(request.match_info["submission"]), ReadKind.PLAYERS
+    )
+    if submission is None or submission.player != bearer.subject:
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
-    return found
+    return submission
 
 
-async def _keep(edge: Edge, found: StoredSubmission, body: bytes) -> bool:
-    """True once the recording is durable and its verification due; False if another request was faster, or it is settled.
+async def _keep(edge: Edge, submission: StoredSubmission, body: bytes) -> bool:
+    """Store the recording and make its verification due.
 
-    A large one is in the store before the row that names it, and again if that took long
-    (`gateway.steward.recordings.collecting`).
+    Return whether this request did it: another may have been faster, or the submission is settled.
     """
     digest = hashlib.sha256(body).digest()
     is_large = len(body) > edge.recordings.inline_bytes
     stored_at_ms = edge.clock()
+    # A large recording is stored before the row that names it, or a crash in between would lose it. It is stored again
+    # if the row took long: `gateway.steward.recordings.collecting` may have deleted it as unnamed.
     if is_large:
         with aside():
             await edge.recordings.store(digest, body)
         reach(Point.AFTER_STORE)
     recording = StoredRecording(digest, len(body), None if is_large else body)
-    revealing = reveals.reveal(found.seq, recording, found.state, now_ms=edge.clock())
+    revealing = reveals.reveal(submission.seq, recording, submission.state, now_ms=edge.clock())
     is_new = await edge.ledger.write(revealing)
     if is_new and is_large and edge.clock() - stored_at_ms > LATE_MS:
         with aside():
@@ -105,13 +110,13 @@ async def _keep(edge: Edge, found: StoredSubmission, body: bytes) -> bool:
     return is_new
 
 
-async def _was_revealed(edge: Edge, found: StoredSubmission) -> bool:
-    now = await edge.ledger.read(reveals.commitment(found.seq), ReadKind.PLAYERS)
-    return now is not None and now.revealed_at_ms is not None
+async def _was_revealed(edge: Edge, submission: StoredSubmission) -> bool:
+    commitment = await edge.ledger.read(reveals.commitment(submission.seq), ReadKind.PLAYERS)
+    return commitment is not None and commitment.revealed_at_ms is not None
 
 
-def _unasked() -> Problem:
-    return Problem(ProblemType.STATE_CONFLICT, "the recording is not asked for: not yet, or no more")
+def _unrequested() -> Problem:
+    return Problem(ProblemType.STATE_CONFLICT, "the recording is not requested: not yet, or no longer")
 
 
 def _text_of(digest: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Players and their runs: who plays, and the ticket that a run is played under."""
+"""Creates players, and opens runs with the tickets under which they are played."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from policies.model import Writes
 from policies.replaying import BuildStatus
 
 PLAYER_RATE = Rate(per_minute=60, burst=120)
-"""New anonymous players of one address; of a network `NETWORK_SHARE` times as many."""
+"""New anonymous players of one address; a network gets `NETWORK_SHARE` times as many."""
 
 _NO_SIMULATOR = bytes(32)
 
 
 async def create_player(request: web.Request) -> web.Response:
-    """201 with a new anonymous player and its token."""
+    """Answer 201 with a new anonymous player and its token."""
     edge = request.app[EDGE]
     body = parse_body(await read_body(request, SMALL_BODY), bodies.NewPlayer)
     wait_ms = await edge.player_limit.wait_ms(*client_names(edge, request))
@@ -55,7 +55,7 @@ async def create_player(request: web.Request) -> web.Response:
 
 
 async def open_run(request: web.Request) -> web.Response:
-    """201 with a ticket, seed and signing key for one run of the bearer."""
+    """Answer 201 with a ticket, seed and signing key for one run of the bearer."""
     edge, board, bearer = request.app[EDGE], board_of(request), player_of(request)
     body = parse_body(await read_body(request, SMALL_BODY), bodies.NewRun)
     simulator = _simulator_of(board, body.build)
@@ -77,7 +77,7 @@ def _secret(answer: fields.Answer) -> web.Response:
 
 
 def _simulator_of(board: Board, build: str) -> bytes:
-    """The SHA-256 that the build's simulator has; zeros on a board without replay. Without `builds` any build is known."""
+    """Return the SHA-256 of the build's simulator, or zeros on a board without replay. Raises `build-unknown`."""
     if board.policy.writes is Writes.TRUSTED:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
     if board.policy.builds and build not in board.policy.builds:
@@ -108,10 +108,10 @@ async def _note_open(edge: Edge, board: Board, ticket: Ticket) -> RunOpening:
         ticket.player, ticket.run, now_ms=ticket.issued_at_ms, expires_at_ms=ticket.expires_at_ms
     )
     if not noted.may_open:
-        most = board.policy.limits.open_runs
+        limit = board.policy.limits.open_runs
         raise Problem(
             ProblemType.QUOTA_EXCEEDED,
-            f"{most} runs are open; submit one or wait until it expires",
+            f"{limit} runs are open; submit one or wait until it expires",
             headers={"Retry-After": str(board.policy.run_lifetime_s)},
         )
     return noted

@@ -1,10 +1,7 @@
-"""A client's submission, from the socket to the ledger: one step a line."""
+"""Handles a client's submission, from the socket to the ledger: one step a line."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -22,6 +19,7 @@ from gateway.edge.http.request import bearer_of, board_of, client_names, parse_b
 from gateway.edge.http.responses import score_accepted
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.details import stored_details
+from gateway.edge.submissions.submitted_recording import body_limit, recording_of, reveal_ms
 from gateway.edge.wire import bodies
 from gateway.index.board_index import CommittedRun
 from gateway.index.limits.admission import Admission, AdmissionRequest, AdmissionResult
@@ -40,20 +38,14 @@ from validators.bounds import is_playable
 from validators.judge import Judgement, judge
 from validators.submission import History, Submission
 
-OVERHEAD_BYTES: Final = 4_096
-"""Room in a body for everything but the recording."""
-
-OPEN_RECORDING_BYTES: Final = 65_536
-"""Most bytes of a recording on a board that does not replay it."""
-
 LATE_MS: Final = 60_000
-"""After so long a commit the recording is stored again: what no row names is collected, though hours later."""
+"""After a commit this slow the recording is stored again: the collector deletes recordings that no row names."""
 
 _log = logger()
 
 
-class _Proven(NamedTuple):
-    """A submission whose sender is proven: the ticket, the nonce, and the SHA-256 of the body it was sent in."""
+class _AuthenticatedRun(NamedTuple):
+    """A run whose sender is authenticated: its ticket, its nonce, and the SHA-256 of the body that it came in."""
 
     ticket: Ticket
     nonce: str
@@ -61,25 +53,25 @@ class _Proven(NamedTuple):
 
 
 async def submit_score(request: web.Request) -> web.Response:
-    """202 once the submission is durable; every refusal comes before, and leaves nothing behind."""
+    """Answer 202 once the submission is durable. Every refusal comes before, and leaves nothing behind."""
     edge, board = request.app[EDGE], board_of(request)
     body = await read_body(request, body_limit(board))
     await edge.turnstile.pass_through()
-    proven = await _authenticate(edge, request, board, body)
+    run = await _authenticate(edge, request, board, body)
     claim = parse_body(body, bodies.NewScore)
-    asking = _asking(edge, request, proven.ticket, len(body))
-    admitted = await _admit(edge, board, asking)
-    receipt = await _known(edge, admitted, proven)
+    admission_request = _admission_request(edge, request, run.ticket, len(body))
+    admitted = await _admit(edge, board, admission_request)
+    receipt = await _existing_receipt(edge, admitted, run)
     if receipt is None:
-        async with _counting_refusals(edge, asking, board):
-            new = await _judged(edge, board, proven, claim, admitted)
+        async with _counting_refusals(edge, admission_request, board):
+            new = await _judge(edge, board, run, claim, admitted)
         refuse_large(edge, len(new.recording or b""))
         is_large = new.recording is not None and new.recording_bytes > edge.recordings.inline_bytes
         receipt = await (_append_large(edge, new) if is_large else edge.ledger.append(new))
         _close_run(edge, new, receipt)
         if receipt.is_new and receipt.state is State.REJECTED:
-            await _note_refusal(edge, asking, board)
-    _refuse_other_content(receipt, proven)
+            await _note_refusal(edge, admission_request, board)
+    _refuse_other_content(receipt, run)
     headers = rate_limit_headers(board.policy.limits.player, admitted.left)
     if claim.recording_digest:
         headers = {**headers, "Location": f"/v1/submissions/{receipt.submission_id}"}
@@ -87,13 +79,11 @@ async def submit_score(request: web.Request) -> web.Response:
     return score_accepted(receipt, receipt.state, outcome=receipt.state.value, headers=headers)
 
 
-def body_limit(board: Board) -> int:
-    """Bytes a submission to this board may have: its recording in base64, and some room."""
-    return _recording_limit(board) * 4 // 3 + OVERHEAD_BYTES
+async def _authenticate(edge: Edge, request: web.Request, board: Board, body: bytes) -> _AuthenticatedRun:
+    """Authenticate the sender.
 
-
-async def _authenticate(edge: Edge, request: web.Request, board: Board, body: bytes) -> _Proven:
-    """The proven sender. An unknown ticket and a wrong signature are told alike, and cost alike."""
+    An unknown ticket and a wrong signature get the same answer after the same work.
+    """
     signed = read_signature(request)
     parsed = signed.parsed
     is_genuine = signatures.verify_hmac_sha256(edge.tickets.key(parsed.keyid), signed.base, parsed.signature)
@@ -105,18 +95,18 @@ async def _authenticate(edge: Edge, request: web.Request, board: Board, body: by
     signatures.check_time(parsed, now_ms / 1000, edge.settings.clock_skew_s)
     digest = signatures.check_content_digest(signed.content_digest, body)
     _check_ticket(request, ticket, board, now_ms - edge.clock_error_ms - ticket.clock_error_ms)
-    return _Proven(ticket, parsed.nonce, digest)
+    return _AuthenticatedRun(ticket, parsed.nonce, digest)
 
 
 async def _refusal(edge: Edge, signed: SignedRequest) -> Problem:
-    """A server's valid signature submits no runs; anything else is just invalid."""
+    """Return the refusal: `scope-forbidden` for a server's valid signature, or else `invalid-signature`."""
     if signed.parsed.tag is signatures.Tag.SERVER and await signing_server(edge, signed):
         return Problem(ProblemType.SCOPE_FORBIDDEN, "a server's key does not submit runs")
     return invalid_signature()
 
 
 def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_ms: int) -> None:
-    """Raises if this run may not come here now, which is `earliest_ms` or later."""
+    """Refuse a run that may not be submitted here, or not any more. It is `earliest_ms` or later now."""
     if board.policy.writes is Writes.TRUSTED:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
     if ticket.board != board.name:
@@ -127,137 +117,101 @@ def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_m
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket is another player's")
 
 
-def _asking(edge: Edge, request: web.Request, ticket: Ticket, size_bytes: int) -> AdmissionRequest:
+def _admission_request(edge: Edge, request: web.Request, ticket: Ticket, size_bytes: int) -> AdmissionRequest:
     address, network = client_names(edge, request)
     return AdmissionRequest(ticket.run, ticket.player, address, ticket.build, network, -(-size_bytes // 1024))
 
 
-async def _admit(edge: Edge, board: Board, asking: AdmissionRequest) -> AdmissionResult:
+async def _admit(edge: Edge, board: Board, admission_request: AdmissionRequest) -> AdmissionResult:
     reach(Point.BEFORE_ADMIT)
-    admitted = await edge.submission_limits[board.name].admit(asking)
+    admitted = await edge.submission_limits[board.name].admit(admission_request)
     refuse_limited(admitted, board.policy.limits)
     return admitted
 
 
 @asynccontextmanager
-async def _counting_refusals(edge: Edge, asking: AdmissionRequest, board: Board) -> AsyncIterator[None]:
-    """Counts it if the claim is refused as impossible: a search for the limits is made of such answers."""
+async def _counting_refusals(
+    edge: Edge, admission_request: AdmissionRequest, board: Board
+) -> AsyncIterator[None]:
+    """Count a claim that is refused as impossible."""
+    # Whoever searches for a board's bounds needs such refusals.
     try:
         yield
     except Problem as problem:
         if problem.kind is ProblemType.BOUNDS_VIOLATION:
-            await _note_refusal(edge, asking, board)
+            await _note_refusal(edge, admission_request, board)
         raise
 
 
-async def _note_refusal(edge: Edge, asking: AdmissionRequest, board: Board) -> None:
-    if await edge.submission_limits[board.name].note_refusal(asking.player, asking.address):
-        _log.warning(Event.ABNORMAL_USAGE, board=board.name, player=asking.player)
+async def _note_refusal(edge: Edge, admission_request: AdmissionRequest, board: Board) -> None:
+    if await edge.submission_limits[board.name].note_refusal(
+        admission_request.player, admission_request.address
+    ):
+        _log.warning(Event.ABNORMAL_USAGE, board=board.name, player=admission_request.player)
 
 
-async def _known(edge: Edge, admitted: AdmissionResult, proven: _Proven) -> Receipt | None:
-    """What the ledger already has of this run, if the index says that it has something."""
+async def _existing_receipt(edge: Edge, admitted: AdmissionResult, run: _AuthenticatedRun) -> Receipt | None:
+    """Return the ledger's receipt of this run, if the index says that there is one."""
     if admitted.admission is not Admission.KNOWN:
         return None
-    return await edge.ledger.read(queries.receipt(proven.ticket.run), ReadKind.REQUESTS)
+    return await edge.ledger.read(queries.receipt(run.ticket.run), ReadKind.REQUESTS)
 
 
-async def _judged(
-    edge: Edge, board: Board, proven: _Proven, body: bodies.NewScore, admitted: AdmissionResult
+async def _judge(
+    edge: Edge, board: Board, run: _AuthenticatedRun, body: bodies.NewScore, admitted: AdmissionResult
 ) -> NewSubmission:
-    """The submission with its judgement. Raises `bounds-violation` for a claim that the game cannot give."""
+    """Return the submission with its judgement. Raises `bounds-violation` for an impossible claim."""
     claim, details = Claim(body.score, body.ticks, body.stats), stored_details(board, body.details)
     if not is_playable(claim, board.policy):
         raise Problem(ProblemType.BOUNDS_VIOLATION, bodies.NOT_A_RUN)
-    recording, digest, size_bytes = _recording_of(body, board)
-    submission = _submission(edge, proven.ticket, claim, has_recording=digest is not None)
-    history = admitted.history or await _history(edge, proven.ticket)
+    recording, digest, size_bytes = recording_of(body, board)
+    submission = _submission(edge, run.ticket, claim, has_recording=digest is not None)
+    history = admitted.history or await _history(edge, run.ticket)
     history = replace(history, refusals=admitted.refusals)
     status = edge.builds.status_of(board, submission.build)
     judgement = judge(submission, board.policy, history, digest=board.digest, build=status)
     _refuse_impossible(submission, judgement)
-    _tell_of_failures(submission, judgement)
+    _report_plugin_failures(submission, judgement)
     is_rejected = judgement.state is State.REJECTED
     return NewSubmission(
         submission,
         judgement,
-        credential=f"run:{proven.ticket.run}",
-        nonce=proven.nonce,
-        content_digest=proven.content_digest,
+        credential=f"run:{run.ticket.run}",
+        nonce=run.nonce,
+        content_digest=run.content_digest,
         recording=None if is_rejected else recording,
         recording_digest=digest,
         recording_bytes=size_bytes,
-        simulator=f"sha256:{proven.ticket.simulator.hex()}",
+        simulator=f"sha256:{run.ticket.simulator.hex()}",
         policy_digest=board.digest,
         details=details,
-        reveal_ms=_reveal_ms(board) if body.recording_digest else None,
+        reveal_ms=reveal_ms(board) if body.recording_digest else None,
     )
 
 
 def _refuse_impossible(submission: Submission, judgement: Judgement) -> None:
-    """Raises `bounds-violation`, without the bound, for what the board says cannot be; our log knows which it was."""
+    """Raise `bounds-violation` for an impossible claim. Only the log names the bound."""
     refusal = judgement.refusal
     if refusal is None:
         return
-    told = {"validator": refusal.validator, "reason": refusal.reason.value, "code": refusal.code}
-    _log.info(Event.CLAIM_REFUSED, board=submission.board, submission=submission.submission_id, **told)
+    refused_by = {"validator": refusal.validator, "reason": refusal.reason.value, "code": refusal.code}
+    _log.info(Event.CLAIM_REFUSED, board=submission.board, submission=submission.submission_id, **refused_by)
     raise Problem(ProblemType.BOUNDS_VIOLATION, bodies.NOT_POSSIBLE)
 
 
-def _tell_of_failures(submission: Submission, judgement: Judgement) -> None:
-    """Counts the studio's own validators that failed, and names their errors in our log."""
-    for found in judgement.findings:
-        if found.reason is Reason.PLUGIN_FAILED:
-            PLUGIN_FAILURES.labels(submission.board, found.validator).inc()
-            where = {"submission": submission.submission_id, "line": found.detail.get("line")}
+def _report_plugin_failures(submission: Submission, judgement: Judgement) -> None:
+    """Count the studio's own validators that failed, and log their errors."""
+    for finding in judgement.findings:
+        if finding.reason is Reason.PLUGIN_FAILED:
+            PLUGIN_FAILURES.labels(submission.board, finding.validator).inc()
+            where = {"submission": submission.submission_id, "line": finding.detail.get("line")}
             _log.warning(
                 Event.PLUGIN_FAILED,
                 board=submission.board,
-                validator=found.validator,
-                error=found.code,
+                validator=finding.validator,
+                error=finding.code,
                 **where,
             )
-
-
-def _recording_limit(board: Board) -> int:
-    return board.policy.replay.recording_bytes if board.policy.replay else OPEN_RECORDING_BYTES
-
-
-def _recording_of(body: bodies.NewScore, board: Board) -> tuple[bytes | None, bytes | None, int]:
-    """The recording, its digest and its size: of one that is there what it has, of one that is not what is said of it."""
-    if body.recording_digest is None and body.recording_bytes is None:
-        recording = _decode_recording(body.recording, board)
-        digest = None if recording is None else hashlib.sha256(recording).digest()
-        return recording, digest, len(recording or b"")
-    if not board.policy.verification.reveal_s:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "recording_digest: this board takes recordings alone")
-    if body.recording is not None:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "recording_digest: the recording itself is there")
-    if body.recording_digest is None or body.recording_bytes is None:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "recording_digest and recording_bytes need each other")
-    _refuse_too_large(body.recording_bytes, board)
-    return None, bytes.fromhex(body.recording_digest.removeprefix("sha256:")), body.recording_bytes
-
-
-def _reveal_ms(board: Board) -> int | None:
-    given_s = board.policy.verification.reveal_s
-    return None if given_s is None else given_s * 1000
-
-
-def _refuse_too_large(size_bytes: int, board: Board) -> None:
-    if size_bytes > _recording_limit(board):
-        raise Problem(ProblemType.PAYLOAD_TOO_LARGE, f"a recording may have {_recording_limit(board)} bytes")
-
-
-def _decode_recording(text: str | None, board: Board) -> bytes | None:
-    if text is None:
-        return None
-    try:
-        recording = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "recording: expected base64") from None
-    _refuse_too_large(len(recording), board)
-    return recording
 
 
 def _submission(edge: Edge, ticket: Ticket, claim: Claim, *, has_recording: bool) -> Submission:
@@ -278,25 +232,25 @@ def _submission(edge: Edge, ticket: Ticket, claim: Claim, *, has_recording: bool
 
 
 async def _history(edge: Edge, ticket: Ticket) -> History:
-    """The history as the ledger has it, for when Redis could not tell."""
+    """Return the history from the ledger, for when Redis does not have it."""
     stored = await edge.ledger.read(
         queries.baselines_of(ticket.board, ticket.player, ticket.build), ReadKind.REQUESTS
     )
-    known = {each.player: each.known for each in stored}
+    baselines = {baseline.player: baseline.known for baseline in stored}
     player, build, population = (
-        known.get(subject, EMPTY) for subject in subjects_of(ticket.player, ticket.build)
+        baselines.get(subject, EMPTY) for subject in subjects_of(ticket.player, ticket.build)
     )
     return History(player, population, build)
 
 
 async def _append_large(edge: Edge, new: NewSubmission) -> Receipt:
-    """The ledger's receipt, after the store has the recording; a run that the ledger has brings nothing into the store."""
+    """Store the recording, append the submission, and return its receipt. Store nothing for a run that is known."""
     submission_id, digest, recording = new.submission.submission_id, new.recording_digest, new.recording
     assert digest is not None
     assert recording is not None
-    known = await edge.ledger.read(queries.receipt(submission_id), ReadKind.REQUESTS)
-    if known is not None:
-        return known
+    receipt = await edge.ledger.read(queries.receipt(submission_id), ReadKind.REQUESTS)
+    if receipt is not None:
+        return receipt
     stored_at_ms = edge.clock()
     with aside():
         await edge.recordings.store(digest, recording)
@@ -308,7 +262,8 @@ async def _append_large(edge: Edge, new: NewSubmission) -> Receipt:
 
 
 def _close_run(edge: Edge, new: NewSubmission, receipt: Receipt) -> None:
-    """Has the index close the run and show what is pending; not awaited: from here on the ledger answers for it."""
+    """Close the run in the index, and show it there if it is pending."""
+    # Not awaited: the submission is durable, and the steward repairs the index.
     if not receipt.is_new:
         return
     run = new.submission
@@ -321,10 +276,10 @@ def _close_run(edge: Edge, new: NewSubmission, receipt: Receipt) -> None:
         _log.warning(Event.INDEX_DOWN, board=run.board, submission=run.submission_id)
 
 
-def _refuse_other_content(receipt: Receipt, proven: _Proven) -> None:
-    """Raises if the run was submitted with another body: what stands under a run's id is never replaced."""
-    if receipt.content_digest == proven.content_digest:
+def _refuse_other_content(receipt: Receipt, run: _AuthenticatedRun) -> None:
+    """Refuse a run that was submitted with another body: a submission is never replaced."""
+    if receipt.content_digest == run.content_digest:
         return
-    if receipt.nonce == proven.nonce:
+    if receipt.nonce == run.nonce:
         raise Problem(ProblemType.NONCE_REUSED)
     raise Problem(ProblemType.RUN_ALREADY_SUBMITTED)

@@ -172,7 +172,7 @@ async def test_friends_and_listed_players_of_an_archived_window(harness: Harness
     for path in ("/entries", "/entries/p1/around"):
         refused = await harness.get(f"{VAULT}{path}?window={day}&segment=country:de")
         assert (422, "schema-violation") == (refused.status, refused.problem)
-        assert "archived, and not by group" in refused.body["detail"]
+        assert "archived, and archives have no groups" in refused.body["detail"]
 
 
 @pytest.mark.parametrize("path", ["/entries/nobody", "/entries/nobody/around"])

@@ -16,7 +16,8 @@ from gateway.edge.auth.signatures import Tag
 from gateway.edge.auth.tickets import Ticket, Tickets, new_run_id
 from gateway.edge.http import strict_json
 from gateway.edge.problems import Problem
-from gateway.edge.submissions.submit import OPEN_RECORDING_BYTES, _history, _submission
+from gateway.edge.submissions.submit import _history, _submission
+from gateway.edge.submissions.submitted_recording import OPEN_RECORDING_BYTES
 from gateway.runtime.clock import parse_rfc3339
 from gateway.settlement.settle import Decision, settle
 from policies.fields import SortOrder

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.edge.reads import read_budget
-from gateway.edge.reads.read_budget import ReadBudget, Spent, metered
+from gateway.edge.reads.read_budget import CostMeter, ReadBudget, metered
 from gateway.index.groups import circle_memory
 from gateway.index.groups.circle_memory import CircleMemory
 from gateway.runtime.settings import Settings
@@ -161,7 +161,7 @@ async def test_F08_what_runs_is_charged_before_it_ends(monkeypatch: pytest.Monke
     """A feed that goes on for hours pays as it goes; all of it in the end, and once."""
     monkeypatch.setattr(read_budget, "CHARGED_NS", 1_000)
     charged: list[float] = []
-    spent = Spent(charged.append)
+    meter = CostMeter(charged.append)
 
     async def feed() -> int:
         for _ in range(3):
@@ -169,14 +169,14 @@ async def test_F08_what_runs_is_charged_before_it_ends(monkeypatch: pytest.Monke
             await asyncio.sleep(0)
         return len(charged)
 
-    assert 3 == await metered(feed(), spent)
-    spent.settle()
-    assert spent.ns == pytest.approx(1_000 * sum(charged))
+    assert 3 == await metered(feed(), meter)
+    meter.settle()
+    assert meter.ns == pytest.approx(1_000 * sum(charged))
 
 
 async def test_F08_only_what_runs_is_measured():
     """Waiting costs nothing, work does, and what is raised or cancelled inside comes out."""
-    spent = Spent()
+    meter = CostMeter()
 
     async def work() -> str:
         await asyncio.sleep(0.2)
@@ -187,8 +187,8 @@ async def test_F08_only_what_runs_is_measured():
         raise ValueError("told")
 
     with pytest.raises(ValueError, match="told"):
-        await metered(work(), spent)
-    assert 0 < spent.ns < 150_000_000
+        await metered(work(), meter)
+    assert 0 < meter.ns < 150_000_000
 
 
 async def test_F08_windows_that_hold_nothing_build_nothing(harness: Harness):
