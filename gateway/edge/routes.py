@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from gateway.edge.health import endpoints
 from gateway.edge.live import feed_request, sse, websocket
-from gateway.edge.moderation import moderation
+from gateway.edge.moderation import cases, decisions
 from gateway.edge.players import friends, joins, memberships
 from gateway.edge.problems import ProblemType as P
 from gateway.edge.reads import details, distribution, entries, statistics, windows
@@ -199,22 +199,22 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/players/{player}/achievements", statistics.list_achievements, Caller.ANYONE,
           "List a player's achievements", read_models.AchievementPage,
           problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("limit", "after")),
-    Route("GET", "/v1/boards/{board}/held", moderation.list_held, Caller.MODERATOR, "List held submissions",
+    Route("GET", "/v1/boards/{board}/held", cases.list_held, Caller.MODERATOR, "List held submissions",
           outcomes.HeldPage, problems=(*_STORED, P.SCHEMA_VIOLATION), query=("after", "limit")),
-    Route("GET", "/v1/moderation/{submission}", moderation.show_case, Caller.MODERATOR,
+    Route("GET", "/v1/moderation/{submission}", cases.show_case, Caller.MODERATOR,
           "Read a submission with its findings and history", outcomes.CaseFile, problems=_STORED),
-    Route("GET", "/v1/moderation/{submission}/recording", moderation.send_recording, Caller.MODERATOR,
+    Route("GET", "/v1/moderation/{submission}/recording", cases.send_recording, Caller.MODERATOR,
           "Read the recording of a submission", problems=_STORED, gives_octets=True),
-    Route("POST", "/v1/moderation/{submission}/approve", moderation.approve, Caller.MODERATOR,
+    Route("POST", "/v1/moderation/{submission}/approve", decisions.approve, Caller.MODERATOR,
           "Approve a held submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
           is_conditional=True),
-    Route("POST", "/v1/moderation/{submission}/reject", moderation.reject, Caller.MODERATOR,
+    Route("POST", "/v1/moderation/{submission}/reject", decisions.reject, Caller.MODERATOR,
           "Reject a held submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
           is_conditional=True),
-    Route("POST", "/v1/moderation/{submission}/revoke", moderation.revoke, Caller.MODERATOR,
+    Route("POST", "/v1/moderation/{submission}/revoke", decisions.revoke, Caller.MODERATOR,
           "Revoke a promoted submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
           is_conditional=True),
-    Route("POST", "/v1/moderation/{submission}/reinstate", moderation.reinstate, Caller.MODERATOR,
+    Route("POST", "/v1/moderation/{submission}/reinstate", decisions.reinstate, Caller.MODERATOR,
           "Reinstate a revoked submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
           is_conditional=True),
     Route("GET", "/livez", endpoints.livez, Caller.ANYONE, "Check that the process answers",

@@ -12,7 +12,7 @@ from gateway.edge.health import lag
 from gateway.edge.health.lag import Lag
 from gateway.edge.http import request as reading
 from gateway.edge.http import responses
-from gateway.edge.moderation import moderation
+from gateway.edge.moderation import decisions
 from gateway.edge.reads import board_reader
 from gateway.edge.submissions import submit
 from gateway.index.board_index import BoardIndex
@@ -47,7 +47,7 @@ async def test_submissions_and_decisions_are_logged_by_their_ids(harness: Harnes
     """A submission each time it comes, a resend as one; a decision with who made it, and not when it is sent again."""
     run, moderator = issued(harness, "ada"), harness.moderator(name="mara")
     request = honest(harness, run)
-    with logged(responses, moderation) as lines:
+    with logged(responses, decisions) as lines:
         await accept(harness, request)
         await harness.send(request)
         path = f"/v1/moderation/{run.id}/approve"
