@@ -1,12 +1,12 @@
 """Top-ten achievements: a player's own submission first brought them among the first ten of a window.
 
-The rank is the one that the board showed right after the change. If the stream lost changes, the log is replayed and
-gives the rank at each event; that is the same as long as changes are shown in the order in which they were decided.
-Recorded achievements stay.
+The rank is the one that the board showed right after the change. If the stream lost changes, the log is
+replayed and gives the rank at each event; that is the same as long as changes are shown in the order in which
+they were decided. Recorded achievements stay.
 
-On a board that has to be joined, only players on it have a rank; in a past window, only those who were on it at its
-end. A player who joins is shown with earlier submissions. That is no achievement; the next submission that counts for
-more is one.
+On a board that has to be joined, only players on it have a rank; in a past window, only those who were on it
+at its end. A player who joins is shown with earlier submissions. That is no achievement; the next submission
+that counts for more is one.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ class Achievements:
         await self._record(await self._ledger.read(_dated(reached, only_own=must_join)))
 
     async def recover(self, board: Board, since: int) -> None:
-        """Record what the log has and was not recorded. Webhooks get only what was decided after event `since`."""
+        """Record what the log has and was not recorded.
+
+        Webhooks get only what was decided after event `since`.
+        """
         async for reached in reached_by_log(self._ledger, board.policy):
             await self._record([reached], announce_after=since)
 
@@ -139,8 +142,9 @@ async def reached_by_log(ledger: Ledger, policy: Policy) -> AsyncIterator[Achiev
 class _TopTen:
     """The first ten of a window as the log goes on.
 
-    A better standing can only push others down, so the first ten after it are among the first ten before it and the
-    player. All players are ranked again only if one of the ten gets worse, or if somebody joined or left.
+    A better standing can only push others down, so the first ten after it are among the first ten before it
+    and the player. All players are ranked again only if one of the ten gets worse, or if somebody joined or
+    left.
     """
 
     def __init__(self, ranking: Ranking, window: Window, joins: JoinHistory | None) -> None:

@@ -57,11 +57,11 @@ class Derivations:
         }
 
     async def follow_log(self) -> int:
-        """Let every consumer follow the log, and return how many events had an effect, summed over the consumers."""
+        """Let every consumer follow the log, and return how many events they handled in all."""
         return sum([await follower.step() for follower in self.of_log.values()])
 
     async def follow_changes(self) -> int:
-        """Let every consumer follow the streams, and return how many changes had an effect, summed over the consumers."""
+        """Let every consumer follow the streams, and return how many changes they handled in all."""
         return sum([await follower.step() for follower in self.of_changes.values()])
 
     async def repair(self) -> int:

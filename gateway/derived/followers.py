@@ -1,8 +1,8 @@
-"""Followers feed consumers: the log of events, each exactly once, and the streams of changes, each at least once.
+"""Feeds consumers with the events of the log, exactly once, and the changes on the streams, at least once.
 
-Any number of stewards may run the same consumer. On the log they take turns: position and effect are one transaction,
-which does nothing if another was faster. On a stream each entry is given to one of them, and again to another unless it
-was acknowledged, so an effect there must be the same when it comes twice.
+Any number of stewards may run the same consumer. On the log they take turns: position and effect are one
+transaction, which does nothing if another was faster. On a stream each entry is given to one of them, and
+again to another unless it was acknowledged, so an effect there must be the same when it comes twice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ FOLLOWED_AT_ONCE: Final = 8
 CHANGED_SLICE: Final = 500
 
 QUIET_MS: Final = 5_000
-"""How often the position on a stream is stored. After a loss of the stream, changes since then are told again."""
+"""How often the position on a stream is stored.
+
+After a loss of the stream, changes since then are told again.
+"""
 
 _log = logger()
 
@@ -69,7 +72,10 @@ class LogFollower:
         self.name = consumer.name
 
     async def step(self) -> int:
-        """Feed the next events, and return how many. Raises LedgerUnavailable, and what the consumer raises."""
+        """Feed the next events, and return how many.
+
+        Raises LedgerUnavailable, and what the consumer raises.
+        """
         position = await self._ledger.read(log.position(self.name))
         if position is None:
             await self.rebuild()
@@ -116,7 +122,10 @@ class ChangeConsumer(Protocol):
 
 
 class ChangeFollower:
-    """Feeds one consumer from the streams of all boards, as a group on each. `steward` is a unique name of this process."""
+    """Feeds one consumer from the streams of all boards, as a group on each.
+
+    `steward` is a unique name of this process.
+    """
 
     def __init__(
         self,
@@ -142,7 +151,10 @@ class ChangeFollower:
         }
 
     async def step(self) -> int:
-        """Feed the next changes, and return how many. Raises a board's error after all boards had their turn."""
+        """Feed the next changes, and return how many.
+
+        Raises a board's error after all boards had their turn.
+        """
         projected = await self._ledger.read(log.projected_seq())
         following = (self._follow(board, projected) for board in self._groups)
         try:
@@ -157,7 +169,10 @@ class ChangeFollower:
             await group.unmark()
 
     async def _follow(self, name: str, projected: int) -> int:
-        """Feed one board's next changes. All events up to `projected` were on the streams before this began."""
+        """Feed one board's next changes.
+
+        All events up to `projected` were on the streams before this began.
+        """
         board, group = self._boards[name], self._groups[name]
         taken = await group.take(STREAM_SLICE, left_ms=self._left_ms)
         self._lags[name] = taken.lag
@@ -173,7 +188,8 @@ class ChangeFollower:
 
     async def _confirmed(self, board: Board, mutations: Sequence[Mutation]) -> list[Mutation]:
         """Return the changes whose submission counts, or did, for their player according to the ledger."""
-        # Anybody who can write to Redis can add to the stream, and what is derived may stay for ever or be sent out.
+        # Anybody who can write to Redis can add to the stream, and what is derived may stay for ever or be
+        # sent out.
         ids = [change.submission_id for change in mutations if change.submission_id]
         summaries = await self._ledger.read(index_pages.summaries_of(ids))
         confirmed = [
@@ -187,7 +203,10 @@ class ChangeFollower:
         return confirmed
 
     async def _recover(self, board: Board) -> None:
-        """Catch up from the ledger. The group exists before the ledger is read, so no change is missed in between."""
+        """Catch up from the ledger.
+
+        The group exists before the ledger is read, so no change is missed in between.
+        """
         newest = await self._ledger.read(queries.newest_seq())
         since = await self._ledger.read(log.position(self.name, board.name))
         await self._consumer.recover(board, newest if since is None else since)

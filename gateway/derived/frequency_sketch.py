@@ -1,7 +1,8 @@
 """A frequent-items sketch: the heaviest items of a stream in bounded memory, mergeable, with a stated error.
 
-It is that of datasketches (Anderson et al., A High-Performance Algorithm for Identifying Frequent Items in Data
-Streams, IMC 2017). The true weight of an item is between its bounds, which are at most 3.5 / 2^10 of the total apart.
+It is that of datasketches (Anderson et al., A High-Performance Algorithm for Identifying Frequent Items in
+Data Streams, IMC 2017). The true weight of an item is between its bounds, which are at most 3.5 / 2^10 of the
+total apart.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class FrequencySketch:
         self._sketch.update(item, weight)
 
     def add_all(self, weights: Mapping[str, int]) -> None:
-        """Add to the weights of items, sorted by name, so that the same weights always give the same sketch."""
+        """Add to the weights of items, by name, so that equal weights give equal sketches."""
         for item in sorted(weights):
             self.add(item, weights[item])
 

@@ -29,7 +29,8 @@ class JoinHistory:
         before = bisect_right(changes, at_ms, key=lambda change: change.at_ms)
         if before:
             return bool(changes[before - 1].is_joined)
-        # Old changes are pruned. Joining and leaving alternate, so the oldest change left tells what was before it.
+        # Old changes are pruned. Joining and leaving alternate, so the oldest change left tells what was
+        # before it.
         return bool(changes) and not changes[0].is_joined
 
     def has_changed(self, players: Container[str], after_ms: int, until_ms: int) -> bool:

@@ -1,8 +1,9 @@
 """The export of changes of standings to Kafka: at least once, in order for each player.
 
-A record's key is `<board>/<player>`, so all changes of a player are in one partition. The producer is idempotent, so
-its own retries neither duplicate nor reorder. Entries are acknowledged after the brokers did. A steward that dies in
-between sends them again; readers recognize duplicates by `seq`, which only grows for a board, window and player.
+A record's key is `<board>/<player>`, so all changes of a player are in one partition. The producer is
+idempotent, so its own retries neither duplicate nor reorder. Entries are acknowledged after the brokers did.
+A steward that dies in between sends them again; readers recognize duplicates by `seq`, which only grows for a
+board, window and player.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
 
 DELIVERY_MS: Final = 10_000
-"""How long the library retries a record. It is shorter than the time after which another steward takes entries over."""
+"""How long the library retries a record.
+
+It is shorter than the time after which another steward takes entries over.
+"""
 
 
 class ExportFailed(ScoregateError):
@@ -33,7 +37,10 @@ class ExportFailed(ScoregateError):
 
 
 class KafkaExport:
-    """The consumer that exports. Raises SettingsError if the extra is not installed, or the settings are no use to it."""
+    """The consumer that exports.
+
+    Raises SettingsError if the extra is not installed, or the settings are no use to it.
+    """
 
     name = "kafka"
 

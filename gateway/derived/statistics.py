@@ -21,7 +21,7 @@ PAGE: Final = 2_000
 
 
 class Statistics:
-    """The consumer that counts: exactly in the ledger; players in Redis, as an estimate that is rebuilt when lost."""
+    """The consumer that counts submissions exactly, in the ledger, and estimates players, in Redis."""
 
     name = "statistics"
 
@@ -36,7 +36,8 @@ class Statistics:
 
     async def prepare(self, events: Sequence[LoggedEvent]) -> None:
         """Add the players."""
-        # This comes before the counts: a player who is added twice counts once, one who is skipped never would.
+        # This comes before the counts: a player who is added twice counts once, one who is skipped never
+        # would.
         players_of: dict[str, set[str]] = defaultdict(set)
         for event in events:
             players_of[event.board].add(event.player)

@@ -1,7 +1,7 @@
 """Trends: who played most and who improved most within the last hour and the last day, in slots of time.
 
-An improvement is the margin by which a submission, when it first counts, beats the player's best earlier one that
-counts. A player's first submission is no improvement: it beats nothing.
+An improvement is the margin by which a submission, when it first counts, beats the player's best earlier one
+that counts. A player's first submission is no improvement: it beats nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ KEPT_MS: Final = 2 * Span.DAY.length_ms
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """The leaders since a moment (Unix ms), the total of all players, and the most that a number can be off."""
+    """The leaders since a moment (Unix ms), the total of all players, and how far off a number can be."""
 
     since_ms: int
     total: int
@@ -65,7 +65,10 @@ class Trend:
 
 
 class Trends:
-    """The consumer that keeps a sketch for each board, kind and slot, committed with its position: no event counts twice."""
+    """The consumer that keeps a sketch for each board, kind and slot.
+
+    Sketches and position are committed together, so no event counts twice.
+    """
 
     name = "trends"
 

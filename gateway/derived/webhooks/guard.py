@@ -1,7 +1,7 @@
 """Limits where webhooks may go: to public addresses over TLS, and to hosts that the operator has named.
 
-A name is resolved once and the connection uses that result, so changing the address in between (DNS rebinding) gains
-nothing. An address that embeds an IPv4 address is judged by the embedded one.
+A name is resolved once and the connection uses that result, so changing the address in between (DNS
+rebinding) gains nothing. An address that embeds an IPv4 address is judged by the embedded one.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def is_named(host: str, port: int, hosts: Collection[str]) -> bool:
 
 def looks_like_address(host: str) -> bool:
     """Return whether the system may read a host as an address."""
-    # aiohttp passes such hosts to the system without our resolver, and the system also reads `2130706433` and `0177.1`
-    # as 127.0.0.1.
+    # aiohttp passes such hosts to the system without our resolver, and the system also reads `2130706433` and
+    # `0177.1` as 127.0.0.1.
     return ":" in host or host.replace(".", "").isdigit()
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is on the internet: not private, loopback, link-local, shared, multicast or reserved."""
+    """Return whether an address is public: not private, loopback, link-local, shared, multicast or reserved."""
     try:
         judged = _embedded(ip_address(address.partition("%")[0]))
     except ValueError:

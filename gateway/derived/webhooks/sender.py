@@ -1,7 +1,8 @@
-"""Delivers webhooks at least once: failures are retried after longer and longer pauses, and given up in the end.
+"""Delivers webhooks at least once: retries after longer and longer pauses, and gives up in the end.
 
-A delivery is leased before it is tried, so only one of several stewards tries it, and another one if that one dies.
-Redirects are not followed. Only the status and Retry-After of an answer are read, and nothing of it is kept.
+A delivery is leased before it is tried, so only one of several stewards tries it, and another one if that one
+dies. Redirects are not followed. Only the status and Retry-After of an answer are read, and nothing of it is
+kept.
 """
 
 from __future__ import annotations
@@ -78,7 +79,10 @@ class Sender:
         self._pruned_at_ms = 0
 
     async def step(self) -> int:
-        """Begin to deliver, and return to how many endpoints; it goes on after this returns. Raises LedgerUnavailable."""
+        """Begin to deliver, and return to how many endpoints; it goes on after this returns.
+
+        Raises LedgerUnavailable.
+        """
         await self._prune()
         begun = 0
         for webhook in await self._ledger.read(webhooks.all_webhooks):

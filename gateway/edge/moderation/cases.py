@@ -50,7 +50,10 @@ async def list_held(request: web.Request) -> web.Response:
 
 
 async def show_case(request: web.Request) -> web.Response:
-    """Return a submission with its findings, background and history. Its ETag is the version that decisions name."""
+    """Return a submission with its findings, background and history.
+
+    Its ETag is the version that decisions name.
+    """
     edge, submission, _ = await case_of(request)
     ranking = edge.boards[submission.board].ranking
     replay_findings = await edge.ledger.read(

@@ -67,9 +67,10 @@ async def _decide(request: web.Request, from_state: State, to_state: State, reas
 
 
 async def _already_decided(edge: Edge, decision: Decision, conflict: StateConflict) -> web.Response:
-    """Return the answer to a decision that the same moderator already made, on the same version for the same reason.
+    """Return the answer to a decision that this moderator already made, on this version for this reason.
 
-    Raises `precondition-failed` if something else changed the case, and `state-conflict` if its state forbids it.
+    Raises `precondition-failed` if something else changed the case, and `state-conflict` if its state forbids
+    it.
     """
     if not isinstance(conflict, CaseOvertaken):
         [wanted] = decision.from_states

@@ -1,4 +1,4 @@
-"""Friend lists: changed by players, replaced by trusted servers, and copied to the index to read boards by."""
+"""Friend lists: changed by players, replaced by trusted servers, and copied to the index for reads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ PROFILE_RATE: Final = Rate(per_minute=60, burst=120)
 """How often one player may change friends, groups and joined boards."""
 
 ADDRESS_RATE: Final = Rate(per_minute=120, burst=1200)
-"""The same for all players of one address; a network gets `NETWORK_SHARE` times as many. Each change may be a row for ever."""
+"""The same for all players of one address; a network gets `NETWORK_SHARE` times as many.
+
+Each change may be a row for ever.
+"""
 
 LIST_BODY: Final = stored.FRIENDS_LIMIT * 80 + 1_024
 """Bytes of the longest list: the longest ids, quoted, with commas."""

@@ -45,7 +45,10 @@ async def leave_board(request: web.Request) -> web.Response:
 
 
 async def write_join(request: web.Request) -> web.Response:
-    """Answer 200 once the player is on the board, or off it. Sending the same operation again changes nothing."""
+    """Answer 200 once the player is on the board, or off it.
+
+    Sending the same operation again changes nothing.
+    """
     edge, board = request.app[EDGE], _joinable(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)

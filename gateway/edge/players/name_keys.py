@@ -1,7 +1,8 @@
 """Keys of display names: two names that look the same have one key.
 
-The key is the skeleton of Unicode Technical Standard 39, section 4, with folded case: each character is replaced by
-the prototype of all that are confusable with it. The table is Unicode's, from the package `confusable-homoglyphs`.
+The key is the skeleton of Unicode Technical Standard 39, section 4, with folded case: each character is
+replaced by the prototype of all that are confusable with it. The table is Unicode's, from the package
+`confusable-homoglyphs`.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ def _skeleton(text: str) -> str:
 def _prototypes() -> Mapping[str, str]:
     """Return the prototype of each character.
 
-    The package links a prototype and each of its look-alikes, in both directions. A prototype of several characters is
-    recognized by its length, one with several look-alikes by their number; of a lone pair either will do.
+    The package links a prototype and each of its look-alikes, in both directions. A prototype of several
+    characters is recognized by its length, one with several look-alikes by their number; of a lone pair
+    either will do.
     """
     # Only deployments with unique names load the table: that takes a tenth of a second.
     from confusable_homoglyphs.confusables import confusables_data  # noqa: PLC0415 - see above

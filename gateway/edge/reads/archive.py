@@ -34,7 +34,7 @@ from policies.windows import FOREVER_MS, Window, window_named
 Answer = TypeVar("Answer")
 
 CACHE: Final = "public, max-age=60"
-"""Final ranks change only with a decision about a window that is over, so a reader may be a minute behind one."""
+"""Final ranks change only with a late decision, which a reader may see a minute later."""
 
 
 class Archive:
@@ -67,7 +67,10 @@ class Archive:
         return self._page_read(page, ranks)
 
     async def entry(self, player: str, ranks: RankKind) -> tuple[read_models.EntryRead, int]:
-        """Return a player's entry and the revision that it is from. Raises `not-found` if the player has none."""
+        """Return a player's entry and the revision that it is from.
+
+        Raises `not-found` if the player has none.
+        """
         work = archived_standing(*self._name, player)
         standing = self._existing(await self._edge.ledger.read(work, ReadKind.PAGES))
         total, entry = standing.window.entries, standing.entry
@@ -79,13 +82,13 @@ class Archive:
     async def distribution(
         self, scores: Sequence[int], shares: Sequence[int]
     ) -> tuple[ScoreDistribution, int]:
-        """Return how many entries beat each score, the score at each share, and the revision that they are from."""
+        """Return how many entries beat each score, the score at each share, and their revision."""
         work = archived_distribution(*self._name, scores, shares)
         window, distribution = self._existing(await self._edge.ledger.read(work, ReadKind.HEAVY))
         return distribution, window.revision
 
     async def subset(self, players: Sequence[str]) -> tuple[SubsetPage, int]:
-        """Return the entries of these players, ranked among themselves, and the revision that they are from."""
+        """Return the entries of these players, ranked among themselves, and their revision."""
         page = await self._read(reading.archived_players(*self._name, list(dict.fromkeys(players))))
         entries = [
             SubsetEntry(replace(self._entry(entry, RankKind.UNIQUE), rank=number), entry.rank)

@@ -1,7 +1,8 @@
 """Reads a board's entries from the index, or from the ledger while the index does not have them.
 
-The index lacks a board while Redis is away, after Redis was emptied until the board is rebuilt, and while the board is
-cold. The ledger gives the same entries with the same ranks but takes longer, so the ledger bounds how many reads wait.
+The index lacks a board while Redis is away, after Redis was emptied until the board is rebuilt, and while the
+board is cold. The ledger gives the same entries with the same ranks but takes longer, so the ledger bounds
+how many reads wait.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ SOURCE: Final = {"Scoregate-Source": "ledger"}
 """The header field of an answer that was not read from the index."""
 
 IS_AWAY: Final[ContextVar[bool]] = ContextVar("is_away", default=False)
-"""True once the index failed to answer this request. It is not asked again, so a read waits for one time-out at most."""
+"""True once the index failed to answer this request.
+
+It is not asked again, so a read waits for one time-out at most.
+"""
 
 _log = logger()
 
@@ -68,7 +72,7 @@ class BoardReader:
         return await self._page(window, kind, indexed, from_ledger)
 
     async def around(self, window: str, player: str, radius: int, kind: RankKind) -> SourcedPage:
-        """Return a player's entry with `radius` neighbours on each side; no entries if the player has none."""
+        """Return a player's entry with `radius` neighbours on each side; nothing if the player has none."""
         from_ledger = ranks.around_of(self.index.ranking, window, player, radius, kind)
         return await self._page(window, kind, self._around(window, player, radius, kind), from_ledger)
 

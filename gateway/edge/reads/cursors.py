@@ -1,8 +1,8 @@
 """Cursors: where a page of a board ends or begins, as a text that a reader sends back to continue there.
 
-A cursor names the place of an entry, not its rank, so the entries behind it stay the same however many come or go
-ahead of it. It contains nothing that a page does not show, so it is authenticated but not encrypted. Each is valid for
-one board, window, kind of rank and rule of order, and has one spelling.
+A cursor names the place of an entry, not its rank, so the entries behind it stay the same however many come
+or go ahead of it. It contains nothing that a page does not show, so it is authenticated but not encrypted.
+Each is valid for one board, window, kind of rank and rule of order, and has one spelling.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Cursors:
     def of(self, request: web.Request, board: Board) -> Cursor | None:
         """Return the cursor of the query.
 
-        Raises `schema-violation` for one of another board, and for one that contradicts the rest of the query.
+        Raises `schema-violation` for one of another board, and for one that contradicts the rest of the
+        query.
         """
         text = request.query.get("cursor")
         if text is None:
@@ -92,7 +93,7 @@ class Cursors:
     def beside(
         self, board: Board, window: str, ranks: RankKind, page: Page, cut: Cut | None
     ) -> tuple[str | None, str | None]:
-        """Return the cursors of the pages behind and ahead of one read from `cut`; None where there are no entries."""
+        """Return the cursors of the pages behind and ahead of one read from `cut`; None at an end."""
         following, preceding = _cuts_beside(page, cut)
         return (
             self.text(board, Cursor(window, ranks, following)) if following else None,

@@ -46,7 +46,10 @@ async def list_details(request: web.Request) -> web.Response:
 
 
 def stored_details(board: Board, details: bodies.Details | None) -> str | None:
-    """Return the details as the ledger stores them. Raises `schema-violation` for more than the board takes."""
+    """Return the details as the ledger stores them.
+
+    Raises `schema-violation` for more than the board takes.
+    """
     if details is None:
         return None
     allowed = board.policy.details

@@ -114,7 +114,8 @@ async def _histogram(
         return _distribution(board, window, sourced, [], ()), sourced
     lowest, highest = sorted((best, worst))
     edges = [*range(lowest, highest + 1, (highest - lowest) // bins + 1), highest + 1]
-    # Only the inner edges are read: a score that lands beyond the ends meanwhile counts in the first or the last bin.
+    # Only the inner edges are read: a score that lands beyond the ends meanwhile counts in the first or the
+    # last bin.
     sourced, counts = await _counts(board, source, edges[1:-1])
     return _distribution(board, window, sourced, list(pairwise(edges)), counts), sourced
 

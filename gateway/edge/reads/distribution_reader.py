@@ -1,8 +1,8 @@
-"""Reads how scores are distributed in a window, from the index, its sketch or the ledger, and where one score stands.
+"""Reads score distributions, and the position of a score, from the index, its sketches or the ledger.
 
-`percentile` is the share, in percent, of a window's entries whose score is not better. It is SQL's CUME_DIST from the
-last entry up: equal scores have equal percentiles, and the best score has 100. The score at a percentile is the
-inverse, PERCENTILE_DISC: the worst score of any entry whose percentile is no less.
+`percentile` is the share, in percent, of a window's entries whose score is not better. It is SQL's CUME_DIST
+from the last entry up: equal scores have equal percentiles, and the best score has 100. The score at a
+percentile is the inverse, PERCENTILE_DISC: the worst score of any entry whose percentile is no less.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ESTIMATED: Final = {"Scoregate-Source": "sketch"}
 
 
 class SourcedDistribution(NamedTuple):
-    """A score distribution, whether the index gave it, the archive's revision if the archive did, and its error.
+    """A score distribution, and where it is from: the index, or a revision of the archive, or neither.
 
     `error` bounds, in percent of all entries, how far off any position may be; 0 means exact.
     """
@@ -50,7 +50,8 @@ class SourcedDistribution(NamedTuple):
 class RelativePosition(NamedTuple):
     """An entry's position among `total` entries: its percentile, and its gap to the next better score.
 
-    `gap` is None for the best score, and where the next one is unknown. `error` bounds how far off the percentile may be.
+    `gap` is None for the best score, and where the next one is unknown. `error` bounds how far off the
+    percentile may be.
     """
 
     total: int
@@ -77,7 +78,7 @@ class DistributionReader:
         return SourcedDistribution(*await self.reader.either(indexed, from_ledger, ReadKind.HEAVY))
 
     async def below_head(self, window: str, player: str) -> tuple[Standing, RelativePosition] | None:
-        """Return the ledger's standing of a player below the head that the index keeps, and its position; None without one."""
+        """Return the standing and position of a player below the head that the index keeps; None without one."""
         board = self._index.ranking.policy.board
         standings = await self.reader.ledger.read(standings_of(board, {window: [player]}), ReadKind.PAGES)
         if not standings or standings[0].score is None:
@@ -95,7 +96,10 @@ class DistributionReader:
         return relative_position(page.total, better, entry.score, next_score), is_from_index
 
     async def _exact(self, window: str, scores: Sequence[int], shares: Sequence[int]) -> ScoreDistribution:
-        """Return the distribution of a window that is whole in the index. Raises IndexNotWhole if only its head is."""
+        """Return the distribution of a window that is whole in the index.
+
+        Raises IndexNotWhole if only its head is.
+        """
         if self._index.most_entries and (await self.heads.of(window)).below:
             raise IndexNotWhole
         return await self.distributions.of(window, scores, shares)
@@ -103,7 +107,7 @@ class DistributionReader:
     async def _estimated(
         self, window: str, scores: Sequence[int], shares: Sequence[int]
     ) -> SourcedDistribution | None:
-        """Return the sketch's distribution of a window whose head alone is in the index; None if it has no sketch."""
+        """Estimate the distribution of a window whose head alone is in the index; None if it has no sketch."""
         if not self._index.most_entries or IS_AWAY.get():
             return None
         try:
@@ -129,7 +133,10 @@ class DistributionReader:
 
 
 def relative_position(total: int, better: int, score: int, next_score: int | None) -> RelativePosition:
-    """Return the position of a score among `total` entries. `better` of them beat it; the nearest has `next_score`."""
+    """Return the position of a score among `total` entries.
+
+    `better` of them beat it; the nearest has `next_score`.
+    """
     gap = None if next_score is None else abs(next_score - score)
     return RelativePosition(total, percentile(total, better), gap)
 

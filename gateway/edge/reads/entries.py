@@ -221,7 +221,7 @@ def _rendered(
 
 
 async def _rank(edge: Edge, submission: StoredSubmission) -> int | None:
-    """Return the all-time rank of a promoted submission's player; None without one, or if the ledger is too busy."""
+    """Return the all-time rank of a promoted submission's player; None without one or from a busy ledger."""
     if submission.state is not State.PROMOTED or submission.board not in edge.readers:
         return None
     reader = edge.readers[submission.board]

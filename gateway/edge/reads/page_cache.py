@@ -1,7 +1,7 @@
-"""Keeps the pages of boards while their board has not changed, and lets readers revalidate the copies that they have.
+"""Keeps pages of boards while the boards do not change, and lets readers revalidate their own copies.
 
-Every request asks Redis for the version of its window; requests of one moment share that question. A kept page is
-sent only while its version is current, so no reader sees a board that is older than the request.
+Every request asks Redis for the version of its window; requests of one moment share that question. A kept
+page is sent only while its version is current, so no reader sees a board that is older than the request.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _SOFTWARE: Final = installed_version("scoregate")
 
 @dataclass(frozen=True, slots=True)
 class RenderedPage:
-    """A page as it is sent. It may be kept if all of it is from the index, whose version changes whenever it does."""
+    """A page as it is sent.
+
+    It may be kept if all of it is from the index, whose version changes whenever it does.
+    """
 
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -56,7 +59,7 @@ class _VersionedPage:
 
 
 class CachedPage:
-    """The page of one target: its window, how to render it, and when (Unix ms) the target begins to mean another."""
+    """The page of one target: its window, its renderer, and when (Unix ms) the target changes its meaning."""
 
     def __init__(self, target: str, board: Board, window: str, render: Render, until_ms: int) -> None:
         self.board = board.name

@@ -1,7 +1,7 @@
-"""Limits what a caller's reads may cost: a bucket of CPU time for each address, network and player, in this process.
+"""Limits what a caller's reads may cost, by buckets of CPU time for addresses, networks and players.
 
-A read costs what its route declares for Redis and the ledger, and what its handler is measured to take on the event
-loop. A caller with an empty bucket is refused before any work begins.
+A read costs what its route declares for Redis and the ledger, and what its handler is measured to take on the
+event loop. A caller with an empty bucket is refused before any work begins.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DECLARED_US: Final = {
     "/v1/boards/{board}/live": 2_000,
     "/v1/boards/{board}/live/websocket": 2_000,
 }
-"""The work of Redis and the ledger for a read of each route, in microseconds: an estimate in the caller's favour."""
+"""Microseconds of Redis and the ledger for a read of each route: an estimate in the caller's favour."""
 
 NETWORK_TIMES: Final = 1.5
 """The share of the network around an address, in shares of an address: a site has 65,536 of them in IPv6."""
@@ -91,7 +91,10 @@ class ReadBudget:
 
 
 class ReadBudgets:
-    """The buckets of addresses, players and networks around addresses. A read is charged to all of its caller's."""
+    """The buckets of addresses, players and networks around addresses.
+
+    A read is charged to all of its caller's.
+    """
 
     def __init__(self, share: float) -> None:
         self._of_one, self._of_networks = ReadBudget(share), ReadBudget(share * NETWORK_TIMES)
@@ -144,7 +147,10 @@ BUDGET: Final = web.AppKey("read_budget", ReadBudgets)
 
 
 def budgeted(path: str, handler: Handler) -> Handler:
-    """Wrap the handler of a GET route so that its caller pays. It raises `quota-exceeded` for an empty bucket."""
+    """Wrap the handler of a GET route so that its caller pays.
+
+    It raises `quota-exceeded` for an empty bucket.
+    """
     if path in FREE:
         return handler
 

@@ -1,4 +1,4 @@
-"""Tells readers when the index is behind the ledger, so that durable changes may be missing from their answer."""
+"""Tells readers when the index is behind the ledger, so that an answer may lack durable changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_FROM_INDEX: Final = frozenset({*SOURCE, "Scoregate-Revision"})
 
 
 def with_staleness(path: str, handler: Handler) -> Handler:
-    """Wrap the handler of a board's GET route: its answers say how far behind the index is, and then are not cached."""
+    """Wrap a board's GET handler: its answers say how far behind the index is, and then are not cached."""
     if not path.startswith("/v1/boards/{board}/"):
         return handler
 

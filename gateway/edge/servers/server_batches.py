@@ -44,7 +44,10 @@ _OPERATION: Final[TypeAdapter[bodies.BatchedEntry | bodies.BatchedRemoval | bodi
 
 
 async def write_batch(request: web.Request) -> web.Response:
-    """Answer 200 once every operation is durable and settled. If any is impossible, do none and name those that are."""
+    """Answer 200 once every operation is durable and settled.
+
+    If any is impossible, do none and name those that are.
+    """
     edge, board = request.app[EDGE], board_of(request)
     server, values = await _read(request, board, bodies.BATCH_LIMIT)
     parsed = [_parse_or_problem(board, server, value) for value in values]
@@ -67,7 +70,10 @@ async def write_batch(request: web.Request) -> web.Response:
 
 
 async def write_each(request: web.Request) -> web.Response:
-    """Answer 200 with the outcome of each operation: durable and settled, or refused by itself. Resending is safe."""
+    """Answer 200 with the outcome of each operation: durable and settled, or refused by itself.
+
+    Resending is safe.
+    """
     edge, board = request.app[EDGE], board_of(request)
     server, values = await _read(request, board, bodies.EACH_LIMIT)
     parsed = [_parse_or_problem(board, server, value) for value in values]
@@ -104,7 +110,10 @@ def _value_of(number: int, line: bytes) -> Any:
 def _errors_of(
     parsed: Sequence[OperationBody | Problem], refusals: Sequence[RefusedOperation]
 ) -> list[dict[str, Any]]:
-    """Return what is wrong with a batch, in its order. `refusals` count only the operations that could be parsed."""
+    """Return what is wrong with a batch, in its order.
+
+    `refusals` count only the operations that could be parsed.
+    """
     places = [at for at, body in enumerate(parsed) if not isinstance(body, Problem)]
     errors = [_error_of(refusal._replace(at=places[refusal.at])) for refusal in refusals]
     errors += [

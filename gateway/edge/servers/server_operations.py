@@ -1,4 +1,4 @@
-"""Handles trusted servers' single writes, increments, corrections and removals, which are canonical at once."""
+"""Handles single writes, increments, corrections and removals of trusted servers, canonical at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ async def write_entry(request: web.Request) -> web.Response:
 
 
 async def increment_entry(request: web.Request) -> web.Response:
-    """Answer 202 once the increment is durable and settled. Readers see it within the board's `staleness_s`."""
+    """Answer 202 once the increment is durable and settled.
+
+    Readers see it within the board's `staleness_s`.
+    """
     return await _score(request, bodies.NewIncrement)
 
 

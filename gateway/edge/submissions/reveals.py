@@ -49,7 +49,10 @@ async def list_reveals(request: web.Request) -> web.Response:
 
 
 async def reveal_recording(request: web.Request) -> web.Response:
-    """Answer 200 once the recording is durable; sending it again changes nothing. An unrequested one is not read."""
+    """Answer 200 once the recording is durable; sending it again changes nothing.
+
+    An unrequested one is not read.
+    """
     edge, submission = request.app[EDGE], await _own_submission(request)
     commitment = await edge.ledger.read(reveals.commitment(submission.seq), ReadKind.PLAYERS)
     if commitment is None:
@@ -95,8 +98,9 @@ async def _keep(edge: Edge, submission: StoredSubmission, body: bytes) -> bool:
     digest = hashlib.sha256(body).digest()
     is_large = len(body) > edge.recordings.inline_bytes
     stored_at_ms = edge.clock()
-    # A large recording is stored before the row that names it, or a crash in between would lose it. It is stored again
-    # if the row took long: `gateway.steward.recordings.collecting` may have deleted it as unnamed.
+    # A large recording is stored before the row that names it, or a crash in between would lose it. It is
+    # stored again if the row took long: `gateway.steward.recordings.collecting` may have deleted it as
+    # unnamed.
     if is_large:
         with aside():
             await edge.recordings.store(digest, body)

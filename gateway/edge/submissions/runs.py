@@ -77,7 +77,10 @@ def _secret(answer: fields.Answer) -> web.Response:
 
 
 def _simulator_of(board: Board, build: str) -> bytes:
-    """Return the SHA-256 of the build's simulator, or zeros on a board without replay. Raises `build-unknown`."""
+    """Return the SHA-256 of the build's simulator, or zeros on a board without replay.
+
+    Raises `build-unknown`.
+    """
     if board.policy.writes is Writes.TRUSTED:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
     if board.policy.builds and build not in board.policy.builds:

@@ -39,13 +39,13 @@ from validators.judge import Judgement, judge
 from validators.submission import History, Submission
 
 LATE_MS: Final = 60_000
-"""After a commit this slow the recording is stored again: the collector deletes recordings that no row names."""
+"""After a commit this slow the recording is stored again: it may have been collected as unnamed."""
 
 _log = logger()
 
 
 class _AuthenticatedRun(NamedTuple):
-    """A run whose sender is authenticated: its ticket, its nonce, and the SHA-256 of the body that it came in."""
+    """A run whose sender is authenticated: its ticket, its nonce, and the SHA-256 of its body."""
 
     ticket: Ticket
     nonce: str
@@ -244,7 +244,10 @@ async def _history(edge: Edge, ticket: Ticket) -> History:
 
 
 async def _append_large(edge: Edge, new: NewSubmission) -> Receipt:
-    """Store the recording, append the submission, and return its receipt. Store nothing for a run that is known."""
+    """Store the recording, append the submission, and return its receipt.
+
+    Store nothing for a run that is known.
+    """
     submission_id, digest, recording = new.submission.submission_id, new.recording_digest, new.recording
     assert digest is not None
     assert recording is not None
