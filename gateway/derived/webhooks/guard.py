@@ -68,7 +68,7 @@ def looks_like_address(host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is public: not private, loopback, link-local, shared, multicast or reserved."""
+    """Return whether an address is public: not private, loopback, link-local, multicast and the like."""
     try:
         judged = _embedded(ip_address(address.partition("%")[0]))
     except ValueError:

@@ -78,7 +78,7 @@ class DistributionReader:
         return SourcedDistribution(*await self.reader.either(indexed, from_ledger, ReadKind.HEAVY))
 
     async def below_head(self, window: str, player: str) -> tuple[Standing, RelativePosition] | None:
-        """Return the standing and position of a player below the head that the index keeps; None without one."""
+        """Return the standing and position of a player below the index's head; None without one."""
         board = self._index.ranking.policy.board
         standings = await self.reader.ledger.read(standings_of(board, {window: [player]}), ReadKind.PAGES)
         if not standings or standings[0].score is None:
@@ -107,7 +107,7 @@ class DistributionReader:
     async def _estimated(
         self, window: str, scores: Sequence[int], shares: Sequence[int]
     ) -> SourcedDistribution | None:
-        """Estimate the distribution of a window whose head alone is in the index; None if it has no sketch."""
+        """Estimate the distribution of a window of which the index has the head; None without a sketch."""
         if not self._index.most_entries or IS_AWAY.get():
             return None
         try:

@@ -26,7 +26,8 @@ def body_limit(board: Board) -> int:
 def recording_of(body: bodies.NewScore, board: Board) -> tuple[bytes | None, bytes | None, int]:
     """Return the recording, its SHA-256 and its size.
 
-    Of a recording that comes later there are only the claimed digest and size. Raises `schema-violation` and `payload-too-large`.
+    Of a recording that comes later there are only the claimed digest and size.
+    Raises `schema-violation` and `payload-too-large`.
     """
     if body.recording_digest is None and body.recording_bytes is None:
         recording = _decode_recording(body.recording, board)
