@@ -204,5 +204,5 @@ class _TopTen:
         return by_place(standings, self._ranking, self._window)
 
     def _is_worse(self, now: Counting, before: Counting) -> bool:
-        # Sorting is stable, so equal standings do not count as worse.
+        """Return whether the player's standing now ranks behind the one before."""
         return self._order([now, before._replace(player="")])[0].player != now.player

@@ -37,7 +37,7 @@ FOLLOWED_AT_ONCE: Final = 8
 CHANGED_SLICE: Final = 500
 
 QUIET_MS: Final = 5_000
-"""How often the position on a stream is stored.
+"""The interval at which the position on a stream is stored.
 
 After a loss of the stream, changes since then are told again.
 """
@@ -188,8 +188,7 @@ class ChangeFollower:
 
     async def _confirmed(self, board: Board, mutations: Sequence[Mutation]) -> list[Mutation]:
         """Return the changes whose submission counts, or did, for their player according to the ledger."""
-        # Anybody who can write to Redis can add to the stream, and what is derived may stay for ever or be
-        # sent out.
+        # Anybody who can write to Redis can add to the stream. Derived data may stay for ever, or be sent out.
         ids = [change.submission_id for change in mutations if change.submission_id]
         summaries = await self._ledger.read(index_pages.summaries_of(ids))
         confirmed = [

@@ -26,7 +26,7 @@ from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
 
 DELIVERY_MS: Final = 10_000
-"""How long the library retries a record.
+"""The time for which the library retries a record.
 
 It is shorter than the time after which another steward takes entries over.
 """

@@ -34,7 +34,7 @@ class TrendKind(StrEnum):
 
 
 class Span(StrEnum):
-    """How far back a trend looks."""
+    """The period that a trend looks back on."""
 
     HOUR = "hour"
     DAY = "day"
@@ -51,7 +51,7 @@ class Span(StrEnum):
 
 
 KEPT_MS: Final = 2 * Span.DAY.length_ms
-"""How long slots are kept, so that a slow steward still finds the slots of its late events."""
+"""The lifetime of slots, so long that a slow steward still finds the slots of its late events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,15 +35,15 @@ LONGEST_PAUSE_MS: Final = 86_400_000
 """Pauses grow from five seconds to a day: 5 s, 20 s, 80 s, 5 min, 21 min, 85 min, 5.7 h, 23 h, 24 h, ..."""
 
 LEASE_SPARE_MS: Final = 30_000
-"""How much longer than an attempt's time-out its lease is."""
+"""The time by which an attempt's lease is longer than its time-out."""
 
 DELIVERED_KEPT_MS: Final = 3 * 86_400_000
-"""How long a delivered event is remembered, and so not delivered again when it is repeated."""
+"""The time for which a delivered event is remembered, and so not delivered again if it is repeated."""
 
 DEAD_KEPT_MS: Final = 30 * 86_400_000
 
 PRUNE_MS: Final = 600_000
-"""How often old deliveries are deleted."""
+"""The interval at which old deliveries are deleted."""
 
 GONE: Final = 410
 _SLOW_DOWN: Final = frozenset({429, 502, 503, 504})

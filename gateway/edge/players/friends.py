@@ -32,7 +32,7 @@ from policies.errors import FriendsFull, IndexUnavailable
 from policies.limits import Rate
 
 PROFILE_RATE: Final = Rate(per_minute=60, burst=120)
-"""How often one player may change friends, groups and joined boards."""
+"""Changes that one player may make to friends, groups and joined boards."""
 
 ADDRESS_RATE: Final = Rate(per_minute=120, burst=1200)
 """The same for all players of one address; a network gets `NETWORK_SHARE` times as many.
