@@ -1,7 +1,7 @@
 /**
- * The Scoregate client for browsers and for Node 20 and later: players, runs, signed scores, boards, live standings.
+ * The Scoregate client for browsers and Node 20 or later: players, runs, scores, boards, live standings.
  *
- * No dependencies. Signing uses WebCrypto, which browsers offer on https and on localhost only.
+ * It has no dependencies. Signing uses WebCrypto, which browsers offer on https and on localhost only.
  */
 
 const ATTEMPTS = 6;
@@ -12,7 +12,7 @@ const SIGNATURE_LIFE_S = 120;
 const COMPONENTS = '("@method" "@authority" "@path" "@query" "content-type" "content-digest")';
 const MAGIC = [0x53, 0x47, 0x52, 0x31]; // "SGR1"
 
-/** A refusal by the gateway, with its problem document (RFC 9457), or `status` 0 when the gateway was not reached. */
+/** A refusal by the gateway, with its problem document (RFC 9457), or a failure to reach it (`status` 0). */
 export class ScoregateError extends Error {
   /**
    * @param {number} status HTTP status, 0 without an answer
@@ -31,7 +31,7 @@ export class ScoregateError extends Error {
   }
 }
 
-/** One gateway, seen by one player. Set `token` to go on as a player created earlier. */
+/** A client of one gateway for one player. Set `token` to continue as an earlier player. */
 export class Scoregate {
   #base;
   #fetch;
@@ -40,9 +40,10 @@ export class Scoregate {
   #clockOffset_s = 0;
 
   /**
-   * @param {string} baseUrl where the gateway is, without "/v1"
-   * @param {{token?: string, fetch?: typeof fetch, now?: () => number, wait?: (ms: number) => Promise<void>}} [options]
-   *   the player's token; the rest replaces the surroundings in tests (`now` in milliseconds)
+   * @param {string} baseUrl the URL of the gateway, without "/v1"
+   * @param {{token?: string, fetch?: typeof fetch, now?: () => number,
+   *   wait?: (ms: number) => Promise<void>}} [options]
+   *   the player's token; the others replace the environment in tests (`now` in milliseconds)
    */
   constructor(baseUrl, options = {}) {
     this.#base = new URL(baseUrl);
@@ -53,7 +54,7 @@ export class Scoregate {
   }
 
   /**
-   * A new anonymous player; this client acts as that player from now on.
+   * Creates an anonymous player, as whom this client acts from now on.
    * @param {string} name display name
    * @returns {Promise<{player: string, name: string, token: string}>}
    */
@@ -64,7 +65,7 @@ export class Scoregate {
   }
 
   /**
-   * A new run: ticket, signing key, seed, and how often to take a checkpoint.
+   * Opens a run, which has a ticket, a signing key, a seed and an interval for checkpoints.
    * @param {string} board
    * @param {string} build the game's build, as the board's policy names it
    */
@@ -73,8 +74,8 @@ export class Scoregate {
   }
 
   /**
-   * The receipt of a submitted score, `{submission, state, ...}`: once this resolves, the gateway will not lose it.
-   * Re-sends the very same bytes after a network error or a 503, and signs anew once if the clock was off.
+   * Submits a score and returns its receipt, `{submission, state, ...}`. It is then durable.
+   * Sends the same bytes again after a network error or a 503, and signs once more if the clock was off.
    * @param {object} run what `openRun` returned
    * @param {{score: number, ticks: number, stats: Record<string, number>, recording: Uint8Array}} claim
    * @throws {ScoregateError}
@@ -84,27 +85,30 @@ export class Scoregate {
   }
 
   /**
-   * The same with the digest of the recording alone, on a board that offers it (`reveal_s`). Keep the recording, and
-   * send it with `reveal` when it is among `reveals`: as long as the run is pending, or counts and is not verified.
+   * Submits a score with only the digest of its recording, on a board that offers this (`reveal_s`). Keep the
+   * recording while the run is pending, or counts without being verified, and send it with `reveal` once
+   * `reveals` lists it.
    * @param {object} run what `openRun` returned
    * @param {{score: number, ticks: number, stats: Record<string, number>, recording: Uint8Array}} claim
    * @throws {ScoregateError}
    */
   async commit(run, { score, ticks, stats, recording }) {
     const digest = await sha256(recording);
-    const recording_digest = `sha256:${Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+    const hex = Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
+    const recording_digest = `sha256:${hex}`;
     return this.#sendClaim(run, { score, ticks, stats, recording_digest, recording_bytes: recording.length });
   }
 
   /**
-   * The recordings that the player is asked for, the next deadline first: `[{submission, reveal_by, ...}]`.
+   * Lists the recordings that the player is asked to send, the next deadline first:
+   * `[{submission, reveal_by, ...}]`.
    */
   async reveals() {
     return (await this.#call("GET", "/v1/reveals")).reveals;
   }
 
   /**
-   * Sends a recording that is asked for; again after a network error or a 503, which is safe.
+   * Sends a requested recording, again after a network error or a 503, which is safe.
    * @param {string} id the submission
    * @param {Uint8Array} recording
    */
@@ -121,7 +125,8 @@ export class Scoregate {
     try {
       return await this.#sendUntilAnswered(url, await signed());
     } catch (error) {
-      if (!(error instanceof ScoregateError) || error.status !== 401 || error.reason !== "signature-expired") throw error;
+      const isRefusal = error instanceof ScoregateError && error.status === 401;
+      if (!isRefusal || error.reason !== "signature-expired") throw error;
       this.#clockOffset_s = Number(error.problem.server_time) - this.#now() / 1000;
       if (!Number.isFinite(this.#clockOffset_s)) throw error;
       return this.#sendUntilAnswered(url, await signed());
@@ -129,7 +134,7 @@ export class Scoregate {
   }
 
   /**
-   * Where a submission stands: `{state, reason, rank, ...}`. Only its own player may ask.
+   * Reads the state of a submission, `{state, reason, rank, ...}`. Only its player may.
    * @param {string} id
    */
   submission(id) {
@@ -137,7 +142,7 @@ export class Scoregate {
   }
 
   /**
-   * A page of a board, best first: `{total, entries: [{rank, player, name, score, ...}]}`.
+   * Reads a page of a board, best first: `{total, entries: [{rank, player, name, score, ...}]}`.
    * @param {string} board
    * @param {{window?: string, offset?: number, limit?: number}} [page]
    */
@@ -147,7 +152,7 @@ export class Scoregate {
   }
 
   /**
-   * The entry of one player, or null if the player has none.
+   * Reads the entry of a player, null if there is none.
    * @param {string} board
    * @param {string} player
    */
@@ -162,10 +167,12 @@ export class Scoregate {
   }
 
   /**
-   * Calls `onStanding` with each change of the board as it happens; returns a function that stops it.
+   * Calls `onStanding` with each change of the board as it happens, until the returned function is called.
    * @param {string} board
-   * @param {(standing: {player: string, name: string, score: number, submission: string, window: string, rank: number}) => void} onStanding
-   * @param {(isOpen: boolean) => void} [onConnection] told when the stream opens and when it is lost; it reconnects by itself
+   * @param {(standing: {player: string, name: string, score: number, submission: string, window: string,
+   *   rank: number}) => void} onStanding
+   * @param {(isOpen: boolean) => void} [onConnection] is called when the stream opens and when it is lost, after
+   *   which it reconnects by itself
    * @returns {() => void}
    */
   live(board, onStanding, onConnection = () => {}) {
@@ -190,18 +197,21 @@ export class Scoregate {
 
   async #attempt(url, request) {
     try {
-      return await this.#fetch(url.href, { ...request, credentials: "omit", signal: AbortSignal.timeout(ATTEMPT_MS) });
+      const signal = AbortSignal.timeout(ATTEMPT_MS);
+      return await this.#fetch(url.href, { ...request, credentials: "omit", signal });
     } catch (error) {
-      throw new ScoregateError(0, { title: "no answer", detail: `The leaderboard cannot be reached (${error.message}).` });
+      const detail = `The leaderboard cannot be reached (${error.message}).`;
+      throw new ScoregateError(0, { title: "no answer", detail });
     }
   }
 
   #signed(run, url, body) {
     const created = Math.floor(this.#now() / 1000 + this.#clockOffset_s);
-    return signedHeaders({ method: "POST", url, body, key: run.key, keyid: run.ticket, created, nonce: randomNonce() });
+    const { key, ticket: keyid } = run;
+    return signedHeaders({ method: "POST", url, body, key, keyid, created, nonce: randomNonce() });
   }
 
-  // The headers are part of what is sent again: a fresh nonce would make it another request.
+  // A retry sends the same headers, since a new nonce would make it another request.
   async #sendUntilAnswered(url, request) {
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -215,32 +225,38 @@ export class Scoregate {
 }
 
 /**
- * The bytes of a recording, container version 1.
+ * Encodes a recording, container version 1.
  * @param {number[]} inputs one word of 32 bits for each tick
- * @param {bigint[]} checkpoints state hash after every `checkpointEvery` ticks
+ * @param {bigint[]} checkpoints the state hash after every `checkpointEvery` ticks
  * @param {number} checkpointEvery 0 for no checkpoints
  * @returns {Uint8Array}
  */
 export function encodeRecording(inputs, checkpoints, checkpointEvery) {
   const expected = checkpointEvery > 0 ? Math.floor(inputs.length / checkpointEvery) : 0;
   if (inputs.length === 0) throw new RangeError("a recording has at least one tick");
-  if (checkpoints.length !== expected) throw new RangeError(`${expected} checkpoints expected, got ${checkpoints.length}`);
+  if (checkpoints.length !== expected) {
+    throw new RangeError(`${expected} checkpoints expected, got ${checkpoints.length}`);
+  }
   const runs = runLengths(inputs);
   const bytes = [...MAGIC];
-  for (const number of [inputs.length, checkpointEvery, runs.length, ...runs.flat()]) pushVarint(bytes, number);
+  const numbers = [inputs.length, checkpointEvery, runs.length, ...runs.flat()];
+  for (const number of numbers) pushVarint(bytes, number);
   for (const hash of checkpoints) pushLittleEndian64(bytes, hash);
   return Uint8Array.from(bytes);
 }
 
 /**
- * The headers that sign a request: content type, digest, signature input, signature.
- * @param {{method: string, url: URL, body: string, key: string, keyid: string, created: number, nonce: string}} request
- *   `key` in base64, `created` in unix seconds
+ * Returns the headers that sign a request: content type, digest, signature input, signature.
+ * @param {{method: string, url: URL, body: string, key: string, keyid: string, created: number,
+ *   nonce: string}} request `key` is in base64, `created` in Unix seconds
  * @returns {Promise<Record<string, string>>}
  */
 export async function signedHeaders({ method, url, body, key, keyid, created, nonce }) {
   const contentDigest = `sha-256=:${toBase64(await sha256(new TextEncoder().encode(body)))}:`;
-  const parameters = `${COMPONENTS};created=${created};expires=${created + SIGNATURE_LIFE_S};nonce="${nonce}";keyid="${keyid}";alg="hmac-sha256";tag="scoregate-run"`;
+  const expires = created + SIGNATURE_LIFE_S;
+  const parameters =
+    `${COMPONENTS};created=${created};expires=${expires};nonce="${nonce}";keyid="${keyid}"` +
+    ';alg="hmac-sha256";tag="scoregate-run"';
   const signature = await hmac(key, signatureBase({ method, url, contentDigest, parameters }));
   return {
     "Content-Type": "application/json",
@@ -251,7 +267,7 @@ export async function signedHeaders({ method, url, body, key, keyid, created, no
 }
 
 /**
- * The text that is signed (RFC 9421, section 2.5).
+ * Returns the text to sign (RFC 9421, section 2.5).
  * @param {{method: string, url: URL, contentDigest: string, parameters: string}} parts
  * @returns {string}
  */
@@ -318,9 +334,10 @@ function runLengths(inputs) {
   return runs;
 }
 
-// Division instead of shifts: a word of 32 bits is negative to JavaScript's bit operators.
+// Division instead of shifts, since JavaScript's bit operators take a word of 32 bits as signed.
 function pushVarint(bytes, number) {
-  if (!Number.isInteger(number) || number < 0 || number > 0xffffffff) throw new RangeError(`no 32-bit word: ${number}`);
+  const isWord = Number.isInteger(number) && number >= 0 && number <= 0xffffffff;
+  if (!isWord) throw new RangeError(`no 32-bit word: ${number}`);
   let rest = number;
   while (rest >= 128) {
     bytes.push((rest % 128) + 128);
@@ -330,5 +347,6 @@ function pushVarint(bytes, number) {
 }
 
 function pushLittleEndian64(bytes, hash) {
-  for (let shift = 0n; shift < 64n; shift += 8n) bytes.push(Number((BigInt.asUintN(64, hash) >> shift) & 255n));
+  const word = BigInt.asUintN(64, hash);
+  for (let shift = 0n; shift < 64n; shift += 8n) bytes.push(Number((word >> shift) & 255n));
 }

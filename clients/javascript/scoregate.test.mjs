@@ -1,4 +1,4 @@
-/** The JavaScript client against vectors computed by another implementation, and against a gateway that misbehaves. */
+/** The JavaScript client against vectors of another implementation, and against a gateway that misbehaves. */
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -13,7 +13,7 @@ const RUN = { board: "arcade", ticket: "ticket", key: "AAECAwQFBgcICQoLDA0ODxARE
 const CLAIM = { score: 100, ticks: 1, stats: { motes: 1 }, recording: encodeRecording([0], [], 0) };
 const RECEIPT = { submission: "s1", state: "pending" };
 
-/** A client whose gateway gives these answers in turn, the requests it has seen, and the waits it made. */
+/** Returns a client whose gateway gives these answers in turn, with its requests and waits. */
 function clientOf(...answers) {
   const requests = [];
   const waits = [];
@@ -48,7 +48,8 @@ for (const vector of vectors.signatures) {
   test(`signature: ${vector.name}`, async () => {
     const url = new URL(vector.url);
     const parameters = vector.signature_input.slice("sg=".length);
-    assert.equal(signatureBase({ method: "POST", url, contentDigest: vector.content_digest, parameters }), vector.base);
+    const contentDigest = vector.content_digest;
+    assert.equal(signatureBase({ method: "POST", url, contentDigest, parameters }), vector.base);
     assert.deepEqual(await signedHeaders({ ...vector, url }), {
       "Content-Type": "application/json",
       "Content-Digest": vector.content_digest,
@@ -65,7 +66,8 @@ test("a recording without ticks, with missing checkpoints or with a word beyond 
 });
 
 test("after a network error and a 503 the identical request is sent again", async () => {
-  const { client, requests, waits } = clientOf(new TypeError("reset"), json(503, {}, { "Retry-After": "3" }), json(202, RECEIPT));
+  const busy = json(503, {}, { "Retry-After": "3" });
+  const { client, requests, waits } = clientOf(new TypeError("reset"), busy, json(202, RECEIPT));
   assert.deepEqual(await client.submit(RUN, CLAIM), RECEIPT);
   assert.equal(requests.length, 3);
   assert.deepEqual(waits, [500, 3000]);
@@ -91,7 +93,8 @@ test("a second expired signature is an error", async () => {
 });
 
 test("a refusal is not repeated and carries the problem document", async () => {
-  const problem = { type: "https://example.org/problems/run-used", title: "used", detail: "This run has a score.", status: 409 };
+  const type = "https://example.org/problems/run-used";
+  const problem = { type, title: "used", detail: "This run has a score.", status: 409 };
   const { client, requests } = clientOf(json(409, problem));
   const error = await client.submit(RUN, CLAIM).catch((reason) => reason);
   assert.ok(error instanceof ScoregateError);
@@ -110,8 +113,8 @@ test("a commitment has the digest and the size of the recording, and not the rec
 });
 
 test("a recording that is asked for is sent as it is, until it is answered", async () => {
-  const asked = { player: "p", reveals: [{ submission: "s1", reveal_by: "2026-11-20T12:00:00Z" }] };
-  const { client, requests } = clientOf(json(200, asked), json(503, {}), json(200, { submission: "s1" }));
+  const list = { player: "p", reveals: [{ submission: "s1", reveal_by: "2026-11-20T12:00:00Z" }] };
+  const { client, requests } = clientOf(json(200, list), json(503, {}), json(200, { submission: "s1" }));
   client.token = "t";
   const [{ submission }] = await client.reveals();
   await client.reveal(submission, CLAIM.recording);

@@ -38,7 +38,8 @@ _log = logger()
 async def listen(edge: Edge) -> AsyncIterator[tuple[str, int]]:
     """Listen while the block runs, and yield the host and port.
 
-    At the end, finish every request whose first byte has come. Raises SettingsError if the address cannot be bound.
+    At the end, finish every request whose first byte has come. Raises SettingsError if the address cannot be
+    bound.
     """
     settings = edge.settings
     runner = web.AppRunner(build_app(edge), shutdown_timeout=CLOSE_S)
@@ -171,15 +172,16 @@ class Connection(web.RequestHandler):
             self._head_deadline = None
 
     def _was_refused(self, data: bytes) -> bool:
-        """Refuse a whole write before it is parsed if it could not be answered in time; return whether it was.
+        """Refuse an unparsed whole write if it would be answered too late, and return whether it was refused.
 
-        Once a part of a request has come, the parser may hold it, so everything after that goes through the parser.
+        Once a part of a request has come, the parser may hold it, so everything after that goes through the
+        parser.
         """
         if not data:  # aiohttp calls with nothing to go on with the bytes that it holds
             return False
         self._is_plain = self._is_plain and is_whole_request(data)
-        # A refusal written here ignores the pause of writing, so a client that reads nothing must not get one:
-        # else the bytes that wait for it would have no bound.
+        # A refusal written here ignores the pause of writing. A client that reads nothing must not get one, or
+        # the bytes that wait for it would have no bound.
         is_alone = self._is_without_request() and not self.writing_paused
         is_ending = self._gate.shutdown.has_begun  # the answer then has to say `Connection: close`
         if not (self._is_plain and is_alone and is_write(data)) or is_ending or self.transport is None:
@@ -198,14 +200,14 @@ class Connection(web.RequestHandler):
 
     def _receive_delay_s(self) -> float:
         """Return how long the request that was just read had waited in the kernel (s)."""
-        # Only a new connection or a busy edge leaves bytes in the kernel; the system call is saved for the others.
+        # Bytes wait in the kernel only for a new connection or a busy edge; other reads need no system call.
         was_new, self._is_new = self._is_new, False
         if self.transport is None or not (was_new or self._gate.entrance.is_busy):
             return 0.0
         return receive_delay_s(self.transport)
 
     def take_wait_s(self) -> float | None:
-        """Return how long the request had waited (s) before it was parsed, None if it was not admitted unparsed.
+        """Return how long a request that was admitted unparsed had waited (s), None for any other request.
 
         The entrance expects the request no more.
         """
@@ -215,7 +217,7 @@ class Connection(web.RequestHandler):
         return waited_s
 
     def pause_writing(self) -> None:
-        """Give the client a deadline to take the bytes that wait for it, since they hold memory and its seat."""
+        """Give the client a deadline to take the bytes that wait for it, which hold memory and a seat."""
         super().pause_writing()
         if self._send_buffer is not None:
             self._send_buffer.begin(self._gate.write_timeout_s)

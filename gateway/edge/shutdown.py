@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gateway.edge.listener import Connection
 
 IN_FLIGHT_S: Final = 0.25
-"""Quiet time after which a connection has no request on its way; longer than most round trips to a balancer."""
+"""Quiet time after which no request is on its way; longer than most round trips to a balancer."""
 
 LOOK_S: Final = 0.02
 """Time between two looks at the open connections. It is only spent while the process ends."""
@@ -26,7 +26,7 @@ class Shutdown:
         self.has_begun = False
 
     async def pause(self, pause_s: float, hurry: asyncio.Event) -> None:
-        """Serve as a lame duck for `pause_s` seconds, or until `hurry` is set, so that balancers see `/readyz` fail."""
+        """Serve on for `pause_s` seconds, or until `hurry` is set, so that balancers see `/readyz` fail."""
         self.has_begun = True
         with suppress(TimeoutError):
             async with asyncio.timeout(pause_s):
@@ -36,8 +36,8 @@ class Shutdown:
 async def stop_listening(server: asyncio.Server, admit: Callable[[], asyncio.Protocol]) -> None:
     """Close the listening sockets, and serve the connections that the kernel had already accepted.
 
-    The kernel completes handshakes before anybody accepts them, and closing a socket resets those that still wait.
-    A second descriptor of each socket keeps it open until its queue is empty.
+    The kernel completes handshakes before anybody accepts them, and closing a socket resets those that still
+    wait. A second descriptor of each socket keeps it open until its queue is empty.
     """
     duplicates = [socket.socket(fileno=os.dup(listener.fileno())) for listener in server.sockets]
     server.close()

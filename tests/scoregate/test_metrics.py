@@ -125,7 +125,7 @@ def test_F09_an_edge_whose_loop_hangs_is_measured_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Its gauges keep their last value; what is counted as it happens is told."""
-    monkeypatch.setattr(gauges, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(gauges, "TIMEOUT_S", 0.01)
     loop = asyncio.new_event_loop()
 
     async def made() -> Callable[[], None]:

@@ -133,7 +133,7 @@ def _parse_any(signature_input: str, signature: str) -> ParsedSignature:
 
 
 def build_base(components: Iterable[tuple[str, str]], params_text: str) -> bytes:
-    """Return the signature base (RFC 9421, §2.5) of components with their values and the parameters' text."""
+    """Return the signature base (RFC 9421, §2.5) of components, their values and the parameters' text."""
     lines = [f'"{name}": {value}' for name, value in components]
     base = "\n".join([*lines, f'"@signature-params": {params_text}'])
     # A line feed inside a value would let one component pass as two (RFC 9421, §7.5.7).

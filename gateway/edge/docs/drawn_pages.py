@@ -1,4 +1,4 @@
-"""The pages of the reference as they are served: those that the wheel has, or drawn by the edge in a checkout.
+"""The served pages of the reference: those in the wheel, or in a checkout those that the edge draws.
 
 `python -m gateway.edge.docs.drawn_pages FOLDER` draws them for a wheel (`hatch_build.py`).
 """
@@ -18,7 +18,7 @@ from gateway.edge.routes import ROUTES
 DESCRIPTION: Final = "/openapi.json"
 
 _DRAWN: Final = Path(__file__).parent / "drawn"
-"""The folder that `hatch_build.py` adds to a wheel. A checkout never has it, so no page there is older than its code."""
+"""The folder that `hatch_build.py` adds to a wheel; a checkout has none, so its pages are never stale."""
 
 
 def load_pages() -> Mapping[str, bytes]:
@@ -30,14 +30,14 @@ def load_pages() -> Mapping[str, bytes]:
 
 
 def write_pages(folder: Path) -> None:
-    """Draw the pages and write them to `folder`, which is made."""
+    """Draw the pages and write them to `folder`, which is created."""
     folder.mkdir(parents=True)
     for path, body in _draw_pages().items():
         (folder / _file_name(path)).write_bytes(body)
 
 
 def _draw_pages() -> Mapping[str, bytes]:
-    # Imported here: an edge whose pages are drawn does without the template engine and the Markdown parser.
+    # Imported here, since an edge of a wheel needs no template engine and no Markdown parser.
     from gateway.edge.docs.openapi import describe  # noqa: PLC0415
     from gateway.edge.docs.reference import draw_pages  # noqa: PLC0415
 

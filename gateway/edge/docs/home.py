@@ -19,7 +19,7 @@ GAME_BOARD: Final = "arcade"
 
 @cache
 def home_template() -> Template:
-    """Return the template of the page. The first call loads the engine, which nothing else of an edge needs."""
+    """Return the template of the page. The first call loads the engine, which no other part needs."""
     from gateway.edge.docs.drawing import environment  # noqa: PLC0415
 
     return environment().get_template("home.html")

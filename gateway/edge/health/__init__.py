@@ -1,1 +1,1 @@
-"""Whether an edge is alive and ready, and what it tells operators."""
+"""Health checks and metrics of an edge: liveness, readiness, gauges, the lag of the index."""

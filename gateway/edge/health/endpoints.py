@@ -1,4 +1,4 @@
-"""Is it alive, and is it ready."""
+"""The health checks `/livez` and `/readyz`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from gateway.edge.wire import outcomes
 
 
 async def livez(_request: web.Request) -> web.Response:
-    """200 while the process answers."""
+    """Answer 200 while the process is alive."""
     return json_response(outcomes.Liveness())
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """200 while submissions can be taken: the ledger must take writes; without Redis we are degraded, and say so.
+    """Answer 200 while submissions can be accepted, which needs a ledger that takes writes.
 
-    503 `ending` once the edge is about to end: it still answers, and balancers are to send it no more.
+    Without Redis the status is `degraded`. The answer is 503 `ending` once the edge is about to end: it still
+    serves, and balancers should send it no more requests.
     """
     edge = request.app[EDGE]
     has_ledger, has_index = await edge.probes.answers()
@@ -46,14 +47,14 @@ async def readyz(request: web.Request) -> web.Response:
 
 
 def _missing(edge: Edge) -> Iterator[str]:
-    """What the deployment lacks: parts that do not say that they are there, and a store that does not take recordings."""
+    """Yield the missing parts of the deployment, and `recordings` while their store takes none."""
     yield from edge.presence.missing()
     if edge.recordings.is_refusing:
         yield "recordings"
 
 
 def _is_timely(edge: Edge) -> bool:
-    """True if our clock and the shared one agree, and we know that they do."""
+    """Return whether this clock agrees with the shared one, and the error of that is small enough."""
     bound_ms = edge.settings.clock_offset_s * 1000
     offset_ms = edge.reference.offset_ms if edge.reference else 0
     return abs(offset_ms) <= bound_ms and edge.clock_error_ms <= bound_ms

@@ -1,4 +1,4 @@
-"""What an edge asks the ledger for when its metrics are scraped."""
+"""The gauges that an edge reads from the ledger when its metrics are scraped."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gateway.ledger.submissions import work
 from gateway.runtime.telemetry import BACKLOG, BACKLOG_AGE, UNDELIVERED, UNSEALED, UNSEALED_AGE
 from policies.errors import LedgerUnavailable
 
-PATIENCE_S: Final = 2.0
-"""Where the ledger takes longer, the gauges keep their last value: the other metrics are wanted then more than ever."""
+TIMEOUT_S: Final = 2.0
+"""Time that the ledger has to answer. After it the gauges keep their values, and the scrape goes on."""
 
 
 async def measure_ledger(edge: Edge) -> None:
-    """Sets the gauges of the ledger; they stay as they are while it is away, of which readiness tells."""
+    """Set the gauges of the ledger, or leave them as they are while it does not answer."""
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             backlog = await edge.ledger.read(work.backlog(), ReadKind.DUTIES)
             unsealed = await edge.ledger.read(chain.unsealed(), ReadKind.DUTIES)
             undelivered = await edge.ledger.read(webhooks.undelivered(), ReadKind.DUTIES)
@@ -41,15 +41,15 @@ async def measure_ledger(edge: Edge) -> None:
 
 
 def measure_from_threads(edge: Edge) -> Callable[[], None]:
-    """The same for a thread that is not the event loop's, which is the caller's."""
+    """Return `measure_ledger` for threads other than the caller's, which runs the event loop."""
     loop = asyncio.get_running_loop()
 
     def measure() -> None:
-        measuring = asyncio.run_coroutine_threadsafe(measure_ledger(edge), loop)
+        measurement = asyncio.run_coroutine_threadsafe(measure_ledger(edge), loop)
         with suppress(TimeoutError, CancelledError):
-            measuring.result(PATIENCE_S)
+            measurement.result(TIMEOUT_S)
             return
-        measuring.cancel()
+        measurement.cancel()
 
     return measure
 

@@ -63,7 +63,7 @@ async def test_while_the_ledger_cannot_be_asked_gauges_keep_what_they_said(
     monkeypatch.setattr(harness.edge.ledger, "read", refuse)
     await measure_ledger(harness.edge)
     monkeypatch.setattr(harness.edge.ledger, "read", hang)
-    monkeypatch.setattr(gauges, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(gauges, "TIMEOUT_S", 0.01)
     await measure_ledger(harness.edge)
     assert (True, True, before) == (asked.is_set(), given_up.is_set(), told())
     given_up.clear()

@@ -46,12 +46,12 @@ async def put_overdue(tx: Transaction) -> None:
         await tx.run(_PUT, seq=seq, **whose, **work)
 
 
-@pytest.mark.parametrize(("looked_at", "of_the_other"), [(3, 4.0), (4, 0.0)])
+@pytest.mark.parametrize(("rows_limit", "of_the_other"), [(3, 4.0), (4, 0.0)])
 async def test_with_more_overdue_than_is_looked_at_every_board_is_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looked_at: int, of_the_other: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_limit: int, of_the_other: float
 ):
     """As long as that of those seen which fell behind last: what was not looked at came later still, and may be of any."""
-    monkeypatch.setattr(lag, "LOOKED_AT", looked_at)
+    monkeypatch.setattr(lag, "ROWS_LIMIT", rows_limit)
     owed: Any = OwesNothing()
     async with opened(tmp_path / "ledger.db") as ledger:
         await ledger.write(put_overdue)
