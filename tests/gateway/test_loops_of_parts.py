@@ -58,11 +58,11 @@ class Asked:
         self.times += 1
         raise LedgerUnavailable
 
-    async def attend(self, *_: Any) -> None:
+    async def register(self, *_: Any) -> None:
         self.times += 1
         raise IndexUnavailable
 
-    project = attend
+    project = register
 
     async def now_us(self) -> None:
         self.times += 1
