@@ -1,1 +1,1 @@
-"""Reproducible benchmarks. Speed is told as a ratio to something bare, measured in the same run on the same machine."""
+"""Reproducible benchmarks. Speed is a ratio to a bare baseline in the same run on the same machine."""

@@ -1,11 +1,12 @@
-"""Signed submissions per second through the whole edge, beside a bare aiohttp POST echo in the same run.
+"""Measures signed submissions per second through the whole edge, beside a bare aiohttp POST echo.
 
     python -m bench.edge [--seconds 8] [--connections 256]
 
-One edge process with everything on (limits, ledger commit, index), one Valkey, no worker. The load is `wrk` (Debian
-package) with requests signed beforehand, since a Python client would cost more than the server; each is a real run of
-the game with a ticket, a player and a recording of its own. Rounds alternate, and the median of each side is compared.
-Prints requests per second, p50 and p99, and CPU seconds per process; its last line is `ratio R`.
+There is one edge process with everything on (limits, ledger commit, index), one Valkey, and no worker. The
+load is `wrk` (Debian package) with requests signed beforehand, since a Python client would cost more than the
+server. Each is a real run of the game with its own ticket, player and recording. Rounds alternate, and
+medians are compared. Prints requests per second, p50 and p99, and CPU seconds per process; the last line is
+`ratio R`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from redis import Redis
 from ruamel.yaml import YAML
 from scoregate_client import encode_recording
 
-from bench.load import Round, loaded, server
+from bench.load import LoadRound, run_wrk, server
 from examples.arcade.players import Arcade, ArcadeRun, play
 from gateway.edge.auth.keyring import keyring_of
 from gateway.edge.auth.signatures import Draft, sign_hmac_sha256
@@ -42,8 +43,8 @@ from policies.loader import Simulator
 from tests.support.ports import free_port
 from tests.support.valkey import running_valkey
 
-PLAYED = 48
-"""Real runs of the game that the requests are made of; each request then gets a recording of its own."""
+REAL_RUNS = 48
+"""Real runs of the game that requests are made from; each request still gets its own recording."""
 
 _WRK_SCRIPT = """
 local requests, at = {}, 0
@@ -63,7 +64,7 @@ response = function(code) if code ~= 202 and code ~= 200 then print("status " ..
 
 
 def main() -> None:
-    """Runs the comparison."""
+    """Run the comparison."""
     arguments = _arguments()
     if not shutil.which("wrk"):
         sys.exit("bench.edge needs wrk: apt-get install wrk")
@@ -90,7 +91,7 @@ def _arguments() -> argparse.Namespace:
 
 
 class Bench:
-    """What the rounds share."""
+    """Rounds of load on the edge and on a bare echo."""
 
     def __init__(self, folder: Path, redis_url: str, valkey_pid: int, arguments: argparse.Namespace) -> None:
         self._folder = folder
@@ -100,15 +101,15 @@ class Bench:
         _write_policy(folder / "policies")
         (folder / "load.lua").write_text(_WRK_SCRIPT)
 
-    def bare(self) -> Round:
-        """A bare echo under the same requests."""
+    def bare(self) -> LoadRound:
+        """Load a bare echo with the same requests."""
         port = free_port()
         command = [sys.executable, "-m", "bench.edge", "--serve-bare", str(port)]
         with server(command, {}, port) as pid:
             return self._load(pid, port, self._requests(self._settings(port, "bare")))
 
-    def edge(self, number: int) -> Round:
-        """The whole edge, on a ledger of its own."""
+    def edge(self, number: int) -> LoadRound:
+        """Load the whole edge, with its own ledger."""
         port = free_port()
         settings = self._settings(port, f"edge-{number}")
         environment = {
@@ -119,7 +120,7 @@ class Bench:
         }
         requests = self._requests(settings)
         with server([sys.executable, "-m", "scoregate", "serve"], environment, port) as pid:
-            # As a steward's first round does: without it each history is read from the ledger.
+            # As a steward's first round does; without it every history is read from the ledger.
             Redis.from_url(settings.redis_url).set(keys.sentinel("arcade"), "1")
             return self._load(pid, port, requests)
 
@@ -133,7 +134,7 @@ class Bench:
         )
 
     def _requests(self, settings: Settings) -> Path:
-        """A file of whole HTTP requests, each for a run and a player of its own."""
+        """Write a file of whole HTTP requests, each with its own run and player."""
         count = self._arguments.requests_per_second * self._arguments.seconds
         tickets, board = Tickets(keyring_of(settings)), load_policies(settings)["arcade"]
         simulator = board.simulators["arcade-1"]
@@ -144,8 +145,8 @@ class Bench:
                 file.write(b"%d\n%b" % (len(request), request))
         return path
 
-    def _load(self, pid: int, port: int, requests: Path) -> Round:
-        return loaded(
+    def _load(self, pid: int, port: int, requests: Path) -> LoadRound:
+        return run_wrk(
             f"http://127.0.0.1:{port}",
             self._folder / "load.lua",
             seconds=self._arguments.seconds,
@@ -156,7 +157,7 @@ class Bench:
 
 
 def _write_policy(folder: Path) -> None:
-    """The bundled policy with limits that one machine's load does not reach."""
+    """Write the bundled policy with limits that one machine's load does not reach."""
     yaml = YAML(typ="rt")
     policy = yaml.load((bundled_policies() / "arcade.yaml").read_text())
     policy["limits"] = {
@@ -172,14 +173,14 @@ def _write_policy(folder: Path) -> None:
 
 @lru_cache(maxsize=1)
 def _played(module: Path) -> list[ArcadeRun]:
-    """Runs as people of middling skill play them, twenty seconds or so each."""
+    """Play runs of medium skill, about twenty seconds each."""
     arcade = Arcade(module)
-    return [play(arcade, seed, 0.5, random.Random(seed), 1_200) for seed in range(PLAYED)]
+    return [play(arcade, seed, 0.5, random.Random(seed), 1_200) for seed in range(REAL_RUNS)]
 
 
 def _request(tickets: Tickets, simulator: Simulator, authority: str, number: int) -> bytes:
     now_ms = int(time.time() * 1000)
-    played = _played(simulator.path)[number % PLAYED]
+    played = _played(simulator.path)[number % REAL_RUNS]
     ticket = Ticket(
         run=new_run_id(now_ms),
         board="arcade",
@@ -217,7 +218,7 @@ def _request(tickets: Tickets, simulator: Simulator, authority: str, number: int
 
 
 def _serve_bare(port: int) -> None:
-    """What aiohttp does with nothing to do: reads the body and sends it back."""
+    """Serve an echo with aiohttp and nothing else."""
 
     async def echo(request: web.Request) -> web.Response:
         return web.Response(body=await request.read(), content_type="application/json")
@@ -234,19 +235,19 @@ def _serve_bare(port: int) -> None:
         runner.run(run())
 
 
-def _report(rounds: list[tuple[Round, Round]]) -> None:
-    for name, some in (
+def _report(rounds: list[tuple[LoadRound, LoadRound]]) -> None:
+    for name, side in (
         ("bare aiohttp", [bare for bare, _ in rounds]),
         ("edge", [edge for _, edge in rounds]),
     ):
-        for each in some:
-            cpu = ", ".join(f"{part} {seconds:.1f} s" for part, seconds in each.cpu_s.items())
+        for load_round in side:
+            cpu = ", ".join(f"{part} {seconds:.1f} s" for part, seconds in load_round.cpu_s.items())
             print(
-                f"{name:13} {each.rate:8.0f}/s   p50 {each.p50_ms:6.1f} ms   p99 {each.p99_ms:6.1f} ms   "
-                f"not 2xx {each.errors}   CPU: {cpu}"
+                f"{name:13} {load_round.rate:8.0f}/s   p50 {load_round.p50_ms:6.1f} ms   "
+                f"p99 {load_round.p99_ms:6.1f} ms   not 2xx {load_round.errors}   CPU: {cpu}"
             )
-    bare = statistics.median(each.rate for each, _ in rounds)
-    edge = statistics.median(each.rate for _, each in rounds)
+    bare = statistics.median(bare_round.rate for bare_round, _ in rounds)
+    edge = statistics.median(edge_round.rate for _, edge_round in rounds)
     print(f"ratio {edge / bare:.3f}")
 
 

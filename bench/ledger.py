@@ -1,12 +1,12 @@
-"""Durable submissions per second of the ledger alone, beside the same ledger with one row per transaction.
+"""Measures durable submissions per second of the ledger, beside the same ledger with one row per transaction.
 
     python -m bench.ledger [--seconds 3] [--rounds 3] [--only sqlite|postgres]
 
-One process. 1, 64 and 512 writers each append a submission of their own (with a recording of 400 bytes) and wait until
-it is durable, again and again. The ledger is an SQLite file (WAL, synchronous=FULL) or a PostgreSQL from the wheel on
-this machine (fsync on). The other side is the same ledger, told to put no more than one write into a transaction. Rounds
-of both take turns, each on a database of its own; medians are printed, with the rows per commit. The last line is
-`ratio R`: group commit over one row per transaction, 64 writers, SQLite.
+In one process, 1, 64 and 512 writers append their own submissions (with a recording of 400 bytes) and wait
+until each is durable. The ledger is an SQLite file (WAL, synchronous=FULL) or a PostgreSQL from the wheel on
+this machine (fsync on). The other side is the same ledger with at most one write per transaction. Rounds
+alternate, each on its own database. Prints medians and rows per commit; the last line is `ratio R`: group
+commit over one row per transaction, 64 writers, SQLite.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ RECORDING: Final = bytes(range(200)) * 2
 
 
 @dataclass
-class Rate:
-    """What one round came to."""
+class CommitRate:
+    """The rate of one round."""
 
     per_second: float
     rows_per_commit: float
 
 
 class Commits:
-    """Counts the groups that are committed, from beside the ledger."""
+    """Counts committed groups from outside the ledger."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -65,12 +65,13 @@ class Commits:
 
 
 def a_run(number: int) -> NewSubmission:
-    """A run of one of a thousand players."""
+    """Return a run of one of a thousand players."""
     now_ms = time.time_ns() // 1_000_000
     recording = RECORDING + number.to_bytes(8, "big")
     submission_id = f"01m7waegd9j58mvpamxk{number:08d}"
     claim = Claim(number % 100_000, 3_600, {"best_combo": 5, "motes": 80, "near_misses": 4})
-    run = Submission(submission_id, "arcade", f"p{number % 1000}", "arcade-1", 7, now_ms, now_ms, claim, True)  # noqa: FBT003
+    player, has_recording = f"p{number % 1000}", True
+    run = Submission(submission_id, "arcade", player, "arcade-1", 7, now_ms, now_ms, claim, has_recording)
     digest = hashlib.sha256(recording).digest()
     return NewSubmission(
         submission=run,
@@ -86,8 +87,8 @@ def a_run(number: int) -> NewSubmission:
     )
 
 
-async def rate_of(ledger: Ledger, writers: int, seconds: float, commits: Commits) -> Rate:
-    """What `writers` that each wait for their own row put in within some seconds."""
+async def rate_of(ledger: Ledger, writers: int, seconds: float, commits: Commits) -> CommitRate:
+    """Return the rate at which writers append, each waiting for its own row, within `seconds`."""
     numbers = count()
     end = time.perf_counter() + seconds
     done = 0
@@ -98,15 +99,15 @@ async def rate_of(ledger: Ledger, writers: int, seconds: float, commits: Commits
             await ledger.append(a_run(next(numbers)))
             done += 1
 
-    await ledger.append(a_run(next(numbers)))  # what is prepared once is prepared
+    await ledger.append(a_run(next(numbers)))  # so that nothing is prepared during the round
     before, started = commits.count, time.perf_counter()
     await asyncio.gather(*(write() for _ in range(writers)))
-    return Rate(done / (time.perf_counter() - started), done / (commits.count - before))
+    return CommitRate(done / (time.perf_counter() - started), done / (commits.count - before))
 
 
 @asynccontextmanager
 async def fresh(server: PostgresServer | None, group_limit: int) -> AsyncIterator[Ledger]:
-    """An open ledger with nothing in it."""
+    """Open an empty ledger."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         async with server.database() if server else nullcontext("") as name:
             ledger: Ledger = (
@@ -122,10 +123,10 @@ async def fresh(server: PostgresServer | None, group_limit: int) -> AsyncIterato
 
 
 async def compare(server: PostgresServer | None, options: argparse.Namespace, commits: Commits) -> float:
-    """Prints a line for each number of writers; the ratio at 64."""
+    """Print a line for each number of writers, and return the ratio at 64."""
     ratios = {}
     for writers in WRITERS:
-        rounds: dict[int, list[Rate]] = {GROUP_LIMIT: [], 1: []}
+        rounds: dict[int, list[CommitRate]] = {GROUP_LIMIT: [], 1: []}
         for _ in range(options.rounds):
             for limit, rates in rounds.items():
                 async with fresh(server, limit) as ledger:
@@ -134,22 +135,22 @@ async def compare(server: PostgresServer | None, options: argparse.Namespace, co
         ratios[writers] = grouped.per_second / single.per_second
         print(
             f"{'postgres' if server else 'sqlite':8} {writers:4} writers: {grouped.per_second:9.0f}/s, "
-            f"{grouped.rows_per_commit:6.1f} rows per commit; one row per transaction {single.per_second:7.0f}/s; "
-            f"ratio {ratios[writers]:.2f}"
+            f"{grouped.rows_per_commit:6.1f} rows per commit; "
+            f"one row per transaction {single.per_second:7.0f}/s; ratio {ratios[writers]:.2f}"
         )
     return ratios[64]
 
 
-def median(rates: list[Rate]) -> Rate:
-    """The medians of several rounds."""
-    return Rate(
+def median(rates: list[CommitRate]) -> CommitRate:
+    """Return the medians of several rounds."""
+    return CommitRate(
         statistics.median(rate.per_second for rate in rates),
         statistics.median(rate.rows_per_commit for rate in rates),
     )
 
 
 def main() -> None:
-    """Prints the rates, and last the ratio."""
+    """Print the rates, and the ratio last."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--seconds", type=float, default=3.0)
     arguments.add_argument("--rounds", type=int, default=3)

@@ -1,4 +1,4 @@
-"""Load from outside: server processes, `wrk` against them, and what it and the kernel say of a round."""
+"""Starts servers, loads them with `wrk`, and reads its report and the kernel's CPU times."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Round:
-    """One round of load: requests per second, latencies (ms), requests that were not 2xx, CPU seconds by process."""
+class LoadRound:
+    """A round of load: requests per second, latencies (ms), non-2xx answers, CPU seconds by process."""
 
     rate: float
     p50_ms: float
@@ -27,7 +27,7 @@ class Round:
 
 @contextmanager
 def server(command: list[str], environment: Mapping[str, str], port: int) -> Iterator[int]:
-    """The process id of a server that listens on this port of the loopback interface until the block ends."""
+    """Run a server on this port of the loopback while the block runs, and yield its process id."""
     process = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL)
     try:
         _await_port(port)
@@ -37,7 +37,7 @@ def server(command: list[str], environment: Mapping[str, str], port: int) -> Ite
         process.wait()
 
 
-def loaded(
+def run_wrk(
     url: str,
     script: Path,
     *,
@@ -45,8 +45,8 @@ def loaded(
     connections: int,
     pids: Mapping[str, int],
     environment: Mapping[str, str] | None = None,
-) -> Round:
-    """What `wrk` measures with one thread and a Lua script that makes the requests; `pids` are processes by name."""
+) -> LoadRound:
+    """Run `wrk` with one thread and a Lua script that makes the requests. `pids` are processes by name."""
     before = {name: _cpu_seconds(pid) for name, pid in pids.items()}
     options: Sequence[str] = ("-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(script))
     output = subprocess.run(
@@ -75,10 +75,10 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _read(output: str, cpu_s: dict[str, float]) -> Round:
+def _read(output: str, cpu_s: dict[str, float]) -> LoadRound:
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])  # type: ignore[index]
     latency = dict(re.findall(r"(50|99)%\s+([\d.]+(?:us|ms|s))", output))
-    return Round(rate, _ms(latency["50"]), _ms(latency["99"]), output.count("status "), cpu_s)
+    return LoadRound(rate, _ms(latency["50"]), _ms(latency["99"]), output.count("status "), cpu_s)
 
 
 def _ms(text: str) -> float:

@@ -1,13 +1,13 @@
-"""What an edge that has a part of a core does with twice the submissions that it can take.
+"""Measures an edge on a part of a core under twice the submissions that it can take.
 
     python -m bench.overload [--core 0.15] [--seconds 60] [--factor 2]
 
-One edge with everything on, held to a part of a core by a cgroup (v1 or v2, where this user may make one), or else by being
-stopped and continued fifty times a second. First its capacity is measured: as many clients as it takes, each sending again
-as soon as it was answered. Then requests come at `factor` times that rate, whatever became of those before, and each waits
-ten seconds at most for its answer. Prints what was accepted a second against the capacity, how long accepted and refused
-ones took, what was given up, the memory of the process before and at its most, and how long after the end of the load a
-submission is taken at its usual pace again.
+One edge with everything on is held to a part of a core by a cgroup (v1 or v2, where this user may make one),
+or else by stopping and continuing it fifty times a second. First its capacity is measured: 64 clients each
+send again as soon as they have an answer. Then requests come at `factor` times that rate, whatever became of
+earlier ones, and each waits at most ten seconds for its answer. Prints the accepted requests per second
+against the capacity, the times of accepted and refused ones, those given up, the memory of the process before
+and at its peak, and how long after the load a submission is again accepted at the usual pace.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ PREPARED_EACH: Final = 20_000
 
 
 @dataclass
-class Told:
-    """What clients were told: seconds until 202, until 503, how many were given up, and what else there was."""
+class ClientAnswers:
+    """Answers to clients: seconds until 202 and until 503, requests given up, counts of other statuses."""
 
     accepted_s: list[float] = field(default_factory=list)
     refused_s: list[float] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Told:
     others: dict[int, int] = field(default_factory=dict)
 
     def note(self, status: int, head: bytes, took_s: float) -> None:
-        """Notes an answer."""
+        """Count an answer."""
         if status in {200, 202}:
             self.accepted_s.append(took_s)
         elif status == 503:
@@ -71,23 +71,23 @@ class Told:
 
 
 class Connections:
-    """Connections that are kept and used again; a new one where none is free."""
+    """Connections that are reused; a new one is opened if none is free."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._free: deque[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = deque()
         self._room = asyncio.Semaphore(CONNECTIONS)
 
-    async def exchange(self, request: bytes, told: Told) -> None:
-        """Sends a request, and notes what it was told."""
+    async def exchange(self, request: bytes, answers: ClientAnswers) -> None:
+        """Send a request and count its answer."""
         began_s = time.monotonic()
         try:
             async with asyncio.timeout(PATIENCE_S), self._room:
                 status, head = await self._once(request)
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
-            told.given_up += 1
+            answers.given_up += 1
         else:
-            told.note(status, head, time.monotonic() - began_s)
+            answers.note(status, head, time.monotonic() - began_s)
 
     async def _once(self, request: bytes) -> tuple[int, bytes]:
         reader, writer = await self._connection()
@@ -114,7 +114,7 @@ class Connections:
 
 
 class Requests:
-    """Submissions, each of a run and a player of its own, signed beforehand."""
+    """Submissions that are signed beforehand, each with its own run and player."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -123,7 +123,7 @@ class Requests:
         self._count = 0
 
     def prepared(self, count: int) -> list[bytes]:
-        """So many that were never given out before."""
+        """Return `count` new submissions."""
         first, self._count = self._count, self._count + count
         return [
             _request(self._tickets, self._simulator, self._settings.bind, first + number)
@@ -132,47 +132,47 @@ class Requests:
 
 
 async def capacity(port: int, requests: Sequence[bytes], seconds: float) -> float:
-    """Accepted a second when a fixed number of clients send one after the other."""
-    told, connections, left = Told(), Connections(port), iter(requests)
+    """Return the accepted requests per second of CLOSED_CLIENTS clients that wait for each answer."""
+    answers, connections, left = ClientAnswers(), Connections(port), iter(requests)
     until_s = time.monotonic() + seconds
 
     async def client() -> None:
         while time.monotonic() < until_s and (request := next(left, None)) is not None:
-            await connections.exchange(request, told)
+            await connections.exchange(request, answers)
 
     await asyncio.gather(*(client() for _ in range(CLOSED_CLIENTS)))
-    return len(told.accepted_s) / seconds
+    return len(answers.accepted_s) / seconds
 
 
-async def offered(port: int, requests: Sequence[bytes], rate: float, seconds: float) -> Told:
-    """What came of requests at a steady rate, whatever became of those before."""
-    told, connections, began_s = Told(), Connections(port), time.monotonic()
+async def offer(port: int, requests: Sequence[bytes], rate: float, seconds: float) -> ClientAnswers:
+    """Send requests at a steady rate, whatever became of earlier ones, and return the answers."""
+    answers, connections, began_s = ClientAnswers(), Connections(port), time.monotonic()
     tasks: set[asyncio.Task[None]] = set()
     for number in range(min(len(requests), int(rate * seconds))):
         wait_s = began_s + number / rate - time.monotonic()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
-        task = asyncio.create_task(connections.exchange(requests[number], told))
+        task = asyncio.create_task(connections.exchange(requests[number], answers))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
     await asyncio.gather(*tasks)
-    return told
+    return answers
 
 
 async def recovery_s(port: int, requests: Sequence[bytes], usual_s: float) -> float:
-    """Seconds from now until a submission is accepted in no more than twice the usual time."""
+    """Return the seconds until a submission is accepted within twice the usual time."""
     began_s = time.monotonic()
     for request in requests:
-        told = Told()
-        await Connections(port).exchange(request, told)
-        if told.accepted_s and told.accepted_s[0] <= 2 * usual_s + 0.2:
+        answers = ClientAnswers()
+        await Connections(port).exchange(request, answers)
+        if answers.accepted_s and answers.accepted_s[0] <= 2 * usual_s + 0.2:
             break
     return time.monotonic() - began_s
 
 
 @contextmanager
-def held_to(pid: int, core: float) -> Iterator[str]:
-    """Gives a process so much of a core while the block runs; says by what means."""
+def holding_to(pid: int, core: float) -> Iterator[str]:
+    """Hold a process to a part of a core while the block runs, and yield the means."""
     group = _group(pid, core)
     if group is None:
         with _stopped_and_continued(pid, core):
@@ -186,7 +186,7 @@ def held_to(pid: int, core: float) -> Iterator[str]:
 
 
 def _group(pid: int, core: float) -> Path | None:
-    """A cgroup of our own with the process in it, or None where we may make none."""
+    """Return a new cgroup with the process in it, or None if we may not make one."""
     quota = str(int(core * 100_000))
     for root, limit, value in (
         (Path("/sys/fs/cgroup"), "cpu.max", f"{quota} 100000"),
@@ -229,18 +229,18 @@ def _stopped_and_continued(pid: int, core: float) -> Iterator[None]:
 
 
 def memory_mib(pid: int, name: str = "VmRSS") -> float:
-    """What the kernel says of a process's memory."""
-    found = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(found[1]) / 1024 if found else 0.0
+    """Return a process's memory as the kernel reports it."""
+    match = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(match[1]) / 1024 if match else 0.0
 
 
-def percentile_s(some: Sequence[float], share: float) -> float:
-    """The value below which this share of them is."""
-    return sorted(some)[min(len(some) - 1, int(len(some) * share))] if some else float("nan")
+def percentile_s(times_s: Sequence[float], share: float) -> float:
+    """Return the time below which this share of them is."""
+    return sorted(times_s)[min(len(times_s) - 1, int(len(times_s) * share))] if times_s else float("nan")
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--core", type=float, default=0.15)
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -268,7 +268,7 @@ def main() -> None:
         with server([sys.executable, "-m", "scoregate", "serve"], environment, port) as pid:
             Redis.from_url(settings.redis_url).set(keys.sentinel("arcade"), "1")
             with (
-                held_to(pid, arguments.core) as means,
+                holding_to(pid, arguments.core) as means,
                 asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
             ):
                 print(f"held to {arguments.core:g} of a core by {means}", flush=True)
@@ -282,20 +282,25 @@ def _measure(
     most = runner.run(capacity(port, requests.prepared(PREPARED_EACH), arguments.capacity_seconds))
     before_mib = memory_mib(pid)
     rate = arguments.factor * most
-    print(f"capacity {most:.0f}/s; {rate:.0f}/s are offered for {arguments.seconds:g} s", flush=True)
+    print(f"capacity {most:.0f}/s; {rate:.0f}/s are offer for {arguments.seconds:g} s", flush=True)
     prepared = requests.prepared(int(rate * arguments.seconds))
     later = requests.prepared(200)
     began_s = time.monotonic()
-    told = runner.run(offered(port, prepared, rate, arguments.seconds))
+    answers = runner.run(offer(port, prepared, rate, arguments.seconds))
     took_s = time.monotonic() - began_s
     back_s = runner.run(recovery_s(port, later, 0.1))
-    accepted, refused = told.accepted_s, told.refused_s
+    accepted, refused = answers.accepted_s, answers.refused_s
     print(
-        f"accepted {len(accepted)} in {took_s:.1f} s: {len(accepted) / took_s:.0f}/s, {len(accepted) / took_s / most:.2f} of capacity; "
-        f"p50 {percentile_s(accepted, 0.5):.2f} s, p99 {percentile_s(accepted, 0.99):.2f} s, most {max(accepted, default=0):.2f} s\n"
-        f"refused {len(refused)}: p50 {percentile_s(refused, 0.5):.2f} s, p99 {percentile_s(refused, 0.99):.2f} s; "
-        f"without Retry-After {told.without_retry_after}; given up {told.given_up}; others {told.others}\n"
-        f"memory {before_mib:.0f} MiB before, {memory_mib(pid):.0f} MiB after, {memory_mib(pid, 'VmHWM'):.0f} MiB at its most\n"
+        f"accepted {len(accepted)} in {took_s:.1f} s: "
+        f"{len(accepted) / took_s:.0f}/s, {len(accepted) / took_s / most:.2f} of capacity; "
+        f"p50 {percentile_s(accepted, 0.5):.2f} s, p99 {percentile_s(accepted, 0.99):.2f} s, "
+        f"most {max(accepted, default=0):.2f} s\n"
+        f"refused {len(refused)}: "
+        f"p50 {percentile_s(refused, 0.5):.2f} s, p99 {percentile_s(refused, 0.99):.2f} s; "
+        f"without Retry-After {answers.without_retry_after}; "
+        f"given up {answers.given_up}; others {answers.others}\n"
+        f"memory {before_mib:.0f} MiB before, {memory_mib(pid):.0f} MiB after, "
+        f"{memory_mib(pid, 'VmHWM'):.0f} MiB at its most\n"
         f"taken at the usual pace {back_s:.2f} s after the load ended"
     )
 

@@ -1,14 +1,14 @@
-"""Entries per second of a rebuild from the ledger, beside a bare pipelined ZADD loop of the same entries in the same run.
+"""Measures entries per second of a rebuild from the ledger, beside a bare pipelined ZADD loop.
 
     python -m bench.rebuild [--standings 1000000] [--ledger-url postgresql://...]
 
-The ledger is filled with one board: as many standings of its all-time window as told, each with a player's name and a
-baseline. The rebuild is that of `scoregate board rebuild`: everything of the board, beside the live keys, swapped at
-the end, while nothing else goes on. Rounds of both alternate, and medians are compared. The bare loop puts the same members with the same scores into one ZSET, a command
-each, as many in a pipeline as the rebuild has rows in a page. Prints the peak of the resident memory of this process as
-it goes on; its last line is `ratio R`.
+The ledger has one board with `--standings` standings in its all-time window, each with a player's name and a
+baseline. The rebuild is that of `scoregate board rebuild`: the whole board, beside the live keys, swapped at
+the end, while nothing else runs. The bare loop puts the same members with the same scores into one ZSET, a
+command each, in pipelines as long as a page of the rebuild. Rounds alternate, and medians are compared.
+Prints the peak of this process' resident memory on the way; the last line is `ratio R`.
 
-With `--ledger-url` the ledger there is written to: give it one of its own.
+With `--ledger-url` it writes to that ledger: give it one of its own.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from tests.support.valkey import running_valkey
 
 BOARD = "bench"
 FILL = 50_000
-"""Rows filled in a transaction."""
+"""Rows per transaction of the filling."""
 
 PRIME = 999_983
-"""Scores go through all residues of it, so that they come in no order and with few ties."""
+"""Scores go through all its residues, without order and with few ties."""
 
 EPOCH_MS = 1_763_640_000_000
 
 
 def main() -> None:
-    """Runs the comparison."""
+    """Run the comparison."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--standings", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ledger-url", help="a ledger of its own; a temporary SQLite file if none is given")
+    parser.add_argument("--ledger-url", help="its own ledger; by default a temporary SQLite file")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sgb-") as folder, running_valkey() as valkey:
         write_board(Path(folder) / "policies", BOARD, windows=["alltime"])
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 async def _rounds(settings: Settings, count: int, rounds: int) -> tuple[float, float]:
-    """Entries per second of the bare loop and of the rebuild: medians of rounds in turn."""
+    """Return the entries per second of the bare loop and of the rebuild: medians of alternating rounds."""
     boards = load_policies(settings)
     bare, rebuilt = [], []
     async with open_ledger(settings) as ledger, open_index(settings, boards) as index:
@@ -76,7 +76,7 @@ async def _rounds(settings: Settings, count: int, rounds: int) -> tuple[float, f
             await ledger.write(_filled(first, min(count, first + FILL)))
         for _ in range(rounds):
             bare.append(_bare(Redis.from_url(settings.redis_url), count))
-            tell = _Memory(count).saw_more
+            tell = _MemoryReport(count).count_rows
             rebuilder = Rebuilder(
                 ledger, index.boards[BOARD], boards[BOARD].policy, clock=wall_clock, tell=tell
             )
@@ -88,23 +88,23 @@ async def _rounds(settings: Settings, count: int, rounds: int) -> tuple[float, f
 
 
 async def _rebuild(rebuilder: Rebuilder) -> float:
-    """Entries per second of one rebuild."""
-    begun = time.perf_counter()
-    done = await rebuilder.rebuild()
-    took_s = time.perf_counter() - begun
-    print(f"built {done.standings} standings and {done.baselines} baselines in {took_s:.1f} s")
-    return done.standings / took_s
+    """Return the entries per second of one rebuild."""
+    began = time.perf_counter()
+    result = await rebuilder.rebuild()
+    took_s = time.perf_counter() - began
+    print(f"built {result.standings} standings and {result.baselines} baselines in {took_s:.1f} s")
+    return result.standings / took_s
 
 
 def _bare(client: Redis, count: int) -> float:
-    """Entries per second of the bare loop."""
-    begun = time.perf_counter()
+    """Return the entries per second of the bare loop."""
+    began = time.perf_counter()
     for first in range(0, count, PAGE):
         pipe = client.pipeline(transaction=False)
         for score, member in _entries(first, min(count, first + PAGE)):
             pipe.execute_command("ZADD", "bare", score, member)  # type: ignore[no-untyped-call]
         pipe.execute()
-    rate = count / (time.perf_counter() - begun)
+    rate = count / (time.perf_counter() - began)
     client.flushall()
     client.close()
     return rate
@@ -116,19 +116,19 @@ def _entries(first: int, end: int) -> Iterator[tuple[int, str]]:
         yield -score, f"{EPOCH_MS + number:012x}{number:010x}:p{number}"
 
 
-class _Memory:
-    """Tells of the peak of this process's resident memory at the start, and at a tenth, half and all of the rows."""
+class _MemoryReport:
+    """Prints this process' peak memory at the start, and at a tenth, half and all of the rows."""
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._seen = 0
+        self._built = 0
         self._steps = [0.1, 0.5, 1.0]
         _print_peak(0)
 
-    def saw_more(self, count: int) -> None:
-        """Counts rows that were built."""
-        self._seen += count
-        while self._steps and self._seen >= self._steps[0] * self._total:
+    def count_rows(self, count: int) -> None:
+        """Count rows that were built."""
+        self._built += count
+        while self._steps and self._built >= self._steps[0] * self._total:
             _print_peak(self._steps.pop(0))
 
 
@@ -138,27 +138,34 @@ def _print_peak(share: float) -> None:
 
 
 def _filled(first: int, end: int) -> Operation[None]:
-    """Writes rows `first` to `end`, made by the database itself: text that both databases read."""
-    numbers = f"WITH RECURSIVE numbers (n) AS (SELECT CAST({first} AS BIGINT) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < {end})"  # noqa: S608 - numbers of ours
+    """Write rows `first` to `end`, which the database makes itself, in SQL for both databases."""
+    numbers = (
+        f"WITH RECURSIVE numbers (n) AS (SELECT CAST({first} AS BIGINT) "  # noqa: S608 - our own numbers
+        f"UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < {end})"
+    )
     score, player = f"n * 7919 % {PRIME}", "'p' || CAST(n AS TEXT)"
     # Fixed width in decimal digits is as good here as in hex, which no function makes on both databases.
     member = f"CAST({10**11} + n AS TEXT) || CAST({10**9} + n AS TEXT) || ':' || {player}"
     standing = (
-        f"'{BOARD}', 'alltime', {player}, {score}, {EPOCH_MS} + n, n, 's' || CAST(n AS TEXT), {FOREVER_MS}, n, "
-        f"-({score}), {member}, 'rule'"
+        f"'{BOARD}', 'alltime', {player}, {score}, {EPOCH_MS} + n, n, 's' || CAST(n AS TEXT), "
+        f"{FOREVER_MS}, n, -({score}), {member}, 'rule'"
     )
-    recent = f"'[[' || CAST({EPOCH_MS} + n AS TEXT) || ',' || CAST(n AS TEXT) || ',' || CAST({score} AS TEXT) || ']]'"
+    recent = (
+        f"'[[' || CAST({EPOCH_MS} + n AS TEXT) || ',' || CAST(n AS TEXT) || ',' "
+        f"|| CAST({score} AS TEXT) || ']]'"
+    )
     baseline = (
         f"'{BOARD}', {player}, 1, CAST({score} AS TEXT), CAST(({score}) * ({score}) AS TEXT), "
         f"{recent}, {score}, {score}, n"
     )
     columns = {
         "players (player, name, created_at_ms)": f"{player}, 'Player ' || CAST(n AS TEXT), {EPOCH_MS}",
-        'standings (board, "window", player, score, achieved_at_ms, achieved_seq, submission_id, expires_at_ms, seq, order_value, member, rule)': standing,
+        'standings (board, "window", player, score, achieved_at_ms, achieved_seq, submission_id, '
+        "expires_at_ms, seq, order_value, member, rule)": standing,
         "baselines (board, player, count, total, total_of_squares, recent, lowest, highest, seq)": baseline,
     }
     statements = [
-        Query(text(f"INSERT INTO {table} {numbers} SELECT {values} FROM numbers"))  # noqa: S608 - numbers of ours
+        Query(text(f"INSERT INTO {table} {numbers} SELECT {values} FROM numbers"))  # noqa: S608 - our own
         for table, values in columns.items()
     ]
 

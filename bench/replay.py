@@ -1,12 +1,12 @@
-"""Verified runs per second of one worker core, beside the speed of the bare module.
+"""Measures verified runs per second of one worker core, beside the bare module.
 
     python -m bench.replay [--runs 30] [--rounds 9]
 
-Both sides get the same recordings of about a minute of play of the arcade game, made by its headless players.
-A verified run is all that a worker does for a verdict: decode the recording, have the sandbox simulate it,
-compare. A raw run is one `simulate` call in this process, with wasmtime's default settings (no fuel), in a
-fresh instance of the compiled module. Both are held to one processor core, in turns; the medians of the
-rounds are printed, and last their ratio.
+Both sides get the same recordings of about a minute of the arcade game, made by its headless players. A
+verified run is everything that a worker does for a verdict: decode the recording, have the sandbox simulate
+it, compare. A raw run is one `simulate` call in this process, with wasmtime's default settings (no fuel), in
+a fresh instance of the compiled module. Both run on one processor core, in turns. Prints medians of the
+rounds, and their ratio last.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ SKILL = 0.9
 
 
 @dataclass(frozen=True)
-class Run:
-    """One honest run: what the client sends, and its inputs as the module reads them."""
+class RecordedRun:
+    """An honest run: seed, claim and recording, and its inputs as the module reads them."""
 
     seed: int
     claim: Claim
@@ -48,38 +48,38 @@ class Run:
     inputs: bytes
 
 
-def recorded(count: int) -> list[Run]:
-    """`count` runs of 50 to 75 seconds, the same every time."""
-    arcade, runs, seed = Arcade(MODULE), list[Run](), 0
+def recorded(count: int) -> list[RecordedRun]:
+    """Play `count` runs of 50 to 75 seconds, the same every time."""
+    arcade, runs, seed = Arcade(MODULE), list[RecordedRun](), 0
     while len(runs) < count:
         seed += 1
         played = play(arcade, seed, SKILL, random.Random(seed))
         if SHORTEST_TICKS <= played.ticks <= LONGEST_TICKS:
             inputs = pack_inputs(played.inputs)
             recording = encode(inputs, played.checkpoints, CHECKPOINT_TICKS)
-            runs.append(Run(seed, Claim(played.score, played.ticks, played.stats), recording, inputs))
+            runs.append(RecordedRun(seed, Claim(played.score, played.ticks, played.stats), recording, inputs))
     return runs
 
 
-def verifier(simulators: Simulators) -> Callable[[Run], None]:
-    """A function that verifies a run, or fails if it cannot."""
+def verifier(simulators: Simulators) -> Callable[[RecordedRun], None]:
+    """Return a function that verifies a run, or fails."""
     digest = "sha256:" + hashlib.sha256(MODULE.read_bytes()).hexdigest()
     policy = Replay(maximum_ticks=36_000, stats=STATS)
     simulator = Simulator(digest, MODULE)
 
-    def verified(run: Run) -> None:
+    def verified(run: RecordedRun) -> None:
         verdict = verify(run.claim, run.recording, run.seed, policy, simulator, simulators)
         assert verdict.kind is VerdictKind.VERIFIED, verdict
 
     return verified
 
 
-def raw() -> Callable[[Run], None]:
-    """A function that simulates a run in this process."""
+def raw() -> Callable[[RecordedRun], None]:
+    """Return a function that simulates a run in this process."""
     engine = Engine(Config())
     module = Module(engine, MODULE.read_bytes())
 
-    def simulated(run: Run) -> None:
+    def simulated(run: RecordedRun) -> None:
         with Store(engine) as store:
             exports = Instance(store, module, []).exports(store)
             memory, inputs, simulate = exports["memory"], exports["inputs"], exports["simulate"]
@@ -96,8 +96,8 @@ def raw() -> Callable[[Run], None]:
     return simulated
 
 
-def runs_per_second(work: Callable[[Run], None], runs: list[Run]) -> float:
-    """Runs per second of one round over all runs."""
+def runs_per_second(work: Callable[[RecordedRun], None], runs: list[RecordedRun]) -> float:
+    """Return the runs per second of one round over all runs."""
     started = time.perf_counter()
     for run in runs:
         work(run)
@@ -105,7 +105,7 @@ def runs_per_second(work: Callable[[Run], None], runs: list[Run]) -> float:
 
 
 def main() -> None:
-    """Prints the two speeds and their ratio."""
+    """Print the two speeds and their ratio."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--runs", type=int, default=30)
     arguments.add_argument("--rounds", type=int, default=9)
@@ -121,7 +121,7 @@ def main() -> None:
         for _ in range(options.rounds):
             for name, work in works.items():
                 rounds[name].append(runs_per_second(work, runs))
-    speeds = {name: statistics.median(found[1:]) for name, found in rounds.items()}
+    speeds = {name: statistics.median(rates[1:]) for name, rates in rounds.items()}
     for name, speed in speeds.items():
         print(f"{name:9} {speed:8.0f} runs/s, {speed * seconds / 3600:.1f} hours of play per second")
     print(f"ratio {speeds['verified'] / speeds['raw']:.3f}")

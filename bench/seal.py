@@ -1,12 +1,12 @@
-"""Events per second sealed and verified, beside plain SHA-256 over the same bytes.
+"""Measures events sealed and verified per second, beside plain SHA-256 over the same bytes.
 
     python -m bench.seal [--events 100000] [--rounds 5]
 
-A ledger on SQLite is filled with runs, half of them promoted. Then the steward's sealer seals all of it, and the audit
-of `scoregate ledger verify` reads it back: every event with the facts of its submission, hashed into the tree and
-compared, every signature, every state. The other side is what no check can do without: hashing the bytes of those
-entries, in this process, as they lie in memory. Rounds of the audit and of the hashing take turns; their medians are
-printed, and last their ratio.
+A ledger on SQLite is filled with runs, half of them promoted. Then the steward's sealer seals everything, and
+the audit of `scoregate ledger verify` reads it back: every event with the facts of its submission, hashed
+into the tree and compared, every signature, every state. The other side is the least that any check needs:
+hashing the bytes of those entries in memory, in this process. Rounds alternate. Prints medians, and their
+ratio last.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ from validators.submission import Submission
 GROUP = 500
 
 
-class Nowhere:
-    """An index that is shown changes and keeps none."""
+class NoIndex:
+    """An index that drops all changes."""
 
     async def project(self, _changes: Sequence[Change]) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
 
 def a_run(number: int, board: Board) -> NewSubmission:
-    """A run of one of a thousand players, with stats and a recording's digest, as runs of the arcade have."""
+    """Return a run of one of a thousand players, with stats and a recording's digest as in the arcade."""
     now_ms = wall_clock()
     submission_id = f"01m7waegd9j58mvpamxk{number:08d}"
     claim = Claim(number % 100_000, 3_600, {"best_combo": 5, "motes": 80, "near_misses": 4})
     player = f"p594be6ac861bec{number % 1000:04d}"
-    run = Submission(submission_id, board.name, player, "arcade-1", number, now_ms, now_ms, claim, True)  # noqa: FBT003
+    build, has_recording = "arcade-1", True
+    run = Submission(submission_id, board.name, player, build, number, now_ms, now_ms, claim, has_recording)
     return NewSubmission(
         submission=run,
         judgement=Judgement(State.PENDING, Reason.ACCEPTED),
@@ -68,7 +69,7 @@ def a_run(number: int, board: Board) -> NewSubmission:
 
 
 async def fill(ledger: SqliteLedger, board: Board, count: int) -> int:
-    """How many events the ledger has after two runs for every three of them, half of the runs promoted."""
+    """Append two runs for every three of `count` events, promote half of them, and return the events."""
     runs = max(1, count * 2 // 3)
     for begin in range(0, runs, GROUP):
         news = [a_run(number, board) for number in range(begin, min(runs, begin + GROUP))]
@@ -84,21 +85,21 @@ async def fill(ledger: SqliteLedger, board: Board, count: int) -> int:
             )
             for new in news[::2]
         ]
-        await settle(ledger, Nowhere(), board, decisions)
+        await settle(ledger, NoIndex(), board, decisions)
     return (await ledger.read(chain.unsealed())).events
 
 
 async def entries_of(ledger: SqliteLedger, board: Board, count: int) -> list[bytes]:
-    """The entries of all events, as bytes."""
-    found = []
+    """Return the entries of all events, as bytes."""
+    entries = []
     for number in range(max(1, count * 2 // 3)):
         rows = await ledger.read(chain.event_rows(a_run(number, board).submission.submission_id))
-        found += [entry_of(event, facts) for event, facts in rows]
-    return found
+        entries += [entry_of(event, facts) for event, facts in rows]
+    return entries
 
 
-def hashed(entries: Sequence[bytes]) -> float:
-    """Seconds to hash the entries, one by one."""
+def hashing_s(entries: Sequence[bytes]) -> float:
+    """Return the seconds that it takes to hash the entries, one by one."""
     started = time.perf_counter()
     for entry in entries:
         hashlib.sha256(entry).digest()
@@ -106,7 +107,7 @@ def hashed(entries: Sequence[bytes]) -> float:
 
 
 async def measure(folder: Path, count: int, rounds: int) -> float:
-    """The ratio of the two speeds; prints both, and that of sealing."""
+    """Print the speeds of sealing, audit and hashing, and return the ratio of the last two."""
     settings = Settings(data_dir=folder)
     board = load_board(bundled_policies() / "arcade.yaml")
     ledger = SqliteLedger(settings.ledger_path)
@@ -123,15 +124,15 @@ async def measure(folder: Path, count: int, rounds: int) -> float:
         audits, hashings = list[float](), list[float]()
         for _ in range(rounds):
             started = time.perf_counter()
-            found = await audit(ledger, keys)
+            report = await audit(ledger, keys)
             audits.append(time.perf_counter() - started)
-            assert found.sealed_events == events == len(entries), found
-            hashings.append(hashed(entries))
+            assert report.sealed_events == events == len(entries), report
+            hashings.append(hashing_s(entries))
     finally:
         await ledger.close()
     size = sum(map(len, entries)) / len(entries)
     verified_s, plain_s = statistics.median(audits), statistics.median(hashings)
-    print(f"{events} events of {size:.0f} bytes on average, under {found.seals} seals")
+    print(f"{events} events of {size:.0f} bytes on average, under {report.seals} seals")
     print(f"sealed   {events / sealed_s:10.0f} events/s")
     print(f"verified {events / verified_s:10.0f} events/s")
     print(f"SHA-256  {events / plain_s:10.0f} events/s")
@@ -139,7 +140,7 @@ async def measure(folder: Path, count: int, rounds: int) -> float:
 
 
 def main() -> None:
-    """Prints the speeds, and last the ratio."""
+    """Print the speeds, and the ratio last."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--events", type=int, default=100_000)
     arguments.add_argument("--rounds", type=int, default=5)

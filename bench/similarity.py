@@ -1,14 +1,15 @@
-"""How long it takes to find a recording like another among many, and how often a changed copy is found.
+"""Measures how fast a similar recording is found among many, and how often a changed copy is found.
 
     python -m bench.similarity [--recordings 100000] [--queries 100] [--quick]
 
-A ledger in an SQLite file (WAL, synchronous=FULL) is filled with recordings of about a minute of play with five buttons,
-whose presses have a hand's log-normal scatter, each as a submission with its bands. Then copies of some of them are looked
-for as a worker does: bands of the copy, search in the ledger (the copy is put in by the same commit), and comparison with
-the nearest. For each way to change a copy the table says how many shared a band with the original, and how many were
-then named in a finding. Recordings of which the ledger has nothing show how many are named for no reason. Times are
-medians and 99th percentiles over all queries, one after the other. The last line is `recall R`: found among copies in
-which 5 % of the presses were moved. --quick is 2,000 recordings and 20 queries of each kind.
+A ledger in an SQLite file (WAL, synchronous=FULL) is filled with recordings of about a minute of play with
+five buttons, whose presses have a hand's log-normal scatter, each as a submission with its bands. Then copies
+of some of them are searched as a worker does: bands of the copy, search in the ledger (the same commit adds
+the copy), comparison with the nearest. For each way to change a copy the table says how many shared a band
+with the original, and how many were then named in a finding. Recordings without a copy in the ledger show how
+many are named for no reason. Times are medians and 99th percentiles over all queries, one after the other.
+The last line is `recall R`, for copies in which 5 % of the presses were moved. --quick is 2,000 recordings
+and 20 queries of each kind.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ CHANGES: Final[dict[str, Callable[[Words, int], Words]]] = {
 }
 
 
-def played(seed: int) -> Words:
-    """The words of run number `seed`, always the same: each button pressed every third of a second to a second."""
+def words_of_run(seed: int) -> Words:
+    """Return the words of a run, always the same for a seed. Each button is pressed every 0.3 to 1 s."""
     rng = np.random.default_rng(seed)
     words = np.zeros(TICKS, np.uint32)
     for bit in range(BUTTONS):
@@ -77,14 +78,14 @@ def played(seed: int) -> Words:
 
 
 def read(recording: bytes) -> ComparableRecording:
-    """The recording as a worker reads it."""
+    """Read a recording as a worker does."""
     return ComparableRecording(
         recording, inputs_of(decode(recording, maximum_ticks=2 * TICKS).inputs, LIMITS.buttons)
     )
 
 
 def submission(number: int, recording: bytes) -> NewSubmission:
-    """Run number `number` of a player of its own, verified."""
+    """Return a verified run of a new player."""
     run = Submission(
         f"run-{number}", "bench", f"p{number}", "b1", 0, 0, 60_000, Claim(1, TICKS), has_recording=True
     )
@@ -95,23 +96,26 @@ def submission(number: int, recording: bytes) -> NewSubmission:
 
 
 async def fill(ledger: SqliteLedger, recordings: int) -> None:
-    """Puts the recordings in: submission number n has sequence number n + 1."""
+    """Append the recordings. Submission number n has sequence number n + 1."""
     for first in range(0, recordings, AT_ONCE):
         numbers = range(first, min(first + AT_ONCE, recordings))
-        made = [encode(played(number).astype("<u4").tobytes(), (), 0) for number in numbers]
+        recorded = [encode(words_of_run(number).astype("<u4").tobytes(), (), 0) for number in numbers]
         await asyncio.gather(
-            *(ledger.append(submission(number, each)) for number, each in zip(numbers, made, strict=True))
+            *(
+                ledger.append(submission(number, recording))
+                for number, recording in zip(numbers, recorded, strict=True)
+            )
         )
         banded = [
-            BandedRecording("bench", number + 1, bands_of(read(each).shingles))
-            for number, each in zip(numbers, made, strict=True)
+            BandedRecording("bench", number + 1, bands_of(read(recording).shingles))
+            for number, recording in zip(numbers, recorded, strict=True)
         ]
         await ledger.write(put_and_find(banded))
 
 
 @dataclass
-class Outcome:
-    """What came of the queries of one kind."""
+class QueryOutcome:
+    """The outcome of all queries of one kind."""
 
     queries: int = 0
     shared: int = 0
@@ -122,8 +126,8 @@ class Outcome:
     )
 
 
-async def search(ledger: SqliteLedger, seq: int, words: Words, original: str, outcome: Outcome) -> None:
-    """Looks for what is like a recording, and notes whether that is the original."""
+async def search(ledger: SqliteLedger, seq: int, words: Words, original: str, outcome: QueryOutcome) -> None:
+    """Search for a recording's like, and count whether the original is found."""
     copy = ComparableRecording(b"", inputs_of(words.astype("<u4").tobytes(), LIMITS.buttons))
     started = time.perf_counter()
     bands = bands_of(copy.shingles)
@@ -138,46 +142,47 @@ async def search(ledger: SqliteLedger, seq: int, words: Words, original: str, ou
     ):
         outcome.times_ms[step].append(took_s * 1000)
     outcome.queries += 1
-    outcome.shared += original in {each.submission_id for each in near}
+    outcome.shared += original in {neighbour.submission_id for neighbour in near}
     outcome.named += original in named
     outcome.others += bool(set(named) - {original})
 
 
 def _named(copy: ComparableRecording, near: Iterable[Neighbour]) -> tuple[str, ...]:
     alike = [
-        (each.submission_id, read(each.recording.body))
-        for each in list(near)[:MOST_COMPARED]
-        if each.recording and each.recording.body
+        (neighbour.submission_id, read(neighbour.recording.body))
+        for neighbour in list(near)[:MOST_COMPARED]
+        if neighbour.recording and neighbour.recording.body
     ]
     return next((finding.others for finding in similarity(copy, alike, LIMITS)), ())
 
 
-async def measure(recordings: int, queries: int) -> dict[str, Outcome]:
-    """The outcome of each kind of change, on a ledger that is filled for it."""
+async def measure(recordings: int, queries: int) -> dict[str, QueryOutcome]:
+    """Fill a ledger, and return the outcome of each kind of change."""
     with tempfile.TemporaryDirectory() as folder:
         ledger = SqliteLedger(Path(folder) / "ledger.sqlite3")
         await ledger.open()
         started = time.perf_counter()
         await fill(ledger, recordings)
         print(
-            f"{recordings} recordings put in, {(time.perf_counter() - started) / recordings * 1000:.2f} ms each"
+            f"{recordings} recordings put in, "
+            f"{(time.perf_counter() - started) / recordings * 1000:.2f} ms each"
         )
         outcomes, seqs = {}, count(10**12)
         rng = np.random.default_rng(0)
         for name, change in CHANGES.items():
-            outcomes[name] = Outcome()
+            outcomes[name] = QueryOutcome()
             for number in rng.choice(recordings, min(queries, recordings), replace=False).tolist():
-                words = change(played(number), number)
+                words = change(words_of_run(number), number)
                 await search(ledger, next(seqs), words, f"run-{number}", outcomes[name])
-        outcomes["another recording"] = Outcome()
+        outcomes["another recording"] = QueryOutcome()
         for number in range(recordings, recordings + queries):
-            await search(ledger, next(seqs), played(number), "", outcomes["another recording"])
+            await search(ledger, next(seqs), words_of_run(number), "", outcomes["another recording"])
         await ledger.close()
         return outcomes
 
 
 def main() -> None:
-    """Prints what was found, and how long it took."""
+    """Print the table, the times and the recall."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--recordings", type=int, default=100_000)
     arguments.add_argument("--queries", type=int, default=100)
@@ -187,11 +192,13 @@ def main() -> None:
         options.recordings, options.queries = 2_000, 20
     outcomes = asyncio.run(measure(options.recordings, options.queries))
     print(f"{'changed in the copy':28} queries   shared a band   named   others named")
-    for name, each in outcomes.items():
-        found = [part / each.queries for part in (each.shared, each.named, each.others)]
-        print(f"{name:28} {each.queries:7} {found[0]:15.3f} {found[1]:7.3f} {found[2]:14.3f}")
+    for name, outcome in outcomes.items():
+        shared, named, others = (
+            part / outcome.queries for part in (outcome.shared, outcome.named, outcome.others)
+        )
+        print(f"{name:28} {outcome.queries:7} {shared:15.3f} {named:7.3f} {others:14.3f}")
     for step in ("bands", "search", "compare"):
-        times = np.concatenate([each.times_ms[step] for each in outcomes.values()])
+        times = np.concatenate([outcome.times_ms[step] for outcome in outcomes.values()])
         median, worst = np.percentile(times, [50, 99])
         print(f"{step:8} {median:8.2f} ms median, {worst:8.2f} ms at the 99th percentile")
     edited = outcomes["5 % edited"]

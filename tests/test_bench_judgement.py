@@ -13,10 +13,10 @@ from bench.judgement.calibration import rarest, rarity, threshold
 from bench.judgement.courses import CHEATING_RUNS, COURSES, PROGRAM, STOLEN
 from bench.judgement.detection import ALL, RATES
 from bench.judgement.hands import CHANGES, Hand, Style, words_of
-from bench.judgement.measurement import Extent, Measured, measured
+from bench.judgement.measurement import Extent, Measurement, measure
 from bench.judgement.outcomes import Outcome
 from bench.judgement.pool import Pool, pool_of
-from bench.judgement.population import HONEST, Played, Size, population
+from bench.judgement.population import HONEST, Size, SubmittedRun, population
 from bench.judgement.report import lines, missed
 from validators.backtest import Proportion
 
@@ -30,16 +30,16 @@ def pool() -> Pool:
 
 
 @pytest.fixture(scope="module")
-def found(pool: Pool) -> Measured:
-    """What is measured of the very runs that the other tests have, which take seconds to play."""
+def found(pool: Pool) -> Measurement:
+    """Measure the same runs that the other tests have, which take seconds to play."""
     asked = {"levels": TINY.levels, "each": TINY.each, "superhuman": TINY.superhuman, "processes": 1}
     with patch.object(measurement, "pool_of", return_value=pool) as played:
-        found = measured(TINY, seed=1)
+        found = measure(TINY, seed=1)
     played.assert_called_once_with(1, **asked)
     return found
 
 
-def key(run: Played) -> tuple:
+def key(run: SubmittedRun) -> tuple:
     return run.account, run.submission, run.hand, run.is_cheat
 
 
@@ -78,7 +78,7 @@ def test_a_stolen_recording_is_the_victims_with_a_change(change: str):
     assert bool(change) != np.array_equal(original, copy)
 
 
-def test_re_simulation_finds_every_edited_score_and_nothing_else(found: Measured):
+def test_re_simulation_finds_every_edited_score_and_nothing_else(found: Measurement):
     """Exactly the claims that their recordings do not give, at any rate of false positives."""
     for rate in RATES:
         for name in COURSES:
@@ -87,8 +87,8 @@ def test_re_simulation_finds_every_edited_score_and_nothing_else(found: Measured
         assert 0 == found.replayed.of_runs("re-simulation", rate, HONEST).hits
 
 
-def test_the_policy_as_shipped_rejects_edited_scores_and_holds_exact_thefts(found: Measured):
-    """What it is judged by in the table is what the judge makes of findings and verdicts."""
+def test_the_policy_as_shipped_rejects_edited_scores_and_holds_exact_thefts(found: Measurement):
+    """The table counts what the judge decides from findings and verdicts."""
     by_row = {
         name: {
             outcome
@@ -100,14 +100,14 @@ def test_the_policy_as_shipped_rejects_edited_scores_and_holds_exact_thefts(foun
     assert [{Outcome.REJECTED}, {Outcome.HELD}] == list(by_row.values())
 
 
-def test_a_board_without_replay_has_no_layer_that_needs_one(found: Measured):
+def test_a_board_without_replay_has_no_layer_that_needs_one(found: Measurement):
     """There, neither recordings nor re-simulation speak, and there is no recording to steal."""
     assert {"re-simulation", "similarity", "timing", "recording_reuse"} <= set(found.replayed.layers)
     assert not {"re-simulation", "similarity", "timing", "recording_reuse"} & set(found.unreplayed.layers)
     assert not [name for name in found.unreplayed.cheats if name.startswith(STOLEN)]
 
 
-def test_false_positives_are_counted_where_no_threshold_was_set(found: Measured):
+def test_false_positives_are_counted_where_no_threshold_was_set(found: Measurement):
     """None of the runs that a threshold was set on is counted, and the rate is near what was asked."""
     share = found.replayed.of_runs(ALL, RATES[0], HONEST)
     others = [run for run in found.runs if run.is_honest and not run.account.is_calibrating]
@@ -137,7 +137,7 @@ def test_what_no_honest_run_reaches_is_the_rarest():
     assert [1.0, 0.0] == rarity(np.array([-np.inf, 1.0]), np.full(10, -np.inf)).tolist()
 
 
-def test_the_report_has_a_row_for_each_cheat_and_says_what_is_missed(found: Measured):
+def test_the_report_has_a_row_for_each_cheat_and_says_what_is_missed(found: Measurement):
     """A cheat that nothing finds is in the table and is called missed."""
     text = list(lines(found))
     assert all(any(line.startswith(f"| {name} ") for line in text) for name in found.replayed.cheats)

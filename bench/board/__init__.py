@@ -1,1 +1,1 @@
-"""The board: latency, memory, reads over HTTP and promotions, each beside something bare in the same run."""
+"""Measures the board: latency, memory, reads over HTTP and promotions, each beside a bare baseline."""

@@ -1,10 +1,11 @@
-"""The board: latency by size beside SQL, bytes per entry, reads per second beside bare aiohttp, promotions beside ZADD.
+"""Measures latency beside SQL, bytes per entry, reads beside bare aiohttp, and promotions beside ZADD.
 
     python -m bench.board [--quick] [--only latency,memory,http,promotions]
 
-One Valkey without an append-only file; boards are filled by the way of a rebuild. Ten million entries take some 6 GiB
-in Valkey and 2 GiB of disk for SQLite. The load is `wrk` (Debian package) in a process of its own. What is compared is
-measured in turn in the same run. Prints tables in Markdown; its last line is `ratio R`, of reading the top 100 by HTTP.
+There is one Valkey without an append-only file, and boards are filled as by a rebuild. Ten million entries
+take some 6 GiB in Valkey and 2 GiB of disk for SQLite. The load is `wrk` (Debian package) in its own process.
+Sides of a comparison take turns in the same run. Prints tables in Markdown; the last line is `ratio R`, for
+the top 100 by HTTP.
 """
 
 from __future__ import annotations
@@ -30,18 +31,19 @@ from tests.support.valkey import ValkeyServer, running_valkey
 PARTS: Final = ("latency", "memory", "promotions", "http")
 GROWTH_GOAL: Final = 1.6
 BYTES_PER_ENTRY: Final = 800
-"""What an entry of the largest board takes with its row in SQLite, to tell beforehand that it does not fit."""
+"""Bytes of an entry of the largest board and its row in SQLite, to know beforehand whether it fits."""
 
 
 def main() -> None:
-    """Measures what is asked for."""
+    """Run the requested measurements."""
     arguments = _arguments()
     if "http" in arguments.only and not shutil.which("wrk"):
         sys.exit("bench.board needs wrk: apt-get install wrk")
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if "latency" in arguments.only and free < sum(arguments.sizes) * BYTES_PER_ENTRY:
         sys.exit(
-            f"{free >> 30} GiB of memory are free: too little for {max(arguments.sizes):,} entries; see --sizes"
+            f"{free >> 30} GiB of memory are free: too little for {max(arguments.sizes):,} entries; "
+            "see --sizes"
         )
     with tempfile.TemporaryDirectory(prefix="sgb-") as folder, running_valkey() as valkey:
         asyncio.run(_run(Path(folder), valkey, arguments))
@@ -55,7 +57,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", type=lambda text: text.split(","), default=list(PARTS), help=", ".join(PARTS)
     )
-    parser.add_argument("--sizes", type=lambda text: [int(each) for each in text.split(",")])
+    parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")])
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=int, help="length of a round by HTTP")
     parser.add_argument("--connections", type=int, default=128)
@@ -85,25 +87,26 @@ async def _run(folder: Path, valkey: ValkeyServer, arguments: argparse.Namespace
 
 
 async def _latency(client: Redis, folder: Path, _valkey: ValkeyServer, arguments: argparse.Namespace) -> None:
-    found = await Boards(client, folder, arguments.sizes, arguments.rounds, arguments.samples).run()
+    latencies = await Boards(client, folder, arguments.sizes, arguments.rounds, arguments.samples).run()
     rows = [
         (
-            each.question,
-            f"{each.entries:,}",
-            *(f"{us:,.0f} µs" for us in (each.index_us, each.valkey_us, each.sql_us)),
+            latency.question,
+            f"{latency.entries:,}",
+            *(f"{us:,.0f} µs" for us in (latency.index_us, latency.valkey_us, latency.sql_us)),
         )
-        for each in found
+        for latency in latencies
     ]
     _print(("question", "entries", "index, median", "in Valkey, mean", "SQL, median"), rows)
     print(
-        f"\none rank, largest to smallest: {growth(found):.2f} (the goal: at most {GROWTH_GOAL})", flush=True
+        f"\none rank, largest to smallest: {growth(latencies):.2f} (the goal: at most {GROWTH_GOAL})",
+        flush=True,
     )
 
 
 async def _memory(client: Redis, _folder: Path, _valkey: ValkeyServer, arguments: argparse.Namespace) -> None:
     rows = [
-        (each.tie_break, "yes" if each.has_groups else "no", f"{each.alone:.0f}", f"{each.in_four:.0f}")
-        for each in await memory.measure(client, arguments.entries)
+        (size.tie_break, "yes" if size.has_groups else "no", f"{size.alone:.0f}", f"{size.in_four:.0f}")
+        for size in await memory.measure(client, arguments.entries)
     ]
     head = ("tie-break", "dense ranks", "bytes per player, `alltime`", "bytes per player, four windows")
     _print(head, rows)
@@ -121,11 +124,11 @@ async def _promotions(
 
 async def _http(client: Redis, folder: Path, valkey: ValkeyServer, arguments: argparse.Namespace) -> None:
     load = Load(arguments.rounds, arguments.seconds, arguments.connections, arguments.entries)
-    found = await Rounds(folder, valkey.url, valkey.pid, load).run(client)
+    readings = await Rounds(folder, valkey.url, valkey.pid, load).run(client)
     rows = []
-    for reading, size, rounds in found:
+    for reading, size, rounds in readings:
         bare, edge, ratio = median_ratio(rounds)
-        failed = sum(each.errors for _, each in rounds)
+        failed = sum(edge_round.errors for _, edge_round in rounds)
         changes = f"{reading.writes_per_s} a second" if reading.writes_per_s else "none"
         rows.append(
             (
@@ -139,7 +142,7 @@ async def _http(client: Redis, folder: Path, valkey: ValkeyServer, arguments: ar
             )
         )
     _print(("read", "changes", "bytes", "bare aiohttp", "edge", "ratio", "not 200"), rows)
-    print(f"\nratio {median_ratio(found[0][2])[2]:.3f}", flush=True)
+    print(f"\nratio {median_ratio(readings[0][2])[2]:.3f}", flush=True)
 
 
 _MEASURES: Final[dict[str, Any]] = {
@@ -151,7 +154,7 @@ _MEASURES: Final[dict[str, Any]] = {
 
 
 def _print(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table in Markdown."""
+    """Print a table in Markdown."""
     print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for row in rows:
         print("| " + " | ".join(row) + " |", flush=True)

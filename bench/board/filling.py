@@ -1,4 +1,4 @@
-"""Boards with as many entries as asked for: players, names and scores like those of a game, placed as the fold places them."""
+"""Fills boards with players, names and scores like a game's, ordered as the fold orders them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from policies.windows import FOREVER_MS, window_named
 from tests.support.policies import a_ranking
 
 EPOCH_MS: Final = 1_795_132_800_000
-"""2026-11-20 00:00 UTC: entries are reached from then on, two hundred a millisecond."""
+"""2026-11-20 00:00 UTC: the time of the first entry; two hundred follow per millisecond."""
 
 PAGE: Final = 2_000
 SCORES: Final = 999_983
-"""A prime: scores go through all residues of it, so that they come in no order, and above a million entries they tie."""
+"""A prime: scores go through all its residues without order, and tie above a million entries."""
 
 WINDOWS: Final = ("alltime", "daily:20261120", "weekly:2026W47", "monthly:202611")
 BOARD: Final = "bench"
@@ -35,7 +35,7 @@ TIE_BREAKS: Final[dict[str, dict[str, Any]]] = {
 
 
 def ranking_of(tie_break: str = "first", *, has_groups: bool = False, board: str = BOARD) -> Ranking:
-    """The ranking of a board with four windows."""
+    """Return the ranking of a board with four windows."""
     return a_ranking(
         board,
         score={"minimum": 0, "maximum": 10**6},
@@ -46,22 +46,22 @@ def ranking_of(tie_break: str = "first", *, has_groups: bool = False, board: str
 
 
 def player_of(number: int) -> str:
-    """A player's id, as the edge makes them: 21 characters."""
+    """Return a player's id as the edge makes it: 21 characters."""
     return "p" + blake2b(b"%d" % number, digest_size=10).hexdigest()
 
 
 def score_of(number: int) -> int:
-    """The score of a player."""
+    """Return the score of a player."""
     return number * 7_919 % SCORES
 
 
 def standing_of(ranking: Ranking, window: str, number: int, seq: int, score: int) -> Standing:
-    """What a player has in a window."""
-    found, player, at_ms = window_named(ranking.policy, window), player_of(number), EPOCH_MS + number // 200
+    """Return a player's standing in a window."""
+    span, player, at_ms = window_named(ranking.policy, window), player_of(number), EPOCH_MS + number // 200
     ties = ranking.ties({"kills": number % 40, "deaths": number % 7})
     submission_id = f"01m7{number:022d}"
-    place = ranking.place(found, player, ReachedScore(score, at_ms, seq, submission_id, ties))
-    expires_at_ms = found.expires_at_ms or FOREVER_MS
+    place = ranking.place(span, player, ReachedScore(score, at_ms, seq, submission_id, ties))
+    expires_at_ms = span.expires_at_ms or FOREVER_MS
     return Standing(
         ranking.policy.board,
         window,
@@ -80,14 +80,14 @@ def standing_of(ranking: Ranking, window: str, number: int, seq: int, score: int
 
 
 def pages(ranking: Ranking, window: str, count: int) -> Iterator[list[Standing]]:
-    """The standings of a window, some at a time."""
+    """Yield the standings of a window in pages."""
     for first in range(0, count, PAGE):
         numbers = range(first, min(count, first + PAGE))
-        yield [standing_of(ranking, window, each, each + 1, score_of(each)) for each in numbers]
+        yield [standing_of(ranking, window, number, number + 1, score_of(number)) for number in numbers]
 
 
 async def fill(client: Redis, ranking: Ranking, count: int, windows: Sequence[str] = WINDOWS[:1]) -> None:
-    """Puts so many entries into each of these windows, by the way of a rebuild."""
+    """Put `count` entries into each of these windows, as a rebuild does."""
     generation = Generation(client, ranking)
     await generation.begin()
     for window in windows:

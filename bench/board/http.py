@@ -1,4 +1,4 @@
-"""Reads per second of an edge process, beside a bare aiohttp server that answers a constant of the same size."""
+"""Measures reads per second of an edge, beside a bare aiohttp server that sends as many bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aiohttp import web
 from redis.asyncio import Redis
 
 from bench.board.filling import BOARD, WINDOWS, fill, player_of, ranking_of, standing_of
-from bench.load import Round, loaded, server
+from bench.load import LoadRound, run_wrk, server
 from gateway.index.board_index import BoardIndex
 from gateway.records import Change
 from policies.ranking import Ranking
@@ -28,13 +28,13 @@ from tests.support.policies import write_policies
 from tests.support.ports import free_port
 
 AROUND: Final = 2_000
-"""Players around whom is read, in turn."""
+"""Players whose neighbours are read, in turn."""
 
 WARM_UP_S: Final = 1
-"""Length of the load before each round, which is not counted."""
+"""Length of the load before each round, which does not count."""
 
 WRITES_PER_S: Final = 20
-"""Changes of the board each second in the rounds with writes; each outdates every kept page of the board."""
+"""Changes of the board each second in rounds with writes; each outdates every cached page of the board."""
 
 _SCRIPT: Final = """
 local targets, at = {}, 0
@@ -51,7 +51,7 @@ response = function(code) if code ~= 200 then print("status " .. code) end end
 
 @dataclass(frozen=True)
 class Reading:
-    """One kind of read: its targets, and whether the board changes meanwhile."""
+    """A kind of read: its targets, and the changes of the board per second meanwhile."""
 
     name: str
     targets: list[str]
@@ -60,7 +60,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Load:
-    """How the rounds are run."""
+    """The load of the rounds."""
 
     rounds: int
     seconds: int
@@ -69,7 +69,7 @@ class Load:
 
 
 class Rounds:
-    """What the rounds share."""
+    """Rounds of load on the edge and on a bare server."""
 
     def __init__(self, folder: Path, redis_url: str, valkey_pid: int, load: Load) -> None:
         self._folder = folder
@@ -80,18 +80,18 @@ class Rounds:
         self._script.write_text(_SCRIPT)
         self._seq = itertools.count(load.entries + 1)
 
-    async def run(self, client: Redis) -> list[tuple[Reading, int, list[tuple[Round, Round]]]]:
-        """For each reading the size of an answer (bytes), and its rounds: bare, then edge."""
+    async def run(self, client: Redis) -> list[tuple[Reading, int, list[tuple[LoadRound, LoadRound]]]]:
+        """Return each reading, the bytes of its answer, and its rounds: bare, then edge."""
         ranking = ranking_of()
         await fill(client, ranking, self._load.entries, WINDOWS)
-        found = []
+        measured = []
         for reading in self._readings():
             rounds = []
             for _ in range(self._load.rounds):
                 size, edge = await self._edge(reading, BoardIndex(client, ranking))
                 rounds.append((await self._bare(reading, size), edge))
-            found.append((reading, size, rounds))
-        return found
+            measured.append((reading, size, rounds))
+        return measured
 
     def _readings(self) -> list[Reading]:
         path = f"/v1/boards/{BOARD}/entries"
@@ -105,13 +105,13 @@ class Rounds:
             Reading("around-me", around, WRITES_PER_S),
         ]
 
-    async def _bare(self, reading: Reading, size: int) -> Round:
+    async def _bare(self, reading: Reading, size: int) -> LoadRound:
         port = free_port()
         command = [sys.executable, "-m", "bench.board.http", str(port), str(size)]
         with server(command, {}, port) as pid:
             return await asyncio.to_thread(self._round, reading, port, {"server": pid})
 
-    async def _edge(self, reading: Reading, index: BoardIndex) -> tuple[int, Round]:
+    async def _edge(self, reading: Reading, index: BoardIndex) -> tuple[int, LoadRound]:
         port = free_port()
         policies = self._folder / "policies"
         if not policies.exists():
@@ -129,11 +129,11 @@ class Rounds:
                 pids = {"server": pid, "valkey": self._valkey_pid}
                 return size, await asyncio.to_thread(self._round, reading, port, pids)
 
-    def _round(self, reading: Reading, port: int, pids: Mapping[str, int]) -> Round:
+    def _round(self, reading: Reading, port: int, pids: Mapping[str, int]) -> LoadRound:
         targets = self._folder / "targets"
         targets.write_text("\n".join(reading.targets) + "\n")
-        _, measured = [
-            loaded(
+        _, counted = [
+            run_wrk(
                 f"http://127.0.0.1:{port}",
                 self._script,
                 seconds=seconds,
@@ -143,14 +143,14 @@ class Rounds:
             )
             for seconds in (WARM_UP_S, self._load.seconds)
         ]
-        return measured
+        return counted
 
 
 @asynccontextmanager
 async def _writing(
     index: BoardIndex, seq: itertools.count[int], entries: int, per_s: int
 ) -> AsyncIterator[None]:
-    """Changes the board so often while the block runs."""
+    """Change the board `per_s` times a second while the block runs."""
 
     async def write() -> None:
         while True:
@@ -171,22 +171,22 @@ def _size(url: str) -> int:
 
 
 def promotion(ranking: Ranking, seq: int, entries: int) -> Change:
-    """Some player's new score in every window."""
+    """Return a player's new score in every window."""
     number = seq * 104_729 % entries
     score = seq * 15_485_863 % 10**6
     standings = tuple(standing_of(ranking, window, number, seq, score) for window in WINDOWS)
     return Change(seq, f"01m8{seq:022d}", BOARD, standings[0].player, State.PROMOTED, standings)
 
 
-def median_ratio(rounds: list[tuple[Round, Round]]) -> tuple[float, float, float]:
-    """Medians of bare and edge reads per second, and their ratio."""
-    bare = statistics.median(each.rate for each, _ in rounds)
-    edge = statistics.median(each.rate for _, each in rounds)
+def median_ratio(rounds: list[tuple[LoadRound, LoadRound]]) -> tuple[float, float, float]:
+    """Return the medians of bare and edge reads per second, and their ratio."""
+    bare = statistics.median(bare_round.rate for bare_round, _ in rounds)
+    edge = statistics.median(edge_round.rate for _, edge_round in rounds)
     return bare, edge, edge / bare
 
 
 def _serve_bare(port: int, size: int) -> None:
-    """What aiohttp does with nothing to do: sends a constant."""
+    """Serve a constant with aiohttp and nothing else."""
     constant = b"x" * size
 
     async def answer(_request: web.Request) -> web.Response:

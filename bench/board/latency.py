@@ -1,4 +1,4 @@
-"""How long one rank, the neighbours of a player and the top 100 take, by the size of the board, and beside SQL."""
+"""Measures a rank, a player's neighbours and the top 100, by size of the board and beside SQL."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TOP: Final = "SELECT player, order_value FROM standings ORDER BY order_value, m
 
 @dataclass(frozen=True)
 class Latency:
-    """Medians (µs) of one question on a board of one size: asked of the index, in Valkey alone, and asked in SQL."""
+    """Times (µs) of a question on a board of one size: the index' median, Valkey's own mean, SQL's median."""
 
     question: str
     entries: int
@@ -44,7 +44,7 @@ class Latency:
 
 
 class Boards:
-    """Boards of several sizes in one Valkey, and the same entries in SQLite. Rounds go over all of them in turn."""
+    """Boards of several sizes in one Valkey, and the same entries in SQLite. Each round measures all."""
 
     def __init__(self, client: Redis, folder: Path, sizes: Sequence[int], rounds: int, samples: int) -> None:
         self._client = client
@@ -56,21 +56,21 @@ class Boards:
         self._tables = {size: sqlite3.connect(folder / f"{size}.sqlite3") for size in sizes}
 
     async def run(self) -> list[Latency]:
-        """Every question at every size."""
+        """Return the latency of every question at every size."""
         for size in self._sizes:
             await fill(self._client, self._indexes[size].ranking, size)
             self._fill_table(size)
             print(f"filled {size:,} entries", flush=True)
-        found = []
+        latencies = []
         for question in ("rank", "around", "top"):
             rounds: dict[int, list[tuple[float, float]]] = {size: [] for size in self._sizes}
             for _ in range(self._rounds):
                 for size in self._sizes:
                     rounds[size].append(await self._index_us(question, size))
             for size in self._sizes:
-                index_us, valkey_us = (statistics.median(each) for each in zip(*rounds[size], strict=True))
-                found.append(Latency(question, size, index_us, valkey_us, self._sql_us(question, size)))
-        return found
+                index_us, valkey_us = (statistics.median(times) for times in zip(*rounds[size], strict=True))
+                latencies.append(Latency(question, size, index_us, valkey_us, self._sql_us(question, size)))
+        return latencies
 
     def _fill_table(self, size: int) -> None:
         table = self._tables[size]
@@ -81,22 +81,22 @@ class Boards:
         for page in pages(self._indexes[size].ranking, WINDOW, size):
             table.executemany(
                 "INSERT INTO standings VALUES (?, ?, ?)",
-                [(each.player, each.order, each.member) for each in page],
+                [(standing.player, standing.order, standing.member) for standing in page],
             )
         table.execute("CREATE INDEX by_place ON standings (order_value, member)")
         table.commit()
 
     async def _index_us(self, question: str, size: int) -> tuple[float, float]:
-        """Medians of one round: the whole call, and the mean of what Valkey says it took."""
+        """Return the median of whole calls in one round, and the mean that Valkey reports for its part."""
         ask = self._question(question, self._indexes[size])
         await ask(player_of(0))
         await self._client.config_resetstat()
         took = []
         for _ in range(self._samples):
             player = player_of(self._random.randrange(size))
-            begun = time.perf_counter()
+            began = time.perf_counter()
             await ask(player)
-            took.append((time.perf_counter() - begun) * 1e6)
+            took.append((time.perf_counter() - began) * 1e6)
         stats: Any = await self._client.info("commandstats")
         return statistics.median(took), float(stats["cmdstat_evalsha"]["usec_per_call"])
 
@@ -108,14 +108,14 @@ class Boards:
         }[question]
 
     def _sql_us(self, question: str, size: int) -> float:
-        """The median of as many questions as fit into two seconds, ten at least."""
+        """Return the median of at least ten questions, and as many as fit into two seconds."""
         took: list[float] = []
         while len(took) < 10 or (sum(took) < 2e6 and len(took) < self._samples):
             player = player_of(self._random.randrange(size))
-            begun = time.perf_counter()
+            began = time.perf_counter()
             for sql in self._statements(question):
                 self._tables[size].execute(sql, (player,) if "?" in sql else ()).fetchall()
-            took.append((time.perf_counter() - begun) * 1e6)
+            took.append((time.perf_counter() - began) * 1e6)
         return statistics.median(took)
 
     def _statements(self, question: str) -> list[str]:
@@ -123,7 +123,7 @@ class Boards:
         return {"rank": [_AHEAD], "around": [_AHEAD, ahead, behind], "top": [_TOP]}[question]
 
 
-def growth(found: Sequence[Latency], question: str = "rank") -> float:
-    """How many times as long the question takes on the largest board as on the smallest."""
-    asked = sorted((each for each in found if each.question == question), key=lambda each: each.entries)
-    return asked[-1].index_us / asked[0].index_us
+def growth(latencies: Sequence[Latency], question: str = "rank") -> float:
+    """Return the time of a question on the largest board, divided by that on the smallest."""
+    by_size = sorted((row for row in latencies if row.question == question), key=lambda row: row.entries)
+    return by_size[-1].index_us / by_size[0].index_us

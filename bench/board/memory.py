@@ -1,4 +1,4 @@
-"""What an entry takes in Valkey, by tie-break, with and without windows and the groups of dense ranks."""
+"""Measures an entry's memory in Valkey, by tie-break, windows, and groups of dense ranks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bench.board.filling import TIE_BREAKS, WINDOWS, fill, ranking_of
 
 
 @dataclass(frozen=True)
-class Size:
-    """Bytes for one player with everything: of the all-time window alone, and of four windows."""
+class EntrySize:
+    """Bytes of one player with everything: in the all-time window alone, and in four windows."""
 
     tie_break: str
     has_groups: bool
@@ -20,10 +20,10 @@ class Size:
     in_four: float
 
 
-async def measure(client: Redis, entries: int) -> list[Size]:
-    """Every kind of board, each in an empty Valkey."""
+async def measure(client: Redis, entries: int) -> list[EntrySize]:
+    """Measure every kind of board, each in an empty Valkey."""
     return [
-        Size(
+        EntrySize(
             tie_break,
             has_groups,
             await _bytes_per_player(client, tie_break, 1, entries, has_groups=has_groups),
@@ -39,11 +39,12 @@ async def _bytes_per_player(
 ) -> float:
     await client.flushall()
     await fill(client, ranking_of(tie_break, has_groups=has_groups), entries, WINDOWS[:windows])
-    found: Any = await client.keys()
-    return sum([await _size(client, key) for key in found]) / entries
+    keys: Any = await client.keys()
+    return sum([await _size(client, key) for key in keys]) / entries
 
 
 async def _size(client: Redis, key: str) -> int:
-    """Bytes of a key with all that it holds, each counted: small differences drown in the buffers of a whole server."""
-    found: Any = await client.memory_usage(key, samples=0)
-    return int(found)
+    """Return the bytes of a key with everything in it."""
+    # Counted key by key, since a server's buffers hide small differences; samples=0 counts every element.
+    size: Any = await client.memory_usage(key, samples=0)
+    return int(size)

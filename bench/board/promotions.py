@@ -1,4 +1,4 @@
-"""Promotions per second into four windows, beside nothing but a ZADD into each."""
+"""Measures promotions per second into four windows, beside a bare ZADD into each."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bench.board.filling import WINDOWS, fill, ranking_of
 from bench.board.http import promotion
 from gateway.index.board_index import BoardIndex
 
-TOGETHER: Final = 64
-"""Promotions under way at once."""
+CONCURRENT: Final = 64
+"""Concurrent promotions."""
 
 
 async def measure(client: Redis, entries: int, count: int, rounds: int) -> tuple[float, float]:
-    """Promotions per second of the bare pipelines and of the index: medians of rounds in turn."""
+    """Return promotions per second of bare pipelines and of the index: medians of alternating rounds."""
     index = BoardIndex(client, ranking_of())
     await client.flushall()
     await fill(client, index.ranking, entries, WINDOWS)
@@ -32,12 +32,12 @@ async def measure(client: Redis, entries: int, count: int, rounds: int) -> tuple
     async def bare() -> None:
         change = promotion(index.ranking, next(seq), entries)
         async with client.pipeline(transaction=False) as pipe:
-            for each in change.standings:
-                pipe.zadd(f"bare:{each.window}", {each.member: each.order})
+            for standing in change.standings:
+                pipe.zadd(f"bare:{standing.window}", {standing.member: standing.order})
             await pipe.execute()
 
     rates = [(await _rate(bare, count), await _rate(promote, count)) for _ in range(rounds)]
-    return statistics.median(each for each, _ in rates), statistics.median(each for _, each in rates)
+    return statistics.median(bare for bare, _ in rates), statistics.median(index for _, index in rates)
 
 
 async def _rate(work: Callable[[], Awaitable[None]], count: int) -> float:
@@ -47,6 +47,6 @@ async def _rate(work: Callable[[], Awaitable[None]], count: int) -> float:
         for _ in left:
             await work()
 
-    begun = time.perf_counter()
-    await asyncio.gather(*(worker() for _ in range(TOGETHER)))
-    return count / (time.perf_counter() - begun)
+    began = time.perf_counter()
+    await asyncio.gather(*(worker() for _ in range(CONCURRENT)))
+    return count / (time.perf_counter() - began)

@@ -1,7 +1,8 @@
-"""How well the judgement judges: a population whose cheats are known, and what each layer finds of it.
+"""Measures how well the judgement judges, on a population whose cheats are known.
 
-`pool` has real runs of the bundled game; `courses` what players do with them, `population` when, and what they claim; `hands`
-the words of their recordings. `claims` and `recordings` say how suspicious each run is to each check (`signals`),
-`calibration` where the thresholds are, `detection` what lies beyond them, `outcomes` what the shipped policy does, `report`
-the tables. `python -m bench.judgement` runs all of it.
+`pool` has real runs of the bundled game; `courses` says what players do with them, `population` when, and
+what they claim; `hands` makes the words of their recordings. `claims` and `recordings` compute how suspicious
+each run is to each check (`signals`). `calibration` sets thresholds, `detection` counts what lies beyond
+them, `outcomes` applies the shipped policy, `report` prints tables. `python -m bench.judgement` runs all of
+it.
 """

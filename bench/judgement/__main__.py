@@ -1,11 +1,11 @@
-"""How well the judgement judges, how fast runs are verified, and how near-duplicates are found.
+"""Measures how well the judgement judges, how fast runs are verified, and how near-duplicates are found.
 
     python -m bench.judgement [--quick] [--only detection,speed,similarity] [--seed 1]
 
-`detection` makes a population whose cheats are known from real runs of the bundled game, and prints what each layer, and
-all of them, find of each kind of cheat at 1 % and 0.1 % false positives, with 95 % intervals of Wilson; the same for
-the same seed. `speed` is bench.replay and bench.queued, `similarity` bench.similarity. --quick is small, for half a minute:
-it shows that all of it works, and its intervals are as wide as its numbers are few.
+`detection` makes a population with known cheats from real runs of the bundled game. It prints what each
+layer, and all together, find of each kind of cheat at 1 % and 0.1 % false positives, with 95 % intervals of
+Wilson. The same seed gives the same result. `speed` is bench.replay and bench.queued, `similarity`
+bench.similarity. --quick takes half a minute: it shows that everything works, with wide intervals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from typing import Final
 
-from bench.judgement.measurement import Extent, measured
+from bench.judgement.measurement import Extent, measure
 from bench.judgement.population import Size
 from bench.judgement.report import lines
 
@@ -32,15 +32,15 @@ _PROGRAMS: Final = {
     },
     "similarity": {"bench.similarity": ("--recordings", "500", "--queries", "5")},
 }
-"""The programs of each part, with what makes them quick."""
+"""The programs of each part, with their options for --quick."""
 
 
 def main() -> None:
-    """Runs the parts that are asked for."""
+    """Run the requested parts."""
     arguments = _arguments()
     if "detection" in arguments.only:
         extent = QUICK if arguments.quick else FULL
-        for line in lines(measured(extent, arguments.seed, os.cpu_count() or 1)):
+        for line in lines(measure(extent, arguments.seed, os.cpu_count() or 1)):
             print(line)
     for part in PARTS[1:]:
         if part in arguments.only:
@@ -56,7 +56,7 @@ def _arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="a small population, to see that it works")
+    parser.add_argument("--quick", action="store_true", help="use a small population, to see that it works")
     parser.add_argument(
         "--only", type=lambda text: text.split(","), default=list(PARTS), help=", ".join(PARTS)
     )

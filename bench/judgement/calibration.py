@@ -1,9 +1,9 @@
 """Thresholds at a rate of false positives.
 
-Each signal is turned into how rare it is among honest runs; a layer is as suspicious as its rarest signal, and all layers
-together as the rarest of all (L. H. C. Tippett, "The Methods of Statistics", 1931: the least of several p-values). The
-threshold is set on that, on the runs of one half of the honest accounts; what is reported was counted on the other half.
-Accounts are halved, not runs: those of one player are alike.
+Each signal becomes its rarity among honest runs. A layer is as suspicious as its rarest signal, and all
+layers together as the rarest of all (L. H. C. Tippett, "The Methods of Statistics", 1931: the least of
+several p-values). The threshold is set on the runs of one half of the honest accounts, and reports count the
+other half. Accounts are halved, not runs, because the runs of one player are alike.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ Values = NDArray[np.float64]
 
 
 def rarity(values: Values, honest: Values) -> Values:
-    """The share of honest runs that are as suspicious as each value: 0 beyond all of them, 1 for no signal, which is -inf.
+    """Return the share of honest runs that are as suspicious as each value.
 
-    No more is read out of a tail than was seen in it: a distribution fitted to it would be carried far beyond what it
-    knows by one honest player whose hands are unlike all others.
+    It is 0 beyond all of them, and 1 for no signal, which is -inf.
     """
+    # Shares are counted, not read from a fitted tail: one honest player with unusual hands would distort the
+    # fit.
     below = np.searchsorted(np.sort(honest), values, side="left")
     return 1.0 - below / honest.size
 
 
 def rarest(columns: Sequence[Values], is_known: NDArray[np.bool_]) -> Values:
-    """How rare the rarest of several signals of each run is among those known; 1 where there are none."""
+    """Return the rarity of each run's rarest signal among the known runs; 1 if it has none."""
     rare = np.ones(is_known.size)
     for column in columns:
         rare = np.minimum(rare, rarity(column, column[is_known]))
@@ -35,5 +36,5 @@ def rarest(columns: Sequence[Values], is_known: NDArray[np.bool_]) -> Values:
 
 
 def threshold(honest: Values, rate: float) -> float:
-    """What lies below it is detected: at most the share `rate` of these honest runs."""
+    """Return the rarity below which runs are detected: at most the share `rate` of these honest runs."""
     return float(np.sort(honest)[int(rate * honest.size)])

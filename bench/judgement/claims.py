@@ -1,4 +1,4 @@
-"""What the checks of claims make of each run, in the order of time, with what was learnt until then."""
+"""Applies the checks of claims to each run, in the order of time, with the history so far."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
-from bench.judgement.population import Played
+from bench.judgement.population import SubmittedRun
 from bench.judgement.signals import Signals, sensitive, signals_of
 from policies.judging import PLAYER_RECENT, Transform
 from policies.model import Policy
@@ -36,39 +36,45 @@ TRANSFORMS: Final[Mapping[Transform, str]] = {
 Check = Callable[[Submission, History], Signals]
 
 
-class Judged(NamedTuple):
-    """The signals of a run, and what the policy itself says before any replay."""
+class JudgedClaim(NamedTuple):
+    """The signals of a run, and the policy's judgement before any replay."""
 
     signals: Signals
     judgement: Judgement
 
 
-def judged(runs: Sequence[Played], policy: Policy, verdicts: Sequence[Verdict] | None) -> Iterator[Judged]:
-    """Each run judged. What re-simulation bears out is learnt.
+def judge_claims(
+    runs: Sequence[SubmittedRun], policy: Policy, verdicts: Sequence[Verdict] | None
+) -> Iterator[JudgedClaim]:
+    """Yield each run's judgement, and learn from runs that re-simulation verifies.
 
-    Without verdicts all is learnt in which the policy finds nothing to hold: as if a moderator had approved of it.
+    Without verdicts it learns from all runs that the policy does not hold, as if a moderator had approved
+    them.
     """
     checks, players, crowd = list(_checks(policy)), BoardHistory(), BoardHistory()
     for number, run in enumerate(runs):
-        asked = run.submission
-        known = crowd.history(asked)
-        history = History(players.history(asked).player, known.population, known.build)
-        judgement = judge(asked, policy, history, digest=DIGEST)
-        yield Judged(dict(chain.from_iterable(check(asked, history).items() for check in checks)), judgement)
+        submission = run.submission
+        crowd_history = crowd.history(submission)
+        player = players.history(submission).player
+        history = History(player, crowd_history.population, crowd_history.build)
+        judgement = judge(submission, policy, history, digest=DIGEST)
+        yield JudgedClaim(
+            dict(chain.from_iterable(check(submission, history).items() for check in checks)), judgement
+        )
         if verdicts[number].kind is VerdictKind.VERIFIED if verdicts else not is_suspected(judgement):
-            scored = PromotedScore(asked.received_at_ms, number, asked.claim.score)
-            players.count(asked, scored, 1)
+            scored = PromotedScore(submission.received_at_ms, number, submission.claim.score)
+            players.count(submission, scored, 1)
             if run.account.teaches:
-                crowd.count(asked, scored, 1)
+                crowd.count(submission, scored, 1)
 
 
 def is_suspected(judgement: Judgement) -> bool:
-    """True if something was found that holds the run, or rejects it."""
-    return any(each.severity is not Severity.NOTE for each in judgement.findings)
+    """Return whether a finding holds the run or rejects it."""
+    return any(finding.severity is not Severity.NOTE for finding in judgement.findings)
 
 
 def _checks(policy: Policy) -> Iterator[Check]:
-    """The layers that look at claims: the validators with open limits, and the chart that drift decides by."""
+    """Yield the layers that check claims: the validators with open limits, and the chart of drift."""
     open_policy = sensitive(policy)
     for name, check in (
         ("velocity", velocity),
@@ -77,20 +83,20 @@ def _checks(policy: Policy) -> Iterator[Check]:
         ("abandonment", abandonment),
         ("progress", progress),
     ):
-        yield partial(_asked, name, check, open_policy)
+        yield partial(_signals, name, check, open_policy)
     for transform, name in TRANSFORMS.items():
-        yield partial(_asked, name, anomaly, sensitive(policy, anomaly={"transform": transform}))
-    yield partial(_charted, policy)
+        yield partial(_signals, name, anomaly, sensitive(policy, anomaly={"transform": transform}))
+    yield partial(_drift_signals, policy)
 
 
-def _asked(
+def _signals(
     layer: str, check: Callable[..., object], policy: Policy, submission: Submission, history: History
 ) -> Signals:
     return signals_of(layer, check(submission, policy, history))  # type: ignore[arg-type]
 
 
-def _charted(policy: Policy, submission: Submission, history: History) -> Signals:
-    """The sum that `validators.drift` compares with its decision, which is also a part of how it adds up."""
+def _drift_signals(policy: Policy, submission: Submission, history: History) -> Signals:
+    """Return the sum that `validators.drift` compares with its decision."""
     scores, score = history.player.scores, submission.claim.score
     early = min(policy.anomaly.minimum_history, PLAYER_RECENT // 2)
     if len(scores) < early or not is_better(score, best_among(scores, policy), policy):

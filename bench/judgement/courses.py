@@ -1,4 +1,4 @@
-"""What players do, run by run: honest ones, and every kind of cheat in every strength."""
+"""The courses of players, run by run: honest ones, and every kind of cheat in every strength."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bench.judgement.hands import Style
 from bench.judgement.pool import BEST_HAND, SUPERHUMAN, WORST_HAND, Pool
 
 CHEATING_RUNS: Final = 10
-"""How many cheating runs each account has that cheats."""
+"""Cheating runs of each account that cheats."""
 
 
 class Turn(NamedTuple):
-    """One run as its player decided on it. `factor` is by how much the claim exceeds the recording's score."""
+    """A run as its player decided on it. `factor` is the claim divided by the recording's score."""
 
     source: int
     is_cheat: bool
@@ -32,14 +32,14 @@ Course = Callable[[np.random.Generator, Pool], Iterator[Turn]]
 
 
 def _practice(rng: np.random.Generator, runs: int) -> np.ndarray:
-    """The skill in each of the runs of one person."""
+    """Return the skill in each of one person's runs."""
     begins = rng.beta(2.2, 2.0) * 0.8 + WORST_HAND
     ends = min(BEST_HAND, begins + rng.uniform(0.0, 0.25))
     return ends - (ends - begins) * np.arange(1, runs + 1) ** -0.4
 
 
 def honest(rng: np.random.Generator, pool: Pool, runs: int = 0) -> Iterator[Turn]:
-    """So many runs of one person; a number that differs as people do, some 25 in the mean, if none is given."""
+    """Yield a number of runs of one person; by default a random number, some 25 on average."""
     runs = runs or 1 + min(200, int(rng.lognormal(2.9, 0.8)))
     for skill in _practice(rng, runs):
         yield Turn(pool.drawn(rng, skill), is_cheat=False)
@@ -52,14 +52,14 @@ def _editor(rng: np.random.Generator, pool: Pool, factor: float) -> Iterator[Tur
 
 
 def _smurf(rng: np.random.Generator, pool: Pool, *, is_human: bool) -> Iterator[Turn]:
-    """A new account that is as good as the best from its first run on."""
+    """Yield runs of a new account that is as good as the best from its first run."""
     best = pool.of_hands[-max(2, pool.of_hands.size // 100) :]
     for _ in range(CHEATING_RUNS):
         yield Turn(int(rng.choice(best)) if is_human else pool.drawn(rng, SUPERHUMAN), is_cheat=True)
 
 
 def _frog(rng: np.random.Generator, pool: Pool, growth: float) -> Iterator[Turn]:
-    """After some honest runs, each is a little better than the one before; the recordings bear it out."""
+    """Yield some honest runs, then each a little better than the one before, with real recordings."""
     best = 0
     for turn in honest(rng, pool, int(rng.integers(8, 13))):
         best = max(best, int(pool.scores[turn.source]))
@@ -70,10 +70,10 @@ def _frog(rng: np.random.Generator, pool: Pool, growth: float) -> Iterator[Turn]
 
 
 def _shopper(rng: np.random.Generator, pool: Pool, opened: int) -> Iterator[Turn]:
-    """Opens many runs for each that is submitted: the best of them."""
+    """Yield runs that are the best of many opened ones."""
     for skill in _practice(rng, CHEATING_RUNS):
         drawn = [pool.drawn(rng, skill) for _ in range(opened)]
-        yield Turn(max(drawn, key=lambda each: int(pool.scores[each])), is_cheat=True, gave_up=opened - 1)
+        yield Turn(max(drawn, key=lambda run: int(pool.scores[run])), is_cheat=True, gave_up=opened - 1)
 
 
 def _bot(
@@ -84,7 +84,7 @@ def _bot(
 
 
 def _slow(rng: np.random.Generator, pool: Pool, factor: float, *, is_busy: bool = True) -> Iterator[Turn]:
-    """A game slowed down: more time to react, so more skill, and in ticks a faster hand if it is as busy as before."""
+    """Yield runs of a slowed game: more skill, and a faster hand in ticks if it is as busy as before."""
     before = int(rng.integers(0, 20))
     for number, skill in enumerate(_practice(rng, before + CHEATING_RUNS)):
         if number < before:
@@ -95,7 +95,7 @@ def _slow(rng: np.random.Generator, pool: Pool, factor: float, *, is_busy: bool 
 
 
 def _thief(rng: np.random.Generator, pool: Pool, change: str) -> Iterator[Turn]:
-    """Sends others' good runs as their own; which ones is decided when it is known what was there."""
+    """Yield thefts of others' good runs. The victim is chosen later, among the runs that exist by then."""
     del rng, pool
     for _ in range(CHEATING_RUNS):
         yield Turn(-1, is_cheat=True, change=change)

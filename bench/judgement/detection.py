@@ -1,4 +1,4 @@
-"""What each layer detects of each kind of cheat, at each rate of false positives."""
+"""Counts what each layer detects of each kind of cheat, at each rate of false positives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bench.judgement.calibration import rarest, threshold
 from bench.judgement.courses import CHEATING_RUNS, COURSES
-from bench.judgement.population import HONEST, Played
+from bench.judgement.population import HONEST, SubmittedRun
 from bench.judgement.signals import Signals, layer_of
 from validators.backtest import Proportion
 
@@ -21,37 +21,37 @@ RATES: Final = (0.01, 0.001)
 ALL: Final = "all"
 
 LEFT_OUT: Final = frozenset({"anomaly (logarithms)", "anomaly (ranks)"})
-"""A board has one scale for its anomalies, so `all` has that of the bundled policy."""
+"""A board has one scale for anomalies, so `all` uses that of the bundled policy alone."""
 
 Flags = NDArray[np.bool_]
 
 
 class Detection:
-    """Thresholds set on some honest accounts, and what lies beyond them of other ones and of cheats."""
+    """Thresholds set on half of the honest accounts, and the detections among the others and among cheats."""
 
-    def __init__(self, runs: Sequence[Played], signals: Sequence[Signals]) -> None:
-        """`runs` are honest or cheats, in the order of time; `signals` are theirs."""
+    def __init__(self, runs: Sequence[SubmittedRun], signals: Sequence[Signals]) -> None:
+        """Take honest and cheating runs in the order of time, and their signals."""
         self.runs = runs
         self._honest = np.array([run.is_honest for run in runs])
         self._calibrating = self._honest & np.array([run.account.is_calibrating for run in runs])
         self._columns: dict[str, NDArray[np.float64]] = {}
-        for at, given in enumerate(signals):
-            for name, value in given.items():
+        for at, of_run in enumerate(signals):
+            for name, value in of_run.items():
                 self._columns.setdefault(name, np.full(len(runs), -np.inf))[at] = value
 
     @property
     def cheats(self) -> list[str]:
-        """The rows that have runs, in the order of the tables."""
+        """Return the rows that have runs, in the order of the tables."""
         return [name for name in COURSES if self._rows[name]]
 
     @property
     def layers(self) -> list[str]:
-        """Every layer that found something, by name, and last all together."""
+        """Return the name of every layer that found something, and ALL as the last."""
         return [*dict.fromkeys(sorted(map(layer_of, self._columns))), ALL]
 
     @cached_property
     def flagged(self) -> dict[tuple[str, float], Flags]:
-        """Which runs lie beyond the threshold of a layer at a rate."""
+        """Return the detected runs by layer and rate."""
         flags = {}
         for layer in self.layers:
             rare = rarest([self._columns[name] for name in self._names(layer)], self._calibrating)
@@ -65,26 +65,26 @@ class Detection:
         return [name for name in self._columns if layer_of(name) == layer]
 
     def has_a_say(self, layer: str) -> Proportion:
-        """Of the honest runs those that the layer finds anything in, however little."""
-        found = [self._columns[name] > -np.inf for name in self._names(layer)]
-        return _share(np.logical_or.reduce(found)[self._honest])
+        """Return the proportion of honest runs with any signal of the layer."""
+        signals = [self._columns[name] > -np.inf for name in self._names(layer)]
+        return _proportion(np.logical_or.reduce(signals)[self._honest])
 
     def of_runs(self, layer: str, rate: float, name: str) -> Proportion:
-        """Of the cheating runs of a row those that are detected; for HONEST the false positives of the half that is counted."""
+        """Return the proportion of detected runs of a row; for HONEST these are false positives."""
         flags = self.flagged[layer, rate]
-        return _share(flags[self._rows[name]])
+        return _proportion(flags[self._rows[name]])
 
     def of_accounts(self, layer: str, rate: float, name: str) -> Proportion:
-        """Of the accounts of a row those with a detected run among the first ten."""
+        """Return the proportion of a row's accounts with a detected run among their first ten."""
         flags = self.flagged[layer, rate]
         by_account = defaultdict(list)
         for at in self._rows[name]:
             by_account[self.runs[at].account.number].append(bool(flags[at]))
-        return _share([any(each[:CHEATING_RUNS]) for each in by_account.values()])
+        return _proportion([any(account[:CHEATING_RUNS]) for account in by_account.values()])
 
     @cached_property
     def _rows(self) -> dict[str, list[int]]:
-        """The places of the runs that each row counts."""
+        """Return the indexes of the runs that each row counts."""
         rows: dict[str, list[int]] = {name: [] for name in chain([HONEST], COURSES)}
         for at, run in enumerate(self.runs):
             if not self._calibrating[at]:
@@ -92,5 +92,5 @@ class Detection:
         return rows
 
 
-def _share(flags: Flags | Sequence[bool]) -> Proportion:
+def _proportion(flags: Flags | Sequence[bool]) -> Proportion:
     return Proportion(int(np.sum(flags)), len(flags))

@@ -1,11 +1,11 @@
-"""The input words of a run: of a hand, of a program, of a game slowed down, and of who stole them.
+"""Makes the input words of a run: a hand's, a program's, a slowed game's, a thief's.
 
-Honest timing is a model. Intervals and lengths of presses are log-normal, as keystrokes are: skewed to the right, with a
-scatter of some tens of percent, and people differ from each other by as much (Dhakal, Feit, Kristensson and Oulasvirta,
-"Observations on Typing from 136 Million Keystrokes", CHI 2018: 239 ms from key to key, 112 ms of standard deviation between
-people, keys down for 116 ms). One account in twenty is even, with 10 % (who taps along with a beat scatters by 4 % at
-best: Repp, "Sensorimotor synchronization", Psychonomic Bulletin & Review 12, 2005), and one in ten plays on a device that
-asks for input thirty times a second.
+Honest timing is a model. Intervals and lengths of presses are log-normal like keystrokes: skewed to the
+right, with a scatter of some tens of percent, and people differ by as much (Dhakal, Feit, Kristensson and
+Oulasvirta, "Observations on Typing from 136 Million Keystrokes", CHI 2018: 239 ms from key to key, 112 ms of
+standard deviation between people, keys down for 116 ms). One account in twenty is even, with a scatter of 10
+% (people who tap along with a beat scatter by 4 % at best: Repp, "Sensorimotor synchronization", Psychonomic
+Bulletin & Review 12, 2005). One in ten plays on a device that reads input thirty times a second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ METRONOME_TICKS: Final = 12.0
 
 
 class Style(StrEnum):
-    """Who, or what, pressed the buttons."""
+    """The kind of player that pressed the buttons."""
 
     HAND = "hand"
     PROGRAM = "program"
@@ -34,10 +34,11 @@ class Style(StrEnum):
 
 
 class Hand(NamedTuple):
-    """All that the words of a run follow from.
+    """Everything that decides the words of a run.
 
-    `owner` and `run` are seeds: what is an account's own, and what differs from run to run. `strength` is how much slower the game ran for a hand, or by how much a metronome
-    scatters. `change` is what a thief did to the words, with the seed `change_seed`.
+    `owner` and `run` are the seeds of the account and of the run. `strength` is the slowdown of the game for
+    a hand, and the scatter of a metronome. `change` is what a thief did to the words, with the seed
+    `change_seed`.
     """
 
     style: Style
@@ -58,11 +59,11 @@ CHANGES: Final[dict[str, Callable[[Words, int], Words]]] = {
     "10 % edited": lambda words, seed: players.edited(words, seed, 0.10),
     "a fifth cut off": lambda words, _: players.cut(words, 0.2),
 }
-"""What a thief does to a recording."""
+"""A thief's changes to a recording."""
 
 
 def words_of(hand: Hand, inputs: bytes = b"") -> Words:
-    """The words of the run, one for each tick; the same whenever they are asked for. `inputs` are what a program sent."""
+    """Return the words of the run, one per tick, always the same. `inputs` are those of a program."""
     if hand.style is Style.PROGRAM:
         words = np.frombuffer(inputs, "<u4").astype(np.uint32)
     elif hand.style is Style.METRONOME:
@@ -89,7 +90,7 @@ def _pressed(hand: Hand) -> Words:
 
 
 def _metronome(hand: Hand) -> Words:
-    """One button at fixed times and for fixed lengths, within a scatter of each; a hand steers with the others."""
+    """Return words with one button at fixed times and lengths, within a scatter; a hand uses the others."""
     rng = np.random.default_rng([3, hand.run])
     words = _pressed(hand._replace(style=Style.HAND, strength=0.0)) & np.uint32(~1 & 0xF)
     at = np.arange(rng.uniform(0, METRONOME_TICKS), hand.ticks, METRONOME_TICKS)
@@ -101,7 +102,7 @@ def _metronome(hand: Hand) -> Words:
 
 
 def _press(toggled: Words, bit: int, at: np.ndarray, lengths: np.ndarray) -> None:
-    """Toggles a button at the ticks of presses, in order, and of releases. What a press leaves no room for falls together."""
+    """Toggle a button at the ticks of presses, in order, and of releases. Presses without room merge."""
     down = np.floor(at).astype(np.int64)
     down = down[np.append(True, np.diff(down) > 1)]
     up = down + np.maximum(1, np.round(lengths[: down.size]).astype(np.int64))

@@ -1,4 +1,4 @@
-"""All that is measured of one population: what is detected on a board that replays, and on one that cannot."""
+"""Measures one population: detections on a board that replays, and on one that cannot."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.judgement.claims import Judged, judged
+from bench.judgement.claims import JudgedClaim, judge_claims
 from bench.judgement.courses import STOLEN
 from bench.judgement.detection import Detection
 from bench.judgement.outcomes import Outcome, outcome_of
 from bench.judgement.pool import pool_of
-from bench.judgement.population import Played, Size, population
-from bench.judgement.recordings import examined, refused_with_own_seed, verdicts_of
+from bench.judgement.population import Size, SubmittedRun, population
+from bench.judgement.recordings import examine, refused_with_own_seed, verdicts_of
 from bench.judgement.signals import Signals, without_replay
 from policies.loader import load_board
 from policies.vocabulary import Verdict, VerdictKind
@@ -22,7 +22,7 @@ POLICY: Final = Path(__file__).resolve().parents[2] / "policies" / "arcade.yaml"
 
 
 class Extent(NamedTuple):
-    """How much is made: levels of skill, runs of each, runs of the superhuman player, and accounts."""
+    """The extent of a population: levels of skill, runs of each, superhuman runs, and accounts."""
 
     levels: int
     each: int
@@ -30,22 +30,22 @@ class Extent(NamedTuple):
     size: Size
 
 
-class Measured(NamedTuple):
-    """What was found.
+class Measurement(NamedTuple):
+    """The measurement of one population.
 
-    `runs` are those counted, honest ones and cheats; `outcomes` where they end under the policy as shipped, which
-    replays; `refused` the stolen recordings that the game's own seeds give away.
+    `runs` are the counted runs, honest and cheating; `outcomes` are theirs under the shipped policy, which
+    replays; `refused` is the proportion of stolen recordings that the game's own seeds give away.
     """
 
-    runs: Sequence[Played]
+    runs: Sequence[SubmittedRun]
     replayed: Detection
     unreplayed: Detection
     outcomes: Sequence[Outcome]
     refused: Proportion
 
 
-def measured(extent: Extent, seed: int, processes: int = 1) -> Measured:
-    """All that is found of a population of this extent; the same for the same seed, whatever the processes."""
+def measure(extent: Extent, seed: int, processes: int = 1) -> Measurement:
+    """Measure a population of this extent, with the same result for the same seed."""
     board = load_board(POLICY)
     pool = pool_of(
         seed, levels=extent.levels, each=extent.each, superhuman=extent.superhuman, processes=processes
@@ -54,29 +54,32 @@ def measured(extent: Extent, seed: int, processes: int = 1) -> Measured:
     counted = [at for at, run in enumerate(runs) if run.is_honest or run.is_cheat]
     chosen = [runs[at] for at in counted]
     verdicts = verdicts_of(runs, pool, board)
-    claims = list(judged(runs, board.policy, verdicts))
-    recordings = list(examined(chosen, pool, board.policy, processes))
+    claims = list(judge_claims(runs, board.policy, verdicts))
+    recordings = list(examine(chosen, pool, board.policy, processes))
     beside = list(zip(counted, recordings, strict=True))
-    return Measured(
+    return Measurement(
         chosen,
-        Detection(chosen, [_together(claims[at], verdicts[at], seen) for at, (seen, _) in beside]),
-        _without_replay(runs, list(judged(runs, without_replay(board.policy), None))),
-        [outcome_of(claims[at].judgement, verdicts[at], found, board.policy) for at, (_, found) in beside],
+        Detection(chosen, [_together(claims[at], verdicts[at], signals) for at, (signals, _) in beside]),
+        _without_replay(runs, list(judge_claims(runs, without_replay(board.policy), None))),
+        [
+            outcome_of(claims[at].judgement, verdicts[at], findings, board.policy)
+            for at, (_, findings) in beside
+        ],
         refused_with_own_seed([run for run in chosen if _is_theft(run)], pool, board),
     )
 
 
-def _together(claim: Judged, verdict: Verdict, seen: Signals) -> Signals:
-    """The signals of a run from all that looks at it."""
+def _together(claim: JudgedClaim, verdict: Verdict, recording: Signals) -> Signals:
+    """Return the signals of a run from its claim, its recording and its re-simulation."""
     refuted = {"re-simulation: mismatch": 1.0} if verdict.kind is VerdictKind.MISMATCH else {}
-    return {**claim.signals, **seen, **refuted}
+    return {**claim.signals, **recording, **refuted}
 
 
-def _without_replay(runs: Sequence[Played], claims: Sequence[Judged]) -> Detection:
-    """What is detected by claims alone. Where there are no recordings, none is stolen."""
+def _without_replay(runs: Sequence[SubmittedRun], claims: Sequence[JudgedClaim]) -> Detection:
+    """Return the detection by claims alone. Without recordings there are no thefts."""
     counted = [at for at, run in enumerate(runs) if run.is_honest or (run.is_cheat and not _is_theft(run))]
     return Detection([runs[at] for at in counted], [claims[at].signals for at in counted])
 
 
-def _is_theft(run: Played) -> bool:
+def _is_theft(run: SubmittedRun) -> bool:
     return run.is_cheat and run.account.name.startswith(STOLEN)

@@ -1,4 +1,4 @@
-"""What the policy as it is shipped makes of runs: rejected, held, noted or promoted."""
+"""Outcomes of runs under the shipped policy: rejected, held, noted or promoted."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from bench.judgement.claims import DIGEST
-from bench.judgement.recordings import Named
+from bench.judgement.recordings import NamedFinding
 from policies.model import Policy
 from policies.vocabulary import State, Verdict
 from validators.judge import Judgement, judge_verdict, weighed
 
 
 class Outcome(StrEnum):
-    """Where a run ends before a moderator sees it. NOTED: promoted, with findings that have no effect."""
+    """The outcome of a run before a moderator sees it. NOTED means promoted with findings without effect."""
 
     REJECTED = "rejected"
     HELD = "held"
@@ -21,11 +21,15 @@ class Outcome(StrEnum):
     PROMOTED = "promoted"
 
 
-def outcome_of(before: Judgement, verdict: Verdict, found: Iterable[Named], policy: Policy) -> Outcome:
-    """What becomes of a run that was judged so, replayed so, and has these findings of its recording."""
+def outcome_of(
+    before: Judgement, verdict: Verdict, findings: Iterable[NamedFinding], policy: Policy
+) -> Outcome:
+    """Return the outcome of a run with this judgement, this verdict, and these findings in its recording."""
     if before.state is not State.PENDING:
         return Outcome(before.state.value)
-    after = [each for name, one in found for each in weighed(name, [one], policy, digest=DIGEST)]
+    after = [
+        weighted for name, finding in findings for weighted in weighed(name, [finding], policy, digest=DIGEST)
+    ]
     judgement = judge_verdict(verdict, (*before.findings, *after))
     if judgement.state is not State.PROMOTED:
         return Outcome(judgement.state.value)

@@ -1,9 +1,9 @@
-"""A population whose cheats are known: who plays, how well, when, and what is claimed.
+"""A population whose cheats are known: its players, their skills, times and claims.
 
-Each run is one of the pool, so that it can be played again. Honest accounts come in over six weeks, play in sittings, get
-better with practice (by a power law: Newell and Rosenbloom, "Mechanisms of skill acquisition and the law of practice",
-1981), have luck, pause now and then, and give some runs up. Cheats are honest accounts that begin to cheat, or new ones;
-each has ten runs that are called a cheat.
+Each run is one of the pool, so that it can be played again. Honest accounts arrive over six weeks, play in
+sittings, improve with practice (by a power law: Newell and Rosenbloom, "Mechanisms of skill acquisition and
+the law of practice", 1981), have luck, pause now and then, and give up some runs. Cheats are honest accounts
+that begin to cheat, or new ones; each has ten cheating runs.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ TICK_MS: Final = 1000 / 60
 
 PAUSE_SHARE: Final = 0.05
 TEACHING_SHARE: Final = 0.05
-"""Of the accounts that cheat, the share whose promoted runs teach what the population is known by.
+"""The share of cheating accounts whose promoted runs become part of the population's history.
 
-There are as many of them as counting needs, and so far more than on a board: if all of them taught, everybody would be
-measured by cheats.
+The bench has far more cheats than a board, to count them well: with all of them in the history, everybody
+would be measured by cheats.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A player. `name` is the row of the tables it is counted in, HONEST for who does not cheat.
+    """A player. `name` is its row in the tables, HONEST if it does not cheat.
 
-    Thresholds are set on the honest accounts that are calibrating, and false positives counted on the others.
+    Thresholds are set on calibrating honest accounts, and false positives counted on the others.
     """
 
     number: int
@@ -51,7 +51,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class SubmittedRun:
     """A run as it was submitted."""
 
     account: Account
@@ -62,21 +62,21 @@ class Played:
 
     @property
     def is_honest(self) -> bool:
-        """True for a run of somebody who never cheats: what false positives are counted among."""
+        """Return whether the run's player never cheats, so that a detection is a false positive."""
         return self.account.name == HONEST
 
 
 class Size(NamedTuple):
-    """How many accounts there are: honest ones, and of each kind of cheat in each strength."""
+    """Numbers of accounts: honest ones, and of each kind of cheat in each strength."""
 
     honest: int
     cheating: int
 
 
-def population(pool: Pool, size: Size, seed: int) -> list[Played]:
-    """All runs, in the order in which they were received; the same for the same pool and seed."""
-    honest: list[Played] = []
-    cheating: list[Played] = []
+def population(pool: Pool, size: Size, seed: int) -> list[SubmittedRun]:
+    """Return all runs in the order of their arrival, the same for the same pool and seed."""
+    honest: list[SubmittedRun] = []
+    cheating: list[SubmittedRun] = []
     for number in range(size.honest):
         honest += _life(number, HONEST, 0, pool, seed, ())
     honest.sort(key=_order)
@@ -86,19 +86,20 @@ def population(pool: Pool, size: Size, seed: int) -> list[Played]:
     return sorted(honest + cheating, key=_order)
 
 
-def _order(run: Played) -> tuple[int, int]:
+def _order(run: SubmittedRun) -> tuple[int, int]:
     return run.submission.received_at_ms, run.account.number
 
 
 def _accounts(name: str, size: Size, pool: Pool) -> int:
-    """How many accounts a row has: of programs as many as there are runs for, since the same inputs twice are a theft."""
+    """Return the number of a row's accounts."""
+    # Programs are limited by their runs: the same inputs twice would be a theft.
     return min(size.cheating, pool.superhuman.size // CHEATING_RUNS) if name == PROGRAM else size.cheating
 
 
 def _life(
-    number: int, name: str, nth: int, pool: Pool, seed: int, honest: Sequence[Played]
-) -> Iterator[Played]:
-    """All runs of the account of that number, the nth of its row."""
+    number: int, name: str, nth: int, pool: Pool, seed: int, honest: Sequence[SubmittedRun]
+) -> Iterator[SubmittedRun]:
+    """Yield all runs of the account with this number, the nth of its row."""
     rng = np.random.default_rng([seed, number])
     teaches = name == HONEST or nth % round(1 / TEACHING_SHARE) == 0
     account = Account(number, name, teaches, number % 2 == 0)
@@ -112,10 +113,15 @@ def _life(
 
 
 class _Life:
-    """The runs of one account at their times, with what its tickets count. `honest` are those that it could steal."""
+    """The runs of one account at their times, with the counts of its tickets. It may steal `honest` runs."""
 
     def __init__(
-        self, rng: np.random.Generator, account: Account, pool: Pool, seed: int, honest: Sequence[Played]
+        self,
+        rng: np.random.Generator,
+        account: Account,
+        pool: Pool,
+        seed: int,
+        honest: Sequence[SubmittedRun],
     ) -> None:
         self._rng = rng
         self._account = account
@@ -127,8 +133,9 @@ class _Life:
         self._submitted: list[float] = []
         self._now_ms = 0.0
 
-    def runs(self, turns: Sequence[Turn]) -> Iterator[Played]:
-        """Plays the turns in sittings, from some time within the weeks on; a thief begins when there is something to steal."""
+    def runs(self, turns: Sequence[Turn]) -> Iterator[SubmittedRun]:
+        """Play the turns in sittings, from a random time on."""
+        # A thief begins late, when there is something to steal.
         is_thief = any(turn.change is not None for turn in turns)
         self._now_ms = START_MS + self._rng.uniform(0.6 if is_thief else 0.0, 0.9) * WEEKS * 7 * DAY_MS
         left_in_sitting = 0
@@ -140,7 +147,7 @@ class _Life:
             yield self._played(turn, self._account.number * 1000 + number)
             self._now_ms += self._rng.lognormal(2.5, 0.7) * 1000
 
-    def _played(self, turn: Turn, name: int) -> Played:
+    def _played(self, turn: Turn, name: int) -> SubmittedRun:
         self._give_up(turn)
         source, hand = self._source(turn, name)
         run = self._pool.runs[source]
@@ -161,31 +168,31 @@ class _Life:
             runs_opened=opened,
             runs_submitted=submitted,
         )
-        return Played(self._account, submission, source, hand, turn.is_cheat)
+        return SubmittedRun(self._account, submission, source, hand, turn.is_cheat)
 
     def _give_up(self, turn: Turn) -> None:
-        """Lets the time pass that the runs take which are given up before this one."""
+        """Let the time pass of the runs that are given up before this one."""
         is_shopper = turn.gave_up >= 0
         for _ in range(turn.gave_up if is_shopper else int(self._rng.geometric(1 - self._gives_up)) - 1):
             self._opened.append(self._now_ms)
             self._now_ms += 4000 if is_shopper else self._rng.lognormal(2.3, 0.8) * 1000
 
     def _source(self, turn: Turn, name: int) -> tuple[int, Hand]:
-        """Which run of the pool is claimed, and what its recording is made from."""
+        """Return the run of the pool to claim, and the hand that makes its recording."""
         if turn.change is not None:
             victim = self._victim()
             return victim.source, victim.hand._replace(change=turn.change, change_seed=name)
         own, ticks = self._seed * 7919, self._pool.runs[turn.source].claim.ticks
         return turn.source, Hand(turn.style, own + self._account.number, own + name, ticks, turn.strength)
 
-    def _victim(self) -> Played:
-        """One of the better honest runs of before."""
-        there = bisect_left(self._honest, self._now_ms, key=lambda run: run.submission.received_at_ms)
-        picked = [self._honest[int(at)] for at in self._rng.integers(0, max(1, there), 4)]
+    def _victim(self) -> SubmittedRun:
+        """Return one of the better honest runs so far."""
+        available = bisect_left(self._honest, self._now_ms, key=lambda run: run.submission.received_at_ms)
+        picked = [self._honest[int(at)] for at in self._rng.integers(0, max(1, available), 4)]
         return max(picked, key=lambda run: run.submission.claim.score)
 
     def _elapsed_ms(self, ticks: int, turn: Turn) -> float:
-        """How long the run is open: some seconds before the first tick, its ticks, and at times a pause."""
+        """Return how long the run is open: seconds before the first tick, its ticks, and at times a pause."""
         elapsed_ms = ticks * TICK_MS * turn.slowness + self._rng.lognormal(0.9, 0.6) * 1000
         if self._rng.random() < PAUSE_SHARE:
             elapsed_ms += self._rng.lognormal(4.0, 1.2) * 1000

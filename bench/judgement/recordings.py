@@ -1,4 +1,4 @@
-"""What re-simulation and the forensics of recordings make of each run."""
+"""Applies re-simulation and the forensics of recordings to each run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bench.judgement.hands import Hand, Style, words_of
 from bench.judgement.pool import Pool, in_parallel
-from bench.judgement.population import BUILD, Played
+from bench.judgement.population import BUILD, SubmittedRun
 from bench.judgement.signals import Signals, sensitive, signals_of
 from gateway.ledger.judgement.bands import MOST_IN_BUCKET, MOST_NEIGHBOURS
 from policies.judging import Forensics
@@ -27,29 +27,29 @@ from replay.verify import verify
 from replay.worker.evidence import MOST_COMPARED
 from validators.backtest import Proportion
 
-Named = tuple[str, Finding]
-"""A finding with the validator's name."""
+NamedFinding = tuple[str, Finding]
+"""A finding and its validator's name."""
 
 
-class Seen(NamedTuple):
-    """What a recording shows by itself: signals, findings at the policy's own limits, its digest and bands."""
+class RecordingSignals(NamedTuple):
+    """The signals of one recording, its findings at the policy's own limits, its digest and bands."""
 
     signals: Signals
-    findings: tuple[Named, ...]
+    findings: tuple[NamedFinding, ...]
     digest: bytes
     bands: Sequence[int]
 
 
 class Task(NamedTuple):
-    """A recording to be looked at: how it was made, and how long its run was open."""
+    """A recording to examine: its hand, a program's inputs, and how long its run was open."""
 
     hand: Hand
     inputs: bytes
     elapsed_s: float
 
 
-def verdicts_of(runs: Sequence[Played], pool: Pool, board: Board) -> list[Verdict]:
-    """What re-simulating the recordings says of the claims. The same claim of the same recording is played once."""
+def verdicts_of(runs: Sequence[SubmittedRun], pool: Pool, board: Board) -> list[Verdict]:
+    """Return the verdict on each claim. The same claim of the same recording is played once."""
     replay, simulator = board.policy.replay, board.simulators[BUILD]
     assert replay is not None
     known: dict[tuple[int, int], Verdict] = {}
@@ -62,46 +62,46 @@ def verdicts_of(runs: Sequence[Played], pool: Pool, board: Board) -> list[Verdic
     return [known[run.source, run.submission.claim.score] for run in runs]
 
 
-def refused_with_own_seed(thefts: Sequence[Played], pool: Pool, board: Board) -> Proportion:
-    """Of stolen recordings those that do not give the claim with the seed of the thief's own ticket, as the game has it."""
+def refused_with_own_seed(thefts: Sequence[SubmittedRun], pool: Pool, board: Board) -> Proportion:
+    """Return the proportion of stolen recordings that fail with the seed of the thief's own ticket."""
     replay, simulator = board.policy.replay, board.simulators[BUILD]
     assert replay is not None
     stolen = [(run.submission.claim, pool.runs[run.source].recording, run.hand.change_seed) for run in thefts]
     with Sandbox() as sandbox:
-        kinds = [verify(*each, replay, simulator, sandbox).kind for each in stolen]
+        kinds = [verify(*theft, replay, simulator, sandbox).kind for theft in stolen]
     return Proportion(sum(kind is VerdictKind.MISMATCH for kind in kinds), len(kinds))
 
 
-def examined(
-    runs: Sequence[Played], pool: Pool, policy: Policy, processes: int
-) -> Iterator[tuple[Signals, tuple[Named, ...]]]:
-    """Signals and findings of each run, in the order of time: its own timing, and what it is like of what came before."""
+def examine(
+    runs: Sequence[SubmittedRun], pool: Pool, policy: Policy, processes: int
+) -> Iterator[tuple[Signals, tuple[NamedFinding, ...]]]:
+    """Yield each run's signals and findings in the order of time, of its timing and its likeness to others."""
     tasks = [_task(run, pool) for run in runs]
     shelf, open_limits = Shelf(policy.forensics, pool), sensitive(policy).forensics
-    looking = partial(look, policy.forensics, open_limits, policy.ticks_per_second)
-    for run, seen in zip(runs, in_parallel(looking, tasks, processes), strict=True):
-        reused, alike = shelf.put_and_find(run, seen)
-        found = [*seen.findings, *(("recording_reuse", each) for each in reused)]
-        signals = {**seen.signals, **signals_of("recording_reuse", reused)}
+    look_at = partial(look, policy.forensics, open_limits, policy.ticks_per_second)
+    for run, recording in zip(runs, in_parallel(look_at, tasks, processes), strict=True):
+        reused, alike = shelf.put_and_find(run, recording)
+        findings = [*recording.findings, *(("recording_reuse", finding) for finding in reused)]
+        signals = {**recording.signals, **signals_of("recording_reuse", reused)}
         if alike:
             play = shelf.play_of(run)
             signals |= signals_of("similarity", similarity(play, alike, open_limits))
-            found += [("similarity", each) for each in similarity(play, alike, policy.forensics)]
-        yield signals, tuple(found)
+            findings += [("similarity", finding) for finding in similarity(play, alike, policy.forensics)]
+        yield signals, tuple(findings)
 
 
-def look(limits: Forensics, open_limits: Forensics, ticks_per_second: int, task: Task) -> Seen:
-    """What one recording shows by itself."""
+def look(limits: Forensics, open_limits: Forensics, ticks_per_second: int, task: Task) -> RecordingSignals:
+    """Return the signals and findings of one recording by itself."""
     words = words_of(task.hand, task.inputs)
     inputs = inputs_of(words.astype("<u4").tobytes(), limits.buttons)
     signals: dict[str, float] = {}
-    findings: list[Named] = []
+    findings: list[NamedFinding] = []
     for name, check in _checks(inputs, ticks_per_second, task.elapsed_s):
         signals |= signals_of(name, check(open_limits))
-        findings += [(name, each) for each in check(limits)]
+        findings += [(name, finding) for finding in check(limits)]
     shingles = shingles_of(inputs)
     bands = bands_of(shingles) if shingles.size >= limits.minimum_shingles else ()
-    return Seen(signals, tuple(findings), hashlib.sha256(words.tobytes()).digest(), bands)
+    return RecordingSignals(signals, tuple(findings), hashlib.sha256(words.tobytes()).digest(), bands)
 
 
 def _checks(
@@ -113,41 +113,41 @@ def _checks(
 
 
 class Shelf:
-    """The recordings that came before, found again by their bands as `gateway.ledger.judgement.bands` finds them."""
+    """Earlier recordings, searched by their bands as in `gateway.ledger.judgement.bands`."""
 
     def __init__(self, limits: Forensics, pool: Pool) -> None:
         self._limits = limits
         self._pool = pool
         self._buckets: dict[int, list[int]] = defaultdict(list)
         self._same: Counter[bytes] = Counter()
-        self._runs: list[Played] = []
+        self._runs: list[SubmittedRun] = []
 
     def put_and_find(
-        self, run: Played, seen: Seen
+        self, run: SubmittedRun, recording: RecordingSignals
     ) -> tuple[list[Finding], list[tuple[str, ComparableRecording]]]:
-        """What says that the recording was sent before, and the plays of others that it is to be held against."""
-        near = Counter(at for band in seen.bands for at in self._buckets[band])
+        """Add a recording. Return findings of its reuse, and the recordings of others to compare it with."""
+        near = Counter(at for band in recording.bands for at in self._buckets[band])
         nearest = sorted(near, key=lambda at: (-near[at], at))[:MOST_NEIGHBOURS]
         others = [self._runs[at] for at in nearest if self._runs[at].account is not run.account]
-        for band in seen.bands:
+        for band in recording.bands:
             if len(self._buckets[band]) < MOST_IN_BUCKET:
                 self._buckets[band].append(len(self._runs))
         self._runs.append(run)
-        times = self._same[seen.digest]
-        self._same[seen.digest] += 1
+        times = self._same[recording.digest]
+        self._same[recording.digest] += 1
         expected = Expected(at_most=0, unit="submissions with this recording")
         reused = [Finding(Reason.RECORDING_REUSED, times, expected)] if times else []
         return reused, [
-            (each.submission.submission_id, self.play_of(each)) for each in others[:MOST_COMPARED]
+            (other.submission.submission_id, self.play_of(other)) for other in others[:MOST_COMPARED]
         ]
 
-    def play_of(self, run: Played) -> ComparableRecording:
-        """The recording of a run, made anew."""
+    def play_of(self, run: SubmittedRun) -> ComparableRecording:
+        """Make the recording of a run again."""
         words = words_of(*_task(run, self._pool)[:2])
         return ComparableRecording(b"", inputs_of(words.astype("<u4").tobytes(), self._limits.buttons))
 
 
-def _task(run: Played, pool: Pool) -> Task:
+def _task(run: SubmittedRun, pool: Pool) -> Task:
     is_program = run.hand.style is Style.PROGRAM
     inputs = pool.runs[run.source].inputs if is_program else b""
     return Task(run.hand, inputs, run.submission.elapsed_ms / 1000)

@@ -1,8 +1,8 @@
-"""How suspicious a run is to a check, as a number: what thresholds are set on.
+"""Signals: numbers that say how suspicious a run is to a check.
 
-A check runs with the most sensitive limits that a policy takes. By how much the value of its finding lies outside of what it
-expects is the signal; where it finds nothing, there is none. What says how much evidence a check needs (shortest runs,
-fewest presses, fewest scores) stays as the policy has it. A layer is one check; it gives one or more signals.
+A check runs with the most sensitive limits that a policy accepts. Its signal is the distance of a finding's
+value from the expected range; without a finding there is no signal. Limits on evidence (shortest runs, fewest
+presses, fewest scores) stay as the policy has them. A layer is one check and has one or more signals.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from policies.model import Policy
 from policies.vocabulary import Finding
 
 LEAST: Final = 1e-9
-"""Stands for no limit where a policy takes none of 0."""
+"""Stands for no limit where a policy does not accept 0."""
 
 Signals = Mapping[str, float]
-"""Values by the names of signals, `layer: what is measured`; more is more suspicious."""
+"""Values by the names of signals, `layer: measure`; higher values are more suspicious."""
 
 _OPEN: Final[Mapping[str, Mapping[str, Any]]] = {
     "velocity": {"points_per_second": LEAST},
@@ -42,40 +42,41 @@ _OPEN: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def sensitive(policy: Policy, **sections: Mapping[str, Any]) -> Policy:
-    """The policy with limits beyond which everything is found, and with these sections changed besides."""
-    given = policy.model_dump()
+    """Return the policy with limits that find everything, and with these sections changed."""
+    document = policy.model_dump()
     for changes in (_OPEN, sections):
         for section, values in changes.items():
-            given[section] = given[section] | values
-    return Policy.model_validate(given)
+            document[section] = document[section] | values
+    return Policy.model_validate(document)
 
 
 def without_replay(policy: Policy) -> Policy:
-    """The policy of the board as it would be if nothing could be played again: all goes through moderators."""
+    """Return the policy as if nothing could be played again, so that moderators decide on everything."""
     return Policy.model_validate(policy.model_dump() | {"replay": None, "writes": "open", "builds": {}})
 
 
 def signals_of(layer: str, findings: Iterable[Finding]) -> Signals:
-    """The signals in the findings of one layer."""
+    """Return the signals in the findings of one layer."""
     signals: dict[str, float] = {}
-    for each in findings:
-        name = f"{layer}: {_measured(each)}"
-        signals[name] = max(_outside(each), signals.get(name, -np.inf))
+    for finding in findings:
+        name = f"{layer}: {_measure_of(finding)}"
+        signals[name] = max(_distance(finding), signals.get(name, -np.inf))
     return signals
 
 
 def layer_of(signal: str) -> str:
-    """The layer that a signal is of."""
+    """Return the layer of a signal."""
     return signal.split(": ", 1)[0]
 
 
-def _outside(finding: Finding) -> float:
-    """How far a value lies outside of what is expected."""
+def _distance(finding: Finding) -> float:
+    """Return the distance of a value from the expected range."""
     low, high = finding.expected.at_least, finding.expected.at_most
     return finding.value - high if high is not None else (low or 0.0) - finding.value
 
 
-def _measured(finding: Finding) -> str:
-    """What tells signals of one layer apart; a number in a unit is of that run alone."""
+def _measure_of(finding: Finding) -> str:
+    """Return what tells signals of one layer apart."""
+    # A unit with a number in it belongs to that run alone.
     unit = finding.expected.unit
     return finding.reason.value if any(map(str.isdigit, unit)) else f"{finding.reason.value}, {unit}"
