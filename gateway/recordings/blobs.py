@@ -1,47 +1,47 @@
-"""What keeps large recordings: named blobs, each written once. A directory or a bucket; both block their caller."""
+"""Named blobs for large recordings, in a directory or a bucket. Both block their caller."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
 CLOCK: Final = "clock"
-"""Name of an empty blob that is there to be dated."""
+"""The name of an empty blob whose date is the store's time."""
 
 
 class Blob(NamedTuple):
-    """A blob that is there, and when it was put or moved there (Unix milliseconds, by the clock of the place)."""
+    """A blob, and when it was put or moved to its name (Unix milliseconds by the store's clock)."""
 
     name: str
     modified_ms: int
 
 
 class Blobs(Protocol):
-    """Named blobs. Every method fails closed with RecordingsUnavailable, and then nothing is half written."""
+    """Named blobs. Every method fails closed with RecordingsUnavailable, and writes all or nothing."""
 
     def put(self, name: str, body: bytes) -> bool:
-        """True once the blob is durable; False, and nothing is written, if there is one of the name."""
+        """Write a blob durably; return False, and write nothing, if the name is taken."""
         ...
 
     def replace(self, name: str, body: bytes) -> None:
-        """Makes the blob this one, whatever was there; durable on return."""
+        """Write a blob durably over whatever has its name."""
         ...
 
     def get(self, name: str, limit_bytes: int) -> bytes | None:
-        """The blob, or None. Of one that is longer than `limit_bytes` no more than one byte beyond is read."""
+        """Return at most `limit_bytes` + 1 bytes of a blob, or None if there is none."""
         ...
 
     def move(self, name: str, to: str) -> None:
-        """Has the blob under another name and dated now; at no moment is it under neither. Nothing if it is gone."""
+        """Rename a blob and date it now. It always has one of the names. Do nothing if it is gone."""
         ...
 
     def remove(self, name: str) -> None:
-        """Removes the blob. Nothing if it is gone."""
+        """Remove a blob. Do nothing if it is gone."""
         ...
 
     def now_ms(self) -> int:
-        """The time by the clock that dates the blobs: it need not be ours."""
+        """Return the time of the clock that dates the blobs, which need not be ours."""
         ...
 
     def page(self, after: str, count: int) -> list[Blob]:
-        """Up to `count` blobs in the order of their names, after such a name; `""` begins."""
+        """Return up to `count` blobs in the order of their names, after the name `after`."""
         ...

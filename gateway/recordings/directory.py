@@ -1,4 +1,4 @@
-"""Blobs as files of one directory. A file is synced before it gets its name, and its name before anybody is told."""
+"""Blobs as files of a directory. A file is synced before it gets its name, and the name before the method ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.runtime.unexpected import FaultPlace
 from policies.errors import RecordingsUnavailable
 
 INCOMING: Final = "incoming"
-"""Where a file is written before it gets its name; what a crash leaves there is collected."""
+"""The folder of files that have no name yet. The steward collects what crashes leave there."""
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -30,7 +30,7 @@ class DirectoryBlobs:
         self._synced: set[Path] = set()
 
     def put(self, name: str, body: bytes) -> bool:
-        """True once file and name are on the disk; a name that is taken is left as it is."""
+        """Write a file; return False if the name is taken."""
         path = self._root / name
         with _faults(), self._incoming(body) as written:
             self._make_folder(path.parent)
@@ -40,11 +40,11 @@ class DirectoryBlobs:
                 is_new = False
             else:
                 is_new = True
-            _sync(path.parent)  # also where it was there: whoever wrote it may not have come to this yet
+            _sync(path.parent)  # also if the name is taken: its writer may not have synced it yet
         return is_new
 
     def replace(self, name: str, body: bytes) -> None:
-        """Puts the new file in the place of the old in one step."""
+        """Replace a file in one step."""
         path = self._root / name
         with _faults(), self._incoming(body) as written:
             self._make_folder(path.parent)
@@ -52,7 +52,7 @@ class DirectoryBlobs:
             _sync(path.parent)
 
     def get(self, name: str, limit_bytes: int) -> bytes | None:
-        """The file's bytes, or None."""
+        """Return the file's bytes, or None."""
         with _faults():
             try:
                 with (self._root / name).open("rb") as file:
@@ -61,7 +61,7 @@ class DirectoryBlobs:
                 return None
 
     def move(self, name: str, to: str) -> None:
-        """Dates the file, then renames it: what was dated and not renamed is merely found later."""
+        """Date a file, then rename it. A crash in between only makes it look newer."""
         source, target = self._root / name, self._root / to
         with _faults():
             self._make_folder(target.parent)
@@ -74,12 +74,12 @@ class DirectoryBlobs:
             _sync(source.parent)
 
     def remove(self, name: str) -> None:
-        """Unlinks the file."""
+        """Unlink the file."""
         with _faults():
             (self._root / name).unlink(missing_ok=True)
 
     def now_ms(self) -> int:
-        """The date of a file that is touched for it."""
+        """Return the date of a file that is touched for this."""
         path = self._root / CLOCK
         with _faults():
             self._make_folder(path.parent)
@@ -87,7 +87,7 @@ class DirectoryBlobs:
             return path.stat().st_mtime_ns // 1_000_000
 
     def page(self, after: str, count: int) -> list[Blob]:
-        """Files below the directory, those of crashed writes among them; no more than a page of them is looked at."""
+        """Return a page of all files, with those of crashed writes. It reads no more than the page."""
         with _faults():
             paths = islice(_files(self._root, tuple(after.split("/")) if after else ()), count)
             return [blob for path in paths if (blob := self._blob(path))]
@@ -100,7 +100,7 @@ class DirectoryBlobs:
 
     @contextmanager
     def _incoming(self, body: bytes) -> Iterator[Path]:
-        """A synced file with this body and a name of its own, gone after the block unless the block moved it."""
+        """Yield a synced file with this body, and remove it after the block unless the block moved it."""
         path = self._root / INCOMING / secrets.token_hex(16)
         self._make_folder(path.parent)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
@@ -115,7 +115,7 @@ class DirectoryBlobs:
                 path.unlink(missing_ok=True)
 
     def _make_folder(self, folder: Path) -> None:
-        """Has the folder, and its name and those above it on the disk, looked after once by each process."""
+        """Make a folder, and sync its name and those above it once per process."""
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         while folder not in self._synced and folder != self._root.parent:
             _sync(folder.parent)
@@ -124,7 +124,7 @@ class DirectoryBlobs:
 
 
 def _files(folder: Path, after: tuple[str, ...]) -> Iterator[Path]:
-    """Files below a folder in the order of their names, beyond the one whose path from there is `after`."""
+    """Yield the files below a folder in the order of their names, after the relative path `after`."""
     try:
         names = sorted(path.name for path in folder.iterdir())
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def _files(folder: Path, after: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _sync(folder: Path) -> None:
-    """Puts the names in a folder on the disk; POSIX needs that beside the sync of the files (fsync(2), notes)."""
+    """Sync the names in a folder. Syncing a file does not sync its name (fsync(2), notes)."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -149,9 +149,9 @@ def _sync(folder: Path) -> None:
 
 
 def _faults() -> AbstractContextManager[None]:
-    """Has what the operating system refuses say so as RecordingsUnavailable."""
+    """Turn errors of the operating system into RecordingsUnavailable."""
     return boundary(FaultPlace.RECORDINGS, _unavailable)
 
 
-def _unavailable(said: str) -> RecordingsUnavailable:
-    return RecordingsUnavailable(f"the directory of recordings: {said}")
+def _unavailable(message: str) -> RecordingsUnavailable:
+    return RecordingsUnavailable(f"the directory of recordings: {message}")

@@ -1,4 +1,4 @@
-"""Blobs as objects in a bucket that speaks S3, through obstore."""
+"""Blobs as objects in an S3 bucket, through obstore."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ObjectBlobs:
         self._store = store
 
     def put(self, name: str, body: bytes) -> bool:
-        """True once the bucket has it; False if it had one of the name."""
+        """Put an object; return False if the name is taken."""
         with _faults():
             try:
                 obstore.put(self._store, name, body, mode="create", use_multipart=False)
@@ -37,23 +37,23 @@ class ObjectBlobs:
         return True
 
     def replace(self, name: str, body: bytes) -> None:
-        """Puts it in the place of what was there."""
+        """Put an object over whatever has its name."""
         with _faults():
             obstore.put(self._store, name, body, mode="overwrite", use_multipart=False)
 
     def get(self, name: str, limit_bytes: int) -> bytes | None:
-        """The object's bytes, or None."""
+        """Return the object's bytes, or None."""
         with _faults():
             try:
-                found = obstore.get(self._store, name)
-                if found.meta["size"] > limit_bytes:
+                blob = obstore.get(self._store, name)
+                if blob.meta["size"] > limit_bytes:
                     return obstore.get_range(self._store, name, start=0, end=limit_bytes + 1).to_bytes()
-                return found.bytes().to_bytes()
+                return blob.bytes().to_bytes()
             except FileNotFoundError:
                 return None
 
     def move(self, name: str, to: str) -> None:
-        """Copies, then removes: in between it has both names."""
+        """Copy an object, then remove it: in between it has both names."""
         with _faults():
             try:
                 obstore.copy(self._store, name, to)
@@ -62,7 +62,7 @@ class ObjectBlobs:
         self.remove(name)
 
     def remove(self, name: str) -> None:
-        """Removes the object."""
+        """Remove the object."""
         with _faults():
             try:
                 obstore.delete(self._store, name)
@@ -70,23 +70,23 @@ class ObjectBlobs:
                 return
 
     def now_ms(self) -> int:
-        """The date of an object that is put for it."""
+        """Return the date of an object that is put for this."""
         self.replace(CLOCK, b"")
         with _faults():
             return int(obstore.head(self._store, CLOCK)["last_modified"].timestamp() * 1000)
 
     def page(self, after: str, count: int) -> list[Blob]:
-        """Objects in the order of their names; S3 lists them so."""
+        """Return objects in the order of their names, in which S3 lists them."""
         with _faults():
-            listed = obstore.list(self._store, offset=after or None, chunk_size=count)
-            found = next(iter(listed), [])
-        return [Blob(each["path"], int(each["last_modified"].timestamp() * 1000)) for each in found]
+            pages = obstore.list(self._store, offset=after or None, chunk_size=count)
+            page = next(iter(pages), [])
+        return [Blob(facts["path"], int(facts["last_modified"].timestamp() * 1000)) for facts in page]
 
 
 def bucket(url: str, timeout_s: float) -> ObjectBlobs:
-    """The blobs at `s3://bucket/prefix`; region, endpoint and credentials come from the `AWS_*` variables.
+    """Return the blobs at `s3://bucket/prefix`. The `AWS_*` variables set region, endpoint and credentials.
 
-    Raises SettingsError for a URL or a variable that obstore does not understand.
+    Raises SettingsError for a URL or a variable that obstore refuses.
     """
     timeout = timedelta(seconds=timeout_s)
     try:
@@ -102,9 +102,9 @@ def bucket(url: str, timeout_s: float) -> ObjectBlobs:
 
 
 def _faults() -> AbstractContextManager[None]:
-    """Has what the bucket refuses, or does not answer in time, say so as RecordingsUnavailable."""
+    """Turn the bucket's refusals and timeouts into RecordingsUnavailable."""
     return boundary(FaultPlace.RECORDINGS, _unavailable, known=(*FAULTS, BaseError))
 
 
-def _unavailable(said: str) -> RecordingsUnavailable:
-    return RecordingsUnavailable(f"the bucket of recordings: {said}")
+def _unavailable(message: str) -> RecordingsUnavailable:
+    return RecordingsUnavailable(f"the bucket of recordings: {message}")

@@ -1,4 +1,4 @@
-"""Which place for recordings the settings name."""
+"""The store of recordings that the settings name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.errors import SettingsError
 
 
 def recordings_of(settings: Settings) -> Recordings:
-    """The recordings of this deployment; whether their store answers shows when it is asked. Raises SettingsError."""
+    """Return the recordings of this deployment, without connecting to their store. Raises SettingsError."""
     return Recordings(
         store_of(settings),
         inline_bytes=settings.recording_inline_bytes,
@@ -22,7 +22,7 @@ def recordings_of(settings: Settings) -> Recordings:
 
 
 def store_of(settings: Settings) -> RecordingStore:
-    """The store of large recordings. Raises SettingsError."""
+    """Return the store of large recordings. Raises SettingsError."""
     return RecordingStore(_blobs_of(settings))
 
 
@@ -37,7 +37,7 @@ def _blobs_of(settings: Settings) -> Blobs:
             f"SCOREGATE_RECORDINGS_URL: expected file:///<path> or s3://<bucket>/<prefix>, got {url!r}"
         )
     try:
-        from gateway.recordings.objects import bucket  # noqa: PLC0415 - an extra: most deployments do without
+        from gateway.recordings.objects import bucket  # noqa: PLC0415 - an optional dependency
     except ImportError:
         raise SettingsError(
             "SCOREGATE_RECORDINGS_URL: a bucket needs the extra `s3`: pip install '.[s3]' in a checkout"

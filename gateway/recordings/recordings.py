@@ -1,4 +1,4 @@
-"""Recordings for those who may not block: the store behind a few threads, with a bound on what waits and a deadline."""
+"""Recordings for callers that may not block: a store on threads, with a bounded queue and a deadline."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS: Final = 8
-"""Enough for syncs to overlap: a journal commits those that wait together."""
+"""Enough for syncs to overlap: the file system's journal commits waiting syncs together."""
 
 REFUSED_S: Final = 60.0
-"""For so long a failed call speaks against readiness, unless one has succeeded since."""
+"""Time for which a failed call counts against readiness, unless a later one succeeds."""
 
 IN_HAND: Final = 128
-"""Most calls that wait or are under way, those that nobody waits for any more included; bounds the memory."""
+"""Maximum number of calls that wait or run, abandoned ones included. It bounds the memory."""
 
 
 class Recordings:
-    """Where the recordings are: small ones in the ledger's rows, large ones in the store.
+    """All recordings: small ones in the ledger's rows, large ones in the store.
 
-    Every method raises RecordingsUnavailable when the store cannot be had, does not answer in time, or has too much
-    to do. A call that was given up may still come to its end: storing twice is storing once.
+    Every method raises RecordingsUnavailable if the store fails, is too slow or has too much to do. An
+    abandoned call may still finish, which is harmless because storing is idempotent.
     """
 
     def __init__(self, store: RecordingStore, *, inline_bytes: int, timeout_s: float) -> None:
@@ -45,21 +45,21 @@ class Recordings:
 
     @property
     def is_refusing(self) -> bool:
-        """Tell whether the store failed of late and has not worked since."""
+        """Return whether a call failed within REFUSED_S and none has succeeded since."""
         return time.monotonic() < self._refused_until_s
 
     async def store(self, digest: bytes, body: bytes) -> None:
-        """Returns once the store has the recording, durably."""
+        """Store a recording durably."""
         await self.off_loop(self.large.store, digest, body)
 
     async def load(self, stored: StoredRecording) -> bytes:
-        """The recording that the ledger names, from wherever it is. Raises RecordingLost if that is not what it was."""
+        """Return a recording that the ledger names. Raises RecordingLost if it is missing or altered."""
         if stored.body is not None:
             return checked(stored.digest, stored.body)
         return await self.off_loop(self.large.load, stored.digest, stored.size_bytes)
 
     async def off_loop(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """The result of a call of the store, made on a thread."""
+        """Return the result of a call of the store, made on a thread."""
         if not self._room.acquire(blocking=False):
             raise self._refused("the store of recordings has too much to do")
         future = self._threads.submit(work, *arguments, **named)
@@ -78,7 +78,7 @@ class Recordings:
         self._room.release()
 
     def close(self) -> None:
-        """Lets the threads go; what still waits is dropped."""
+        """Stop the threads, and drop the calls that are still waiting."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _refused(self, message: str) -> RecordingsUnavailable:

@@ -1,7 +1,8 @@
-"""Recordings by their SHA-256, on blobs: written once, checked at every read, set aside before they are removed.
+"""Recordings by SHA-256 on blobs: written once, checked at every read, condemned before they are removed.
 
-A recording is `ab/cd/<digest>`. Collecting moves it to `condemned/<digest>`, where it is still read, and removes it
-from there later: whoever found it in its place just before has long since named it in the ledger, or never will.
+A recording is the blob `ab/cd/<digest>`. Collecting moves it to `condemned/<digest>`, where it can still be
+read, and removes it from there later. By then, a submission that found it in its place has named it in the
+ledger, or never will.
 """
 
 from __future__ import annotations
@@ -21,88 +22,88 @@ _log = logger()
 
 
 class RecordingStore:
-    """Large recordings. It blocks; raises RecordingsUnavailable when its blobs cannot be had."""
+    """Large recordings. Every method blocks, and raises RecordingsUnavailable if the blobs fail."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
 
     def store(self, digest: bytes, body: bytes) -> None:
-        """Returns once the recording is durable. One that is there and damaged is put right with these bytes."""
+        """Store a recording durably. A damaged copy is replaced."""
         name = kept_name(digest)
         if self._blobs.put(name, body):
             return
-        found = self._blobs.get(name, len(body))
-        if found == body:
+        stored = self._blobs.get(name, len(body))
+        if stored == body:
             return
-        if found is not None:
+        if stored is not None:
             RECORDING_FAULTS.labels("healed").inc()
             _log.error(Event.RECORDING_FAULT, recording=digest.hex(), fault="healed")
         self._blobs.replace(name, body)
 
     def load(self, digest: bytes, size_bytes: int) -> bytes:
-        """The recording, which has this digest. Raises RecordingLost if it is gone, or is no longer what it was."""
-        seen = None
-        # Its place is looked at again, for it may be on its way back there.
+        """Return the recording with this digest. Raises RecordingLost if it is missing or altered."""
+        is_there = False
+        # The first name is tried twice, since a reprieve may move the recording back between two reads.
         for name in (kept_name(digest), condemned_name(digest), kept_name(digest)):
-            found = self._blobs.get(name, size_bytes)
-            if found is not None and hashlib.sha256(found).digest() == digest:
-                return found
-            seen = found if found is not None else seen
-        raise lost(digest, "missing" if seen is None else "altered")
+            body = self._blobs.get(name, size_bytes)
+            if body is not None and hashlib.sha256(body).digest() == digest:
+                return body
+            is_there = is_there or body is not None
+        raise lost(digest, "altered" if is_there else "missing")
 
     def now_ms(self) -> int:
-        """The time by the clock of the store (Unix milliseconds)."""
+        """Return the time by the store's clock (Unix milliseconds)."""
         return self._blobs.now_ms()
 
     def page(self, after: str, count: int) -> list[Blob]:
-        """Up to `count` of whatever is in the store, in the order of names, after such a name."""
+        """Return up to `count` blobs of any kind in the order of their names, after the name `after`."""
         return self._blobs.page(after, count)
 
     def condemn(self, digest: bytes) -> None:
-        """Sets a recording aside. It can still be read."""
+        """Set a recording aside. It can still be read."""
         self._blobs.move(kept_name(digest), condemned_name(digest))
 
     def reprieve(self, digest: bytes) -> None:
-        """Puts a recording back that was set aside."""
+        """Put a condemned recording back."""
         self._blobs.move(condemned_name(digest), kept_name(digest))
 
     def remove(self, name: str) -> None:
-        """Removes what was set aside, or was left by a crash."""
+        """Remove a condemned recording, or a file that a crash left."""
         self._blobs.remove(name)
 
 
 def checked(digest: bytes, body: bytes) -> bytes:
-    """The recording, if it has the digest. Raises RecordingLost."""
+    """Return a recording that has the digest. Raises RecordingLost if it does not."""
     if hashlib.sha256(body).digest() != digest:
         raise lost(digest, "altered")
     return body
 
 
 def lost(digest: bytes, fault: str) -> RecordingLost:
-    """The error of a recording that is `missing` or `altered`, logged and counted."""
+    """Log and count a recording that is `missing` or `altered`, and return its error."""
     RECORDING_FAULTS.labels(fault).inc()
     _log.error(Event.RECORDING_FAULT, recording=digest.hex(), fault=fault)
     return RecordingLost(f"the recording {digest.hex()} is {fault}")
 
 
 def kept_name(digest: bytes) -> str:
-    """Where a recording is kept."""
+    """Return the name of a recording in its place."""
     name = digest.hex()
     return f"{name[:2]}/{name[2:4]}/{name}"
 
 
 def condemned_name(digest: bytes) -> str:
-    """Where a recording is set aside."""
+    """Return the name of a condemned recording."""
     return f"condemned/{digest.hex()}"
 
 
 def kept_digest(name: str) -> bytes | None:
-    """The digest of a recording in its place, None for any other name."""
-    found = _KEPT.fullmatch(name)
-    return bytes.fromhex(found[3]) if found else None
+    """Return the digest in the name of a recording in its place, None for any other name."""
+    match = _KEPT.fullmatch(name)
+    return bytes.fromhex(match[3]) if match else None
 
 
 def condemned_digest(name: str) -> bytes | None:
-    """The digest of a recording that is set aside, None for any other name."""
-    found = _CONDEMNED.fullmatch(name)
-    return bytes.fromhex(found[1]) if found else None
+    """Return the digest in the name of a condemned recording, None for any other name."""
+    match = _CONDEMNED.fullmatch(name)
+    return bytes.fromhex(match[1]) if match else None

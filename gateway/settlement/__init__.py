@@ -1,1 +1,1 @@
-"""The only place where a submission changes state: one transaction, then the index."""
+"""Changes of submissions' states: one transaction in the ledger, then the index."""

@@ -1,4 +1,4 @@
-"""Which builds of the game may play: what the policy says of each, under what the ledger's kill switch says."""
+"""The builds of a game that may play: the policy's statuses, overridden by the kill switch in the ledger."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from policies.loader import Board
 from policies.replaying import BuildStatus
 
 REFRESH_S: Final = 1.0
-"""A change from elsewhere is heeded after at most this long, and the time that one read takes."""
+"""Time between two reads of the ledger, and so the delay of a change that another process made."""
 
 _log = logger()
 
 
 class BuildRegistry:
-    """The status of every build, kept in memory: to look it up costs no query.
+    """The status of every build, in memory, so that a lookup costs no query.
 
-    Fails as it was: while the ledger cannot be read, what was last read of it holds.
+    While the ledger cannot be read, the statuses that were last read hold.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._changed: BuildStatuses = {}
+        self._overrides: BuildStatuses = {}
         self._read_at: float | None = None
 
     def status_of(self, board: Board, build: str) -> BuildStatus:
-        """The status that holds for a build; `allow` for one that neither the ledger nor the policy speaks of."""
-        changed = self._changed.get((board.name, build))
-        if changed is not None:
-            return changed
+        """Return the status of a build; `allow` if neither the ledger nor the policy names it."""
+        override = self._overrides.get((board.name, build))
+        if override is not None:
+            return override
         declared = board.policy.builds.get(build)
         return declared.status if declared else BuildStatus.ALLOW
 
     async def refresh(self) -> None:
-        """Reads what was changed. Raises LedgerUnavailable."""
-        self._changed = await self._ledger.read(build_statuses(), ReadKind.REQUESTS)
+        """Read the statuses in the ledger. Raises LedgerUnavailable."""
+        self._overrides = await self._ledger.read(build_statuses(), ReadKind.REQUESTS)
         self._read_at = time.monotonic()
 
     async def refresh_if_old(self) -> None:
-        """Reads what was changed, unless that was just done. Raises LedgerUnavailable if it was never read."""
+        """Read the statuses unless they are fresh. Raises LedgerUnavailable if they were never read."""
         if self._read_at is not None and time.monotonic() - self._read_at < REFRESH_S:
             return
         try:
@@ -56,12 +56,12 @@ class BuildRegistry:
                 raise
 
     async def keep_fresh(self) -> None:
-        """Reads what was changed again and again, until it is cancelled."""
+        """Read the statuses every REFRESH_S until cancelled."""
         while True:
             await asyncio.sleep(REFRESH_S)
             try:
                 await self.refresh()
             except LedgerUnavailable as error:
                 _log.warning(Event.LEDGER_DOWN, part="builds", error=str(error))
-            except Exception as error:  # noqa: BLE001 - builds that are switched off must be heard of for ever
+            except Exception as error:  # noqa: BLE001 - without it disabled builds would go on
                 report(FaultPlace.BUILDS, error)

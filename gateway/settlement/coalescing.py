@@ -1,4 +1,4 @@
-"""Shows many small changes of a board at once, where its policy lets readers wait: the ledger has each before it is told."""
+"""Batching of changes that are in the ledger, for boards whose policy allows a stale index."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gateway.settlement.settle import LedgerWrites, Projection
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
 GATHERED_LIMIT: Final = 10_000
-"""Changes that wait at most; one more has them shown at once. A change is under a kilobyte."""
+"""Maximum number of waiting changes, each under a kilobyte. Reaching it flushes them at once."""
 
 
 class Coalescer:
-    """Gathers durable changes for `staleness_s`, then shows the newest of each player alone.
+    """Gathers durable changes for `staleness_s`, then projects the newest of each player.
 
-    Fails open: what could not be shown, or was lost with the process, is in the outbox, and the steward shows it.
+    Fails open: the steward projects from the outbox whatever failed or was lost with the process.
     """
 
     def __init__(self, ledger: LedgerWrites, index: Projection, *, staleness_s: float) -> None:
@@ -34,7 +34,7 @@ class Coalescer:
         self._task: asyncio.Task[None] | None = None
 
     async def show(self, changes: Sequence[Change]) -> None:
-        """Has the changes shown with the next flush; returns at once."""
+        """Add changes to the next flush, and return at once."""
         self._gathered += changes
         if len(self._gathered) >= GATHERED_LIMIT:
             self._is_due.set()
@@ -42,7 +42,7 @@ class Coalescer:
             self._task = asyncio.create_task(self._flush_later(), name="coalescer")
 
     async def drained(self) -> None:
-        """Flushes now, and returns once nothing waits."""
+        """Flush now, and return once nothing is waiting."""
         while self._task is not None:
             self._is_due.set()
             await asyncio.wait([self._task])
@@ -62,29 +62,30 @@ class Coalescer:
     async def _show(self, changes: Sequence[Change]) -> None:
         try:
             await self._index.project(newest(changes))
-            await self._ledger.write(work.strike_projected([each.seq for each in changes]))
+            await self._ledger.write(work.strike_projected([change.seq for change in changes]))
         except (IndexUnavailable, LedgerUnavailable):
             pass
-        except Exception as error:  # noqa: BLE001 - what is gathered next must be shown
+        except Exception as error:  # noqa: BLE001 - the next changes must still be projected
             report(FaultPlace.COALESCER, error)
 
 
 def newest(changes: Iterable[Change]) -> list[Change]:
-    """One change for each player, with the newest standing of each window and the newest baselines.
+    """Return one change per player, with the newest standing of each window and the newest baselines.
 
-    Only for changes whose submissions never waited: of the others the index would have to hear one by one.
+    This is only for submissions that were never pending: the index must see each change of the others.
     """
     last: dict[str, Change] = {}
     standings: dict[str, dict[str, Standing]] = defaultdict(dict)
     baselines: dict[str, tuple[str, StoredBaseline]] = {}
-    for each in sorted(changes, key=lambda change: change.seq):
-        last[each.player] = each
-        standings[each.player] |= {standing.window: standing for standing in each.standings}
-        baselines |= {learnt.player: (each.player, learnt) for learnt in each.baselines}
-    learnt_by: dict[str, list[StoredBaseline]] = defaultdict(list)
-    for player, learnt in baselines.values():
-        learnt_by[player].append(learnt)
+    for change in sorted(changes, key=lambda change: change.seq):
+        last[change.player] = change
+        standings[change.player] |= {standing.window: standing for standing in change.standings}
+        baselines |= {baseline.player: (change.player, baseline) for baseline in change.baselines}
+    # A baseline may be of a build or the board; it goes with the player whose change brought it last.
+    baselines_of: dict[str, list[StoredBaseline]] = defaultdict(list)
+    for player, baseline in baselines.values():
+        baselines_of[player].append(baseline)
     return [
-        replace(each, standings=tuple(standings[player].values()), baselines=tuple(learnt_by[player]))
-        for player, each in last.items()
+        replace(change, standings=tuple(standings[player].values()), baselines=tuple(baselines_of[player]))
+        for player, change in last.items()
     ]

@@ -1,4 +1,4 @@
-"""Joining a board and leaving it: standings are folded from what is promoted, so they hide and come back whole."""
+"""Joining and leaving a board. A return restores all standings, since they are folded from promoted runs."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from policies.errors import IndexUnavailable
 from policies.loader import Board
 from policies.windows import window_named
 
-SHOWN_AGAIN: Final = 3
-"""How often a change is shown that the settlement of the newest event of all overtook on its way to the index."""
+PROJECTIONS: Final = 3
+"""Attempts to project a join, each of which a newer settlement may overtake."""
 
 
 def set_joined(board: Board, player: str, *, joins_now: bool, actor: str, now_ms: int) -> Operation[bool]:
-    """True if the player was not so before; the standings of all windows that are not over are then folded anew."""
+    """Set whether a player has joined, and fold their open windows anew. Return False if nothing changed."""
 
     async def work(tx: Transaction) -> bool:
         if await is_joined(tx, board.name, player) == joins_now:
             return False
         await put_join(tx, board.name, player, joins_now=joins_now, actor=actor, at_ms=now_ms)
-        held = await index_pages.live_standings(board.name, player, now_ms=now_ms)(tx)
-        windows = [window_named(board.policy, each.window) for each in held]
+        standings = await index_pages.live_standings(board.name, player, now_ms=now_ms)(tx)
+        windows = [window_named(board.policy, standing.window) for standing in standings]
         still_open = [window for window in windows if window.end_ms > now_ms]
         await refold(board.ranking, [player], still_open)(tx)
-        await mark_windows(tx, board.name, [each.name for each in still_open], await newest_seq()(tx))
+        await mark_windows(tx, board.name, [window.name for window in still_open], await newest_seq()(tx))
         return True
 
     return work
 
 
 async def show_joined(ledger: Ledger, index: BoardIndex, player: str, *, now_ms: int) -> None:
-    """Shows what now stands of the player; without Redis the steward does, when it compares."""
+    """Project the player's standings. Without Redis, the steward's comparison does it later."""
     with suppress(IndexUnavailable):
-        for _ in range(SHOWN_AGAIN):
+        for _ in range(PROJECTIONS):
             live = index_pages.live_standings(index.board, player, now_ms=now_ms)
             if await index.show_again(player, await ledger.read(live, ReadKind.PLAYERS)):
                 return

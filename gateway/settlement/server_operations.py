@@ -1,8 +1,9 @@
-"""What trusted servers ask for: all of a request's operations in one transaction or none, or each by itself.
+"""Operations of trusted servers: all of a request in one transaction, or each by itself.
 
-A slot (board, player) converges whatever way its operations arrive. Of what has a version, that counts which is above
-the highest version the slot was emptied at; on a `latest` board the highest alone. Whatever another order would have
-undone is refused as stale. What has no version counts in the order in which it comes.
+A slot (board, player) converges in whatever order its operations arrive. An operation with a version counts
+if the version is above the highest at which the slot was emptied; on a `latest` board only the highest
+version counts. An operation that another order would have undone is refused as stale. Operations without a
+version count in the order of their arrival.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from policies.model import Operator
 from policies.vocabulary import Reason, State
 
 SLICE: Final = 250
-"""Operations that are committed together where each is done by itself: a few hundredths of a second of the ledger."""
+"""Operations per commit where each is done by itself. Larger slices would keep other writers waiting."""
 
 Show = Callable[[Sequence[Change]], Awaitable[Any]]
-"""Brings changes that are durable to the index, now or within what the board's policy allows; may fail without harm."""
+"""Projects durable changes, now or within the staleness of the policy. A failure does no harm."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOperation:
-    """A write (`new`), a correction (`new` in the place of `target`), or a removal of `target` or of the whole slot."""
+    """A write (`new`), a correction (`new` instead of `target`), or a removal of `target` or of the slot."""
 
     operation_id: str
     player: str
@@ -54,7 +55,7 @@ class ServerOperation:
 
 
 class PerformedOperation(NamedTuple):
-    """An operation that is in the ledger: what it revoked, and whether this request put it there."""
+    """An operation that is in the ledger, the submissions that it revoked, and whether it is new."""
 
     operation: ServerOperation
     revoked: tuple[str, ...]
@@ -62,7 +63,7 @@ class PerformedOperation(NamedTuple):
 
 
 class RefusalKind(StrEnum):
-    """Why an operation cannot be done."""
+    """The reasons for which an operation is refused."""
 
     OTHER_CONTENT = "other-content"
     STALE = "stale"
@@ -70,7 +71,7 @@ class RefusalKind(StrEnum):
 
 
 class RefusedOperation(NamedTuple):
-    """An operation that cannot be done, by its place in the request."""
+    """The refusal of the operation at index `at` of the request."""
 
     at: int
     kind: RefusalKind
@@ -78,7 +79,7 @@ class RefusedOperation(NamedTuple):
 
 
 class OperationsRefused(ScoregateError):
-    """Operations of the request cannot be done; nothing was stored."""
+    """Operations of the request were refused; nothing was stored."""
 
     def __init__(self, refusals: Sequence[RefusedOperation]) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ class OperationsRefused(ScoregateError):
 
 
 class _Impossible(Exception):
-    """One operation cannot be done: why."""
+    """The reason for which one operation cannot be done."""
 
     def __init__(self, kind: RefusalKind, detail: str) -> None:
         self.kind = kind
@@ -100,14 +101,14 @@ async def perform(
     operations: Sequence[ServerOperation],
     show: Show,
 ) -> list[PerformedOperation]:
-    """What became of each operation of a request; durable on return. `show` is told the changes.
+    """Perform all operations of a request, durably, and pass the changes to `show`.
 
-    Raises OperationsRefused, KeyRevoked, NonceReused or LedgerUnavailable, after each of which nothing has changed.
+    Raises OperationsRefused, KeyRevoked, NonceReused or LedgerUnavailable; then nothing has changed.
     """
-    done, changes = await ledger.write(perform_all(board, request, operations))
+    performed, changes = await ledger.write(perform_all(board, request, operations))
     reach(Point.AFTER_SETTLE)
     await show(changes)
-    return done
+    return performed
 
 
 async def perform_each(
@@ -117,19 +118,18 @@ async def perform_each(
     operations: Sequence[ServerOperation],
     show: Show,
 ) -> list[PerformedOperation | RefusedOperation]:
-    """What became of each operation, done or refused by itself; durable on return.
+    """Perform or refuse each operation by itself, durably, and pass the changes of each slice to `show`.
 
-    They are committed a slice at a time, so that nobody else's write waits for all of them. `show` is told the changes
-    of each slice. Raises KeyRevoked, NonceReused or LedgerUnavailable: what came before that is done, and is found so
-    when the request is sent again.
+    Raises KeyRevoked, NonceReused or LedgerUnavailable. Earlier slices are then done, and a repeated request
+    finds them so.
     """
     outcomes: list[PerformedOperation | RefusedOperation] = []
     for first in range(0, len(operations), SLICE):
         some = operations[first : first + SLICE]
-        told, changes = await ledger.write(_each(board, request, some, first))
+        outcomes_of_slice, changes = await ledger.write(_each(board, request, some, first))
         reach(Point.AFTER_SETTLE)
         await show(changes)
-        outcomes += told
+        outcomes += outcomes_of_slice
     return outcomes
 
 
@@ -166,7 +166,7 @@ async def _try(
 async def find_refusals(
     ledger: LedgerWrites, board: Board, request: ServerRequest, operations: Sequence[ServerOperation]
 ) -> tuple[RefusedOperation, ...]:
-    """Which of these cannot be done. None is: the rest of their request was refused already. Raises as `perform`."""
+    """Return the refusals among operations of a refused request, without storing any. Raises as `perform`."""
     try:
         await ledger.write(perform_all(board, request, operations, is_refused=True))
     except OperationsRefused as refused:
@@ -177,25 +177,25 @@ async def find_refusals(
 def perform_all(
     board: Board, request: ServerRequest, operations: Sequence[ServerOperation], *, is_refused: bool = False
 ) -> Operation[tuple[list[PerformedOperation], list[Change]]]:
-    """Every operation of a request, and the changes that the index has to learn. Raises as `perform`.
+    """Perform all operations; return them with the changes for the index. Raises as `perform`.
 
-    With `is_refused` it always raises OperationsRefused, so that nothing is kept.
+    With `is_refused` it always raises OperationsRefused, which rolls the transaction back.
     """
 
     async def work(tx: Transaction) -> tuple[list[PerformedOperation], list[Change]]:
         await stored.check_request(tx, request)
-        done: list[PerformedOperation] = []
+        performed: list[PerformedOperation] = []
         decided: list[SettledDecision] = []
         refusals: list[RefusedOperation] = []
         for at, operation in enumerate(operations):
             outcome = await _try(tx, board, request, operation, decided, at=at)
             if isinstance(outcome, PerformedOperation):
-                done.append(outcome)
+                performed.append(outcome)
             else:
                 refusals.append(outcome)
         if refusals or is_refused:
             raise OperationsRefused(refusals)
-        return done, await fold(tx, board, decided)
+        return performed, await fold(tx, board, decided)
 
     return work
 
@@ -207,18 +207,18 @@ async def _perform(
     operation: ServerOperation,
     decided: list[SettledDecision],
 ) -> PerformedOperation:
-    """The operation, done now or before. Raises _Impossible."""
-    known = await stored.known_operation(tx, operation.operation_id)
-    if known and known.content_digest != operation.content_digest:
+    """Perform an operation, unless it was done before. Raises _Impossible."""
+    earlier = await stored.known_operation(tx, operation.operation_id)
+    if earlier and earlier.content_digest != operation.content_digest:
         raise _Impossible(RefusalKind.OTHER_CONTENT, "the operation id was used before, for something else")
-    if known:
-        return PerformedOperation(operation, known.revoked, is_new=False)
+    if earlier:
+        return PerformedOperation(operation, earlier.revoked, is_new=False)
     slot = await _slot(tx, board, operation)
     revoked = await _targets(tx, board, operation)
-    # Nothing was written until here, and nothing from here on is impossible: a refusal leaves no trace in a transaction
-    # that others share.
+    # All checks come before the first write: other operations share this transaction, and a refusal must
+    # leave no trace in it.
     await _take_version(tx, board, operation, slot)
-    decisions = [_revocation(request, operation, each) for each in revoked]
+    decisions = [_revocation(request, operation, submission_id) for submission_id in revoked]
     if operation.new:
         await receive(tx, operation.new)
         decisions.append(trusted(operation.operation_id, request.credential, request.at_ms))
@@ -237,7 +237,7 @@ async def _perform(
 
 
 async def _slot(tx: Transaction, board: Board, operation: ServerOperation) -> SlotVersion:
-    """How far the slot is. Raises _Impossible if a later version than the operation's has settled the matter."""
+    """Return the slot's version. Raises _Impossible if the operation's version is too old for it."""
     if operation.version is None:
         return SlotVersion()
     slot = await stored.slot_version(tx, board.name, operation.player)
@@ -248,7 +248,7 @@ async def _slot(tx: Transaction, board: Board, operation: ServerOperation) -> Sl
 
 
 async def _take_version(tx: Transaction, board: Board, operation: ServerOperation, slot: SlotVersion) -> None:
-    """Notes the operation's version, if it has one."""
+    """Store the operation's version, if it has one."""
     version, is_removal = operation.version, operation.new is None
     if version is not None:
         await stored.raise_slot_version(
@@ -257,19 +257,19 @@ async def _take_version(tx: Transaction, board: Board, operation: ServerOperatio
 
 
 def _settled_at(board: Board, operation: ServerOperation, slot: SlotVersion) -> int:
-    """The version up to which nothing that such an operation does can be seen any more."""
+    """Return the version up to which such an operation has no effect any more."""
     if operation.new and board.policy.operator is Operator.LATEST:
         return slot.version
     return slot.removed
 
 
 async def _targets(tx: Transaction, board: Board, operation: ServerOperation) -> list[str]:
-    """The submissions that the operation revokes."""
+    """Return the submissions that the operation revokes. Raises _Impossible."""
     if operation.target:
-        found = await queries.load_submission(tx, operation.target)
-        if found is None or found.player != operation.player:
+        target = await queries.load_submission(tx, operation.target)
+        if target is None or target.player != operation.player:
             raise _Impossible(RefusalKind.CONFLICT, "the player has no such submission on the board")
-        if found.board != board.name or found.state is not State.PROMOTED:
+        if target.board != board.name or target.state is not State.PROMOTED:
             raise _Impossible(
                 RefusalKind.CONFLICT, "the submission does not count, so it cannot be taken back"
             )
@@ -292,5 +292,5 @@ def _revocation(request: ServerRequest, operation: ServerOperation, submission_i
 async def _settled(tx: Transaction, board: Board, decision: Decision) -> SettledDecision:
     settled = await decide(tx, board, decision)
     if isinstance(settled, StateConflict):
-        raise settled  # it was looked at in this very transaction
+        raise settled  # a bug: `_targets` has checked the state in this transaction
     return settled

@@ -1,4 +1,4 @@
-"""The only place where a submission changes state: one transaction, then the index, which may fail without harm."""
+"""The only code that changes a submission's state: one transaction, then the index, which may fail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from validators.judge import RULES_VERSION
 T = TypeVar("T")
 
 PROJECT_AFTER_MS = 2_000
-"""How long the projection after a commit may take before the steward does it again."""
+"""Time for the projection after a commit. After it, the steward projects the change."""
 
 _INSERTS = {table: Query(insert(table)) for table in (submissions, events, outbox)}
 _FORGET_WORK = Query(
@@ -40,9 +40,10 @@ _FORGET_WORK = Query(
         or_(*(outbox.c.kind == kind for kind in ("verify", sampling.KIND, reveals.KIND))),
     )
 )
-"""A submission and its work are written under one sequence number, so the work needs no index to be found."""
+"""A submission and its work share a sequence number, so the work is found by primary key."""
+
 _CONVICTED = frozenset({State.REJECTED, State.REVOKED})
-"""What makes all of a player's unverified runs worth a replay."""
+"""States that put all unverified runs of their player up for verification."""
 
 _SET_STATE = Query(
     update(submissions)
@@ -53,10 +54,11 @@ _SET_STATE = Query(
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A change of state that somebody asks for. `attempt` is compared when a worker asks, None for everybody else.
+    """A requested change of state, with the conditions under which it holds.
 
-    `newest_event` is compared when the decision rests on what was seen before: nobody may have touched it since.
-    `reveal_by_ms` is compared when it rests on a recording that has not come: it must still be asked for until then.
+    `attempt` is the worker's lease, None for everybody else. `newest_event` must still be the submission's
+    newest event, if the decision rests on what somebody saw. `reveal_by_ms` must still be the deadline of its
+    recording, if the decision rests on the recording's absence.
     """
 
     submission_id: str
@@ -72,79 +74,84 @@ class Decision:
 
 
 class SettledDecision(NamedTuple):
-    """A decision that is written down: the submission as it was before, the event's number, and its new state."""
+    """A decision in the ledger: the submission before it, its event's sequence number, and the new state."""
 
-    found: StoredSubmission
+    submission: StoredSubmission
     seq: int
     to_state: State
 
     @property
     def difference(self) -> int:
-        """1 if the submission counts from now on, -1 if it does no more, 0 if that is as it was."""
-        return (self.to_state is State.PROMOTED) - (self.found.state is State.PROMOTED)
+        """Return 1 if the submission counts now, -1 if it no longer counts, 0 if neither changed."""
+        return (self.to_state is State.PROMOTED) - (self.submission.state is State.PROMOTED)
 
     @property
     def counted(self) -> CountChange:
-        """What it means for the standings."""
-        found = self.found
+        """Return the change for the player's standings."""
         return CountChange(
             self.difference,
-            found.submission_id,
-            found.seq,
-            found.achieved_at_ms,
-            found.claim.score,
-            found.claim.stats,
+            self.submission.submission_id,
+            self.submission.seq,
+            self.submission.achieved_at_ms,
+            self.submission.claim.score,
+            self.submission.claim.stats,
         )
 
     @property
     def scored(self) -> PromotedScore:
-        """What it means for the baselines."""
-        return PromotedScore(self.found.achieved_at_ms, self.found.seq, self.found.claim.score)
+        """Return the score for the baselines."""
+        submission = self.submission
+        return PromotedScore(submission.achieved_at_ms, submission.seq, submission.claim.score)
 
-    def change(self, stands: tuple[Standing, ...], learnt: tuple[StoredBaseline, ...]) -> Change:
-        """What the index has to learn of it."""
-        found = self.found
-        return Change(self.seq, found.submission_id, found.board, found.player, self.to_state, stands, learnt)
+    def change(self, standings: tuple[Standing, ...], baselines: tuple[StoredBaseline, ...]) -> Change:
+        """Return the change for the index."""
+        submission_id, board, player = (
+            self.submission.submission_id,
+            self.submission.board,
+            self.submission.player,
+        )
+        return Change(self.seq, submission_id, board, player, self.to_state, standings, baselines)
 
 
 def trusted(submission_id: str, server: str, at_ms: int) -> Decision:
-    """The decision that a trusted server's write is: it names the key."""
+    """Return the decision that promotes a trusted server's write. `server` is the credential's name."""
     return Decision(submission_id, State.PROMOTED, server, Reason.TRUSTED, at_ms, frozenset({State.PENDING}))
 
 
 class LedgerWrites(Protocol):
-    """What settlement needs of a ledger. Fails closed."""
+    """The part of a ledger that settlement needs. Fails closed."""
 
     async def write(self, work: Operation[T]) -> T:
-        """The result of `work`, once durable."""
+        """Return the result of `work` once it is durable."""
         ...
 
 
 class Projection(Protocol):
-    """What settlement needs of the index. May fail; the outbox remembers."""
+    """The part of the index that settlement needs. It may fail, since the outbox remembers."""
 
     async def project(self, changes: Sequence[Change]) -> None:
-        """Makes the index show the changes. Raises IndexUnavailable."""
+        """Show the changes in the index. Raises IndexUnavailable."""
         ...
 
 
 async def settle(
     ledger: LedgerWrites, index: Projection, board: Board, decisions: Sequence[Decision]
 ) -> list[Change | StateConflict]:
-    """The change, or the conflict, of each decision; durable on return, and in the index unless that is down.
+    """Commit decisions, then project them; return the change or the conflict of each.
 
-    Raises LedgerUnavailable, after which nothing has changed.
+    Changes are durable on return, and in the index unless that is down. Raises LedgerUnavailable; then
+    nothing has changed.
     """
     settled = await ledger.write(_decide_all(board, decisions))
     reach(Point.AFTER_SETTLE)
-    changes = [each for each in settled if isinstance(each, Change)]
+    changes = [outcome for outcome in settled if isinstance(outcome, Change)]
     if changes:
         await project(ledger, index, changes)
     return settled
 
 
 async def project(ledger: LedgerWrites, index: Projection, changes: Sequence[Change]) -> bool:
-    """True if the index has the changes and the outbox no longer asks for them; if not, the steward does it again."""
+    """Project changes and strike them from the outbox. Return False if it failed, and the steward has to."""
     try:
         await index.project(changes)
         reach(Point.AFTER_PROJECT)
@@ -156,15 +163,16 @@ async def project(ledger: LedgerWrites, index: Projection, changes: Sequence[Cha
 
 def _decide_all(board: Board, decisions: Sequence[Decision]) -> Operation[list[Change | StateConflict]]:
     async def work(tx: Transaction) -> list[Change | StateConflict]:
-        settled = [await decide(tx, board, decision) for decision in decisions]
-        changes = iter(await fold(tx, board, [each for each in settled if isinstance(each, SettledDecision)]))
-        return [next(changes) if isinstance(each, SettledDecision) else each for each in settled]
+        outcomes = [await decide(tx, board, decision) for decision in decisions]
+        settled = [outcome for outcome in outcomes if isinstance(outcome, SettledDecision)]
+        changes = iter(await fold(tx, board, settled))
+        return [next(changes) if isinstance(outcome, SettledDecision) else outcome for outcome in outcomes]
 
     return work
 
 
 async def receive(tx: Transaction, new: NewSubmission) -> None:
-    """Writes down a submission without a recording, for a decision that follows in the same transaction."""
+    """Insert a submission without a recording. A decision must follow in the same transaction."""
     last = await queries.newest_seq()(tx)
     for table, rows in rows_of(last + 1, [new]):
         for row in rows:
@@ -172,91 +180,107 @@ async def receive(tx: Transaction, new: NewSubmission) -> None:
 
 
 async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDecision | StateConflict:
-    """A decision, written down or in conflict. Every `SettledDecision` of a transaction goes through `fold` before its end."""
-    found = await queries.load_submission(tx, decision.submission_id)
+    """Store a decision, or return its conflict. The caller must pass every settled decision to `fold`."""
+    submission = await queries.load_submission(tx, decision.submission_id)
     expected = decision.newest_event
-    if found and expected is not None and expected != await queries.newest_event(tx, found.submission_id):
+    if (
+        submission
+        and expected is not None
+        and expected != await queries.newest_event(tx, submission.submission_id)
+    ):
         return CaseOvertaken()
-    conflict = _conflict(found, board, decision)
-    if found is None or conflict:
+    conflict = _conflict(submission, board, decision)
+    if submission is None or conflict:
         return conflict or StateConflict()
-    if decision.reveal_by_ms is not None and decision.reveal_by_ms != await reveals.due_at(tx, found.seq):
-        return StateConflict("the recording has come, or has longer")
+    due_at_ms = decision.reveal_by_ms
+    if due_at_ms is not None and due_at_ms != await reveals.due_at(tx, submission.seq):
+        return StateConflict("the recording has arrived, or its deadline was moved")
     last = await queries.newest_seq()(tx)
-    await _record(tx, board, decision, found, last + 1)
+    await _record(tx, board, decision, submission, last + 1)
     reach(Point.INSIDE_SETTLE)
-    return SettledDecision(found, last + 1, decision.to_state)
+    return SettledDecision(submission, last + 1, decision.to_state)
 
 
-async def fold(tx: Transaction, board: Board, decided: Sequence[SettledDecision]) -> list[Change]:
-    """What the index has to learn of each decision; each slot and each baseline is folded once, and told last."""
-    touched: dict[str, list[SettledDecision]] = defaultdict(list)
-    for each in decided:
-        if each.difference:
-            touched[each.found.player].append(each)
-    stands: dict[int, tuple[Standing, ...]] = {}
-    learnt: dict[int, tuple[StoredBaseline, ...]] = defaultdict(tuple)
-    for player, group in touched.items():
-        seq = group[-1].seq
-        stands[seq] = await fold_standings(tx, board.ranking, player, [each.counted for each in group], seq)
-        learnt[seq] = (await _fold_baseline(tx, board, player, group),)
-    if touched:
-        counted = [each for each in decided if each.difference]
-        learnt[counted[-1].seq] += await _fold_populations(tx, board, counted)
-        achieved = {each.found.achieved_at_ms for each in counted}
-        await mark_changed(tx, board.name, achieved, counted[-1].seq)
-    return [each.change(stands.get(each.seq, ()), learnt.get(each.seq, ())) for each in decided]
+async def fold(tx: Transaction, board: Board, settled: Sequence[SettledDecision]) -> list[Change]:
+    """Fold settled decisions into standings and baselines; return the change of each for the index.
+
+    Each slot and each baseline is folded once, and goes with the last change that touched it.
+    """
+    counted = [decision for decision in settled if decision.difference]
+    by_player: dict[str, list[SettledDecision]] = defaultdict(list)
+    for decision in counted:
+        by_player[decision.submission.player].append(decision)
+    standings: dict[int, tuple[Standing, ...]] = {}
+    baselines: dict[int, tuple[StoredBaseline, ...]] = defaultdict(tuple)
+    for player, group in by_player.items():
+        seq, changes = group[-1].seq, [decision.counted for decision in group]
+        standings[seq] = await fold_standings(tx, board.ranking, player, changes, seq)
+        baselines[seq] = (await _fold_baseline(tx, board, player, group),)
+    if counted:
+        last = counted[-1].seq
+        baselines[last] += await _fold_populations(tx, board, counted)
+        achieved = {decision.submission.achieved_at_ms for decision in counted}
+        await mark_changed(tx, board.name, achieved, last)
+    return [
+        decision.change(standings.get(decision.seq, ()), baselines.get(decision.seq, ()))
+        for decision in settled
+    ]
 
 
 async def _fold_baseline(
     tx: Transaction, board: Board, subject: str, group: Sequence[SettledDecision]
 ) -> StoredBaseline:
-    differences = [(each.scored, each.difference) for each in group]
+    differences = [(decision.scored, decision.difference) for decision in group]
     return await fold_baseline(tx, board.name, subject, differences, group[-1].seq)
 
 
 async def _fold_populations(
     tx: Transaction, board: Board, counted: Sequence[SettledDecision]
 ) -> tuple[StoredBaseline, ...]:
-    """The baseline of each build that was played, then that of the board, which may be read from theirs."""
+    """Fold the baseline of each build that was played, then the board's, which may be read from theirs."""
     of_builds: dict[str, list[SettledDecision]] = defaultdict(list)
-    for each in counted:
-        of_builds[population_of(each.found.build)].append(each)
+    for decision in counted:
+        of_builds[population_of(decision.submission.build)].append(decision)
     groups = [*of_builds.items(), (POPULATION, counted)]
     return tuple([await _fold_baseline(tx, board, subject, group) for subject, group in groups])
 
 
-def _conflict(found: StoredSubmission | None, board: Board, decision: Decision) -> StateConflict | None:
-    if found is None or found.board != board.name:
+def _conflict(submission: StoredSubmission | None, board: Board, decision: Decision) -> StateConflict | None:
+    if submission is None or submission.board != board.name:
         return StateConflict("there is no such submission on the board")
-    if found.state not in decision.from_states:
+    if submission.state not in decision.from_states:
         return StateConflict()
-    if decision.attempt is not None and decision.attempt != found.attempt:
+    if decision.attempt is not None and decision.attempt != submission.attempt:
         return StateConflict("another worker has taken the submission over")
-    return _forbidden(found, decision)
+    return _forbidden(submission, decision)
 
 
-def _forbidden(found: StoredSubmission, decision: Decision) -> StateConflict | None:
-    """What nobody may decide, whoever has the submission in their hands."""
-    if found.unreadable and decision.to_state is State.PROMOTED:
-        return StateConflict(f"what the ledger keeps of it cannot be read: {', '.join(found.unreadable)}")
-    if decision.to_state is found.state and found.reason is not Reason.SAMPLED:
-        return StateConflict("only what counts unverified is decided on without changing its state")
-    if decision.to_state not in TRANSITIONS[found.state]:
-        return StateConflict(f"a {found.state} submission never becomes {decision.to_state}")
+def _forbidden(submission: StoredSubmission, decision: Decision) -> StateConflict | None:
+    """Return the conflict of a decision that nobody may make."""
+    if submission.unreadable and decision.to_state is State.PROMOTED:
+        return StateConflict(f"the ledger's record of it cannot be read: {', '.join(submission.unreadable)}")
+    # Verification may confirm a run that was promoted without it, which changes the reason alone.
+    if decision.to_state is submission.state and submission.reason is not Reason.SAMPLED:
+        return StateConflict("only an unverified submission may be decided on without changing its state")
+    if decision.to_state not in TRANSITIONS[submission.state]:
+        return StateConflict(f"a {submission.state} submission never becomes {decision.to_state}")
     return None
 
 
 async def _record(
-    tx: Transaction, board: Board, decision: Decision, found: StoredSubmission, seq: int
+    tx: Transaction, board: Board, decision: Decision, submission: StoredSubmission, seq: int
 ) -> None:
-    """Writes the event, the state, and the outbox rows of a decision."""
-    whose = {"submission_id": found.submission_id, "board": found.board, "player": found.player}
+    """Write the event, the state and the outbox rows of a decision."""
+    subject = {
+        "submission_id": submission.submission_id,
+        "board": submission.board,
+        "player": submission.player,
+    }
     await tx.run(
         _INSERTS[events],
         seq=seq,
-        **whose,
-        from_state=found.state.value,
+        **subject,
+        from_state=submission.state.value,
         to_state=decision.to_state.value,
         actor=decision.actor,
         reason=decision.reason.value,
@@ -266,11 +290,11 @@ async def _record(
         at_ms=decision.at_ms,
     )
     state = {"to_state": decision.to_state.value, "to_reason": decision.reason.value}
-    await tx.run(_SET_STATE, id=found.submission_id, **state)
-    await tx.run(_FORGET_WORK, received=found.seq)
+    await tx.run(_SET_STATE, id=submission.submission_id, **state)
+    await tx.run(_FORGET_WORK, received=submission.seq)
     if board.policy.replay and decision.to_state in _CONVICTED:  # the share may have been lower before
-        convicted = sampling.SampledSubmission(found.seq, **whose)
+        convicted = sampling.SampledSubmission(submission.seq, **subject)
         await sampling.put_up_player(tx, convicted, now_ms=decision.at_ms)
     due_at_ms = decision.at_ms + PROJECT_AFTER_MS + int(board.policy.staleness_s * 1000)
-    showing = {"kind": "project", "due_at_ms": due_at_ms, "priority": 0, "handed_out": 0}
-    await tx.run(_INSERTS[outbox], seq=seq, **whose, **showing)
+    projection = {"kind": "project", "due_at_ms": due_at_ms, "priority": 0, "handed_out": 0}
+    await tx.run(_INSERTS[outbox], seq=seq, **subject, **projection)

@@ -1,6 +1,7 @@
-"""What one process wrote into the ledger and could not show: it is shown as soon as Redis is back, and readers are told.
+"""Changes that this process committed and could not project. It retries, and tells readers meanwhile.
 
-The outbox has all of it as well, so what does not fit, or ends with the process, is shown by the steward, some seconds later.
+The outbox has all of them too. The steward projects, some seconds later, those that do not fit or end with
+the process.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from gateway.settlement.settle import PROJECT_AFTER_MS, LedgerWrites
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
 RETRY_S: Final = 0.05
-"""Pause between two attempts while Redis is away."""
+"""Pause between two attempts while Redis is down."""
 
 UNPROJECTED_LIMIT: Final = 4_096
-"""Changes that one process keeps; a change is about two kilobytes. More are the steward's."""
+"""Changes that one process keeps, of about two kilobytes each. More are left to the steward."""
 
 _AT_ONCE: Final = 4
-"""Boards that are tried at once: the others' calls need connections too."""
+"""Boards that are tried at once. Requests need connections too."""
 
 _SLICE: Final = 16
-"""Changes of a board that are shown at once, after one of them was."""
+"""Changes of a board that are projected at once, after one succeeded."""
 
 
 class UnprojectedChanges:
-    """The changes that this process has still to show."""
+    """The changes that this process has still to project."""
 
     def __init__(
         self, ledger: LedgerWrites, index: Index, *, clock: Callable[[], float] = time.monotonic
@@ -52,26 +53,26 @@ class UnprojectedChanges:
         self._has_none.set()
 
     def add(self, changes: Sequence[Change]) -> None:
-        """Keeps changes to be shown again, as far as there is room."""
+        """Keep changes for another attempt, as far as there is room."""
         now_s = self._clock()
         for change in changes:
-            owed = self._changes.setdefault(change.board, OrderedDict())
+            of_board = self._changes.setdefault(change.board, OrderedDict())
             self._since_s.setdefault(change.board, now_s)
-            if change.seq in owed:
+            if change.seq in of_board:
                 continue
             if self._count >= UNPROJECTED_LIMIT:
                 self._dropped_s[change.board] = now_s
                 continue
-            owed[change.seq] = change
+            of_board[change.seq] = change
             self._count += 1
         if self._count:
             self._has_some.set()
             self._has_none.clear()
 
     def behind_s(self, board: str) -> float:
-        """How long a change of the board has been waiting to be shown (s); 0 if none that we know of does.
+        """Return how long the oldest change of a board has been waiting (s); 0 if this process knows of none.
 
-        What was dropped counts until it is due in the outbox, where everybody can see it.
+        A dropped change counts until it is due in the outbox, where every process sees it.
         """
         if board in self._since_s:
             return self._clock() - self._since_s[board]
@@ -85,13 +86,13 @@ class UnprojectedChanges:
         return 0.0
 
     async def run(self) -> None:
-        """Shows what is owed, until it is cancelled."""
+        """Project the changes until cancelled."""
         task = asyncio.current_task()
         while not (task and task.cancelling()):  # redis-py swallows a cancellation while it connects
             await self._has_some.wait()
             try:
                 await in_turns([self._pay(board) for board in list(self._changes)], at_once=_AT_ONCE)
-            except Exception as error:  # noqa: BLE001 - what is owed next must be shown too
+            except Exception as error:  # noqa: BLE001 - the next changes must still be projected
                 report(FaultPlace.OWED, error)
             if self._count:
                 await asyncio.sleep(RETRY_S)
@@ -100,17 +101,19 @@ class UnprojectedChanges:
                 self._has_none.set()
 
     async def paid(self) -> None:
-        """Returns once nothing is owed."""
+        """Return once no change is waiting."""
         await self._has_none.wait()
 
     async def _pay(self, board: str) -> None:
-        """Shows one change of a board, the longest waiting first, and if that succeeds the others."""
+        """Project the longest waiting change of a board, and if that succeeds the others."""
         count = 1
-        while owed := self._changes.get(board):
-            tried = list(islice(owed.values(), count))
-            shown = await in_turns([self._show(change) for change in tried], at_once=_SLICE)
-            await self._strike(board, [each for each, is_shown in zip(tried, shown, strict=True) if is_shown])
-            if not all(shown):
+        while waiting := self._changes.get(board):
+            changes = list(islice(waiting.values(), count))
+            successes = await in_turns([self._show(change) for change in changes], at_once=_SLICE)
+            await self._strike(
+                board, [change for change, is_shown in zip(changes, successes, strict=True) if is_shown]
+            )
+            if not all(successes):
                 return
             count = _SLICE
         self._changes.pop(board, None)
@@ -120,7 +123,7 @@ class UnprojectedChanges:
         try:
             await self._index.boards[change.board].project(change)
         except IndexUnavailable:
-            # It goes to the end, so that one that nothing can show keeps none of the others waiting.
+            # It moves to the end, so that a change that always fails does not block the others.
             self._changes[change.board].move_to_end(change.seq)
             return False
         return True
@@ -136,7 +139,7 @@ class UnprojectedChanges:
 
 @asynccontextmanager
 async def keep_projecting(ledger: LedgerWrites, index: Index) -> AsyncIterator[UnprojectedChanges]:
-    """Has what this process fails to show be owed and shown, until the block ends; what is left is the steward's."""
+    """Retry the failed projections of this process until the block ends. The rest is left to the steward."""
     owed = UnprojectedChanges(ledger, index)
     index.owe = owed.add
     paying = asyncio.create_task(owed.run(), name="owed")

@@ -86,7 +86,7 @@ async def test_F13_nobody_promotes_what_cannot_be_read(yard: Yard, store: Store)
         return settled
 
     refused = await decided(State.PROMOTED, Reason.APPROVED)
-    assert "what the ledger keeps of it cannot be read: stats" == str(refused)
+    assert "the ledger's record of it cannot be read: stats" == str(refused)
     assert not isinstance(await decided(State.REJECTED, Reason.REJECTED_BY_MODERATOR), StateConflict)
 
 
