@@ -1,4 +1,4 @@
-"""The inputs of a recording, seen as buttons that go down and up."""
+"""The inputs of a recording, as buttons that go down and up."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from policies.judging import ALL_BITS
 
 MOST_WORDS = 64
-"""More different words than this are no buttons, but numbers: a stick, a pointer.
+"""With more different words than this, they are not buttons but numbers, as of a stick or a pointer.
 
-Two hands reach few combinations of what they hold; one axis of eight bits runs through hundreds of values.
+Two hands reach few combinations of the buttons they hold; one axis of eight bits runs through hundreds of
+values.
 """
 
 Ticks = NDArray[np.int64]
@@ -22,19 +23,19 @@ Ticks = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """One bit of the words: the ticks at which it toggled, beginning with a press."""
+    """One bit of the words, and the ticks at which it toggled, beginning with a press."""
 
     bit: int
     toggles: Ticks
 
     @property
     def presses(self) -> Ticks:
-        """The ticks at which it went down."""
+        """Return the ticks at which it went down."""
         return self.toggles[::2]
 
     @property
     def lengths(self) -> Ticks:
-        """How many ticks each press lasted; a press that the end of the run cut off is left out."""
+        """Return how many ticks each press lasted, without a press that the end of the run cut off."""
         releases = self.toggles[1::2]
         return releases - self.presses[: releases.size]
 
@@ -43,7 +44,7 @@ class Button:
 class Inputs:
     """The words of a run, one for each tick, and where they change.
 
-    `are_named`: the board says which bits are buttons, and these are no others.
+    `are_named`: the board says which bits are buttons, and these hold no others.
     """
 
     words: NDArray[np.uint32]
@@ -53,38 +54,36 @@ class Inputs:
 
     @property
     def ticks(self) -> int:
-        """How long the run is."""
+        """Return the length of the run."""
         return int(self.words.size)
 
     @property
     def reached(self) -> NDArray[np.uint32]:
-        """The word after each change."""
+        """Return the word after each change."""
         return self.words[self.changed_at]
 
     @cached_property
     def is_analog(self) -> bool:
-        """True if the words are numbers, which neither go down nor up.
-
-        Where the board names its buttons they are buttons, or a program could hide behind some that it presses at random.
-        """
+        """Return whether the words are numbers, which neither go down nor up."""
+        # Named buttons count as buttons, or a program could hide behind some that it presses at random.
         return not self.are_named and np.unique(self.reached).size > MOST_WORDS
 
     @cached_property
     def buttons(self) -> Sequence[Button]:
-        """The bits that were used, lowest first."""
+        """Return the bits that were used, lowest first."""
         used = int(np.bitwise_or.reduce(self.changes, initial=0))
         bits = [bit for bit in range(32) if used >> bit & 1]
         return [Button(bit, self.changed_at[(self.changes >> np.uint32(bit)) & 1 == 1]) for bit in bits]
 
     @cached_property
     def presses(self) -> Ticks:
-        """The ticks of all presses of all buttons, in order."""
+        """Return the ticks of all presses of all buttons, in order."""
         ticks = [button.presses for button in self.buttons]
         return np.sort(np.concatenate(ticks)) if ticks else np.empty(0, np.int64)
 
 
 def inputs_of(packed: bytes, buttons: int) -> Inputs:
-    """The inputs in `packed`, little-endian u32 words; bits outside the mask `buttons` are taken for noise."""
+    """Return the inputs in `packed`, little-endian u32 words. Bits outside the mask `buttons` are ignored."""
     words = np.frombuffer(packed, "<u4") & np.uint32(buttons)
     changes = words.copy()
     changes[1:] ^= words[:-1]

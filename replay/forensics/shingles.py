@@ -1,10 +1,10 @@
-"""What a recording is known again by: its shingles, and the bands of their MinHash, which find it in an index.
+"""Identifies recordings by shingles, and by the bands of their MinHash, which an index can find.
 
-A shingle is a short piece of what a player did. Recordings that share most of their shingles are one and the same, with
-changes here and there (Broder, "On the resemblance and containment of documents", 1997). An index of all shingles would be
-too large; of each recording it has BANDS numbers instead, such that two recordings of resemblance s share one or more
-of them with a probability of 1 - (1 - s^ROWS)^BANDS, which passes 1/2 near (1/BANDS)^(1/ROWS) = 0.35 (Leskovec, Rajaraman
-and Ullman, "Mining of Massive Datasets", section 3.4).
+A shingle is a short piece of what a player did. Recordings that share most of their shingles are copies with
+small changes (Broder, "On the resemblance and containment of documents", 1997). An index of all shingles
+would be too large, so it holds BANDS numbers of each recording. Two recordings of resemblance s share at
+least one with a probability of 1 - (1 - s^ROWS)^BANDS, which passes 1/2 near (1/BANDS)^(1/ROWS) = 0.35
+(Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets", section 3.4).
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from replay.forensics.inputs import Button, Inputs
 Hashes = NDArray[np.uint64]
 
 GAPS: Final = 4
-"""Gaps, or words, in one shingle. More of them make chance rarer, and each edit break more shingles."""
+"""Gaps, or words, in one shingle. More make chance matches rarer, but let each edit break more shingles."""
 
 STEPS_PER_OCTAVE: Final = 4
-"""How finely gaps are told apart: exactly up to six ticks, and by a fifth of their length beyond."""
+"""Resolution of gaps: exact up to six ticks, and a fifth of their length beyond."""
 
 RAW_BYTES: Final = 8
 """Bytes in one shingle of a recording in another format."""
 
 MOST_SHINGLES: Final = 4096
-"""The smallest hashes, as many as this, stand for larger sets: which bounds the work and keeps the resemblance."""
+"""Larger sets keep only this many smallest hashes, which bounds the work and preserves resemblance."""
 
 BANDS: Final = 24
 ROWS: Final = 3
 SEED: Final = 1
-"""Raised with any change of what makes a band, or old rows of the index would be compared with new ones."""
+"""Raised with any change to bands, or old rows of the index would be compared with new ones."""
 
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def shingles_of(inputs: Inputs) -> Hashes:
-    """The shingles of what was pressed and when, sorted, each once.
+    """Return the shingles of what was pressed and when, sorted, each once.
 
-    Each button is looked at by itself, and only gaps count: that a run begins later, that its words are cut into other
-    runs, and that another button was pressed in between changes nothing. Where the words are numbers, the
-    shingles are of the values they take, whenever they do.
+    Each button is taken alone, and only gaps count. So it changes nothing if a run begins later, its words
+    are split into other runs, or another button is pressed in between. If the words are numbers, the shingles
+    are of their values, at any time.
     """
     if inputs.is_analog:
         return _smallest(_mixed_rows(inputs.reached.astype(np.uint64), GAPS))
-    found = [_of_button(button) for button in inputs.buttons]
-    return _smallest(np.concatenate(found)) if found else np.empty(0, np.uint64)
+    hashes = [_of_button(button) for button in inputs.buttons]
+    return _smallest(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
 
 
 def shingles_of_bytes(recording: bytes) -> Hashes:
-    """The shingles of a recording in a format that is not ours, at every offset."""
+    """Return the shingles of a recording in a foreign format, at every offset."""
     return _smallest(_mixed_rows(np.frombuffer(recording, np.uint8).astype(np.uint64), RAW_BYTES))
 
 
 def bands_of(shingles: Hashes) -> list[int]:
-    """The numbers (signed, 64 bits) under which the index has a recording of these shingles; none for no shingles."""
+    """Return the numbers (signed, 64 bits) that index a recording with these shingles, if there are any."""
     if not shingles.size:
         return []
     functions = _mixed(np.arange(1, BANDS * ROWS + 1, dtype=np.uint64) + np.uint64(SEED << 32))
@@ -67,11 +67,11 @@ def bands_of(shingles: Hashes) -> list[int]:
     bands = np.arange(BANDS, dtype=np.uint64)
     for row in rows.T:
         bands = _mixed(bands * _GOLDEN + row)
-    return [int(each) for each in bands.view(np.int64)]
+    return [int(band) for band in bands.view(np.int64)]
 
 
 def resemblance(ours: Hashes, theirs: Hashes) -> float:
-    """How much of what either has both have, 0 to 1: the index of Jaccard."""
+    """Return the share of all shingles that both have, 0 to 1: the Jaccard index."""
     both = np.intersect1d(ours, theirs, assume_unique=True).size
     return both / max(1, ours.size + theirs.size - both)
 
@@ -80,7 +80,7 @@ def _of_button(button: Button) -> Hashes:
     gaps = np.diff(button.toggles)
     if gaps.size < GAPS:
         return np.empty(0, np.uint64)
-    # Below 128, since a run has less than 2^32 ticks: seven bits each.
+    # A run has less than 2^32 ticks, so steps are below 128 and fit into seven bits.
     steps = np.floor(STEPS_PER_OCTAVE * np.log2(gaps)).astype(np.uint64)
     packed = np.uint64(button.bit) << np.uint64(1) | (np.arange(steps.size - GAPS + 1) & 1).astype(np.uint64)
     for step in sliding_window_view(steps, GAPS).T:
@@ -89,7 +89,7 @@ def _of_button(button: Button) -> Hashes:
 
 
 def _mixed_rows(values: Hashes, width: int) -> Hashes:
-    """A hash of every `width` values in a row."""
+    """Return a hash of every `width` consecutive values."""
     if values.size < width:
         return np.empty(0, np.uint64)
     hashes = np.zeros(values.size - width + 1, np.uint64)
@@ -103,7 +103,7 @@ def _smallest(hashes: Hashes) -> Hashes:
 
 
 def _mixed(values: Hashes) -> Hashes:
-    """A bijection of 64 bits that leaves no pattern: the finalizer of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    """Return values through a bijection of 64 bits: SplitMix64's finalizer (Steele, Lea and Flood, 2014)."""
     values = values + _GOLDEN
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""Whether two recordings are one: how well the inputs of one fit into the other, wherever they were moved to."""
+"""Compares two recordings: how well the inputs of one fit into the other, wherever they were moved."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from replay.forensics.shingles import Hashes, resemblance, shingles_of, shingles
 
 PIECES: Final = 8
 PIECE_TICKS: Final = 240
-"""A run is compared in up to so many pieces, of at least so many ticks, each of which may have moved on its own.
+"""A run is compared in at most PIECES pieces of at least so many ticks, and each may have moved separately.
 
-Ticks that were put in or taken out shift all that comes after them: one shift for the whole run would not fit.
+Inserted or removed ticks shift everything after them, so one shift for the whole run would not fit.
 """
 
 COMPARED_TICKS: Final = 32_768
@@ -30,21 +30,21 @@ Signals = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ComparableRecording:
-    """A recording to be compared: its bytes, and its inputs, which one in another format than ours does not have."""
+    """A recording to be compared: its bytes, and its inputs, or None in a foreign format."""
 
     recording: bytes
     inputs: Inputs | None
 
     @cached_property
     def shingles(self) -> Hashes:
-        """What it is known again by."""
+        """Return the shingles that identify it."""
         return shingles_of_bytes(self.recording) if self.inputs is None else shingles_of(self.inputs)
 
 
 def similarity(
     ours: ComparableRecording, others: Sequence[tuple[str, ComparableRecording]], limits: Forensics
 ) -> Iterator[Finding]:
-    """A finding that names those of the other submissions (by id) whose recording is nearly ours, the nearest first."""
+    """Find other submissions (by id) whose recording is nearly the same, the nearest first."""
     if ours.shingles.size < limits.minimum_shingles:
         return
     fits = sorted(((_fit(ours, theirs), name) for name, theirs in others), reverse=True)
@@ -70,13 +70,13 @@ def _fit(ours: ComparableRecording, theirs: ComparableRecording) -> float:
 
 
 def correlation(ours: Inputs, theirs: Inputs) -> float:
-    """How well each piece of our inputs correlates with theirs where it fits best, on average: 0 to 1.
+    """Return the average of how well each piece of our inputs correlates with theirs at its best fit, 0 to 1.
 
-    A piece counts for as much as happens in it. Buttons that only one of the two used are left out, so that pressing one
-    without effect hides nothing. The correlations at all shifts at once are a product of spectra (the
+    A piece is weighted by how much happens in it. Buttons that only one side used are ignored, so pressing
+    one without effect hides nothing. The correlations at all shifts at once are a product of spectra (the
     cross-correlation theorem: Press et al., "Numerical Recipes", section 13.2).
     """
-    bits = sorted({each.bit for each in ours.buttons} & {each.bit for each in theirs.buttons})
+    bits = sorted({button.bit for button in ours.buttons} & {button.bit for button in theirs.buttons})
     if not bits:
         return 0.0
     mine, other = _signals(ours, bits), _signals(theirs, bits)
@@ -86,7 +86,7 @@ def correlation(ours: Inputs, theirs: Inputs) -> float:
 
 
 def _signals(inputs: Inputs, bits: Sequence[int]) -> Signals:
-    """Whether each button is down in each tick, less how often it is on average."""
+    """Return whether each button is down in each tick, less its average."""
     words = inputs.words[:COMPARED_TICKS]
     held = ((words >> np.array(bits, np.uint32)[:, np.newaxis]) & 1).astype(np.float32)
     signals: Signals = held - held.mean(axis=1, keepdims=True)
@@ -94,7 +94,7 @@ def _signals(inputs: Inputs, bits: Sequence[int]) -> Signals:
 
 
 def _pieces(signals: Signals) -> NDArray[np.float32]:
-    """The signals cut into (piece, button, tick); what is left over at the end is dropped."""
+    """Return the signals cut into (piece, button, tick), dropping the rest at the end."""
     buttons, ticks = signals.shape
     count = min(PIECES, max(1, ticks // PIECE_TICKS))
     length = ticks // count
@@ -102,7 +102,7 @@ def _pieces(signals: Signals) -> NDArray[np.float32]:
 
 
 def _best_fits(pieces: NDArray[np.float32], other: Signals) -> tuple[Signals, Signals]:
-    """The highest correlation of each piece with the other's signals at any shift, and the energy of each piece."""
+    """Return each piece's highest correlation with the other's signals at any shift, and its energy."""
     length = pieces.shape[2]
     other = np.pad(other, ((0, 0), (length, length)))
     size = 1 << (other.shape[1] + length - 1).bit_length()
@@ -113,6 +113,7 @@ def _best_fits(pieces: NDArray[np.float32], other: Signals) -> tuple[Signals, Si
     summed = np.concatenate([[0.0], np.cumsum((other.astype(np.float64) ** 2).sum(axis=0))])
     there = summed[length:] - summed[:-length]
     here = (pieces**2).sum(axis=(1, 2))
-    # Where little happens in the other, little agrees by chance: it counts as if a quarter of the piece did.
+    # Where little happens in the other recording, little can agree by chance: its energy counts as at least a
+    # quarter of the piece's.
     energies = np.sqrt(here[:, np.newaxis] * np.maximum(there, here[:, np.newaxis] / 4) + 1e-12)
     return (crossed / energies).max(axis=1).clip(0, 1).astype(np.float32), here

@@ -1,10 +1,10 @@
-"""Whether the presses of a run are too dense for the time that was played, as they are after a game was slowed down.
+"""Checks whether presses are too dense for the time that was played, as after a game was slowed down.
 
-Who plays at half the speed has twice the time to react, and the recording, which counts ticks, shows a hand twice as
-fast. A finger taps 5 to 7 times a second, a trained one 10 to 12 for a few seconds (the norms of finger-tapping tests:
-Ruff and Parker, "Gender- and age-specific changes in motor speed and eye-hand coordination in adults", Perceptual and
-Motor Skills 76, 1993). Runs of a racing game were found to be slowed by just such steering (donadigo, "Trackmania
-cheating investigation", 2021).
+A player at half speed has twice the time to react, and the recording, which counts ticks, shows a hand twice
+as fast. A finger taps 5 to 7 times a second, a trained one 10 to 12 for a few seconds (norms of
+finger-tapping tests: Ruff and Parker, "Gender- and age-specific changes in motor speed and eye-hand
+coordination in adults", Perceptual and Motor Skills 76, 1993). Just such steering revealed slowed runs of a
+racing game (donadigo, "Trackmania cheating investigation", 2021).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from policies.vocabulary import Expected, Finding, Reason
 from replay.forensics.inputs import Inputs, Ticks
 
 DENSE_S: Final = 5
-"""The span whose density tells slow motion: longer than a burst of which any hand is capable."""
+"""The span over which density reveals slow motion: longer than a burst of any hand."""
 
 
 def input_rate(inputs: Inputs, ticks_per_second: int, limits: Forensics) -> Iterator[Finding]:
-    """A finding if one button was pressed more often within a second of play than a hand can."""
+    """Find a button that was pressed more often within a second of play than a hand can."""
     if inputs.is_analog:
         return
     rates = [(most_within(button.presses, ticks_per_second), button) for button in inputs.buttons]
-    rate, button = max(rates, key=lambda each: each[0], default=(0, None))
+    rate, button = max(rates, key=lambda pair: pair[0], default=(0, None))
     if button and rate > limits.presses_per_second:
         expected = Expected(
             at_most=limits.presses_per_second, unit="presses of one button in a second of play"
@@ -38,10 +38,8 @@ def input_rate(inputs: Inputs, ticks_per_second: int, limits: Forensics) -> Iter
 def slow_motion_inputs(
     inputs: Inputs, ticks_per_second: int, elapsed_s: float, limits: Forensics
 ) -> Iterator[Finding]:
-    """A finding if a run took much longer than it lasted (`elapsed_s` since its ticket), and is dense besides.
-
-    Neither says much alone: who reads the rules before the first press takes long too.
-    """
+    """Find a dense run that took much longer (`elapsed_s` since its ticket) than it lasted."""
+    # Slowness alone says little: a player who reads the rules before the first press is slow too.
     slowness = elapsed_s * ticks_per_second / max(1, inputs.ticks)
     if (
         inputs.is_analog
@@ -58,6 +56,6 @@ def slow_motion_inputs(
 
 
 def most_within(presses: Ticks, ticks: int) -> int:
-    """The most presses (in order) that lie within any span of so many ticks."""
+    """Return the most presses (in order) within any span of so many ticks."""
     ends = np.searchsorted(presses, presses + ticks)
     return int((ends - np.arange(presses.size)).max(initial=0))

@@ -1,12 +1,13 @@
-"""Whether a hand could have pressed the buttons so: evenness, beat, and presses that are too short.
+"""Checks whether a hand could have pressed the buttons so: evenness, beat, and presses that are too short.
 
-A hand is never even. Whoever taps along with a beat, the most even thing that hands do, scatters by about 4 % of the
-interval after years of practice (Repp, "Sensorimotor synchronization: A review of the tapping literature", Psychonomic
-Bulletin & Review 12, 2005); timer and muscle each add their variance (Wing and Kristofferson, "Response delays and the
-timing of discrete motor responses", Perception & Psychophysics 14, 1973). What is not tapped to a beat scatters by tens
-of percent, skewed to the right: 136 million keystrokes came 239 ms apart on average, with a standard deviation of 112 ms
-between people, and keys were down for 116 ms (Dhakal, Feit, Kristensson and Oulasvirta, "Observations on Typing from 136
-Million Keystrokes", CHI 2018). A program without deliberate noise scatters by nothing at all.
+A hand is never even. Tapping along with a beat, the most even thing that hands do, scatters by about 4 % of
+the interval after years of practice (Repp, "Sensorimotor synchronization: A review of the tapping
+literature", Psychonomic Bulletin & Review 12, 2005); timer and muscle each add their variance (Wing and
+Kristofferson, "Response delays and the timing of discrete motor responses", Perception & Psychophysics 14,
+1973). Other presses scatter by tens of percent, skewed to the right: 136 million keystrokes came 239 ms apart
+on average, with a standard deviation of 112 ms between people, and keys were down for 116 ms (Dhakal, Feit,
+Kristensson and Oulasvirta, "Observations on Typing from 136 Million Keystrokes", CHI 2018). A program without
+deliberate noise does not scatter at all.
 """
 
 from __future__ import annotations
@@ -26,20 +27,22 @@ COARSE_TICKS: Final = 4
 """Shorter spans than this are mostly rounding: a scatter of 10 % is then below a tick."""
 
 PAUSES: Final = 0.1
-"""The share of the longest intervals that is left out: everybody pauses, a program too when it has nothing to press."""
+"""The share of longest intervals that is left out. Everybody pauses, and so does a program with nothing to
+press."""
 
 SLOWEST_BEAT_HZ: Final = 1.0
-"""Slower beats are not looked for: that presses are denser in one half of a run would be one."""
+"""Slower beats are not searched: one half of a run with denser presses would be such a beat."""
 
 BEAT_PRESSES: Final = 100
-"""Fewer presses may keep to a beat that a trained hand has in mind: a scatter of 4 % has not added up to a phase yet."""
+"""Fewer presses may keep to a beat in a trained hand's mind: a scatter of 4 % has not yet added up to a
+phase."""
 
 BEAT_TICKS: Final = 65_536
 """How much of a run is searched for a beat, which bounds the cost: 18 minutes at 60 ticks a second."""
 
 
 class ButtonMeasurement(NamedTuple):
-    """A number about presses, how many it was taken of, and whose they are (the bit; -1 for all together)."""
+    """A measurement of presses: value, sample size, and the button's bit (-1 for all buttons together)."""
 
     value: float
     sample_size: int
@@ -47,7 +50,7 @@ class ButtonMeasurement(NamedTuple):
 
 
 def timing(inputs: Inputs, ticks_per_second: int, limits: Forensics) -> Iterator[Finding]:
-    """What about the timing of presses is no hand's: at most one finding of each kind, for the worst button."""
+    """Find timing of presses that is not a hand's: at most one finding of each kind, for the worst button."""
     if inputs.is_analog:
         return
     buttons = [button for button in inputs.buttons if button.presses.size >= limits.minimum_presses]
@@ -62,16 +65,16 @@ def _too_even(buttons: Sequence[Button], limits: Forensics) -> Iterator[Finding]
         (entropy_bits, True, limits.interval_entropy_bits, "bits of entropy of the intervals"),
         (variation, False, limits.press_variation, "variation of the presses' lengths"),
     )
-    for measure, is_of_intervals, least, unit in checks:
+    for measure, is_of_intervals, minimum, unit in checks:
         worst = min(_measured(buttons, measure, is_of_intervals=is_of_intervals), default=None)
-        if worst and worst.value < least:
-            yield _finding(Reason.INPUTS_EVEN, worst, Expected(at_least=least, unit=unit))
+        if worst and worst.value < minimum:
+            yield _finding(Reason.INPUTS_EVEN, worst, Expected(at_least=minimum, unit=unit))
 
 
 def _measured(
     buttons: Sequence[Button], measure: Callable[[Ticks], float], *, is_of_intervals: bool
 ) -> Iterator[ButtonMeasurement]:
-    """The measure of each button whose intervals, or presses, are long enough to be told apart in ticks."""
+    """Yield the measure of each button whose intervals, or presses, are long enough to compare in ticks."""
     for button in buttons:
         spans = np.sort(np.diff(button.presses) if is_of_intervals else button.lengths)
         if spans.size and spans[spans.size // 2] >= COARSE_TICKS:
@@ -79,17 +82,18 @@ def _measured(
 
 
 def variation(spans: Ticks) -> float:
-    """The coefficient of variation of spans in order, the longest tenth left out: standard deviation by mean."""
+    """Return the coefficient of variation (deviation by mean) of ordered spans, without the longest tenth."""
     kept = spans[: spans.size - int(spans.size * PAUSES)]
     total, squares = int(kept.sum()), int(kept @ kept)
     return math.sqrt(kept.size * squares - total * total) / total
 
 
 def entropy_bits(spans: Ticks) -> float:
-    """Shannon's entropy of whole numbers in order, in bits: the plug-in estimate with the correction for its bias.
+    """Return Shannon's entropy of ordered integers in bits: the plug-in estimate, corrected for its bias.
 
-    The estimate from N values in m bins is too low by (m - 1) / 2N nats on average (Miller, "Note on the bias of
-    information estimates", 1955; Paninski, "Estimation of Entropy and Mutual Information", Neural Computation 15, 2003).
+    From N values in m bins, that estimate is too low by (m - 1) / 2N nats on average (Miller, "Note on the
+    bias of information estimates", 1955; Paninski, "Estimation of Entropy and Mutual Information", Neural
+    Computation 15, 2003).
     """
     begins = np.flatnonzero(spans[1:] != spans[:-1]) + 1
     shares = np.diff(begins, prepend=0, append=spans.size) / spans.size
@@ -100,12 +104,12 @@ def _on_a_beat(
     inputs: Inputs, buttons: Sequence[Button], ticks_per_second: int, limits: Forensics
 ) -> Iterator[Finding]:
     all_presses = (np.unique(inputs.presses), -1)
-    cut = [
+    shortened = [
         (ticks[ticks < BEAT_TICKS], bit)
         for ticks, bit in (*((b.presses, b.bit) for b in buttons), all_presses)
     ]
-    enough = max(BEAT_PRESSES, limits.minimum_presses)
-    trains = [(train, bit) for train, bit in cut if train.size >= enough]
+    minimum = max(BEAT_PRESSES, limits.minimum_presses)
+    trains = [(train, bit) for train, bit in shortened if train.size >= minimum]
     if not trains:
         return
     beats = strongest_beats(
@@ -114,7 +118,7 @@ def _on_a_beat(
         ticks_per_second,
         limits.slowest_device_hz,
     )
-    (strength, beat_hz), (train, bit) = max(zip(beats, trains, strict=True), key=lambda each: each[0])
+    (strength, beat_hz), (train, bit) = max(zip(beats, trains, strict=True), key=lambda pair: pair[0])
     if strength > limits.periodicity:
         expected = Expected(at_most=limits.periodicity, unit="strength of a beat")
         worst = ButtonMeasurement(strength, int(train.size), bit)
@@ -124,20 +128,21 @@ def _on_a_beat(
 def strongest_beats(
     trains: Sequence[Ticks], ticks: int, ticks_per_second: int, below_hz: float
 ) -> list[tuple[float, float]]:
-    """How well each train of presses keeps to its strongest beat (0 to 1), and that beat in Hz.
+    """Return how well each train of presses keeps to its strongest beat (0 to 1), and that beat in Hz.
 
-    The strength is the length of the mean vector of the presses' phases (Mardia and Jupp, "Directional Statistics",
-    2000, section 2.3), which is the spectrum of the train divided by its presses. It is near 1 for a metronome, and also
-    for presses at odd times that all fall on one grid, as those of a program that acts ten times a second do. A device
-    makes such a grid too: its frame rate. So only beats below that of the slowest device are looked at. The spectrum
-    is sampled at twice its resolution, where a peak between two samples loses 10 % at most (sinc 1/4).
+    The strength is the length of the mean vector of the presses' phases (Mardia and Jupp, "Directional
+    Statistics", 2000, section 2.3), which is the train's spectrum divided by its presses. It is near 1 for a
+    metronome, and for presses at odd times that all fall on one grid, as from a program that acts ten times a
+    second. A device makes such a grid too, with its frame rate, so only beats below the slowest device's are
+    searched. The spectrum is sampled at twice its resolution, where a peak between two samples loses at most
+    10 % (sinc 1/4).
     """
     size = 1 << (2 * ticks - 1).bit_length()
     signal = np.zeros((len(trains), size), np.float32)
     for row, train in zip(signal, trains, strict=True):
         row[train] = 1
     first = max(1, int(np.ceil(SLOWEST_BEAT_HZ / ticks_per_second * size)))
-    below_hz *= 0.95  # a peak at the limit itself, which has a width, is a device's
+    below_hz *= 0.95  # peaks have a width, and one at the limit itself is a device's
     last = min(size // 2, int(below_hz / ticks_per_second * size))
     if first >= last:
         return [(0.0, 0.0)] * len(trains)
@@ -149,7 +154,7 @@ def strongest_beats(
 
 
 def _too_short(buttons: Sequence[Button], ticks_per_second: int, limits: Forensics) -> Iterator[Finding]:
-    """Presses that ended within the time that a finger needs to go down and up."""
+    """Find presses that ended within the time that a finger needs to go down and up."""
     longest = int(limits.shortest_press_ms * ticks_per_second / 1000)
     shares = [
         ButtonMeasurement(float(np.mean(button.lengths <= longest)), int(button.lengths.size), button.bit)
@@ -165,7 +170,7 @@ def _too_short(buttons: Sequence[Button], ticks_per_second: int, limits: Forensi
 
 
 def _same_tick_share(buttons: Sequence[Button]) -> float:
-    """The share of presses that come in the very tick in which another button is let go."""
+    """Return the share of presses in the very tick in which another button is released."""
     presses = np.concatenate([button.presses for button in buttons])
     releases: NDArray[np.int64] = np.concatenate([button.toggles[1::2] for button in buttons])
     return round(float(np.isin(presses, releases).mean()), 3)

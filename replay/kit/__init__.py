@@ -1,6 +1,6 @@
-"""Checks that a simulator is deterministic, and what it costs (`scoregate sim`).
+"""Checks that a simulator is deterministic, and measures its cost (`scoregate sim`).
 
-`runs` reads what was played, `look` says what a module contains, `settings` are the ways it is run in, `check` runs it
-in all of them, `budget` says what limits to set, `verdict` what the gateway would say of one run. Nothing of it is used
-when a submission is judged.
+`runs` reads played runs, `remarks` lists what a module contains, `engine_settings` are the ways to run it,
+`check` tries all of them, `costs` proposes limits, and `verdict` gives the gateway's verdict on a run.
+Judging submissions uses none of it.
 """

@@ -1,4 +1,4 @@
-"""Why a simulator gave no simulation, in words for whoever wrote it."""
+"""Explains to a simulator's author why it gave no simulation."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from replay.simulators.line_protocol import ProtocolRule
 from replay.simulators.wasm import ModuleRule
 
 _BROKEN: Final[Mapping[int, str]] = {
-    ModuleRule.VALID_WASM: "it is no WebAssembly module that is taken",
+    ModuleRule.VALID_WASM: "it is not a WebAssembly module that is accepted",
     ModuleRule.NO_IMPORTS: "it has imports",
     ModuleRule.EXPORTS: "it lacks an export, or one has another type",
     ModuleRule.VERSION: "its `abi_version` is not 1",
-    ModuleRule.INPUT_ROOM: "its `inputs` gives no room for the inputs",
-    ModuleRule.RESULT_ADDRESS: "its `simulate` gives no address of a result",
+    ModuleRule.INPUT_ROOM: "its `inputs` returns no room for the inputs",
+    ModuleRule.RESULT_ADDRESS: "its `simulate` returns no address of a result",
     ModuleRule.RESULT_CONTENT: "its result breaks the module interface",
-    ProtocolRule.STRICT_JSON: "its answer is no line of strict JSON",
+    ProtocolRule.STRICT_JSON: "its answer is not a line of strict JSON",
     ProtocolRule.FIELDS: "its answer lacks a field, or has one that is unknown or of another type",
     ProtocolRule.TICKS: "it played more ticks than it was asked for",
     ProtocolRule.STATS: "its statistics are not those of `replay.stats`",
@@ -34,12 +34,12 @@ _BROKEN: Final[Mapping[int, str]] = {
 
 
 def cause_of(fault: SimulatorFault) -> str:
-    """What went wrong, and the simulator's own words for it, which may have several lines."""
-    told = _told(fault)
-    return f"{told}: {fault.said}" if fault.said else told
+    """Return what went wrong, with the simulator's own words, which may have several lines."""
+    cause = _cause(fault)
+    return f"{cause}: {fault.said}" if fault.said else cause
 
 
-def _told(fault: SimulatorFault) -> str:
+def _cause(fault: SimulatorFault) -> str:
     detail = fault.detail
     match fault.reason:
         case Reason.TIMED_OUT if "wall_ms" in detail:
@@ -52,7 +52,7 @@ def _told(fault: SimulatorFault) -> str:
 
 
 def _crash(detail: Mapping[str, int]) -> str:
-    """How it ended, by its exit status, the signal, or the trap of a module."""
+    """Return how it ended: by its exit status, a signal, or a module's trap."""
     with suppress(ValueError):
         if "signal" in detail:
             return f"it was ended by {signal.Signals(detail['signal']).name}"

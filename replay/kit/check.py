@@ -1,4 +1,4 @@
-"""Whether a simulator is replay-safe: each recording many times, in every setting, always with the same answer."""
+"""Checks whether a simulator is replay-safe: plays each recording in every setting, often, and compares."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from replay.simulators.process import ProcessSimulators
 from replay.simulators.sandbox import Sandbox
 
 GENEROUS: Final = Budget(fuel=10**13, memory_mib=1024, wall_ms=60_000)
-"""What a run may cost while it is measured."""
+"""The budget of a run while its cost is measured."""
 
-SAME: Final = Setting("again", "in the same process, in a fresh instance: it answers as it likes")
+SAME: Final = Setting("again", "in the same process, in a fresh instance: its result is random")
 FRESH: Final = Setting("fresh-process", "in a fresh process")
 LESS_MEMORY: Final = Setting(
-    "memory-limit", "where growing its memory is refused: it goes on, and gives another answer"
+    "memory-limit", "where growing its memory is refused: it goes on with a different result"
 )
 
 Opener = Callable[[Setting | None], AbstractContextManager[Simulators]]
-"""Simulators under a setting, in a process of their own; None: those that judge."""
+"""Opens simulators under a setting, in their own process; None opens those that judge."""
 
 Tell = Callable[[], object]
-"""Hears of each simulation that was made."""
+"""Is called after each simulation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PreparedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What came of one run: the gateway's verdict, where it went another way, what could not be tried, and its cost."""
+    """The results of one run: verdict, differences between settings, untried settings, and cost."""
 
     name: str
     verdict: Verdict
@@ -59,9 +59,9 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What came of all runs, with what was remarked of the module.
+    """The results of all runs, with remarks on the module.
 
-    `budget` are the limits to set, `settings` the names of those that were tried.
+    `budget` are the limits to set, `settings` the names of the settings that were tried.
     """
 
     remarks: tuple[Remark, ...]
@@ -72,11 +72,11 @@ class CheckReport:
 
     @property
     def is_safe(self) -> bool:
-        """Whether honest runs are always verified: every recording was, and nothing made any of them answer otherwise."""
+        """Return whether every recording was verified, and no setting made any of them differ."""
         return (
             bool(self.runs)
-            and all(each.weight is not Weight.UNUSABLE for each in self.remarks)
-            and all(each.verdict.kind is VerdictKind.VERIFIED and not each.differences for each in self.runs)
+            and all(remark.weight is not Weight.UNUSABLE for remark in self.remarks)
+            and all(run.verdict.kind is VerdictKind.VERIFIED and not run.differences for run in self.runs)
         )
 
 
@@ -109,25 +109,26 @@ class Checker:
         margin: float,
         maximum_ticks: int | None,
     ) -> CheckReport:
-        """What comes of the runs. `memory_mib` is what a module begins with and the most it can have, if it has memory.
+        """Return the results of the runs. `memory_mib`: a module's initial and largest memory, if it has any.
 
-        Raises SandboxUnavailable, and RunUnreadable for a run without a claim whose recording is none.
+        Raises SandboxUnavailable, and RunUnreadable for a run without a claim and without a readable
+        recording.
         """
         with self._opener(None) as judging:
-            trials = [self._trial(each, judging, memory_mib) for each in prepared]
+            trials = [self._trial(run, judging, memory_mib) for run in prepared]
         for trial in trials:
-            with self._opener(None) as other:  # one for each, or it would know the runs before
+            with self._opener(None) as other:  # one process each, since it must have played nothing before
                 trial.try_under(FRESH, other, self._tell)
         for setting in self._settings:
             with self._opener(setting) as other:
                 for trial in trials:
                     trial.try_under(setting, other, self._tell)
         runs = tuple(trial.checked for trial in trials)
-        costs = [each.cost for each in runs if each.cost]
-        tried = tuple(each.name for each in self._settings)
+        costs = [run.cost for run in runs if run.cost]
+        tried = tuple(setting.name for setting in self._settings)
         if not costs:
             return CheckReport(remarks, runs, None, None, tried)
-        memory = max(each.memory_mib for each in runs)
+        memory = max(run.memory_mib for run in runs)
         budget = proposed(costs, memory, margin, maximum_ticks)
         return CheckReport(remarks, runs, costs_of(costs, memory), budget, tried)
 
@@ -159,84 +160,86 @@ class RunTrial:
     def begin(
         self, request: SimulationRequest, watched: TimedSimulators, repeats: int, tell: Tell, memory_mib: int
     ) -> None:
-        """Plays the run a few times as it is judged: the first answer is the one that all others are held against."""
+        """Play the run a few times as it is judged. Its first result is what all others are compared with."""
         expected = watched.simulate(request)
         if not isinstance(expected, Simulation):
             return
         self._request, self._expected = request, expected
         seconds = []
         for _ in range(repeats):
-            found = watched.simulate(request)
+            outcome = watched.simulate(request)
             seconds.append(watched.seconds)
-            self._compare(SAME, found)
-            if isinstance(found, Simulation) and found.fuel != expected.fuel:
-                self._differs(SAME, ("fuel", str(expected.fuel), str(found.fuel)))
+            self._compare(SAME, outcome)
+            if isinstance(outcome, Simulation) and outcome.fuel != expected.fuel:
+                self._differs(SAME, ("fuel", str(expected.fuel), str(outcome.fuel)))
             tell()
         cost = Cost(expected.ticks, expected.fuel, tuple(seconds))
         self.checked = replace(self.checked, cost=cost, memory_mib=memory_mib)
 
     def try_under(self, setting: Setting, simulators: Simulators, tell: Tell) -> None:
-        """Plays the run under a setting, in a program's process of its own."""
+        """Play the run under a setting; a native program gets a process of its own."""
         if self._request is not None:
             self._compare(setting, simulators.simulate(replace(self._request, runs_per_process=1)))
         tell()
 
     def find_memory(self, watched: TimedSimulators, least_mib: int, most_mib: int) -> None:
-        """Finds the smallest limit of memory under which the answer is the same, between both."""
+        """Find the smallest memory limit between the two that gives the same result."""
         if self._request is None:
             return
         while least_mib < most_mib:
             middle = (least_mib + most_mib) // 2
             budget = self._request.budget.model_copy(update={"memory_mib": middle})
-            found = watched.simulate(replace(self._request, budget=budget))
-            if isinstance(found, Simulation) and not self._difference(LESS_MEMORY, found):
+            outcome = watched.simulate(replace(self._request, budget=budget))
+            if isinstance(outcome, Simulation) and not self._difference(LESS_MEMORY, outcome):
                 most_mib = middle
             else:
-                if isinstance(found, Simulation):
-                    self._compare(LESS_MEMORY, found)
+                if isinstance(outcome, Simulation):
+                    self._compare(LESS_MEMORY, outcome)
                 least_mib = middle + 1
         self.checked = replace(self.checked, memory_mib=most_mib)
 
-    def _compare(self, setting: Setting, found: SimulationOutcome) -> None:
-        if isinstance(found, SimulatorFault) and setting in SETTINGS and _is_untried(found):
+    def _compare(self, setting: Setting, outcome: SimulationOutcome) -> None:
+        if isinstance(outcome, SimulatorFault) and setting in SETTINGS and _is_untried(outcome):
             self.checked = replace(self.checked, untried=(*self.checked.untried, setting.name))
             return
-        difference = self._difference(setting, found)
+        difference = self._difference(setting, outcome)
         if difference:
             self._differs(setting, difference)
 
-    def _difference(self, setting: Setting, found: SimulationOutcome) -> tuple[str, str, str] | None:
+    def _difference(self, setting: Setting, outcome: SimulationOutcome) -> tuple[str, str, str] | None:
         assert self._request is not None
         assert self._expected is not None
         every = self._request.checkpoint_ticks
-        return first_difference(self._expected, found, every, has_stats=setting.has_stats)
+        return first_difference(self._expected, outcome, every, has_stats=setting.has_stats)
 
     def _differs(self, setting: Setting, difference: tuple[str, str, str]) -> None:
-        found = ResultDifference(self.checked.name, setting.name, *difference)
-        if all(each.setting != setting.name for each in self.checked.differences):
-            self.checked = replace(self.checked, differences=(*self.checked.differences, found))
+        known = self.checked.differences
+        if all(earlier.setting != setting.name for earlier in known):
+            new = ResultDifference(self.checked.name, setting.name, *difference)
+            self.checked = replace(self.checked, differences=(*known, new))
 
 
 def _is_untried(fault: SimulatorFault) -> bool:
-    """Whether a setting could not be tried: too slow for it, or the engine cannot compile the module so."""
+    """Return whether a setting could not be tried: it was too slow, or the engine cannot compile so."""
     return fault.reason in {Reason.TIMED_OUT, Reason.SIMULATOR_UNUSABLE}
 
 
 def open_simulators(setting: Setting | None) -> AbstractContextManager[Simulators]:
-    """The simulators that judge, or those of modules or programs under a setting."""
+    """Return the simulators that judge, or those of modules or programs under a setting."""
     if setting and setting.variables:
         return ProcessSimulators(variables=setting.variables)
     return Sandbox(command=command_of(setting)) if setting in SETTINGS else AllSimulators()
 
 
 def simulations(runs: int, repeats: int, settings: int) -> int:
-    """How many simulations a check tells of."""
+    """Return how many simulations a check reports to `Tell`."""
     return runs * (1 + repeats + 1 + settings)
 
 
 def meanings(checked: CheckReport) -> Iterator[tuple[str, str]]:
-    """Name and meaning of each setting that made a difference, once."""
-    named = {each.name: each.meaning for each in (SAME, FRESH, LESS_MEMORY, *SETTINGS, *PROGRAM_SETTINGS)}
-    found = dict.fromkeys(each.setting for run in checked.runs for each in run.differences)
-    for name in found:
-        yield name, named[name]
+    """Yield name and meaning of each setting that made a difference, once."""
+    settings = (SAME, FRESH, LESS_MEMORY, *SETTINGS, *PROGRAM_SETTINGS)
+    meaning_of = {setting.name: setting.meaning for setting in settings}
+    names = dict.fromkeys(difference.setting for run in checked.runs for difference in run.differences)
+    for name in names:
+        yield name, meaning_of[name]

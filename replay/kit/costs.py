@@ -1,4 +1,4 @@
-"""What a simulator costs, and the limits that follow from it."""
+"""The cost of a simulator, and the limits that follow from it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from statistics import median
 from policies.replaying import Budget
 
 LEAST_WALL_MS = 1_000
-"""A busy machine can take the processor away for longer than most games' runs need it."""
+"""A busy machine may withhold the processor for longer than most games' runs need it."""
 KEPT_DIGITS, FUEL_LIMIT, LEAST_FUEL = 2, 10**13, 1_000
-"""Digits that a proposed limit keeps, and the bounds of a policy (policies.replaying.Budget)."""
+"""Significant digits of a proposed limit, and the bounds of a policy (policies.replaying.Budget)."""
 WALL_LIMIT_MS, MEMORY_LIMIT_MIB = 600_000, 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run cost: its ticks, its fuel (0 where none is counted), and the seconds of each time it was played."""
+    """The cost of one run: its ticks, its fuel (0 if none is counted), and the seconds of each repetition."""
 
     ticks: int
     fuel: int
@@ -27,7 +27,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Median and worst of all runs: fuel in units of the engine, time in milliseconds; and the memory needed, in MiB."""
+    """Median and worst of all runs: fuel in units of the engine, time in ms; and the memory needed in MiB."""
 
     fuel_median: int
     fuel_worst: int
@@ -37,16 +37,16 @@ class Costs:
 
 
 def costs_of(costs: Sequence[Cost], memory_mib: int) -> Costs:
-    """What the runs cost in all; at least one is needed."""
+    """Return the costs of all runs together; at least one is needed."""
     times = [1000 * seconds for cost in costs for seconds in cost.seconds]
     fuels = [cost.fuel for cost in costs]
     return Costs(round(median(fuels)), max(fuels), median(times), max(times), memory_mib)
 
 
 def proposed(costs: Sequence[Cost], memory_mib: int, margin: float, maximum_ticks: int | None) -> Budget:
-    """The limits to set: the worst run, at its cost per tick for a run of `maximum_ticks`, times the margin.
+    """Return the limits to set: the worst run's cost, scaled to `maximum_ticks`, times the margin.
 
-    Without `maximum_ticks`, runs as long as the longest of these.
+    Without `maximum_ticks`, it is scaled to the longest of these runs.
     """
     longest = max((cost.ticks for cost in costs), default=0) if maximum_ticks is None else maximum_ticks
     fuel = max(cost.fuel * _stretch(cost, longest) for cost in costs)
@@ -63,7 +63,7 @@ def _stretch(cost: Cost, ticks: int) -> float:
 
 
 def _rounded_up(number: float) -> int:
-    """The number, rounded up to `KEPT_DIGITS` significant digits."""
+    """Return the number, rounded up to `KEPT_DIGITS` significant digits."""
     whole = math.ceil(number)
     unit = int(10 ** max(0, len(str(whole)) - KEPT_DIGITS))
     return -(-whole // unit) * unit

@@ -1,4 +1,4 @@
-"""What two simulations of the same run have different, and in which words that is said."""
+"""Describes the differences between two simulations of the same run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replay.simulators import MalformedRecording, Simulation, SimulationOutcome,
 
 @dataclass(frozen=True, slots=True)
 class ResultDifference:
-    """One run that went another way under a setting: what differs first, and both values."""
+    """A run with a different result under a setting: the first value that differs, expected and found."""
 
     run: str
     setting: str
@@ -21,7 +21,7 @@ class ResultDifference:
 def first_difference(
     expected: SimulationOutcome, found: SimulationOutcome, checkpoint_ticks: int, *, has_stats: bool = True
 ) -> tuple[str, str, str] | None:
-    """What differs first, the expected and the found; None if nothing does. Fuel is no part of the answer."""
+    """Return the first difference as (name, expected, found); None if there is none. Fuel is ignored."""
     if not (isinstance(expected, Simulation) and isinstance(found, Simulation)):
         same = described(expected) == described(found)
         return None if same else ("outcome", described(expected), described(found))
@@ -39,7 +39,7 @@ def first_difference(
 
 
 def described(outcome: SimulationOutcome) -> str:
-    """An outcome in a few words."""
+    """Return an outcome in a few words."""
     if isinstance(outcome, SimulatorFault):
         numbers = " ".join(f"{name}={value}" for name, value in outcome.detail.items() if name != "fuel")
         return f"{outcome.reason.value} {numbers}".rstrip()

@@ -1,6 +1,6 @@
-"""Ways to run a module that must not change its answer: other machine code, other bounds, another processor.
+"""Ways to run a module that must not change its result: other machine code, other bounds, another processor.
 
-Each is a machine of `replay.simulators.wasm` that differs in one thing from the one that judges.
+Each is a machine of `replay.simulators.wasm` that differs in one respect from the one that judges.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ main(int(sys.argv[2]), sys.argv[3])
 """
 
 EPOCHS_ALLOWED: Final = 1
-"""Nothing ends an epoch here; the code that looks whether one has ended is what differs."""
+"""Nothing ends an epoch here; only the code that checks for it makes the difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Unmetered(ModuleRun):
 
 
 class PlayedBefore(ModuleRun):
-    """A run in an instance that has played others: one from its own inputs under another seed, then itself."""
+    """A run in an instance that has already played: its own inputs under another seed."""
 
     def _simulation(self) -> Simulation:
         exports, own = self._instance(), self._order
@@ -119,7 +119,7 @@ SETTINGS: Final = (
         {"memory_reservation": 0, "memory_guard_size": 0},
     ),
 )
-"""Every setting of a module that is tried beside the one that judges."""
+"""Every setting of a module that is tried besides the one that judges."""
 
 PROGRAM_SETTINGS: Final = tuple(
     Setting(
@@ -130,16 +130,17 @@ PROGRAM_SETTINGS: Final = tuple(
     )
     for number in (85, 170)
 )
-"""Those of a native program. glibc fills freed memory with the number, and fresh memory with its complement (mallopt(3)).
+"""The settings of a native program. glibc fills freed memory with the number, and new memory with its
+complement (mallopt(3)).
 
-The two have no bit in common. A program with another C library, or an allocator of its own, takes no notice.
+The two numbers have no bit in common. A program with another C library, or its own allocator, ignores them.
 """
 
-BY_NAME: Final[Mapping[str, Setting]] = MappingProxyType({each.name: each for each in SETTINGS})
+BY_NAME: Final[Mapping[str, Setting]] = MappingProxyType({setting.name: setting for setting in SETTINGS})
 
 
 def settings_of(kind: SimulatorKind) -> Sequence[Setting]:
-    """The settings that a simulator of this kind is tried in."""
+    """Return the settings in which a simulator of this kind is tried."""
     return {SimulatorKind.WASM: SETTINGS, SimulatorKind.PROCESS: PROGRAM_SETTINGS}.get(kind, ())
 
 
@@ -164,10 +165,10 @@ class OtherMachine(Machine):
 
 
 def command_of(setting: Setting) -> Sequence[str]:
-    """The command of a confined child that runs modules under the setting, for a `Sandbox`."""
+    """Return the command of a confined child that runs modules under the setting, for a `Sandbox`."""
     return (sys.executable, "-I", "-B", "-c", _BOOT, str(_ROOT), str(os.getpid()), setting.name)
 
 
 def main(parent: int, name: str) -> None:
-    """Serves as the child of a sandbox, under the setting of that name."""
+    """Serve as the child of a sandbox, under the setting with that name."""
     serve(parent, OtherMachine(BY_NAME[name]))

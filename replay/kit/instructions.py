@@ -1,7 +1,7 @@
-"""The instructions of a module, one after the other: enough of the binary format to name them.
+"""Reads a module's instructions in order: enough of the binary format to name them.
 
-The format is that of the WebAssembly Core Specification 2.0, chapter 5 (Binary Format). The module has been validated
-by then, so what is read here is well formed.
+The format is in the WebAssembly Core Specification 2.0, chapter 5 (Binary Format). The module was validated
+before, so its bytes are well formed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ CODE_SECTION: Final = 10
 HEADER_BYTES: Final = 8
 
 CONTINUES: Final = 0x80
-"""The bit of a LEB128 byte that says another one follows."""
+"""The bit of a LEB128 byte that says that another one follows."""
 MEMORY_GROW: Final = 0x40
 NUMERIC_PREFIX: Final = 0xFC
 VECTOR_PREFIX: Final = 0xFD
@@ -38,16 +38,16 @@ _FLOATS = frozenset(
     }
 )
 _SATURATING_LIMIT = 8
-"""Numeric instructions below this number turn floats into integers."""
+"""Numeric instructions below this number convert floats to integers."""
 
 
 def is_float(opcode: int, number: int) -> bool:
-    """Whether an instruction computes with floating-point numbers outside of vectors."""
+    """Return whether an instruction computes with floating-point numbers outside vectors."""
     return opcode in _FLOATS or (opcode == NUMERIC_PREFIX and number < _SATURATING_LIMIT)
 
 
 def instructions(module: bytes) -> Iterator[tuple[int, int]]:
-    """Opcode, and number after a prefix (else 0), of every instruction of every function."""
+    """Yield opcode, and number after a prefix (else 0), of every instruction of every function."""
     reader = _Reader(module, HEADER_BYTES)
     while reader.at < len(module):
         section, size = reader.byte(), reader.number()
@@ -71,19 +71,19 @@ def _of_function(reader: _Reader, end: int) -> Iterator[tuple[int, int]]:
 
 
 class _Reader:
-    """A place in the bytes of a module."""
+    """A position in the bytes of a module."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self._data = data
         self.at = at
 
     def byte(self) -> int:
-        """The next byte."""
+        """Return the next byte."""
         self.at += 1
         return self._data[self.at - 1]
 
     def number(self) -> int:
-        """The next LEB128 number, as unsigned; what is signed is only passed over."""
+        """Return the next LEB128 number as unsigned; signed ones are only skipped."""
         value = shift = 0
         while True:
             byte = self.byte()
@@ -93,11 +93,12 @@ class _Reader:
                 return value
 
     def skip(self, count: int) -> None:
-        """Passes over some bytes. `reader.at += reader.number()` would not: it looks where it is before it reads."""
+        """Skip some bytes."""
+        # `reader.at += reader.number()` would be wrong: Python reads `reader.at` before the call moves it.
         self.at += count
 
     def numbers(self, count: int) -> None:
-        """Passes over some numbers."""
+        """Skip some numbers."""
         for _ in range(count):
             self.number()
 

@@ -1,4 +1,4 @@
-"""What a module contains, without running it: what forbids to use it, and what a careful developer looks at."""
+"""Remarks on a module without running it: what makes it unusable, and what a careful developer checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE_BYTES = 65_536
 
 
 class Weight(StrEnum):
-    """Whether the gateway takes the module all the same."""
+    """Whether the gateway accepts the module all the same."""
 
     UNUSABLE = "unusable"
     NOTE = "note"
@@ -25,32 +25,32 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One thing about a module, in plain words."""
+    """One observation about a module, in plain words."""
 
     weight: Weight
     text: str
 
 
 def remarks_on(module: bytes) -> tuple[Remark, ...]:
-    """What there is to say about a module; empty where all is as it should be."""
+    """Return the remarks on a module; empty if there is nothing to say."""
     if not module.startswith(MAGIC):
-        return (Remark(Weight.UNUSABLE, "it is no WebAssembly module: it does not begin with \\0asm"),)
+        return (Remark(Weight.UNUSABLE, "it is not a WebAssembly module: it does not begin with \\0asm"),)
     try:
         compiled = Module(Engine(standard_config()), module)
     except WasmtimeError as error:
         first_line = str(error).partition("\n")[0]
         return (
-            Remark(Weight.UNUSABLE, f"it is not a WebAssembly module that the gateway takes: {first_line}"),
+            Remark(Weight.UNUSABLE, f"the gateway does not accept this WebAssembly module: {first_line}"),
         )
     return (*_imports(compiled), *_exports(compiled), *_memory(compiled), *_contents(module))
 
 
 def _imports(module: Module) -> Iterator[Remark]:
-    for each in module.imports:
+    for item in module.imports:
         yield Remark(
             Weight.UNUSABLE,
-            f"it imports {each.module}.{each.name}: a simulator imports nothing. Link freestanding, without "
-            "WASI",
+            f"it imports {item.module}.{item.name}, but a simulator imports nothing. Link freestanding, "
+            "without WASI",
         )
 
 
@@ -62,8 +62,8 @@ def _exports(module: Module) -> Iterator[Remark]:
         if not isinstance(kind, FuncType):
             yield Remark(Weight.UNUSABLE, f"it exports no function {name} {wanted}")
         elif signature_of(kind) != signature:
-            found = _written(*signature_of(kind))
-            yield Remark(Weight.UNUSABLE, f"its function {name} is {found}, and has to be {wanted}")
+            actual = _written(*signature_of(kind))
+            yield Remark(Weight.UNUSABLE, f"its function {name} is {actual}, and must be {wanted}")
     if not isinstance(exports.get("memory"), MemoryType):
         yield Remark(Weight.UNUSABLE, "it exports no memory")
 
@@ -82,17 +82,17 @@ def _memory(module: Module) -> Iterator[Remark]:
 
 
 def _contents(module: bytes) -> Iterator[Remark]:
-    found = list(instructions(module))
-    if floats := sum(is_float(*each) for each in found):
+    pairs = list(instructions(module))
+    if floats := sum(is_float(opcode, number) for opcode, number in pairs):
         yield Remark(
             Weight.NOTE,
-            f"{floats} of its {len(found)} instructions are floating-point. They give the same numbers "
+            f"{floats} of its {len(pairs)} instructions are floating-point. They give the same numbers "
             "everywhere but for the bits of a NaN; the compiler and the mathematical library that made your "
             "sin are part of the rules",
         )
-    if vectors := sum(opcode == VECTOR_PREFIX for opcode, _ in found):
+    if vectors := sum(opcode == VECTOR_PREFIX for opcode, _ in pairs):
         yield Remark(Weight.NOTE, f"{vectors} of its instructions are vector instructions")
-    if any(opcode == MEMORY_GROW for opcode, _ in found):
+    if any(opcode == MEMORY_GROW for opcode, _ in pairs):
         yield Remark(
             Weight.NOTE,
             "it can grow its memory, which may be refused on one machine alone: reserve all that it needs at "
@@ -101,9 +101,9 @@ def _contents(module: bytes) -> Iterator[Remark]:
 
 
 def memory_mib(module: bytes, limit_mib: int) -> tuple[int, int]:
-    """The memory that a module begins with and the most it can have, in whole MiB; `limit_mib` where it states no most."""
+    """Return a module's initial and largest memory, in whole MiB; `limit_mib` if it states no maximum."""
     exports = Module(Engine(standard_config()), module).exports
-    memory = next(each.type for each in exports if each.name == "memory")
+    memory = next(export.type for export in exports if export.name == "memory")
     assert isinstance(memory, MemoryType)
     limits = memory.limits
     return _mib(limits.min), limit_mib if limits.max is None else min(limit_mib, _mib(limits.max))

@@ -1,4 +1,4 @@
-"""What was played, from a file: a recording as such, or what a client submitted together with its seed."""
+"""Reads played runs from files: bare recordings, or a client's submission together with its seed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RunUnreadable(ScoregateError):
 
 @dataclass(frozen=True, slots=True)
 class PlayedRun:
-    """One run: the file's name, the seed (u64) it was played under, its recording, and what was claimed, if anything."""
+    """One run: its file's name, its seed (u64), its recording, and its claim, if any."""
 
     name: str
     seed: int
@@ -33,7 +33,7 @@ class PlayedRun:
 
 
 class RunFile(BaseModel):
-    """A run in JSON: the body of a submission, and the seed that its ticket had, in decimal digits."""
+    """A run in JSON: the body of a submission, and its ticket's seed in decimal digits."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
@@ -45,9 +45,9 @@ class RunFile(BaseModel):
 
 
 def read_run(path: Path, seed: int | None) -> PlayedRun:
-    """The run in a file: `*.json` is a RunFile, all else a recording, which needs a `seed`.
+    """Return the run in a file: `*.json` is a RunFile, anything else a recording, which needs a `seed`.
 
-    A seed that is given takes the place of the file's. Raises RunUnreadable.
+    A given seed replaces the file's. Raises RunUnreadable.
     """
     try:
         content = path.read_bytes()
@@ -57,7 +57,7 @@ def read_run(path: Path, seed: int | None) -> PlayedRun:
         return _from_json(path, content, seed)
     if seed is None:
         raise RunUnreadable(
-            f"{path}: a recording does not say its seed: give --seed, or a JSON file with one"
+            f"{path}: a recording does not contain its seed: give --seed, or a JSON file with one"
         )
     return PlayedRun(path.name, _checked(path, seed), content)
 

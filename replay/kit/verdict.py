@@ -1,4 +1,4 @@
-"""What the gateway would say of one run."""
+"""The gateway's verdict on one run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ DEFAULT_CHECKPOINT_TICKS = 60
 NO_CLAIM = Claim(0, 0)
 
 Timer = Callable[[], float]
-"""Seconds of a clock that only goes forward."""
+"""Returns the seconds of a monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """A verdict, the outcome it rests on (None where the recording was not simulated), and the seconds that took."""
+    """A verdict, the outcome behind it (None if nothing was simulated), and the seconds that it took."""
 
     verdict: Verdict
     outcome: SimulationOutcome | None
@@ -33,7 +33,7 @@ class JudgedRun:
 
 
 class TimedSimulators:
-    """Simulators that note what came out last, and how long it took."""
+    """Simulators that note the last outcome, and how long it took."""
 
     def __init__(self, simulators: Simulators, timer: Timer) -> None:
         self._simulators = simulators
@@ -42,35 +42,35 @@ class TimedSimulators:
         self.seconds = 0.0
 
     def engine_of(self, kind: SimulatorKind) -> str:
-        """Name and version of what runs simulators of this kind."""
+        """Return name and version of the engine for this kind."""
         return self._simulators.engine_of(kind)
 
     def simulate(self, request: SimulationRequest) -> SimulationOutcome:
-        """The outcome of the simulators."""
-        begun = self._timer()
+        """Return the outcome of the simulators."""
+        start = self._timer()
         self.outcome = self._simulators.simulate(request)
-        self.seconds = self._timer() - begun
+        self.seconds = self._timer() - start
         return self.outcome
 
 
 def judge_run(
     run: PlayedRun, replay: Replay, simulator: Simulator, simulators: Simulators, timer: Timer
 ) -> JudgedRun:
-    """The gateway's verdict on the run. One without a claim is held against its own recording alone.
+    """Return the gateway's verdict on the run. Without a claim it is compared with its own recording alone.
 
-    Raises RunUnreadable for a run without a claim whose recording is none.
+    Raises RunUnreadable for a run without a claim whose recording cannot be read.
     """
-    watched = TimedSimulators(simulators, timer)
+    timed = TimedSimulators(simulators, timer)
     claim = run.claim
     if claim is None:
         request = request_for(run, replay, simulator)
-        claim = _own_claim(watched.simulate(request), request.ticks, replay.stats)
-    verdict = verify(claim, run.recording, run.seed, replay, simulator, watched)
-    return JudgedRun(verdict, watched.outcome, watched.seconds)
+        claim = _own_claim(timed.simulate(request), request.ticks, replay.stats)
+    verdict = verify(claim, run.recording, run.seed, replay, simulator, timed)
+    return JudgedRun(verdict, timed.outcome, timed.seconds)
 
 
 def _own_claim(outcome: SimulationOutcome, recorded_ticks: int, names: tuple[str, ...]) -> Claim:
-    """What the simulation itself would claim, with the ticks of the recording where that says them."""
+    """Return the claim that the simulation itself would make, with the recording's ticks if it has them."""
     if not isinstance(outcome, Simulation):
         return Claim(0, recorded_ticks)
     stats = dict(zip(names, outcome.stats, strict=False))
@@ -78,18 +78,18 @@ def _own_claim(outcome: SimulationOutcome, recorded_ticks: int, names: tuple[str
 
 
 def request_for(run: PlayedRun, replay: Replay, simulator: Simulator) -> SimulationRequest:
-    """What simulators are asked of the run. Raises RunUnreadable."""
+    """Return the request to simulate the run. Raises RunUnreadable."""
     try:
         played = read_recording(run.recording, run.claim or NO_CLAIM, replay)
     except RecordingError as error:
-        raise RunUnreadable(f"{run.name}: it is no recording: {error}") from None
+        raise RunUnreadable(f"{run.name}: not a recording: {error}") from None
     return request_of(run.recording, played, run.seed, replay, simulator)
 
 
 def replay_of(
     run: PlayedRun, budget: Budget, stats: tuple[str, ...], kind: SimulatorKind = SimulatorKind.WASM
 ) -> Replay:
-    """A `replay` section that the run fits, where its board's is not known. Raises RunUnreadable."""
+    """Return a `replay` section that fits the run if its board's is unknown. Raises RunUnreadable."""
     checkpoint_ticks = _decoded(run).checkpoint_ticks or DEFAULT_CHECKPOINT_TICKS
     return Replay(
         simulator=kind,
@@ -105,10 +105,10 @@ def _decoded(run: PlayedRun) -> Recording:
         return decode(run.recording, maximum_ticks=TICKS_LIMIT)
     except RecordingError as error:
         advice = "for a format of the game's own, name the board's --policy"
-        raise RunUnreadable(f"{run.name}: it is no recording: {error}; {advice}") from None
+        raise RunUnreadable(f"{run.name}: not a recording: {error}; {advice}") from None
 
 
 def numbered(outcome: SimulationOutcome) -> tuple[str, ...]:
-    """Names for statistics that nobody has named: `stat_1`, `stat_2`, ..."""
+    """Return names for statistics without names: `stat_1`, `stat_2`, ..."""
     count = len(outcome.stats) if isinstance(outcome, Simulation) else 0
     return tuple(f"stat_{number}" for number in range(1, count + 1))

@@ -217,7 +217,7 @@ def test_a_clean_module_is_looked_at_without_a_word():
         (GAME.replace('(export "memory")', '(export "heap")'), "no memory"),
         (
             broken().replace('(export "score") (result i64) i64', '(export "score") (result i32) i32'),
-            "score is () -> (i32), and has to be () -> (i64)",
+            "score is () -> (i32), and must be () -> (i64)",
         ),
     ],
     ids=["import", "export", "memory", "type"],

@@ -151,12 +151,12 @@ def test_an_unsafe_module_is_told_why(tmp_path: Path, run_file: Path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("run.sgr", b"SGR1", "it does not say its seed"),
+        ("run.sgr", b"SGR1", "does not contain its seed"),
         ("run.json", b'{"seed": "1"}', "recording: Field required"),
         ("run.json", b'{"seed": "-1", "recording": ""}', "seed: String should match"),
         ("run.json", b'{"seed": "99999999999999999999", "recording": ""}', "a number of 64 bits"),
         ("run.json", b'{"seed": "1", "recording": "?"}', "expected base64"),
-        ("run.json", b'{"seed": "1", "recording": "AAAA"}', "it is no recording"),
+        ("run.json", b'{"seed": "1", "recording": "AAAA"}', "not a recording"),
     ],
 )
 def test_what_holds_no_run_is_an_error(tmp_path: Path, module: Path, name: str, content: bytes, words: str):

@@ -97,7 +97,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("sim run {none} {none}", "{none}: expected a simulator"),
     ("sim run {module} {none}", "{none}: cannot be read"),
     ("sim run {module} {json}", "{json}: the file: Input should be an object"),
-    ("sim run {module} {junk}", "a recording does not say its seed"),
+    ("sim run {module} {junk}", "a recording does not contain its seed"),
     ("sim run {module} {junk} --seed -1", "a seed is a number of 64 bits"),
     ("sim run {module} {junk} --stats a,b", "--stats: expected whole numbers"),
     ("sim run {module} {junk} --policy {none}", "{none}: cannot be read"),
