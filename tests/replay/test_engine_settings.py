@@ -272,7 +272,7 @@ def test_a_recording_without_checkpoints_is_tried_with_those_of_a_policy():
     [
         (SimulatorFault(Reason.TIMED_OUT, {"wall_ms": 300}), "it did not answer within 300 ms"),
         (SimulatorFault(Reason.TIMED_OUT), "The simulator was stopped at its wall-clock limit"),
-        (SimulatorFault(Reason.OUT_OF_MEMORY), "The simulator asked for more memory than it may have"),
+        (SimulatorFault(Reason.OUT_OF_MEMORY), "The simulator asked for more memory than its limit"),
         (SimulatorFault(Reason.SIMULATOR_UNUSABLE), "The simulator breaks its interface"),
         (
             SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": 999}),
