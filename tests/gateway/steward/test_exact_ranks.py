@@ -115,7 +115,7 @@ async def test_a_rebuild_makes_the_same_heads(duty: Duty):
 async def test_a_rebuild_keeps_its_lease_while_it_cuts(duty: Duty, monkeypatch: pytest.MonkeyPatch):
     """Each slice that goes puts off its end: of a large board very many go."""
     await crowd(duty)
-    monkeypatch.setattr(building, "CUT", 10)
+    monkeypatch.setattr(building, "TRIMMED_AT_ONCE", 10)
     lives: list[bool] = []
     run = Script.__call__
 
