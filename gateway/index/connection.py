@@ -1,4 +1,4 @@
-"""Clients of the index's Redis, one server or a cluster: for calls that must be quick, and for reads that block."""
+"""Clients of the index's Redis, one server or a cluster: one for quick calls, one for blocking reads."""
 
 from __future__ import annotations
 
@@ -18,34 +18,36 @@ from gateway.runtime.settings import CLUSTER_URL
 from policies.errors import IndexUnavailable, SettingsError
 
 BLOCK_MS = 5_000
-"""Longest a blocking read waits for news."""
+"""Longest time that a blocking read waits for changes."""
 
 _PER_SERVER: Final = 16
 _PER_CLUSTER: Final = 64
 _BLOCKING: Final = 4
 _BLOCKING_PER_CLUSTER: Final = 1024
-"""A blocking read holds its connection, and on a cluster each board has one of its own."""
+"""A blocking read holds its connection, and on a cluster each board needs its own."""
 
 
 def connect(url: str, *, timeout_ms: int) -> Redis:
-    """A client whose every call ends within `timeout_ms`, and which never sends anything twice."""
+    """Return a client whose calls all end within `timeout_ms` and are never sent twice."""
     connections = _PER_CLUSTER if CLUSTER_URL.fullmatch(url) else _PER_SERVER
     return _client(url, timeout_s=timeout_ms / 1000, connections=connections)
 
 
 def connect_blocking(url: str) -> Redis:
-    """A client for blocking reads of up to BLOCK_MS."""
+    """Return a client for blocking reads of up to BLOCK_MS."""
     connections = _BLOCKING_PER_CLUSTER if CLUSTER_URL.fullmatch(url) else _BLOCKING
-    # Bytes that we never wrote must not end the one reader of the feed.
+    # Forged bytes must not end the only reader of the feed.
     return _client(url, timeout_s=2 * BLOCK_MS / 1000, connections=connections, encoding_errors="replace")
 
 
 def _client(url: str, *, timeout_s: float, connections: int, encoding_errors: str = "strict") -> Redis:
     options: dict[str, Any] = {"decode_responses": True, "encoding_errors": encoding_errors, "protocol": 2}
-    if found := CLUSTER_URL.fullmatch(url):
-        seeds, told = _cluster_of(found)
-        cluster = Cluster(seeds, timeout_s=timeout_s, connections=connections, **told | options)
-        return cast("Redis", cluster)  # what the index calls of it is the same; `cluster.py` has what is not
+    if match := CLUSTER_URL.fullmatch(url):
+        seeds, common = _cluster_of(match)
+        cluster = Cluster(seeds, timeout_s=timeout_s, connections=connections, **common | options)
+        return cast(
+            "Redis", cluster
+        )  # the methods that the index calls are the same; `cluster.py` has the others
     pool = BlockingConnectionPool.from_url(
         url,
         max_connections=connections,
@@ -55,41 +57,41 @@ def _client(url: str, *, timeout_s: float, connections: int, encoding_errors: st
         retry=Retry(NoBackoff(), 0),
         **options,
     )
-    return Redis.from_pool(pool)  # its own: it ends with the client
+    return Redis.from_pool(pool)  # the client owns the pool and closes it
 
 
-def _cluster_of(found: re.Match[str]) -> tuple[list[tuple[str, int]], dict[str, Any]]:
-    """The nodes that a URL names, and what its connections have in common."""
-    scheme, who, options = found["scheme"], found["who"] or "", found["options"] or ""
-    told: list[dict[str, Any]] = [
-        dict(parse_url(f"{scheme}://{who}{seed}{options}")) for seed in found["seeds"].split(",")
+def _cluster_of(match: re.Match[str]) -> tuple[list[tuple[str, int]], dict[str, Any]]:
+    """Return the nodes that a URL names, and the options that their connections share."""
+    scheme, who, options = match["scheme"], match["who"] or "", match["options"] or ""
+    nodes: list[dict[str, Any]] = [
+        dict(parse_url(f"{scheme}://{who}{seed}{options}")) for seed in match["seeds"].split(",")
     ]
-    seeds = [(each.pop("host"), each.pop("port", 6379)) for each in told]
-    common = told[0]
+    seeds = [(node.pop("host"), node.pop("port", 6379)) for node in nodes]
+    common = nodes[0]
     if common.pop("connection_class", None) is SSLConnection:
         common["ssl"] = True
     return seeds, common
 
 
 async def refuse_evicting(client: Client) -> None:
-    """Raises SettingsError if a server of that Redis may evict keys: a board with holes is worse than an error at start."""
+    """Raise SettingsError if a server may evict keys: a board with gaps is worse than an error at startup."""
     try:
         with index_boundary():
-            found = [
+            policies = [
                 (await client.config_get("maxmemory-policy", **where)).get("maxmemory-policy", "noeviction")
                 for where in await server_targets(client)
             ]
     except IndexUnavailable:
-        return  # hosted servers forbid CONFIG; an unreachable one is a matter of readiness, not of settings
-    for policy in found:
+        return  # hosted servers forbid CONFIG; for an unreachable server readiness is the place to fail
+    for policy in policies:
         if policy != "noeviction":
             raise SettingsError(f"Redis evicts keys (maxmemory-policy {policy}); set it to noeviction")
 
 
 async def probe(client: Client, boards: Iterable[str], *, kept_ms: int) -> None:
-    """Writes to every server that has one of these boards. Raises IndexUnavailable.
+    """Write to every server that has one of these boards. Raises IndexUnavailable.
 
-    A server that answers and takes no writes (full, a replica, unable to save) is no index: that is why it is a write.
+    It writes because a server that answers but takes no writes (full, a replica, unable to save) cannot be an index.
     """
     with index_boundary():
         for key in await one_per_server(client, [keys.probe(board) for board in boards]):

@@ -1,8 +1,8 @@
-"""A board as a player's friends see it: whom a player follows, and where they and the player stand among each other.
+"""Boards among friends: copies of friend lists, and the ranks of a player and their friends among each other.
 
-The circle of a player, themself and whom they follow, is a ZSET beside the window, made by one Lua call and kept for
-`CIRCLE_MS`. Its key bears the version of the list, so another list is another circle. The board's stream of changes
-tells what has moved since the circle was last looked at, so each page shows the board of its moment.
+The circle of a player, which is the player and their friends, is a ZSET beside the window, made by one Lua call and kept
+for `CIRCLE_MS`. Its key contains the version of the list, so a changed list makes a new circle. The board's stream of
+changes tells what moved since the circle was last read, so each page shows the board of its moment.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from gateway.records import FriendList
 from policies.errors import IndexUnavailable
 
 CIRCLE_MS: Final = 10_000
-"""How long a circle is kept, from when it was made: a repair of the board that no stream tells of shows after it."""
+"""Life of a circle. A repair of the board that is not in the stream shows after it."""
 
 KEPT_MS: Final = 60_000
-"""How long a copy of a list is kept: a change whose process died before it could replace the copy shows after it."""
+"""Life of a copy. A change whose process died before it replaced the copy shows after it."""
 
 _UNMADE: Final = 0
 
 
 class FriendLists:
-    """Copies of whom players follow, all of them within so many bytes of Redis. Every method raises IndexUnavailable."""
+    """Copies of friend lists, within `most_bytes` of Redis altogether. Every method raises IndexUnavailable."""
 
     def __init__(self, client: Redis, *, most_bytes: int) -> None:
         self._most_bytes = most_bytes // keys.FRIENDS_BUCKETS
@@ -37,23 +37,23 @@ class FriendLists:
         self._read = Script(client, "read_friends")
 
     async def kept(self, player: str) -> FriendList | None:
-        """The copy of a player's list, or None if there is none."""
-        held: str | None = await self._read(_kept_in(player), [player])
-        if not held:
+        """Return the copy of a player's list, None if there is none."""
+        copy: str | None = await self._read(_bucket_keys(player), [player])
+        if not copy:
             return None
-        version, *friends = held.split(" ")
+        version, *friends = copy.split(" ")
         if not version.isdecimal():
-            raise IndexUnavailable("the index holds a list of friends that we never wrote")
+            raise IndexUnavailable("the index holds a friend list that Scoregate never wrote")
         return FriendList(player, int(version), tuple(friends))
 
     async def keep(self, friends: FriendList) -> None:
-        """Keeps a copy of a list, unless a newer one is kept."""
+        """Store a copy of a list, unless a newer one is there."""
         value = " ".join((str(friends.version), *friends.friends))
-        told = [friends.player, friends.version, value, KEPT_MS, self._most_bytes]
-        await self._keep(_kept_in(friends.player), told)
+        arguments = [friends.player, friends.version, value, KEPT_MS, self._most_bytes]
+        await self._keep(_bucket_keys(friends.player), arguments)
 
 
-def _kept_in(player: str) -> list[str]:
+def _bucket_keys(player: str) -> list[str]:
     bucket = keys.friends_bucket(player)
     return [keys.friends(bucket), keys.friends_used(bucket)]
 
@@ -68,45 +68,46 @@ class Circles:
         self._circle = ReadingScript(client, "read_circle")
 
     async def page(self, window: str, friends: FriendList, first: int, count: int) -> SubsetPage:
-        """`count` entries of a window from 0-based rank `first` among the player and whom they follow."""
-        if not self._is_kept(window, friends):
-            found = await self._listed(window, friends)
-            return SubsetPage(found.total, found.entries[first : first + count])
+        """Return `count` entries of a window from 0-based rank `first` among the player and their friends."""
+        if not self._may_store(window, friends):
+            everyone = await self._look_up(window, friends)
+            return SubsetPage(everyone.total, everyone.entries[first : first + count])
         answer = await self._read(window, friends, ["", first, first + count - 1])
         return subset_page(self._index, window, answer)
 
     async def around(self, window: str, friends: FriendList, player: str, radius: int) -> SubsetPage | None:
-        """One of them with `radius` neighbours among them on each side; None for who is no friend, or does not stand."""
-        if not self._is_kept(window, friends):
-            return neighbours_in(await self._listed(window, friends), player, radius)
+        """Return one of them with `radius` neighbours among them on each side, None for a player without an entry."""
+        if not self._may_store(window, friends):
+            return neighbours_in(await self._look_up(window, friends), player, radius)
         answer = await self._read(window, friends, [player, 0, radius])
         return subset_page(self._index, window, answer) if answer else None
 
-    def _is_kept(self, window: str, friends: FriendList) -> bool:
-        """True if a circle may be kept: beside one window, which those in shards are not, and within the bounds."""
+    def _may_store(self, window: str, friends: FriendList) -> bool:
+        """Return whether a circle may be stored: within the bounds, and beside one window, so not in shards."""
         if len(self._index.shards) > 1:
             return False
         key = keys.circle(self._index.board, friends.player, friends.version, window)
         return self._memory.takes(key, friends.player, 1 + len(friends.friends))
 
-    async def _listed(self, window: str, friends: FriendList) -> SubsetPage:
-        """All of them, each looked up, where no circle is kept."""
+    async def _look_up(self, window: str, friends: FriendList) -> SubsetPage:
+        """Look up every one of them, where no circle is stored."""
         players = dict.fromkeys((friends.player, *friends.friends))
         return await PlayerLookup(self._index).entries(window, list(players))
 
-    async def _read(self, window: str, friends: FriendList, which: list[Any]) -> Any:
-        board, whose = self._index.board, (friends.player, friends.version, window)
-        asked = [
-            keys.circle(board, *whose),
-            keys.circle_members(board, *whose),
+    async def _read(self, window: str, friends: FriendList, page: list[Any]) -> Any:
+        board, circle = self._index.board, (friends.player, friends.version, window)
+        circle_keys = [
+            keys.circle(board, *circle),
+            keys.circle_members(board, *circle),
             self._index.window_key(window),
             keys.members(board, window),
             keys.names(board),
             keys.changes(board),
         ]
-        arguments = [*which, window, CIRCLE_MS]
+        arguments = [*page, window, CIRCLE_MS]
         sentinel = self._index.sentinel
-        answer = await self._circle(sentinel, asked, arguments)
+        answer = await self._circle(sentinel, circle_keys, arguments)
         if answer == _UNMADE:
-            answer = await self._circle(sentinel, asked, [*arguments, friends.player, *friends.friends])
+            players = [friends.player, *friends.friends]
+            answer = await self._circle(sentinel, circle_keys, [*arguments, *players])
         return answer

@@ -1,8 +1,8 @@
-"""Boards of groups: of each window, a ZSET for each value of each declared segment, kept beside the board as it changes.
+"""Boards of groups: for each window, a ZSET per value of each declared segment, kept up to date beside the board.
 
-They are derived from what the index itself holds, the slots of a window and the player's membership, by a script that
-compares what it was told with what is there. So whoever comes last, after a score or after a change of membership,
-leaves both as they are, and coming twice does no more.
+They follow from what the index itself holds: the slots of a window and the player's membership. A script compares what
+the caller read with what is there. So after a score and a change of membership in any order, the last update leaves the
+groups right, and repeating it changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gateway.records import Membership
 from policies.errors import IndexUnavailable
 
 ATTEMPTS: Final = 8
-"""How often what moved meanwhile is read again; each time somebody else's change got through."""
+"""Most attempts of an update. An attempt fails only if another change got through."""
 
 
 class SegmentBoards:
@@ -30,52 +30,52 @@ class SegmentBoards:
         self._segments = frozenset(segments)
         self._client = client = index.client
         self._keep = Script(client, "keep_membership")
-        self._segment = Script(client, "sync_segments")
+        self._sync = Script(client, "sync_segments")
         self._subset = ReadingScript(client, "read_subset")
 
     async def keep(self, membership: Membership, windows: Iterable[str]) -> None:
-        """Has the player stand in these groups and no others, in these windows, unless a newer membership is known."""
+        """Put the player into these groups and no others, in these windows, unless a newer membership is there."""
         value = self.membership_value(membership)
         await self._keep([keys.memberships(self.board)], [membership.player, membership.version, value])
         await self.follow(membership.player, windows)
 
     async def follow(self, player: str, windows: Iterable[str]) -> None:
-        """Makes the player's groups show how the player stands in these windows."""
+        """Make the player's groups match the player's standings in these windows."""
         names = list(windows)
         for _ in range(ATTEMPTS if names else 0):
-            member_of, *held = await self._read(player, names)
-            if not member_of and not any(held):
+            membership, *segmented = await self._read(player, names)
+            if not membership and not any(segmented):
                 return
-            if await self._show(player, member_of, dict(zip(names, held, strict=True))):
+            if await self._show(player, membership, dict(zip(names, segmented, strict=True))):
                 return
         if names:
-            raise IndexUnavailable("the player's groups changed again and again")
+            raise IndexUnavailable("the player's groups keep changing")
 
     async def page(self, window: str, segment: str, value: str, first: int, count: int) -> SubsetPage:
-        """`count` entries of a group from 0-based rank `first` in it."""
-        held = self._keys_of(window, segment, value)
-        answer = await self._subset(self._index.sentinel, held, ["", first, first + count - 1])
+        """Return `count` entries of a group from 0-based rank `first` in it."""
+        group_keys = self._keys_of(window, segment, value)
+        answer = await self._subset(self._index.sentinel, group_keys, ["", first, first + count - 1])
         return subset_page(self._index, window, answer)
 
     async def around(
         self, window: str, segment: str, value: str, player: str, radius: int
     ) -> SubsetPage | None:
-        """A player's entry with `radius` neighbours of the group on each side, or None for who does not stand in it."""
-        held = self._keys_of(window, segment, value)
-        answer = await self._subset(self._index.sentinel, held, [player, 0, radius])
+        """Return a player's entry with `radius` neighbours of the group on each side, None if it has none."""
+        group_keys = self._keys_of(window, segment, value)
+        answer = await self._subset(self._index.sentinel, group_keys, [player, 0, radius])
         return subset_page(self._index, window, answer) if answer else None
 
     def membership_value(self, membership: Membership) -> str:
-        """What the memberships hash holds for it: of the segments that the board declares."""
+        """Return the value of a membership in its hash, with the segments that the board declares."""
         return f"{membership.version} {self.groups_value(membership.segments)}".rstrip()
 
     def groups_value(self, segments: Mapping[str, str]) -> str:
-        """The groups as they stand in a membership and in a segmented value."""
+        """Return the groups in the form of membership and segmented values."""
         declared = (f"{name}:{value}" for name, value in segments.items() if name in self._segments)
         return " ".join(sorted(declared))
 
     async def _read(self, player: str, windows: Sequence[str]) -> list[str]:
-        """The membership, and the segmented value of each window; empty for none."""
+        """Return the membership, and the segmented value of each window; empty for none."""
         with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
                 pipe.hget(keys.memberships(self.board), player)
@@ -83,20 +83,20 @@ class SegmentBoards:
                     pipe.hget(keys.segmented(self.board, window), player)
                 return [value or "" for value in await pipe.execute()]
 
-    async def _show(self, player: str, membership: str, held: Mapping[str, str]) -> bool:
+    async def _show(self, player: str, membership: str, segmented: Mapping[str, str]) -> bool:
         now = membership.split(" ")[1:]
-        asked: list[str] = [keys.memberships(self.board)]
+        script_keys: list[str] = [keys.memberships(self.board)]
         arguments: list[Any] = [player, membership]
-        for window, value in held.items():
+        for window, value in segmented.items():
             groups = sorted({*now, *value.split(" ")[1:]})
-            asked += (
+            script_keys += (
                 self._index.window_key(window),
                 keys.members(self.board, window),
                 keys.segmented(self.board, window),
                 *(keys.segment(self.board, *_parts(group), window) for group in groups),
             )
             arguments += (value, " ".join(now), len(groups), *(int(group in now) for group in groups))
-        return bool(await self._segment(asked, arguments))
+        return bool(await self._sync(script_keys, arguments))
 
     def _keys_of(self, window: str, segment: str, value: str) -> list[str]:
         board = self.board

@@ -1,4 +1,4 @@
-"""Rate limits and known histories, one Redis call for all submissions of a moment; a local bucket when Redis is down."""
+"""Rate limits and histories, with one Redis call for all submissions of a moment; a local bucket when Redis is down."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from validators.baseline import EMPTY, Baseline, population_of
 from validators.submission import History
 
 ADMIT_LINGER_S: Final = 0.001
-"""How long submissions gather before they are let past together: a millisecond of each for half the calls."""
+"""Time that submissions gather before one call: a millisecond of latency for half the calls."""
 
 
 class Admission(IntEnum):
-    """What the limits say of a submission; the numbers are those of `admit_submissions.lua`."""
+    """The decision of the limits on a submission; the numbers are those of `admit_submissions.lua`."""
 
     ADMITTED = 0
     KNOWN = 1
@@ -42,11 +42,11 @@ class Admission(IntEnum):
 _ADMISSIONS: Final = tuple(Admission)
 
 VALUES_PER_SUBMISSION: Final = 5
-"""How many values `admit_submissions.lua` returns for each submission."""
+"""Values that `admit_submissions.lua` returns per submission."""
 
 
 class AdmissionRequest(NamedTuple):
-    """Who wants to be let past, with what was played and how much was sent. `address` and `network` are hashed names."""
+    """A request to admit a submission. `address` and `network` are hashed; `kib` is the size of its body."""
 
     submission_id: str
     player: str
@@ -57,9 +57,9 @@ class AdmissionRequest(NamedTuple):
 
 
 class AdmissionResult(NamedTuple):
-    """The answer: whether, how long to wait (ms), how many more would fit, and the history if Redis has all of it.
+    """The decision on a submission: the wait (ms), how many more would fit, and the history if Redis has all of it.
 
-    `refusals` are those for which the player was limited before.
+    `refusals` counts those for which the player was limited before.
     """
 
     admission: Admission
@@ -70,7 +70,7 @@ class AdmissionResult(NamedTuple):
 
 
 class SubmissionLimits:
-    """The limits of one board's submissions. Fails limited: without Redis a bucket of this process decides."""
+    """The limits of one board's submissions. Fails limited: without Redis this process's own bucket decides."""
 
     def __init__(self, client: Redis, board: str, limits: Limits) -> None:
         self._board = board
@@ -94,62 +94,68 @@ class SubmissionLimits:
             limits.refused.window_s * 1000,
         ]
 
-    async def admit(self, asking: AdmissionRequest) -> AdmissionResult:
-        """Whether the submission may pass now, charging every limit if it may."""
+    async def admit(self, request: AdmissionRequest) -> AdmissionResult:
+        """Decide whether the submission may pass now, and charge every limit if it may."""
         try:
-            return await self._batcher.ask(asking)
+            return await self._batcher.ask(request)
         except IndexUnavailable:
-            return self._admit_locally(asking)
+            return self._admit_locally(request)
 
     async def note_refusal(self, player: str, address: str) -> bool:
-        """Counts a claim that was refused, or rejected at once; True if player or address have had too many now."""
+        """Count a claim that was refused, or rejected at once. Return whether player or address now have too many."""
         return await self._refusals.note(player, address)
 
     async def _send(self, group: Sequence[AdmissionRequest]) -> Sequence[AdmissionResult]:
-        limit_keys = chain(*(self._keys_of(each) for each in group))
-        fields = [keys.POPULATION_FIELD, *{population_of(each.build) for each in group}]
-        whose = chain(*((each.submission_id, each.player, each.kib) for each in group))
+        limit_keys = chain(*map(self._keys_of, group))
+        fields = [keys.POPULATION_FIELD, *{population_of(request.build) for request in group}]
+        submissions = chain(*((request.submission_id, request.player, request.kib) for request in group))
         answer = await self._script(
-            [*self._fixed_keys, *limit_keys], [*self._fixed_arguments, len(fields), *fields, *whose]
+            [*self._fixed_keys, *limit_keys], [*self._fixed_arguments, len(fields), *fields, *submissions]
         )
         is_whole, *populations = answer[: 1 + len(fields)]
-        known = dict(zip(fields, populations, strict=True)) if is_whole else None
-        told = answer[1 + len(fields) :]
+        by_field = dict(zip(fields, populations, strict=True)) if is_whole else None
+        values = answer[1 + len(fields) :]
         return [
             AdmissionResult(
-                _ADMISSIONS[status], wait_ms, left, _history(status, baseline, known, each.build), before
+                _ADMISSIONS[status],
+                wait_ms,
+                left,
+                _history(status, baseline, by_field, request.build),
+                refusals,
             )
-            for each, status, wait_ms, left, baseline, before in zip(
-                group, *(told[at::VALUES_PER_SUBMISSION] for at in range(VALUES_PER_SUBMISSION)), strict=True
+            for request, status, wait_ms, left, baseline, refusals in zip(
+                group,
+                *(values[at::VALUES_PER_SUBMISSION] for at in range(VALUES_PER_SUBMISSION)),
+                strict=True,
             )
         ]
 
-    def _keys_of(self, asking: AdmissionRequest) -> Sequence[str]:
+    def _keys_of(self, request: AdmissionRequest) -> Sequence[str]:
         of = partial(keys.limit, self._board)
         limits = (
-            of("player", asking.player),
-            of("address", asking.address),
-            of("network", asking.network),
+            of("player", request.player),
+            of("address", request.address),
+            of("network", request.network),
         )
-        return [*limits, *self._refusals.keys_of(asking.player, asking.address)]
+        return [*limits, *self._refusals.keys_of(request.player, request.address)]
 
-    def _admit_locally(self, asking: AdmissionRequest) -> AdmissionResult:
+    def _admit_locally(self, request: AdmissionRequest) -> AdmissionResult:
         limits = self._limits
         cells = {
-            Admission.NETWORK_LIMITED: Cell(f"network:{asking.network}", limits.of_network),
-            Admission.ADDRESS_LIMITED: Cell(f"address:{asking.address}", limits.address),
+            Admission.NETWORK_LIMITED: Cell(f"network:{request.network}", limits.of_network),
+            Admission.ADDRESS_LIMITED: Cell(f"address:{request.address}", limits.address),
             Admission.NETWORK_BYTES_LIMITED: Cell(
-                f"network-kib:{asking.network}", limits.of_network_kib, asking.kib
+                f"network-kib:{request.network}", limits.of_network_kib, request.kib
             ),
             Admission.ADDRESS_BYTES_LIMITED: Cell(
-                f"address-kib:{asking.address}", limits.address_kib, asking.kib
+                f"address-kib:{request.address}", limits.address_kib, request.kib
             ),
-            Admission.PLAYER_LIMITED: Cell(f"player:{asking.player}", limits.player),
+            Admission.PLAYER_LIMITED: Cell(f"player:{request.player}", limits.player),
             Admission.PLAYER_BYTES_LIMITED: Cell(
-                f"player-kib:{asking.player}", limits.player_kib, asking.kib
+                f"player-kib:{request.player}", limits.player_kib, request.kib
             ),
         }
-        refused_ms = self._refusals.wait_ms(asking.player, asking.address)
+        refused_ms = self._refusals.wait_ms(request.player, request.address)
         if refused_ms:
             return AdmissionResult(Admission.ABNORMAL, refused_ms, 0, None)
         for admission, wait_ms in zip(cells, self._local.charge(*cells.values()), strict=True):
@@ -159,7 +165,7 @@ class SubmissionLimits:
 
 
 class KeyedLimit:
-    """One limit by key, for what is not a submission. Fails limited: without Redis this process decides."""
+    """A limit by key, for other requests than submissions. Fails limited: without Redis this process decides."""
 
     def __init__(self, client: Redis, rate: Rate, key: Callable[[str], str]) -> None:
         self._script = Script(client, "charge_limits")
@@ -167,17 +173,17 @@ class KeyedLimit:
         self._key = key
         self._local = LocalLimiter()
 
-    async def wait_ms(self, who: str) -> int:
-        """Milliseconds until `who` may come again; 0 means now, and charges one."""
+    async def wait_ms(self, name: str) -> int:
+        """Return the milliseconds until `name` may come again; 0 means now, and charges one."""
         try:
-            wait_ms, _ = await self._script([self._key(who)], [1, *_numbers(self._rate)])
+            wait_ms, _ = await self._script([self._key(name)], [1, *_numbers(self._rate)])
         except IndexUnavailable:
-            [wait_ms] = self._local.charge(Cell(who, self._rate))
+            [wait_ms] = self._local.charge(Cell(name, self._rate))
         return int(wait_ms)
 
 
 class AddressLimit:
-    """A limit by address, and one of `NETWORK_SHARE` times as much by its network; both are charged, or neither.
+    """A limit by address, and one `NETWORK_SHARE` times as wide by network; both are charged, or neither.
 
     Fails limited: without Redis this process decides.
     """
@@ -189,20 +195,20 @@ class AddressLimit:
         self._local = LocalLimiter()
 
     async def wait_ms(self, address: str, network: str) -> int:
-        """Milliseconds until somebody from there may come again; 0 means now, and charges one."""
+        """Return the milliseconds until the address may come again; 0 means now, and charges one."""
         arguments = chain(*map(_numbers, self._rates))
         try:
             wait_ms, _ = await self._script(
                 [self._key(network, address), self._key(network, "")], [1, *arguments]
             )
         except IndexUnavailable:
-            whose = (f"address:{address}", f"network:{network}")
-            wait_ms = max(self._local.charge(*map(Cell, whose, self._rates)))
+            names = (f"address:{address}", f"network:{network}")
+            wait_ms = max(self._local.charge(*map(Cell, names, self._rates)))
         return int(wait_ms)
 
 
 class Cell(NamedTuple):
-    """What is charged to a key: so many units of its rate. More than the whole burst count as that."""
+    """A charge to a key: units of its rate, where more than the whole burst count as the burst."""
 
     key: str
     rate: Rate
@@ -210,7 +216,7 @@ class Cell(NamedTuple):
 
 
 class LocalLimiter:
-    """GCRA in this process's memory, over the most recent `size` keys, by the monotonic clock (ns)."""
+    """GCRA in this process's memory, for the most recent `size` keys, by the monotonic clock (ns)."""
 
     def __init__(self, size: int = 65_536, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._arrivals: OrderedDict[str, int] = OrderedDict()
@@ -218,12 +224,12 @@ class LocalLimiter:
         self._now_ns = now_ns
 
     def charge(self, *cells: tuple[str, Rate] | Cell) -> list[int]:
-        """Milliseconds until one more fits, for each key and its rate; all 0 means now, and charges them all."""
+        """Return the milliseconds until each cell fits; if all are 0, they are charged."""
         now_us = self._now_ns() // 1000
-        asked = [Cell(*each) for each in cells]
-        waits_ms = [self._wait_ms(each, now_us) for each in asked]
+        charges = [Cell(*cell) for cell in cells]
+        waits_ms = [self._wait_ms(cell, now_us) for cell in charges]
         if not any(waits_ms):
-            for key, rate, units in asked:
+            for key, rate, units in charges:
                 charged = interval_us(rate) * min(units, rate.burst)
                 self._arrivals[key] = self._arrival_us(key, now_us) + charged
                 self._arrivals.move_to_end(key)
@@ -241,23 +247,23 @@ class LocalLimiter:
 
 
 def _numbers(rate: Rate, kib: Rate | None = None) -> tuple[int, int, int, int]:
-    """A limit as the scripts take it: interval (µs) and burst of requests, then of KiB, 0 where those are not limited."""
+    """Return a limit as scripts take it: interval (µs) and burst of requests, then of KiB (0: not limited)."""
     of_kib = (interval_us(kib), kib.burst) if kib else (0, 0)
     return (interval_us(rate), rate.burst, *of_kib)
 
 
 def interval_us(rate: Rate) -> int:
-    """Microseconds between two cells of a steady stream, rounded up.
+    """Return the microseconds between two cells of a steady stream, rounded up.
 
-    Whole, so that arrival times stay exact: what rounding took from each of them would add up to more than the rate.
+    Whole numbers keep arrival times exact. Rounded down, the intervals would add up to more than the rate.
     """
     return -(-60_000_000 // rate.per_minute)
 
 
 def _history(status: int, player: Any, populations: Mapping[str, Any] | None, build: str) -> History | None:
-    """What is known of a player and of the others, where the script had reason to look.
+    """Return the history of a player and of the populations, for admitted submissions.
 
-    None too if it is unreadable, and if the index is not whole (`populations` None): to that everybody is a newcomer.
+    Return None if it is unreadable, or if the index is not whole (`populations` None): every player would be a newcomer.
     """
     if status != Admission.ADMITTED or populations is None:
         return None

@@ -1,4 +1,4 @@
-"""How many runs a player has open on a board, and how many were opened and submitted within a day."""
+"""The number of runs that a player has open on a board, and opened and submitted within a day."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from policies.errors import IndexUnavailable
 HOUR_MS: Final = 3_600_000
 
 COUNTS_LIFE_MS: Final = 25 * HOUR_MS
-"""How long counts of a player's runs are kept after the last one: a day, and the hour that it began in."""
+"""Life of the counts after a player's last run: a day and the hour in which it began."""
 
 
 class RunCount(StrEnum):
-    """What is counted of a player's runs."""
+    """The kinds of count of a player's runs."""
 
     OPENED = "opened"
     SUBMITTED = "submitted"
 
 
 def count_field(kind: RunCount, at_ms: int) -> str:
-    """The field of a player's counts that a run of this moment is counted in."""
+    """Return the field of a player's counts for a run of this moment."""
     return f"{kind.value}:{at_ms // HOUR_MS}"
 
 
 class RunOpening(NamedTuple):
-    """Whether a run may be opened, and how many the player opened and submitted in the 24 hours before; None: unknown."""
+    """Whether a run may be opened, and the player's opened and submitted runs of the last 24 hours; None: unknown."""
 
     may_open: bool
     opened: int | None = None
@@ -38,7 +38,7 @@ class RunOpening(NamedTuple):
 
 
 class OpenRuns:
-    """The open runs of one board's players. Fails open, and knows no counts then: the rate of opening is limited elsewhere."""
+    """The open runs of one board's players. Fails open, without counts: the rate of opening is limited elsewhere."""
 
     def __init__(self, client: Redis, board: str, most: int) -> None:
         self._script = Script(client, "open_run")
@@ -46,13 +46,13 @@ class OpenRuns:
         self._most = most
 
     async def note(self, player: str, run: str, *, now_ms: int, expires_at_ms: int) -> RunOpening:
-        """Whether the run may be opened; it then counts as open until it is submitted or its ticket expires."""
-        counted = [now_ms // HOUR_MS, count_field(RunCount.OPENED, now_ms), COUNTS_LIFE_MS]
+        """Decide whether the run may be opened; it then counts as open until it is submitted or its ticket expires."""
+        counting = [now_ms // HOUR_MS, count_field(RunCount.OPENED, now_ms), COUNTS_LIFE_MS]
         try:
-            noted, opened, submitted = await self._script(
+            may_open, opened, submitted = await self._script(
                 [keys.open_runs(self._board, player), keys.run_counts(self._board, player)],
-                [run, now_ms, expires_at_ms, self._most, *counted],
+                [run, now_ms, expires_at_ms, self._most, *counting],
             )
         except IndexUnavailable:
             return RunOpening(may_open=True)
-        return RunOpening(bool(noted), opened, submitted)
+        return RunOpening(bool(may_open), opened, submitted)

@@ -1,4 +1,4 @@
-"""How many claims of a player, and of an address, were refused: who feels for the limits of a board is limited."""
+"""Counts of refused claims by player and by address, which limit whoever probes for the bounds of a board."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from policies.limits import RefusalLimits
 Value = TypeVar("Value")
 
 MEMORY_MS: Final = 30 * 86_400_000
-"""How long it is remembered of whom there were too many: their submissions say so (`validators.probing`)."""
+"""How long a limited player or address is remembered: their submissions carry a finding (`validators.probing`)."""
 
 
 class RefusalCounts:
-    """The refusals of one board. Fails limited: without Redis this process counts."""
+    """The refusal counts of one board. Fails limited: without Redis this process counts."""
 
     def __init__(self, client: Redis, board: str, most: RefusalLimits) -> None:
         self._script = Script(client, "count_refusal")
@@ -30,31 +30,31 @@ class RefusalCounts:
         self._local = LocalCounts(most.window_s * 1000)
 
     def keys_of(self, player: str, address: str) -> Sequence[str]:
-        """Where the refusals of a player and of an address are counted."""
+        """Return the keys of the counts of a player and of an address."""
         return (
             keys.refusals(self._board, "player", player),
             keys.refusals(self._board, "address", address),
         )
 
     async def note(self, player: str, address: str) -> bool:
-        """Counts one; True if either has had too many now."""
+        """Count one refusal. Return whether either now has too many."""
         most = (self._most.player, self._most.address)
         try:
             limited = await self._script(
                 self.keys_of(player, address), [self._most.window_s * 1000, MEMORY_MS, *most]
             )
         except IndexUnavailable:
-            whose = self.keys_of(player, address)
-            limited = [self._local.note(who, count) for who, count in zip(whose, most, strict=True)]
+            names = self.keys_of(player, address)
+            limited = [self._local.note(name, count) for name, count in zip(names, most, strict=True)]
         return any(limited)
 
     def wait_ms(self, player: str, address: str) -> int:
-        """How long this process alone would still limit them."""
+        """Return how long this process alone would still limit them (ms)."""
         return max(map(self._local.wait_ms, self.keys_of(player, address)))
 
 
 class LocalCounts:
-    """Counts within a window (ms) in this process's memory, of the most recent `size` names, by the monotonic clock."""
+    """Counts within a window (ms) in this process's memory, for the most recent `size` names, by the monotonic clock."""
 
     def __init__(
         self, window_ms: int, size: int = 65_536, now_ns: Callable[[], int] = time.monotonic_ns
@@ -65,24 +65,24 @@ class LocalCounts:
         self._counted: OrderedDict[str, tuple[int, int]] = OrderedDict()
         self._limited: OrderedDict[str, int] = OrderedDict()
 
-    def note(self, who: str, most: int) -> bool:
-        """Counts one; True if there were `most` within the window."""
+    def note(self, name: str, most: int) -> bool:
+        """Count one. Return whether there were `most` within the window."""
         now_ms = self._now_ns() // 1_000_000
-        count, until_ms = self._counted.pop(who, (0, 0))
+        count, until_ms = self._counted.pop(name, (0, 0))
         if now_ms >= until_ms:
             count, until_ms = 0, now_ms + self._window_ms
         if count + 1 >= most:
-            self._put(self._limited, who, now_ms + self._window_ms)
+            self._put(self._limited, name, now_ms + self._window_ms)
             return True
-        self._put(self._counted, who, (count + 1, until_ms))
+        self._put(self._counted, name, (count + 1, until_ms))
         return False
 
-    def wait_ms(self, who: str) -> int:
-        """How long `who` is still limited."""
-        return max(0, self._limited.get(who, 0) - self._now_ns() // 1_000_000)
+    def wait_ms(self, name: str) -> int:
+        """Return how long `name` is still limited (ms)."""
+        return max(0, self._limited.get(name, 0) - self._now_ns() // 1_000_000)
 
-    def _put(self, counts: OrderedDict[str, Value], who: str, value: Value) -> None:
-        counts[who] = value
-        counts.move_to_end(who)
+    def _put(self, counts: OrderedDict[str, Value], name: str, value: Value) -> None:
+        counts[name] = value
+        counts.move_to_end(name)
         while len(counts) > self._size:
             counts.popitem(last=False)

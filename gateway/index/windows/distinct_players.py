@@ -1,4 +1,4 @@
-"""How many players a board ever had: HyperLogLog in Redis, counted anew from the ledger when it is lost.
+"""The number of players that a board ever had: a HyperLogLog in Redis, counted again from the ledger if it is lost.
 
 The standard error is 1.04 / sqrt(16384) = 0.81 % (Redis' 2^14 registers; Flajolet et al., HyperLogLog, 2007).
 """
@@ -15,14 +15,14 @@ from gateway.index import keys
 from gateway.index.scripts import Script, index_boundary
 
 STANDARD_ERROR: Final = 0.0081
-"""Of the estimate, as a fraction of it."""
+"""Standard error of the estimate, as a fraction of it."""
 
 BUILT_KEPT_MS: Final = 600_000
-"""How long a count outlives a process that died over it, from its last page on."""
+"""Life of an unfinished count after its last page, should its process die."""
 
 
 class DistinctPlayers:
-    """The estimate of one board. Every method raises IndexUnavailable when Redis does not answer."""
+    """The estimate of one board. Every method raises IndexUnavailable if Redis does not answer."""
 
     def __init__(self, client: Redis, board: str) -> None:
         self._client = client
@@ -31,23 +31,23 @@ class DistinctPlayers:
         self._add = Script(client, "add_players")
 
     async def add(self, players: Sequence[str]) -> bool:
-        """False if there is no estimate to add to."""
+        """Add players to the estimate. Return whether there is one."""
         return bool(await self._add([self._key], players))
 
     async def count(self) -> int | None:
-        """The estimate, None while there is none."""
+        """Return the estimate, None while there is none."""
         with index_boundary():
             if not await self._client.exists(self._key):
                 return None
             return int(await self._client.pfcount(self._key))
 
     def recount(self) -> Recount:
-        """A count from the beginning, beside the one that is read."""
+        """Return a count from the beginning, beside the one that is read."""
         return Recount(self._client, self._board, self._key)
 
 
 class Recount:
-    """A count from the beginning. What it counted is joined with what is there, so that two of them lose nobody."""
+    """A count from the beginning. It is merged with what is there, so that two counts at once lose nobody."""
 
     def __init__(self, client: Redis, board: str, live: str) -> None:
         self._client = client
@@ -55,13 +55,13 @@ class Recount:
         self._built = keys.distinct_players_built(board, secrets.token_hex(8))
 
     async def add(self, players: Sequence[str]) -> None:
-        """Counts players."""
+        """Count players."""
         with index_boundary():
             await self._client.pfadd(self._built, *players)
             await self._client.pexpire(self._built, BUILT_KEPT_MS)
 
     async def put(self) -> None:
-        """Has it read from now on."""
+        """Merge it into the estimate that is read."""
         with index_boundary():
             await self._client.pfmerge(self._live, self._built)
             await self._client.unlink(self._built)

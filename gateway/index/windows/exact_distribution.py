@@ -16,10 +16,10 @@ from gateway.runtime.concurrency import in_turns
 from policies.errors import IndexUnavailable
 
 SHARES_AT_ONCE: Final = 4
-"""Shares that are looked up at once: each asks every shard again and again."""
+"""Shares looked up concurrently: each is a bisection over all shards."""
 
 ATTEMPTS: Final = 3
-"""How often a board in shards is looked at anew because entries left between two looks."""
+"""Most reads of a board in shards, which is read again if entries left meanwhile."""
 
 
 class ExactDistributions:
@@ -36,29 +36,29 @@ class ExactDistributions:
         if parts == (self._index,):
             return await self._part(self._index, window, scores, shares)
         for _ in range(ATTEMPTS):
-            found = await asyncio.gather(*(self._part(each, window, scores, ()) for each in parts))
+            found = await asyncio.gather(*(self._part(shard, window, scores, ()) for shard in parts))
             total = sum(each.total for each in found)
             at = await self._at(window, total, shares) if total else []
             if len(at) == len(shares) or not total:
                 return self._joined(window, found, total, at)
-        raise IndexUnavailable("the board shrinks faster than it can be looked at")
+        raise IndexUnavailable("the board shrinks faster than it can be read")
 
     async def _part(
         self, index: BoardIndex, window: str, scores: Sequence[int], shares: Sequence[int]
     ) -> ScoreDistribution:
         ranking = self._index.ranking
         bounds = [f"({ranking.order_from(window, score)}" for score in scores]
-        asked = [len(bounds), *bounds, *shares]
-        answer: Any = await self._script(index.sentinel, [index.window_key(window)], asked)
+        arguments = [len(bounds), *bounds, *shares]
+        answer: Any = await self._script(index.sentinel, [index.window_key(window)], arguments)
         total, better, at, *ends = answer
         scored = [ranking.score_at(window, int(order)) for order in (*at, *ends)]
         best, worst = scored[len(at) :] or (None, None)
         return ScoreDistribution(total, tuple(better), tuple(scored[: len(at)]), best, worst)
 
     async def _at(self, window: str, total: int, shares: Sequence[int]) -> list[int]:
-        """The scores at shares of all shards together, by position; fewer if entries left meanwhile."""
-        asked = (self._index.page(window, position_at(total, share), 1) for share in shares)
-        pages = await in_turns(asked, at_once=SHARES_AT_ONCE)
+        """Return the scores at shares of all shards together, by position; fewer if entries left meanwhile."""
+        reads = (self._index.page(window, position_at(total, share), 1) for share in shares)
+        pages = await in_turns(reads, at_once=SHARES_AT_ONCE)
         return [entry.score for page in pages for entry in page.entries]
 
     def _joined(

@@ -1,15 +1,15 @@
-"""The heads of a board's windows: all that the index keeps of them where a board has `exact_ranks`.
+"""The heads of a board's windows: all that the index keeps of them on a board with `exact_ranks`.
 
-Invariant: a head is a beginning of the order of all standings. So a rank in it is exact, and what comes after it begins
-with the first standing below. `project_change.lua` keeps it so as standings come and go, without looking below: what would be
-the last of a head while anything is below goes below too, and so does what is too much. Heads only shrink by that, and
-are filled up from the ledger (`gateway.steward.index.exact_ranks`).
+Invariant: a head holds the first entries in the order of all standings. So a rank in it is exact, and the standings
+below follow directly. `project_change.lua` keeps this true as standings come and go, without reading below: an entry
+that would be the last of a head while anything is below goes below too, and so do surplus entries. This only shrinks
+heads; the steward refills them from the ledger (`gateway.steward.index.exact_ranks`).
 
-Why filling up keeps the invariant. Between two looks at the same version nothing came below or left from there, so the
-players below are the same ones, with the same standings. The ledger, read between the two, is not behind the index:
-it has each of them so, or a later one that is still to be shown. Of those it has so, the ones that come first after the
-head are put there in their order, up to the first whose slot says otherwise. One that has a later standing is passed over
-where that is elsewhere: the standing that it is below with counts no more, and showing the later one places it anew.
+Why refilling keeps the invariant: between two reads of the same version nothing went below or left from there, so the
+same players are below with the same standings. The ledger, read in between, is not behind the index: it has the same
+standing of each of these players, or a later one that is still to be shown. Of the standings that are the same, those
+that follow the head are added in their order, up to the first player whose slot differs. A player with a later standing
+elsewhere is skipped: the standing below no longer counts, and showing the later one places the player again.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from gateway.records import Standing
 from policies.errors import IndexUnavailable
 from policies.ranking import BoardPlace
 
-_COUNTED: Final = re.compile(r"([0-9]{1,18}) ([0-9]{1,15})")
+_BELOW: Final = re.compile(r"([0-9]{1,18}) ([0-9]{1,15})")
 
 
 class Head(NamedTuple):
-    """How many entries a head has, how many standings are below, the version of those, and the place that it ends at."""
+    """A head: its number of entries, the number of standings below and their version, and its last place."""
 
     entries: int
     below: int
@@ -40,7 +40,7 @@ class Head(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many standings the window has."""
+        """The number of standings in the window."""
         return self.entries + self.below
 
 
@@ -55,46 +55,46 @@ class Heads:
         self._recount = Script(client, "recount_below")
 
     async def of(self, window: str) -> Head:
-        """The head of a window."""
+        """Return the head of a window."""
         zset, members, _ = self._keys_of(window)
-        asked = [
+        commands = [
             ("ZCARD", zset),
             ("HGET", members, keys.BELOW_FIELD),
             ("ZRANGE", zset, -1, -1, "WITHSCORES"),
         ]
         with index_boundary():
-            entries, held, last = await transact(self._index.client, zset, asked)
-        counted = _COUNTED.fullmatch(held or "")
-        version, below = (counted[1], int(counted[2])) if counted else ("", 0)
+            entries, counter, last = await transact(self._index.client, zset, commands)
+        match = _BELOW.fullmatch(counter or "")
+        version, below = (match[1], int(match[2])) if match else ("", 0)
         try:
             return Head(entries, below, version, BoardPlace(int(last[1]), last[0]) if last else None)
         except ValueError as error:
-            raise IndexUnavailable("the index holds a place that we never wrote") from error
+            raise IndexUnavailable("the index holds a place that Scoregate never wrote") from error
 
     async def refill(self, window: str, version: str, standings: Sequence[Standing]) -> int:
-        """How many of the standings that come after a head were put into it; none if anything changed below since."""
-        parts = [
-            (each.player, keys.slot_below(each), each.order, each.member, keys.slot_value(each))
-            for each in standings
+        """Add standings that follow a head to it. Return how many: none if anything changed below since `version`."""
+        rows = [
+            (row.player, keys.slot_below(row), row.order, row.member, keys.slot_value(row))
+            for row in standings
         ]
-        asked = [version, *self._facts(window), self._index.most_entries, *chain(*parts)]
-        return max(0, int(await self._refill([*self._keys_of(window), self._version], asked)))
+        arguments = [version, *self._layout(window), self._index.most_entries, *chain(*rows)]
+        return max(0, int(await self._refill([*self._keys_of(window), self._version], arguments)))
 
     async def trim(self, window: str, count: int) -> int:
-        """How many entries beyond what is kept were taken out of a window, `count` at most."""
-        asked = [self._index.most_entries, count, *self._facts(window)]
-        return int(await self._trim([*self._keys_of(window), self._version], asked))
+        """Remove surplus entries from a window, `count` at most. Return how many were removed."""
+        arguments = [self._index.most_entries, count, *self._layout(window)]
+        return int(await self._trim([*self._keys_of(window), self._version], arguments))
 
-    async def recount(self, window: str, seen: Head, below: int) -> bool:
-        """Says how many are below; False if the head is another than the one that was seen."""
+    async def recount(self, window: str, head: Head, below: int) -> bool:
+        """Set how many standings are below. Return False if the head changed since it was read."""
         zset, members, _ = self._keys_of(window)
-        return bool(await self._recount([zset, members, self._version], [seen.entries, seen.version, below]))
+        return bool(await self._recount([zset, members, self._version], [head.entries, head.version, below]))
 
     @property
     def _version(self) -> str:
         return keys.version(self._index.board)
 
-    def _facts(self, window: str) -> list[Any]:
+    def _layout(self, window: str) -> list[Any]:
         ranking = self._index.ranking
         return [ranking.tie_digits, ranking.orders_per_score(window), int(ranking.keeps_groups)]
 

@@ -1,7 +1,7 @@
 """The distribution of all scores of a window, in bounded memory: a quantile sketch, mergeable, with a stated error.
 
-Behind it is datasketches' KLL (Karnin, Lang, Liberty, Optimal Quantile Approximation in Streams, FOCS 2016): the share of
-scores that are not better than one is within `RANK_ERROR` of the truth with 99 % confidence, whatever the scores are.
+They are datasketches' KLL (Karnin, Lang, Liberty, Optimal Quantile Approximation in Streams, FOCS 2016). The share of
+scores that are not better than one is within `RANK_ERROR` of the truth with 99 % confidence, for any scores.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from policies.errors import SketchUnreadable
 from policies.fields import SortOrder
 
 K: Final = 1_000
-"""The library's parameter of size: up to some 25 kB for any number of scores."""
+"""The library's size parameter: about 25 kB at most, for any number of scores."""
 
 RANK_ERROR: Final[float] = kll_doubles_sketch.get_normalized_rank_error(K, False)  # noqa: FBT003 - positional only
-"""By how much a share may be off, as the library states it: about 0.3 %."""
+"""The error of a share, as the library states it: about 0.3 %."""
 
 
 class ScoreSketch:
-    """The scores of some entries of a board. They are exact as doubles; where less is better they are kept negated."""
+    """A sketch of scores. Scores are exact as doubles, and negated if less is better."""
 
     def __init__(self, order: SortOrder) -> None:
         self._sign = -1 if order is SortOrder.ASCENDING else 1
@@ -35,42 +35,42 @@ class ScoreSketch:
 
     @classmethod
     def merged(cls, order: SortOrder, stored: Iterable[bytes]) -> Self:
-        """One sketch of all that went into these; its error is the same as theirs. Raises ValueError for other bytes."""
-        found = cls(order)
-        for each in stored:
+        """Return one sketch of all these, with the same error as theirs. Raises ValueError for other bytes."""
+        sketch = cls(order)
+        for serialized in stored:
             try:
-                found._kll.merge(kll_doubles_sketch.deserialize(each))
-            except (RuntimeError, IndexError) as error:  # what the library makes of C++ exceptions
+                sketch._kll.merge(kll_doubles_sketch.deserialize(serialized))
+            except (RuntimeError, IndexError) as error:  # the library turns C++ exceptions into these
                 raise ValueError("not a sketch") from error
-        return found
+        return sketch
 
     def add(self, scores: Iterable[int]) -> None:
-        """Adds the scores of entries."""
+        """Add scores."""
         for score in scores:
             self._kll.update(float(self._sign * score))
 
     @property
     def count(self) -> int:
-        """How many scores went into it."""
+        """The number of scores in the sketch."""
         return int(self._kll.n)
 
     @property
     def ends(self) -> tuple[int, int] | tuple[None, None]:
-        """The best and the worst score, which are exact; None while there are none."""
+        """The best and the worst score, both exact; None while there are none."""
         if not self.count:
             return None, None
         return self._score(self._kll.get_max_value()), self._score(self._kll.get_min_value())
 
     def share(self, score: int) -> float:
-        """The share of scores that are not better than this one, from 0 to 1; 0 while there are none."""
+        """Return the share of scores that are not better than this one, from 0 to 1; 0 for an empty sketch."""
         return float(self._kll.get_rank(float(self._sign * score), True)) if self.count else 0.0  # noqa: FBT003
 
     def score_at(self, share: float) -> int:
-        """The worst score whose share is this much, from 0 to 1. There has to be one at least."""
+        """Return the worst score with this share, from 0 to 1, of a sketch that is not empty."""
         return self._score(self._kll.get_quantile(share, True))  # noqa: FBT003 - positional only
 
-    def stored(self) -> bytes:
-        """The sketch as bytes, which `merged` takes."""
+    def serialized(self) -> bytes:
+        """Return the sketch as bytes for `merged`."""
         return bytes(self._kll.serialize())
 
     def _score(self, merit: float) -> int:
@@ -78,10 +78,10 @@ class ScoreSketch:
 
 
 class StoredSketch(NamedTuple):
-    """A sketch of a window as of an event of the ledger, and when it was begun (Unix ms).
+    """A window's sketch as of event `seq` of the ledger, begun at `begun_at_ms` (Unix ms).
 
-    `version` is that of what was below the head then (`gateway.index.windows.heads`): the difference to today's says
-    how many changes it lacks.
+    `version` is that of the standings below the head then (`gateway.index.windows.heads`). It grows by one with each
+    change, so the difference to the current one counts the changes that the sketch lacks.
     """
 
     sketch: ScoreSketch
@@ -90,18 +90,18 @@ class StoredSketch(NamedTuple):
     version: int
 
 
-def missing_changes(kept: StoredSketch, *, version: int, total: int) -> int:
-    """How many changes a sketch lacks at most: those below the head since, and what came to the head or went from it.
+def missing_changes(stored: StoredSketch, *, version: int, total: int) -> int:
+    """Return how many changes a sketch lacks at most: those below the head since, plus the change of the total.
 
-    More than all once the version begins anew, as after a rebuild.
+    If the version started again, as after a rebuild, the sketch lacks all entries.
     """
-    changes = version - kept.version
-    come_or_gone = abs(total - kept.sketch.count)
-    return (changes if changes >= 0 else total) + come_or_gone
+    changes = version - stored.version
+    growth = abs(total - stored.sketch.count)
+    return (changes if changes >= 0 else total) + growth
 
 
 class Sketches:
-    """The sketches of one board's windows: disposable, made anew by the steward. Raises IndexUnavailable."""
+    """The sketches of one board's windows, which the steward can always make again. Raises IndexUnavailable."""
 
     def __init__(self, client: Redis, board: str, order: SortOrder) -> None:
         self._client = client
@@ -109,23 +109,23 @@ class Sketches:
         self._order = order
 
     async def of(self, window: str) -> StoredSketch | None:
-        """The sketch of a window, if there is one."""
+        """Return the sketch of a window, None if there is none. Raises SketchUnreadable for forged bytes."""
         key, names = keys.sketch(self._board, window), ("seq", "begun_at_ms", "version", "sketch")
         with index_boundary():
-            found: Any = await self._client.execute_command("HMGET", key, *names, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
-        if None in found:
+            values: Any = await self._client.execute_command("HMGET", key, *names, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
+        if None in values:
             return None
-        *facts, stored = found
+        *facts, serialized = values
         try:
-            return StoredSketch(ScoreSketch.merged(self._order, [stored]), *map(int, facts))
+            return StoredSketch(ScoreSketch.merged(self._order, [serialized]), *map(int, facts))
         except ValueError as error:
             raise SketchUnreadable from error
 
-    async def keep(self, window: str, kept: StoredSketch, expires_at_ms: int | None) -> None:
-        """Puts a sketch in the place of the one before; it lives as long as its window."""
+    async def keep(self, window: str, stored: StoredSketch, expires_at_ms: int | None) -> None:
+        """Replace a window's sketch; it lives as long as the window."""
         key = keys.sketch(self._board, window)
-        facts = ("seq", kept.seq, "begun_at_ms", kept.begun_at_ms, "version", kept.version)
-        commands: list[tuple[Any, ...]] = [("HSET", key, *facts, "sketch", kept.sketch.stored())]
+        facts = ("seq", stored.seq, "begun_at_ms", stored.begun_at_ms, "version", stored.version)
+        commands: list[tuple[Any, ...]] = [("HSET", key, *facts, "sketch", stored.sketch.serialized())]
         commands.append(("PERSIST", key) if expires_at_ms is None else ("PEXPIREAT", key, expires_at_ms))
         with index_boundary():
             await transact(self._client, key, commands)

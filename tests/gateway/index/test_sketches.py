@@ -68,7 +68,7 @@ def test_shares_and_quantiles_are_within_the_stated_error(order: SortOrder):
     sketch = sketch_of(order, scores)
     assert_within_error(order, scores, sketch)
     assert len(scores) == sketch.count
-    assert len(sketch.stored()) < 40_000
+    assert len(sketch.serialized()) < 40_000
     assert RANK_ERROR < 0.005
 
 
@@ -77,7 +77,7 @@ def test_sketches_of_shards_merge_into_one(order: SortOrder):
     """Stored and put together, unequal parts are within the same error as one sketch of all."""
     scores = sorted(scores_of())
     parts = [scores[:100], scores[100:5_000], scores[5_000:5_001], scores[5_001:], []]
-    stored = [sketch_of(order, each).stored() for each in parts]
+    stored = [sketch_of(order, each).serialized() for each in parts]
     merged = ScoreSketch.merged(order, stored)
     assert len(scores) == merged.count
     assert_within_error(order, scores, merged)
