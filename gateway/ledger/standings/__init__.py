@@ -1,1 +1,1 @@
-"""Standings: folded from what is promoted, and ranked by SQL alone."""
+"""Standings: folded from promoted submissions, and ranked by SQL alone."""

@@ -1,4 +1,4 @@
-"""The standings of a window in the order of their places: what comes after the head that the index keeps."""
+"""Pages of a window's standings below the head that the index stores, and pages of its scores."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _SCORES = Query(
 def scores_after(
     board: str, window: str, player: str, *, count: int
 ) -> Operation[list[tuple[str, int | None]]]:
-    """The next players of a window after one, with their scores; None where nothing counts."""
+    """Return the next players of a window after one, with their scores; None where nothing counts."""
 
     async def work(tx: Transaction) -> list[tuple[str, int | None]]:
         rows = await tx.rows(_SCORES, board=board, window=window, after=player, count=count)
-        return [(each, score) for each, score in rows]
+        return [(name, score) for name, score in rows]
 
     return work
 
 
 def standings_behind(board: str, window: str, place: BoardPlace, *, count: int) -> Operation[list[Standing]]:
-    """The next standings of a window behind a place, in order."""
+    """Return the next standings of a window behind a place, in order."""
 
     async def work(tx: Transaction) -> list[Standing]:
-        named = {"board": board, "window": window, "count": count}
-        rows = await tx.rows(_AFTER, **named, after_order=place.order, after_member=place.member)
+        page = {"board": board, "window": window, "count": count}
+        rows = await tx.rows(_AFTER, **page, after_order=place.order, after_member=place.member)
         return [Standing(*row) for row in rows]
 
     return work

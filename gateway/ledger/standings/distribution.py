@@ -1,4 +1,4 @@
-"""Score distributions from SQL alone: the same numbers as the index gives, each a bounded count."""
+"""Score distributions from SQL alone: the same numbers as from the index, each by a bounded count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policies.ranking import BoardPlace, Ranking
 def distribution_of(
     ranking: Ranking, window: str, scores: Sequence[int], shares: Sequence[int]
 ) -> Operation[ScoreDistribution]:
-    """Return how many of a window's entries beat each of these scores, and the score at each of these shares."""
+    """Return how many of a window's entries beat each score, and the score at each share."""
 
     async def work(tx: Transaction) -> ScoreDistribution:
         ranked = RankedWindow(tx, ranking, window)
@@ -31,6 +31,6 @@ def distribution_of(
 
 
 async def _score_at(ranked: RankedWindow, position: int) -> int:
-    """The score at a position (from 0) at which there is an entry."""
+    """Return the score at a position (from 0) that has an entry."""
     [row] = (await ranked.page(position, 1, RankKind.UNIQUE)).rows
     return ranked.ranking.score_at(ranked.window, row[1])

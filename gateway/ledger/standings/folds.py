@@ -1,4 +1,4 @@
-"""Standings: folded from what is promoted, inside the transaction that changed what is promoted."""
+"""Folds standings from promoted submissions, in the transaction that changed which are promoted."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class CountChange(NamedTuple):
 
 
 class SlotContent(NamedTuple):
-    """What is in a slot before a change: the rule of the window's anchors if it has any, and of the standing if there is one."""
+    """A slot before a change: the rule of the window's anchors, if any, and the player's standing, if any."""
 
     anchors: str | None
     score: int | None
@@ -87,55 +87,59 @@ class SlotContent(NamedTuple):
 
     @property
     def place(self) -> BoardPlace | None:
-        """Where it stands; None where nothing counts."""
+        """The place of the standing; None where nothing counts."""
         return None if self.score is None else BoardPlace(self.order, self.member)
 
 
 async def fold_standings(
-    tx: Transaction, ranking: Ranking, player: str, counted: Sequence[CountChange], seq: int
+    tx: Transaction, ranking: Ranking, player: str, changes: Sequence[CountChange], seq: int
 ) -> tuple[Standing, ...]:
-    """The player's standing in each window that one of these falls into, stored under `seq`.
+    """Fold and store, under `seq`, the player's standing in each window of these changes.
 
-    They must stand in the ledger as they are counted here. What only begins to count is added to what stands already,
-    whatever the length of the player's history; where something ceases to count, the window is folded anew.
+    The ledger must already have the submissions in the states that result. Submissions that begin to count
+    are added to the standing, at a cost independent of the player's history; if one ceases to count, the
+    window is folded anew.
     """
     names = await tx.rows(_NAME, player=player)
     name = names[0][0] if names else ""
     calendar = calendar_of(ranking.policy)
-    found: dict[Window, list[CountChange]] = defaultdict(list)
+    by_window: dict[Window, list[CountChange]] = defaultdict(list)
     for kind in ranking.policy.windows:
-        for each in counted:
-            found[calendar.at(kind, each.achieved_at_ms)].append(each)
+        for change in changes:
+            by_window[calendar.at(kind, change.achieved_at_ms)].append(change)
     return tuple(
-        [await _fold_window(tx, ranking, (window, player, name), some, seq) for window, some in found.items()]
+        [
+            await _fold_window(tx, ranking, (window, player, name), window_changes, seq)
+            for window, window_changes in by_window.items()
+        ]
     )
 
 
 PlayerWindow = tuple[Window, str, str]
-"""A window, a player, and the player's name."""
+"""A window, a player, and the player's display name."""
 
 
 async def _fold_window(
-    tx: Transaction, ranking: Ranking, slot: PlayerWindow, counted: Sequence[CountChange], seq: int
+    tx: Transaction, ranking: Ranking, where: PlayerWindow, changes: Sequence[CountChange], seq: int
 ) -> Standing:
-    window, player, _ = slot
-    held = await read_slot(tx, ranking, window.name, player)
-    reached = _added(ranking, held, counted) or await _reached(tx, ranking, slot)
-    standing = _standing(ranking, slot, reached, seq)
-    await put_standing(tx, ranking, standing, held)
+    window, player, _ = where
+    slot = await read_slot(tx, ranking, window.name, player)
+    reached = _added(ranking, slot, changes) or await _reached(tx, ranking, where)
+    standing = _standing(ranking, where, reached, seq)
+    await put_standing(tx, ranking, standing, slot)
     return standing
 
 
 async def standing_in(
     tx: Transaction, ranking: Ranking, player: str, window: Window, name: str, *, seq: int
 ) -> Standing:
-    """What a player's promoted submissions come to in a window, under `seq`; nothing is stored."""
-    slot = (window, player, name)
-    return _standing(ranking, slot, await _reached(tx, ranking, slot), seq)
+    """Fold a player's promoted submissions in a window into a standing under `seq`, without storing it."""
+    where = (window, player, name)
+    return _standing(ranking, where, await _reached(tx, ranking, where), seq)
 
 
-def _standing(ranking: Ranking, slot: PlayerWindow, reached: ReachedScore | None, seq: int) -> Standing:
-    window, player, name = slot
+def _standing(ranking: Ranking, where: PlayerWindow, reached: ReachedScore | None, seq: int) -> Standing:
+    window, player, name = where
     score, at_ms, at_seq, submission_id = (None, 0, 0, "") if reached is None else reached[:4]
     order, member = (0, "") if reached is None else ranking.place(window, player, reached)
     expires = window.expires_at_ms or FOREVER_MS
@@ -146,15 +150,15 @@ def _standing(ranking: Ranking, slot: PlayerWindow, reached: ReachedScore | None
 
 
 async def read_slot(tx: Transaction, ranking: Ranking, window: str, player: str) -> SlotContent:
-    """What a player has in a window."""
+    """Return the content of a player's slot in a window."""
     [row] = await tx.rows(_HELD, board=ranking.policy.board, window=window, player=player)
     return SlotContent(*row)
 
 
-async def put_standing(tx: Transaction, ranking: Ranking, standing: Standing, held: SlotContent) -> None:
-    """Stores a standing in the place of what the player had in its window."""
+async def put_standing(tx: Transaction, ranking: Ranking, standing: Standing, slot: SlotContent) -> None:
+    """Store a standing in its slot, which had this content before, and note the move for the anchors."""
     now = None if standing.score is None else BoardPlace(standing.order, standing.member)
-    await note_move(tx, ranking, (standing.window, standing.player), held.place, now, held.anchors)
+    await note_move(tx, ranking, (standing.window, standing.player), slot.place, now, slot.anchors)
     await tx.run(
         _PUT_STANDING,
         board=standing.board,
@@ -172,56 +176,56 @@ async def put_standing(tx: Transaction, ranking: Ranking, standing: Standing, he
     )
 
 
-def _added(ranking: Ranking, held: SlotContent, counted: Sequence[CountChange]) -> ReachedScore | None:
-    """What stands, with these added to it; None if that cannot be told without the rest of the history.
+def _added(ranking: Ranking, slot: SlotContent, changes: Sequence[CountChange]) -> ReachedScore | None:
+    """Add changes to the standing in a slot; return None if that needs the rest of the history.
 
-    It cannot where something ceases to count, where nothing stands, where it was folded by another rule, and where a
-    sum is held to the limit.
+    It does if a submission ceases to count, if there is no standing or one by another rule, or if a sum
+    reaches SCORE_LIMIT, where it is cut off.
     """
-    if held.score is None or held.rule != ranking.rule or any(each.difference < 0 for each in counted):
+    if slot.score is None or slot.rule != ranking.rule or any(change.difference < 0 for change in changes):
         return None
     score, at_ms, at_seq, submission_id, member = (
-        held.score, held.achieved_at_ms, held.achieved_seq, held.submission_id, held.member
+        slot.score, slot.achieved_at_ms, slot.achieved_seq, slot.submission_id, slot.member
     )  # fmt: skip
     reached = ReachedScore(score, at_ms, at_seq, submission_id, member[: ranking.tie_digits])
-    for each in counted:
-        reached = _plus(ranking, reached, each)
+    for change in changes:
+        reached = _plus(ranking, reached, change)
     is_held = ranking.policy.operator is Operator.SUM and SCORE_LIMIT in (abs(score), abs(reached.score))
     return None if is_held or abs(reached.score) > SCORE_LIMIT else reached
 
 
-def with_one_more(ranking: Ranking, held: SlotContent, each: CountChange) -> ReachedScore:
-    """A player's standing if one submission more counted, told from what stands and not from the whole history."""
-    if held.score is None:
-        score = 1 if ranking.policy.operator is Operator.COUNT else each.score
+def with_one_more(ranking: Ranking, slot: SlotContent, change: CountChange) -> ReachedScore:
+    """Return a player's standing if one more submission counted, from the slot alone."""
+    if slot.score is None:
+        score = 1 if ranking.policy.operator is Operator.COUNT else change.score
         return ReachedScore(
-            score, each.achieved_at_ms, each.seq, each.submission_id, ranking.ties(each.stats)
+            score, change.achieved_at_ms, change.seq, change.submission_id, ranking.ties(change.stats)
         )
-    ties = held.member[: ranking.tie_digits]
-    reached = ReachedScore(held.score, held.achieved_at_ms, held.achieved_seq, held.submission_id, ties)
-    return _plus(ranking, reached, each)
+    ties = slot.member[: ranking.tie_digits]
+    reached = ReachedScore(slot.score, slot.achieved_at_ms, slot.achieved_seq, slot.submission_id, ties)
+    return _plus(ranking, reached, change)
 
 
-def _plus(ranking: Ranking, reached: ReachedScore, each: CountChange) -> ReachedScore:
-    """A standing to which one submission more counts."""
+def _plus(ranking: Ranking, reached: ReachedScore, change: CountChange) -> ReachedScore:
+    """Return a standing with one more submission."""
     operator = ranking.policy.operator
     new = ReachedScore(
-        each.score, each.achieved_at_ms, each.seq, each.submission_id, ranking.ties(each.stats)
+        change.score, change.achieved_at_ms, change.seq, change.submission_id, ranking.ties(change.stats)
     )
     if operator is Operator.BEST:
         return min(reached, new, key=ranking.merit)
     latest = max(reached, new, key=lambda one: (one.at_ms, one.seq))
     if operator is Operator.LATEST:
         return latest
-    return latest._replace(score=reached.score + (1 if operator is Operator.COUNT else each.score))
+    return latest._replace(score=reached.score + (1 if operator is Operator.COUNT else change.score))
 
 
-async def _reached(tx: Transaction, ranking: Ranking, slot: PlayerWindow) -> ReachedScore | None:
-    """What all of a player's promoted submissions in a window come to; None for who is not on a board to be joined.
+async def _reached(tx: Transaction, ranking: Ranking, where: PlayerWindow) -> ReachedScore | None:
+    """Fold a player's promoted submissions in a window; None if there are none or the player has not joined.
 
-    In a window that is over counts who was on the board as it ended: joining or leaving later changes nothing in it.
+    A window that is over counts players who were on the board at its end, whoever joins or leaves later.
     """
-    window, player, _ = slot
+    window, player, _ = where
     policy = ranking.policy
     if policy.joins is Joins.REQUIRED and not await was_joined(tx, policy.board, player, window.end_ms):
         return None
@@ -232,8 +236,8 @@ async def _reached(tx: Transaction, ranking: Ranking, slot: PlayerWindow) -> Rea
     if policy.tie_fields and policy.operator is Operator.BEST:
         tied = await tx.rows(_TIED, **span, score=rows[0][0])
         return min((_reached_by(ranking, row) for row in tied), key=ranking.merit)
-    found = _reached_by(ranking, rows[0])
-    return found._replace(score=max(-SCORE_LIMIT, min(SCORE_LIMIT, found.score)))
+    reached = _reached_by(ranking, rows[0])
+    return reached._replace(score=max(-SCORE_LIMIT, min(SCORE_LIMIT, reached.score)))
 
 
 def _reached_by(ranking: Ranking, row: Row) -> ReachedScore:
@@ -258,9 +262,9 @@ _TIED = Query(
 
 @lru_cache(maxsize=8)
 def _counting(operator: Operator, order: SortOrder) -> Query:
-    """(score, achieved at, its sequence, submission, stats) of what counts among a player's promoted submissions.
+    """Return the query for what a player reaches: score, time, sequence number, submission, stats.
 
-    A sum is reached with its last submission, so it takes that one's time.
+    A sum or count is reached with its last submission, and so takes that one's time.
     """
     counts: dict[Operator, ColumnElement[Any]] = {
         Operator.SUM: func.sum(_s.score).over(),

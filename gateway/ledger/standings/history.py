@@ -1,4 +1,4 @@
-"""A board as it stood at an instant: folded from the events and what they are about, and from nothing else."""
+"""A board as it stood at an instant, folded from the events and their submissions alone."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from policies.vocabulary import State
 from policies.windows import Window
 
 SLICE: Final = 10_000
-"""Events looked at in one read, so that nobody waits behind a long one."""
+"""Sequence numbers covered by one read, so that nobody waits behind a long one."""
 
 PLAYERS: Final = 1_280
-"""Players asked about in one read: whether they were on the board."""
+"""Players whose joins are looked up in one read."""
 
 
 class Counting(NamedTuple):
-    """A submission that counted at the instant, or the standing that it was reached with."""
+    """A submission that counted at the instant, or a standing folded from such."""
 
     player: str
     score: int
@@ -41,7 +41,7 @@ class Counting(NamedTuple):
 
     @property
     def reached(self) -> ReachedScore:
-        """What the ranking compares."""
+        """The score, time and ties that the ranking compares."""
         return ReachedScore(*self[1:])
 
 
@@ -62,7 +62,7 @@ _TURNS = Query(
     )
     .order_by(_e.seq)
 )
-"""What began or ceased to count in a slice of the log."""
+"""The submissions that began or ceased to count in a slice of the log."""
 
 
 async def board_as_of(
@@ -74,22 +74,22 @@ async def board_as_of(
     most: int | None = None,
     kind: ReadKind = ReadKind.DUTIES,
 ) -> list[Counting]:
-    """The standings of a window at an instant (Unix milliseconds), ranked as the live board ranks them.
+    """Return the standings of a window at an instant (Unix milliseconds), ranked as on the live board.
 
-    An event belongs to the instant that it bears (`at_ms`). Raises HistoryTooLong if more than `most` submissions
-    count at once on the way there. On a board to be joined stands who was on it then, or, in a window that was over by
-    then, who was as it ended.
+    An event belongs to the instant of its `at_ms`. A board that has to be joined shows the players who were
+    on it at the instant, or at the window's end if that was earlier. Raises HistoryTooLong if more than
+    `most` submissions count at once on the way.
     """
     counting: dict[str, Counting] = {}
     ranking = Ranking(policy)
     newest = await ledger.read(queries.newest_seq(), kind)
     for after in range(0, newest, SLICE):
         for to_state, *facts, stats in await ledger.read(_turns(policy.board, window, at_ms, after), kind):
-            found = _counting(ranking, facts, stats)
+            submission = _counting(ranking, facts, stats)
             if to_state == _PROMOTED:
-                counting[found.submission_id] = found
+                counting[submission.submission_id] = submission
             else:
-                counting.pop(found.submission_id, None)
+                counting.pop(submission.submission_id, None)
         if most is not None and len(counting) > most:
             raise HistoryTooLong
     stands = list(counting.values())
@@ -103,28 +103,29 @@ async def board_as_of(
 
 
 def ranked(counting: Iterable[Counting], ranking: Ranking, window: Window) -> list[Counting]:
-    """The standing of each player by rank."""
+    """Fold each player's submissions into a standing and return the standings by rank."""
     of_player: dict[str, list[Counting]] = defaultdict(list)
-    for each in counting:
-        of_player[each.player].append(each)
-    return by_place([_standing(each, ranking) for each in of_player.values()], ranking, window)
+    for submission in counting:
+        of_player[submission.player].append(submission)
+    standings = [_standing(submissions_of, ranking) for submissions_of in of_player.values()]
+    return by_place(standings, ranking, window)
 
 
 def by_place(standings: Iterable[Counting], ranking: Ranking, window: Window) -> list[Counting]:
-    """Standings by rank."""
-    return sorted(standings, key=lambda each: ranking.place(window, each.player, each.reached))
+    """Return standings by rank."""
+    return sorted(standings, key=lambda one: ranking.place(window, one.player, one.reached))
 
 
 def ranks_of(
     standings: Sequence[Counting], ranking: Ranking, window: Window, kind: RankKind, begin: int = 0
 ) -> list[int]:
-    """The ranks of standings by rank, those before `begin` left out: equal for those that are tied, unless unique."""
-    ranks, held, rank, groups = [], None, 0, 0
-    for at, each in enumerate(standings, start=1):
-        place = ranking.place(window, each.player, each.reached)
+    """Return the ranks of sorted standings from `begin` on; ties are equal unless ranks are unique."""
+    ranks, last, rank, groups = [], None, 0, 0
+    for at, standing in enumerate(standings, start=1):
+        place = ranking.place(window, standing.player, standing.reached)
         group = place if kind is RankKind.UNIQUE else ranking.group_begin(window.name, place)
-        if group != held:
-            held, rank, groups = group, at, groups + 1
+        if group != last:
+            last, rank, groups = group, at, groups + 1
         ranks.append(groups if kind is RankKind.DENSE else rank)
     return ranks[begin:]
 
@@ -132,10 +133,11 @@ def ranks_of(
 async def _joined(
     ledger: Ledger, board: str, players: Sequence[str], before_ms: int, kind: ReadKind
 ) -> set[str]:
-    found: set[str] = set()
+    joined: set[str] = set()
     for at in range(0, len(players), PLAYERS):
-        found |= await ledger.read(_players_joined_before(board, players[at : at + PLAYERS], before_ms), kind)
-    return found
+        page = _players_joined_before(board, players[at : at + PLAYERS], before_ms)
+        joined |= await ledger.read(page, kind)
+    return joined
 
 
 def _players_joined_before(board: str, players: Sequence[str], before_ms: int) -> Operation[set[str]]:
@@ -152,8 +154,8 @@ def _counting(ranking: Ranking, facts: Sequence[Any], stats: str) -> Counting:
 
 
 def _standing(counting: Sequence[Counting], ranking: Ranking) -> Counting:
-    """What counts for a player, of whom something does."""
-    reached = ranking.standing([each.reached for each in counting])
+    """Return the standing of a player from at least one submission."""
+    reached = ranking.standing([submission.reached for submission in counting])
     assert reached is not None
     return Counting(counting[0].player, *reached)
 

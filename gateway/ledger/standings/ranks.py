@@ -1,7 +1,7 @@
-"""A window read by place: the same order, ranks and totals as the index gives, from SQL alone.
+"""Reads a window by place from SQL alone, with the same order, ranks and totals as the index.
 
-What is ahead of a place is counted from the last anchor before it (`gateway.ledger.standings.anchors`); a window
-without anchors is counted from its beginning. Either way the number is exact, and of the moment that the transaction sees.
+Standings ahead of a place are counted from the last anchor before it (`gateway.ledger.standings.anchors`), or
+from the beginning of a window without anchors. Either number is exact at the transaction's snapshot.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from policies.ranking import BoardPlace, Ranking
 
 FIRST: Final = BoardPlace(-(2**63), "")
 LAST: Final = BoardPlace(2**63 - 1, "")
-"""Before and behind every place that a standing can have: orders are doubles' exact integers."""
+"""Places before and behind every possible standing: orders are integers that doubles represent exactly."""
 
 ENTRIES: Final = 0
 GROUPS: Final = 1
-"""The two series that anchors count: standings, and groups of tied ones by where they begin."""
+"""The two series that anchors count: standings, and groups of tied ones by their begin."""
 
 
 class Slice(NamedTuple):
-    """Standings of a window from position `first` (from 0), whose first group has the rank `lead` (from 1; 0: there is none).
+    """Standings of a window from 0-based position `first`.
 
-    A row is (player, order, member, submission id, display name).
+    `lead` is the rank of the first row, from 1, or 0 without rows. A row is (player, order, member,
+    submission id, display name).
     """
 
     total: int
@@ -50,7 +51,7 @@ class Slice(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """A place with how many standings, and how many groups, were ahead of it when the moves since began to be noted."""
+    """A place, and how many standings and groups were ahead of it before the moves that are noted now."""
 
     place: BoardPlace
     ahead: int
@@ -64,25 +65,25 @@ _a = rank_anchors.c
 
 
 def place_of(table: Table) -> ColumnElement[Any]:
-    """The place of a row, to be compared with `bound`."""
+    """Return the place of a row, for comparisons with `bound`."""
     return tuple_(table.c.order_value, table.c.member)
 
 
 def bound(name: str) -> ColumnElement[Any]:
-    """A place that is bound as `<name>_order` and `<name>_member`."""
+    """Return a place that is bound as `<name>_order` and `<name>_member`."""
     order = bindparam(f"{name}_order", type_=standings.c.order_value.type)
     return tuple_(order, bindparam(f"{name}_member", type_=standings.c.member.type))
 
 
 def bind(**places: BoardPlace) -> dict[str, Any]:
-    """The values of such places."""
+    """Return the values of the places that `bound` names."""
     return {
         f"{name}_{part}": value for name, place in places.items() for part, value in place._asdict().items()
     }
 
 
 def in_window(table: Table) -> tuple[ColumnElement[bool], ...]:
-    """Whether a row is of the window that is bound as `board` and `window`."""
+    """Return the conditions for rows of the window that is bound as `board` and `window`."""
     return (table.c.board == bindparam("board"), table.c.window == bindparam("window"))
 
 
@@ -156,76 +157,76 @@ _CAME = Query(_moved.where(rank_moves.c.delta > 0))
 
 
 def anchor_rule(ranking: Ranking) -> str:
-    """What anchors belong to: the rule by which standings are placed, and whether their groups are counted."""
+    """Return the rule of anchors: the rule that places standings, and whether groups are counted."""
     return f"{ranking.rule}:{int(ranking.keeps_groups)}"
 
 
 @dataclass(frozen=True, slots=True)
 class RankedWindow:
-    """One window inside of a transaction. Every count is exact; `gateway.ledger.standings.anchors` states its cost."""
+    """One window inside a transaction. Counts are exact; `standings.anchors` states their cost."""
 
     tx: Transaction
     ranking: Ranking
     window: str
 
     async def total(self) -> int:
-        """How many standings there are."""
+        """Return the number of standings."""
         return await self.ahead(LAST)
 
     async def ahead(self, place: BoardPlace) -> int:
-        """How many standings are ahead of a place."""
+        """Return how many standings are ahead of a place."""
         anchor = await self.anchor_at(place)
         return await self.ahead_of(anchor) + await self._count(_COUNT, anchor.place, place)
 
     async def ahead_of(self, anchor: Anchor) -> int:
-        """How many are ahead of an anchor now."""
+        """Return how many standings are ahead of an anchor now."""
         return anchor.ahead + await self.moved(anchor, ENTRIES)
 
     async def groups_ahead(self, begin: BoardPlace) -> int:
-        """How many groups begin ahead of where one begins."""
+        """Return how many groups begin ahead of a group's begin."""
         anchor = await self.anchor_at(begin)
         known = anchor.groups_ahead + await self.moved(anchor, GROUPS)
-        # The group that an anchor stands in begins ahead of it, so it is known already.
+        # The group around an anchor begins ahead of it, so the anchor counts it already.
         unknown = max(anchor.place, self.ranking.group_end(self.window, anchor.place))
         slots = {"slots": self.ranking.orders_per_score(self.window), "digits": self.ranking.tie_digits}
         return known + await self._count(_COUNT_GROUPS, unknown, begin, **slots)
 
     async def moved(self, anchor: Anchor, series: int) -> int:
-        """By how much what moved since has changed what is ahead of an anchor."""
+        """Return by how much the noted moves change the number ahead of an anchor."""
         if anchor is _BEGINNING:
             return 0
         return await self._number(_MOVED, series=series, **bind(at=anchor.place))
 
     async def anchor_at(self, place: BoardPlace) -> Anchor:
-        """The last anchor that is not behind a place."""
+        """Return the last anchor that is not behind a place."""
         return await self._anchor(_ANCHOR_AT, **bind(at=place))
 
     async def nth(self, begin: BoardPlace, skipped: int) -> BoardPlace | None:
-        """The place of the standing that comes so many after the first one from `begin` on."""
+        """Return the place of the standing that comes `skipped` after the first one from `begin` on."""
         rows = await self.tx.rows(_NTH, **self._named, **bind(begin=begin), skipped=skipped)
         return BoardPlace(*rows[0]) if rows else None
 
     async def page(self, first: int, count: int, kind: RankKind) -> Slice:
-        """`count` standings from position `first`."""
+        """Return `count` standings from position `first`."""
         begin = await self._at(first)
         rows = await self._rows_from(begin, count) if begin else ()
         return await self._slice(rows, first, kind)
 
     async def around(self, player: str, radius: int, kind: RankKind) -> Slice:
-        """A player's standing with `radius` others on each side, and none for a player without one."""
-        found = await self.tx.rows(_OWN, **self._named, player=player)
-        if not found:
+        """Return a player's standing with `radius` others on each side; none for a player without one."""
+        own_rows = await self.tx.rows(_OWN, **self._named, player=player)
+        if not own_rows:
             return Slice(await self.total(), 0, 0, ())
-        own = BoardPlace(*found[0])
+        own = BoardPlace(*own_rows[0])
         rows = [*await self._rows_before(own, radius), *await self._rows_from(own, radius + 1)]
         return await self._slice(rows, await self.ahead(BoardPlace(*rows[0][1:3])), kind)
 
     async def behind(self, place: BoardPlace, count: int, kind: RankKind) -> Slice:
-        """At most `count` standings from a place on, whether or not one is there."""
+        """Return at most `count` standings from a place on, whether or not one is at it."""
         return await self._slice(await self._rows_from(place, count), await self.ahead(place), kind)
 
     async def before(self, place: BoardPlace, count: int, kind: RankKind) -> Slice:
-        """At most `count` standings right ahead of a place."""
+        """Return at most `count` standings right ahead of a place."""
         rows = await self._rows_before(place, count)
         return await self._slice(rows, await self.ahead(place) - len(rows), kind)
 
@@ -241,14 +242,15 @@ class RankedWindow:
         return rows[::-1]
 
     async def _lead(self, kind: RankKind, first: int, place: BoardPlace) -> int:
-        """The rank that an entry at position `first` has, or its group."""
+        """Return the rank of the entry at position `first`."""
         if kind is RankKind.UNIQUE:
             return first + 1
         begin = self.ranking.group_begin(self.window, place)
         return 1 + await (self.groups_ahead(begin) if kind is RankKind.DENSE else self.ahead(begin))
 
     async def _at(self, position: int) -> BoardPlace | None:
-        """The place at a position (from 0). What came since can have moved an anchor back by no more than its number."""
+        """Return the place at a position (from 0)."""
+        # Newcomers can have moved an anchor back by no more than their number.
         came = await self._number(_CAME, series=ENTRIES, **bind(at=LAST))
         anchor = await self._anchor(_ANCHOR_BY_RANK, most=max(0, position - came))
         return await self.nth(anchor.place, position - await self.ahead_of(anchor))
@@ -266,8 +268,8 @@ class RankedWindow:
         return await self._number(query, **bind(begin=begin, end=end), **values)
 
     async def _number(self, query: Query, **values: Any) -> int:
-        [[found]] = await self.tx.rows(query, **self._named, **values)
-        return int(found)
+        [[number]] = await self.tx.rows(query, **self._named, **values)
+        return int(number)
 
     @property
     def _named(self) -> dict[str, str]:
@@ -275,7 +277,7 @@ class RankedWindow:
 
 
 def page_of(ranking: Ranking, window: str, first: int, count: int, kind: RankKind) -> Operation[Slice]:
-    """`count` standings of a window from 0-based position `first`, with where ranks of this kind begin."""
+    """Return `count` standings of a window from 0-based position `first`, with ranks of this kind."""
 
     async def work(tx: Transaction) -> Slice:
         return await RankedWindow(tx, ranking, window).page(first, count, kind)
@@ -284,7 +286,7 @@ def page_of(ranking: Ranking, window: str, first: int, count: int, kind: RankKin
 
 
 def around_of(ranking: Ranking, window: str, player: str, radius: int, kind: RankKind) -> Operation[Slice]:
-    """A player's standing in a window with `radius` others on each side, and none for a player without one."""
+    """Return a player's standing in a window with `radius` others on each side, or none without one."""
 
     async def work(tx: Transaction) -> Slice:
         return await RankedWindow(tx, ranking, window).around(player, radius, kind)
@@ -295,7 +297,7 @@ def around_of(ranking: Ranking, window: str, player: str, radius: int, kind: Ran
 def behind_of(
     ranking: Ranking, window: str, place: BoardPlace, count: int, kind: RankKind
 ) -> Operation[Slice]:
-    """At most `count` standings of a window from a place on, whether or not one is there."""
+    """Return at most `count` standings of a window from a place on, whether or not one is at it."""
 
     async def work(tx: Transaction) -> Slice:
         return await RankedWindow(tx, ranking, window).behind(place, count, kind)
@@ -306,7 +308,7 @@ def behind_of(
 def before_of(
     ranking: Ranking, window: str, place: BoardPlace, count: int, kind: RankKind
 ) -> Operation[Slice]:
-    """At most `count` standings of a window right ahead of a place."""
+    """Return at most `count` standings of a window right ahead of a place."""
 
     async def work(tx: Transaction) -> Slice:
         return await RankedWindow(tx, ranking, window).before(place, count, kind)
@@ -315,5 +317,5 @@ def before_of(
 
 
 def just_behind(place: BoardPlace) -> BoardPlace:
-    """The least place behind this one that an entry can have: every character of a member is a printable one."""
+    """Return the least place behind this one that an entry can have: members are printable."""
     return BoardPlace(place.order, f"{place.member}\x01")

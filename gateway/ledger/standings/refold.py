@@ -1,4 +1,4 @@
-"""Folds standings anew from promoted submissions: what a change of a board's operator, order or windows asks for."""
+"""Folds standings anew from promoted submissions, after a change of operator, order or windows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLAYERS = Query(
 
 
 def promoted_players(board: str, *, after: str, count: int) -> Operation[list[str]]:
-    """Players with promoted submissions on a board, in order, after such a player."""
+    """Return the next players with promoted submissions on a board after a player, in order."""
 
     async def work(tx: Transaction) -> list[str]:
         return [row[0] for row in await tx.rows(_PLAYERS, board=board, after=after, count=count)]
@@ -37,29 +37,27 @@ def promoted_players(board: str, *, after: str, count: int) -> Operation[list[st
 
 
 def refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window]) -> Operation[int]:
-    """How many standings of these players in these windows were not what their submissions come to; now they are.
-
-    A standing that changes takes the number of the newest event: no event is its cause, and none that is under way to
-    the index may undo it. Doing it again changes nothing.
-    """
+    """Fold these players' standings in these windows anew and return how many changed."""
 
     async def work(tx: Transaction) -> int:
         wanted = {window.name: players for window in windows}
         stored = {
-            (each.window, each.player): each for each in await standings_of(ranking.policy.board, wanted)(tx)
+            (standing.window, standing.player): standing
+            for standing in await standings_of(ranking.policy.board, wanted)(tx)
         }
         names = await names_of(players)(tx)
+        # No event is the cause, so changes take the newest number: no event under way to the index undoes them.
         newest = await newest_seq()(tx)
         changed = 0
         for player in players:
             for window in windows:
-                due = await standing_in(tx, ranking, player, window, names.get(player, ""), seq=newest)
-                held = stored.get((window.name, player))
-                if held is None and due.score is None:
+                folded = await standing_in(tx, ranking, player, window, names.get(player, ""), seq=newest)
+                before = stored.get((window.name, player))
+                if before is None and folded.score is None:
                     continue
-                if held is None or replace(held, seq=newest) != due:
-                    stored_in = await read_slot(tx, ranking, window.name, player)
-                    await put_standing(tx, ranking, due, stored_in)
+                if before is None or replace(before, seq=newest) != folded:
+                    slot = await read_slot(tx, ranking, window.name, player)
+                    await put_standing(tx, ranking, folded, slot)
                     changed += 1
         return changed
 
