@@ -46,7 +46,7 @@ def refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window]) 
             for standing in await standings_of(ranking.policy.board, wanted)(tx)
         }
         names = await names_of(players)(tx)
-        # No event is the cause, so changes take the newest number: no event under way to the index undoes them.
+        # No event is the cause, so changes take the newest number: no event on its way undoes them.
         newest = await newest_seq()(tx)
         changed = 0
         for player in players:
