@@ -34,7 +34,7 @@ from scoregate_client import encode_recording
 from bench.load import LoadRound, run_wrk, server
 from examples.arcade.players import Arcade, ArcadeRun, play
 from gateway.edge.auth.keyring import keyring_of
-from gateway.edge.auth.signatures import Draft, sign_hmac_sha256
+from gateway.edge.auth.signing import Draft, sign_hmac_sha256
 from gateway.edge.auth.tickets import Ticket, Tickets, new_run_id
 from gateway.index import keys
 from gateway.runtime.settings import Settings, bundled_policies

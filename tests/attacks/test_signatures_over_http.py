@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gateway.edge.auth import signatures, tickets
-from gateway.edge.auth.signatures import Draft, ServerKeyError, content_digest_of, sign_hmac_sha256
+from gateway.edge.auth.signatures import ServerKeyError, content_digest_of
+from gateway.edge.auth.signing import Draft, sign_hmac_sha256
 from gateway.runtime.settings import Settings
 from scoregate.commands.keys import register
 from tests.support.attack import (

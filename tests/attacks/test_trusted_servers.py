@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.edge.auth.keyring import Keyring, load_keyring
-from gateway.edge.auth.signatures import Draft, sign_hmac_sha256
+from gateway.edge.auth.signing import Draft, sign_hmac_sha256
 from gateway.edge.http.responses import json_response
 from gateway.runtime.settings import Settings
 from policies.errors import SettingsError

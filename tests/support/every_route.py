@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.edge.auth.signatures import Draft, sign_ed25519
+from gateway.edge.auth.signing import Draft, sign_ed25519
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.routes import ROUTES, Caller, Route
 from tests.support.attack import CLAIM, honest, issued

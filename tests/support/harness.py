@@ -15,7 +15,7 @@ import aiohttp
 from prometheus_client import generate_latest
 from redis import Redis
 
-from gateway.edge.auth.signatures import Draft, sign_ed25519, sign_hmac_sha256
+from gateway.edge.auth.signing import Draft, sign_ed25519, sign_hmac_sha256
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.context import Edge
 from gateway.edge.health.gauges import measure_ledger

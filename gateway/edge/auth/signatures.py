@@ -11,21 +11,20 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from base64 import b64encode
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 from math import floor
 from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.edge.auth.structured_fields import (
     InnerList,
     StructuredFieldError,
+    byte_sequence,
     parse_byte_sequences,
     parse_inner_lists,
 )
@@ -209,7 +208,7 @@ def check_time(parsed: ParsedSignature, now_s: float, skew_s: int) -> None:
 def check_content_digest(header: str, body: bytes) -> bytes:
     """Return the SHA-256 of a body after all known digests in its Content-Digest (RFC 9530) matched."""
     digest = hashlib.sha256(body).digest()
-    if header != f"sha-256={_byte_sequence(digest)}":
+    if header != f"sha-256={byte_sequence(digest)}":
         _check_digests(header, body)
     return digest
 
@@ -229,34 +228,7 @@ def _check_digests(header: str, body: bytes) -> None:
 
 def content_digest_of(body: bytes) -> str:
     """Return the Content-Digest field of a body: its SHA-256."""
-    return f"sha-256={_byte_sequence(hashlib.sha256(body).digest())}"
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A request to be signed: its parts, as in `signature_base`, and the parameters of the signature."""
-
-    method: str
-    authority: str
-    path: str
-    body: bytes
-    created: int
-    expires: int
-    nonce: str
-    keyid: str
-    tag: str
-    query: str = "?"
-    content_type: str = "application/json"
-
-
-def sign_hmac_sha256(key: bytes, draft: Draft) -> dict[str, str]:
-    """Return the four header fields of `draft` signed with a shared key."""
-    return _sign(draft, HMAC_SHA256, lambda base: hmac.digest(key, base, "sha256"))
-
-
-def sign_ed25519(private_key: Ed25519PrivateKey, draft: Draft) -> dict[str, str]:
-    """Return the four header fields of `draft` signed with a private key."""
-    return _sign(draft, ED25519, private_key.sign)
+    return f"sha-256={byte_sequence(hashlib.sha256(body).digest())}"
 
 
 _PUBLIC_KEY_BYTES = 32
@@ -348,30 +320,3 @@ def _check_forms(member: InnerList) -> None:
         form = _FORMS.get(name)
         if form is None or not form.fullmatch(value):
             raise _malformed("A parameter is unknown, of the wrong type, or out of range.")
-
-
-def _byte_sequence(value: bytes) -> str:
-    return f":{b64encode(value).decode('ascii')}:"
-
-
-def _sign(draft: Draft, algorithm: str, sign: Callable[[bytes], bytes]) -> dict[str, str]:
-    content_digest = content_digest_of(draft.body)
-    components = [
-        ("@method", draft.method),
-        ("@authority", draft.authority),
-        ("@path", draft.path),
-        ("@query", draft.query),
-        ("content-type", draft.content_type),
-        ("content-digest", content_digest),
-    ]
-    names = " ".join(f'"{name}"' for name, _ in components)
-    params_text = (
-        f'({names});created={draft.created};expires={draft.expires};nonce="{draft.nonce}"'
-        f';keyid="{draft.keyid}";alg="{algorithm}";tag="{draft.tag}"'
-    )
-    return {
-        "Content-Type": draft.content_type,
-        "Content-Digest": content_digest,
-        "Signature-Input": f"sg={params_text}",
-        "Signature": f"sg={_byte_sequence(sign(build_base(components, params_text)))}",
-    }

@@ -8,6 +8,7 @@ repeated key is an error here, while RFC 9651 lets the last one win.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from dataclasses import dataclass
@@ -71,6 +72,11 @@ def decode_base64(text: str) -> bytes:
     if not decoded or b2a_base64(decoded, newline=False) != text.encode("ascii"):
         raise StructuredFieldError("A byte sequence is not canonical base64, or is empty.")
     return decoded
+
+
+def byte_sequence(value: bytes) -> str:
+    """Return bytes as a structured field's byte sequence."""
+    return f":{b64encode(value).decode('ascii')}:"
 
 
 def _match_members(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:

@@ -26,18 +26,16 @@ from gateway.edge.auth.signatures import (
     COMPONENTS,
     ED25519,
     HMAC_SHA256,
-    Draft,
     Tag,
     check_algorithm,
     check_content_digest,
     content_digest_of,
     parse,
-    sign_ed25519,
-    sign_hmac_sha256,
     signature_base,
     verify_ed25519,
     verify_hmac_sha256,
 )
+from gateway.edge.auth.signing import Draft, sign_ed25519, sign_hmac_sha256
 from gateway.edge.problems import Problem
 
 KEY = bytes(range(32))

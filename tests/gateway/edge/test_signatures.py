@@ -22,7 +22,6 @@ from gateway.edge.auth.signatures import (
     COMPONENTS,
     ED25519,
     HMAC_SHA256,
-    Draft,
     ParsedSignature,
     ServerKeyError,
     Tag,
@@ -33,12 +32,11 @@ from gateway.edge.auth.signatures import (
     content_digest_of,
     load_server_public_key,
     parse,
-    sign_ed25519,
-    sign_hmac_sha256,
     signature_base,
     verify_ed25519,
     verify_hmac_sha256,
 )
+from gateway.edge.auth.signing import Draft, sign_ed25519, sign_hmac_sha256
 from gateway.edge.problems import Problem, ProblemType
 
 DOCS = Path(__file__).parents[3] / "docs" / "reference" / "signatures.md"
@@ -911,5 +909,5 @@ def test_the_short_way_reads_nothing_that_the_long_way_does_not_read_alike(
 def test_what_our_clients_write_is_read_the_short_way():
     """Otherwise the short way would be there for nobody."""
     draft = a_draft()
-    headers = signatures.sign_hmac_sha256(bytes(32), draft)
+    headers = sign_hmac_sha256(bytes(32), draft)
     assert signatures._parse_usual(headers["Signature-Input"], headers["Signature"]) is not None
