@@ -1,4 +1,4 @@
-/** What a player hears who does not see the canvas: short sentences in a polite live region, the newest alone. */
+/** Announces the game to players who cannot see the canvas: one short sentence in a polite live region. */
 
 import { FULL_ENERGY, LAST_TICK } from "./game.js";
 
@@ -17,7 +17,7 @@ export class Announcer {
     this.#say(`The run begins. ${Math.round(LAST_TICK / TICKS_PER_SECOND)} seconds.`);
   }
 
-  /** Says what has changed since the frame before: a hit, a nova that is ready, and the score now and then. */
+  /** Announces changes since the last frame: a hit, a ready nova, and the score every 15 seconds. */
   look(view) {
     const last = this.#last;
     const now = { hull: view.hull, energy: view.energy, quarter: Math.floor(view.tick / EVERY_TICKS) };

@@ -1,4 +1,4 @@
-/** The page: plays the game, records it, submits the score and shows where it ends up. */
+/** The page: plays and records the game, submits the score and shows its rank. */
 
 import { Announcer } from "./announcer.js";
 import { FULL_ENERGY, FULL_HULL, Game, INWARD, LAST_TICK, LEFT, NOVA, OUTWARD, RIGHT } from "./game.js";
@@ -23,7 +23,7 @@ const FATES = {
   rejected: "Rejected",
 };
 
-// The rules end a run at any word beyond the buttons, so giving up is part of the recording.
+// A word with any other bit ends the run, so the recording also contains the giving up.
 const GIVE_UP = 32;
 const KEYS = {
   ArrowLeft: LEFT, KeyA: LEFT, ArrowRight: RIGHT, KeyD: RIGHT, ArrowUp: OUTWARD, KeyW: OUTWARD,
@@ -36,7 +36,7 @@ const announcer = new Announcer(page.announcer);
 
 // ---- the player ----
 
-/** What this browser remembers under a name, null for nothing. */
+/** Returns what this browser stores under a name, or null. */
 function stored(name) {
   try {
     return JSON.parse(localStorage.getItem(name));
@@ -56,7 +56,7 @@ function store(name, value) {
 let player = stored(STORED_PLAYER);
 gateway.token = player?.token ?? null;
 
-/** Makes sure that there is a player of this name; another name is another player. */
+/** Creates a player of this name, unless there is one; another name means another player. */
 async function becomePlayer(name) {
   if (player?.name === name || (player && player.wish === name)) return;
   gateway.token = null;
@@ -64,7 +64,7 @@ async function becomePlayer(name) {
   store(STORED_PLAYER, player);
 }
 
-/** A fresh run, or with too many open one that was left behind: it begins again with the same seed. */
+/** Opens a run. With too many open runs it begins an abandoned one again, with the same seed. */
 async function openRun(name) {
   try {
     const run = await openFreshRun(name);
@@ -77,7 +77,7 @@ async function openRun(name) {
   }
 }
 
-/** The runs of this browser that were neither submitted nor will expire before they could be. */
+/** Returns this browser's runs that are not submitted and will not expire before they can be. */
 function openRuns() {
   const soon = Date.now() + LONGEST_RUN_MS + SPARE_MS;
   return (stored(STORED_RUNS) ?? []).filter((run) => Date.parse(run.expires_at) > soon);
@@ -87,7 +87,7 @@ function closeRun(closed) {
   store(STORED_RUNS, openRuns().filter(({ run }) => run !== closed.run));
 }
 
-/** A fresh run; a token that the gateway no longer knows is replaced by a new player, once. */
+/** Opens a run. If the gateway no longer knows the token, a new player is created, once. */
 async function openFreshRun(name) {
   await becomePlayer(name);
   try {
@@ -102,7 +102,7 @@ async function openFreshRun(name) {
 
 // ---- the controls ----
 
-/** Keyboard and touch as one word; a tap between two ticks still counts for one. */
+/** Keyboard and touch as one word. A tap between two ticks still counts for one tick. */
 class Controls {
   #held = new Map();
   #tapped = 0;
@@ -119,7 +119,7 @@ class Controls {
     for (const button of page.touch.querySelectorAll("[data-button]")) this.#watch(button);
   }
 
-  /** The word for the next tick. */
+  /** Returns the word for the next tick. */
   word() {
     let word = this.#tapped;
     for (const bit of this.#held.values()) word |= bit;
@@ -156,7 +156,7 @@ class Controls {
 
 // ---- the play ----
 
-/** One run in progress: what was pressed, and the checkpoints on the way. */
+/** A run in progress: its inputs and checkpoints. */
 class Session {
   inputs = [];
   checkpoints = [];
@@ -167,7 +167,7 @@ class Session {
     game.start(run.seed);
   }
 
-  /** Whether the run goes on after one more tick. */
+  /** Plays one tick and returns whether the run goes on. */
   tick(word) {
     const goesOn = this.game.tick(word);
     this.inputs.push(word);
@@ -176,7 +176,7 @@ class Session {
     return goesOn;
   }
 
-  /** What a client submits. */
+  /** Returns what a client submits. */
   claim() {
     return {
       score: this.game.score,
@@ -187,7 +187,7 @@ class Session {
   }
 }
 
-/** The clock of the page: ticks at 60 Hz whatever the display does, and draws each frame. */
+/** The clock of the page: ticks at 60 Hz on any display, and draws each frame. */
 class Stage {
   #last = 0;
   #due_ms = 0;
@@ -262,7 +262,7 @@ class Stage {
   }
 }
 
-// A 60 Hz display drifts a little around 16.7 ms; without this, ticks would come in pairs now and then.
+// The frames of a 60 Hz display vary a little around 16.7 ms; without this, some frames would tick twice.
 function steadied(elapsed_ms) {
   return Math.abs(elapsed_ms - TICK_MS) < 1 ? TICK_MS : elapsed_ms;
 }
@@ -322,7 +322,7 @@ async function submitScore(session) {
   }
 }
 
-/** Asks for the state each second, in case the live push does not come. */
+/** Reads the state each second, in case the live event does not arrive. */
 async function follow(submission) {
   if (followed !== submission) return;
   try {
@@ -358,7 +358,7 @@ let boardTimer = 0, boardDue_ms = Infinity, isReadingBoard = false;
 let freshPlayer = null;
 let boardWindow = "alltime";
 
-/** Reads the board after `wait_ms`, or sooner if it is due sooner: changes that come one after another do not put it off. */
+/** Reads the board after `wait_ms`, or sooner if a read is due sooner: a series of changes cannot postpone it. */
 function boardSoon(wait_ms = 150) {
   boardDue_ms = Math.min(boardDue_ms, performance.now() + wait_ms);
   if (isReadingBoard) return;
@@ -366,7 +366,7 @@ function boardSoon(wait_ms = 150) {
   boardTimer = setTimeout(readBoard, boardDue_ms - performance.now());
 }
 
-/** One read at a time: an old answer cannot replace a newer one, and what became due meanwhile is read after. */
+/** Reads one at a time, so that no old answer replaces a newer one, and then again if a read became due. */
 async function readBoard() {
   boardDue_ms = Infinity;
   isReadingBoard = true;
@@ -380,7 +380,7 @@ async function showBoard() {
     const shown = boardWindow;
     const { entries, total } = await gateway.entries(BOARD, { window: shown, limit: TOP });
     if (shown !== boardWindow) return;
-    // A player without a rank is not asked for: the browser would log the 404 as an error.
+    // A player without a rank is not requested: the browser would log the 404 as an error.
     const isOut = player?.isRanked && shown === "alltime" && entries.length === TOP && !entries.some((entry) => entry.player === player.player);
     const own = isOut ? await gateway.entry(BOARD, player.player) : null;
     page.board.replaceChildren(...entries.map(row), ...(own ? [row({ ...own, isApart: true })] : []));
@@ -402,7 +402,7 @@ function row({ rank, player: id, name, score, isApart }) {
   return item;
 }
 
-// Names are other people's text: textContent only.
+// Names are other people's text, so only textContent may show them.
 function cell(kind, text) {
   const element = document.createElement("span");
   element.className = kind;
@@ -461,7 +461,7 @@ function counted(count, one, many) {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-// The button is not focused: a late press of the space bar would start the next run.
+// The button gets no focus: a late press of the space bar would start the next run.
 function showPanel() {
   page.panel.hidden = false;
   page.play.disabled = false;

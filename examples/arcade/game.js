@@ -1,10 +1,11 @@
-/** The game's module, seen from the page: start, tick, and everything there is to draw. */
+/** The game's module for the page: start, tick, and everything to draw. */
 
 export const LEFT = 1, RIGHT = 2, OUTWARD = 4, INWARD = 8, NOVA = 16;
 export const LAST_TICK = 7200, FULL_ENERGY = 6, FULL_HULL = 3, FLARE_BLAST = 26;
 export const RINGS = [120, 190, 260];
 
-// Places in the record behind view(), in 32-bit words after the random state and the score (struct State in arcade.c).
+// Offsets in the record behind view(), in 32-bit words after the random state and the score: struct State in
+// arcade.c has the same order.
 const WORDS = { tick: 0, isOver: 1, angle: 2, radius: 3, speed: 4, ring: 5, hull: 6, shield: 7, combo: 9, comboTicks: 10,
   energy: 12, motesTaken: 13, nearMisses: 14, bestCombo: 15, multiplier: 20, shardCount: 21 };
 const WAVE_AT = 22, MOTES_AT = 26, FLARES_AT = 35, SHARDS_AT = 44;
@@ -15,7 +16,7 @@ export class Game {
   #module;
   #words;
 
-  /** The game, loaded from a URL. */
+  /** Loads the game from a URL. */
   static async load(url) {
     const response = await fetch(url);
     if (!response.ok) throw new Error(`The game cannot be loaded (HTTP status ${response.status}).`);
@@ -25,7 +26,7 @@ export class Game {
 
   constructor(module) {
     this.#module = module;
-    // The module's memory never grows, so this window on it stays valid.
+    // The module's memory never grows, so this view of it stays valid.
     this.#words = new Int32Array(module.memory.buffer, module.view() + 16, SHARDS_AT + 240);
   }
 
@@ -34,12 +35,12 @@ export class Game {
     this.#module.start(BigInt.asIntN(64, BigInt(seed)));
   }
 
-  /** Whether the run goes on after one more tick. */
+  /** Plays one tick and returns whether the run goes on. */
   tick(word) {
     return this.#module.tick(word) === 1;
   }
 
-  /** The hash of the whole state, unsigned. */
+  /** Returns the unsigned hash of the whole state. */
   stateHash() {
     return BigInt.asUintN(64, this.#module.state_hash());
   }
@@ -48,13 +49,13 @@ export class Game {
     return Number(this.#module.score());
   }
 
-  /** What a submission states beside the score. */
+  /** Returns the statistics of a submission. */
   get stats() {
     const view = this.view();
     return { motes: view.motesTaken, near_misses: view.nearMisses, best_combo: view.bestCombo };
   }
 
-  /** Everything to draw: angles in radians, lengths in pixels. */
+  /** Returns everything to draw: angles in radians, lengths in pixels. */
   view() {
     const view = { score: this.score };
     for (const [name, at] of Object.entries(WORDS)) view[name] = this.#words[at];

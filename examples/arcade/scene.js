@@ -1,4 +1,4 @@
-/** The picture: draws a view of the game and adds what is only for the eye (trails, sparks, shake, floating numbers). */
+/** The picture: draws a view of the game and adds effects (trails, sparks, shake, floating numbers). */
 
 import { FLARE_BLAST, LAST_TICK, RINGS } from "./game.js";
 
@@ -59,7 +59,7 @@ export class Scene {
     this.#drawFlash();
   }
 
-  // ---- what has happened since the last frame ----
+  // ---- changes since the last frame ----
 
   #notice(view) {
     const before = this.#before;
@@ -150,7 +150,7 @@ export class Scene {
     this.#pen.globalAlpha = 1;
   }
 
-  // The star swells and reddens towards the end; the arc around it is the time that is left.
+  // The star swells and reddens towards the end; the arc around it shows the time left.
   #drawStar(view) {
     const age = view.tick / LAST_TICK;
     const alarm = view.wave.radius > 0 && view.wave.warning > 0 ? 8 * Math.abs(Math.sin(this.#clock * 0.3)) : 0;
@@ -340,7 +340,7 @@ export class Scene {
     this.#pen.globalCompositeOperation = "source-over";
   }
 
-  // A drawn glow per colour: canvas shadows cost ten times as much.
+  // One drawn glow for each colour: canvas shadows cost ten times as much.
   #newGlow(colour) {
     const sprite = document.createElement("canvas");
     sprite.width = sprite.height = 128;
