@@ -17,7 +17,7 @@ from gateway.runtime.telemetry import configure_logging
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What signals ask of this process: to stop, to hurry, to reload its policies."""
+    """Events that signals set: stop, hurry, and reload the policies."""
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     hurry: asyncio.Event = field(default_factory=asyncio.Event)

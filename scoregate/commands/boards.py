@@ -38,13 +38,11 @@ PATIENCE_MS: Final = 10_000
 """Longest time for a call of Redis: no request waits for an answer here."""
 
 app = typer.Typer(no_args_is_help=True)
-app.command("archive")(board_archive)
-app.command("export")(board_export)
 
 
 @dataclass(frozen=True)
 class BoardStores:
-    """The boards of a deployment, its open ledger and its open index."""
+    """The boards of a deployment, with its open ledger and index."""
 
     boards: Mapping[str, Board]
     ledger: Ledger
@@ -89,6 +87,10 @@ def board_check(
 def board_refold(board: str, data_dir: DataDir = None) -> None:
     """Fold a board's standings anew after its operator, order or windows changed, then rebuild it."""
     finish(_refold(settings_beside(data_dir), board, console()))
+
+
+app.command("archive")(board_archive)
+app.command("export")(board_export)
 
 
 async def _rebuild_all(settings: Settings, names: Sequence[str], screen: Console) -> None:

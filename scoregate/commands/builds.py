@@ -105,14 +105,9 @@ async def _all_builds(settings: Settings, board: str | None) -> list[ListedBuild
     async with existing_ledger(settings) as ledger:
         for name in names:
             changes = {change.build: change for change in await ledger.read(build_changes_of(name))}
-            builds += [
-                _listed(boards[name], build, changes.get(build)) for build in _names(boards[name], changes)
-            ]
+            known = sorted({*boards[name].policy.builds, *changes})
+            builds += [_listed(boards[name], build, changes.get(build)) for build in known]
     return builds
-
-
-def _names(board: Board, changes: Mapping[str, BuildChange]) -> list[str]:
-    return sorted({*board.policy.builds, *changes})
 
 
 def _listed(board: Board, build: str, change: BuildChange | None) -> ListedBuild:

@@ -1,4 +1,4 @@
-"""`scoregate ledger`: migrate the ledger, verify its seals, prove its events, and show past boards."""
+"""`scoregate ledger`: migrate the ledger, verify its seals, prove its events; and past boards."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 import typer
 
 from policies.errors import LedgerTampered, ProofInvalid, SettingsError
+from scoregate.commands.as_of import ledger_as_of
 from scoregate.commands.common import (
     DataDir,
     error_console,
@@ -18,7 +19,7 @@ from scoregate.commands.common import (
     judged,
     settings_of,
 )
-from scoregate.commands.tables import AsJson, show, show_json
+from scoregate.commands.tables import AsJson, show_json
 
 if TYPE_CHECKING:
     from gateway.ledger.ledger import Ledger
@@ -60,14 +61,6 @@ class LedgerVerification:
         overdue = None if self.overdue_since_ms is None else rfc3339(self.overdue_since_ms)
         audit = {**asdict(self.audit), "unsealed_events": self.audit.unsealed_events}
         return {"is_clean": True, **audit, "overdue_since": overdue, "heads": self.heads}
-
-
-@dataclass(frozen=True, slots=True)
-class PastBoard:
-    """A board as it stood: a sentence about it, and its first entries."""
-
-    summary: str
-    rows: list[dict[str, object]]
 
 
 @app.command("migrate")
@@ -154,20 +147,7 @@ def ledger_verify_proof(
     typer.echo(judged(lambda: _verify_proof(file, public_key)))
 
 
-@app.command("as-of")
-def ledger_as_of(
-    board: str,
-    instant: str,
-    window: Annotated[str, typer.Option(help="A kind of window, or one by name.")] = "alltime",
-    limit: Annotated[int, typer.Option(min=1, help="The most entries to print.")] = 25,
-    as_json: AsJson = False,
-    data_dir: DataDir = None,
-) -> None:
-    """Print a board as it stood at an instant, folded from the log alone."""
-    past = finish(_as_of(settings_of(data_dir), board, _past_ms(instant), window, limit))
-    if not as_json:
-        typer.echo(past.summary)
-    show(past.rows, ("rank", "score", "player", "achieved_at", "submission"), as_json=as_json)
+app.command("as-of")(ledger_as_of)
 
 
 async def _migrate(settings: Settings) -> None:
@@ -241,53 +221,6 @@ def _verify_proof(file: Path, key_file: Path) -> str:
     except OSError as error:
         raise SettingsError(f"{file}: the proof cannot be read: {error}") from None
     return _proven(check_proof(written, keys))
-
-
-async def _as_of(settings: Settings, board_name: str, instant_ms: int, window: str, limit: int) -> PastBoard:
-    """Fold a board as it stood at an instant. Raises SettingsError for an unknown board or window."""
-    from gateway.ledger.standings.history import board_as_of, ranks_of
-    from gateway.runtime.clock import rfc3339
-    from gateway.wiring import load_policies
-    from policies.windows import window_at, window_named
-
-    board = load_policies(settings).get(board_name)
-    if board is None:
-        raise SettingsError(f"there is no board {board_name!r}")
-    kinds = {kind.value: kind for kind in board.policy.windows}
-    try:
-        span = (
-            window_at(board.policy, kinds[window], instant_ms)
-            if window in kinds
-            else window_named(board.policy, window)
-        )
-    except ValueError:
-        raise SettingsError(f"the board keeps the windows {', '.join(kinds)}") from None
-    async with existing_ledger(settings) as ledger:
-        standings = await board_as_of(ledger, board.policy, span, instant_ms)
-    first = standings[:limit]
-    ranks = ranks_of(first, board.ranking, span, board.policy.ranks[0])
-    rows: list[dict[str, object]] = [
-        {
-            "rank": rank,
-            "score": standing.score,
-            "player": standing.player,
-            "achieved_at": rfc3339(standing.achieved_at_ms),
-            "submission": standing.submission_id,
-        }
-        for rank, standing in zip(ranks, first, strict=True)
-    ]
-    at = rfc3339(instant_ms)
-    return PastBoard(f"{board_name}, {span.name}, at {at}: {len(standings)} entries", rows)
-
-
-def _past_ms(text: str) -> int:
-    """Return the Unix milliseconds of an RFC 3339 text. Raises SettingsError, also for the future."""
-    from gateway.runtime.clock import parse_rfc3339, wall_clock
-
-    at_ms = parse_rfc3339(text)
-    if at_ms is None or at_ms > wall_clock():
-        raise SettingsError(f"{text}: expected an instant in the past, as 2026-11-20T12:00:00Z")
-    return at_ms
 
 
 def _keys(settings: Settings, key_file: Path | None) -> PublicKeys:

@@ -45,7 +45,7 @@ class RestoreFailed(ScoregateError):
 
 @dataclass(frozen=True, slots=True)
 class RestoredBackup:
-    """A restored backup: its newest event, and the boards whose policy was another one then."""
+    """A restored backup: its newest event, and the boards whose policy has changed since."""
 
     head: int
     recordings: int

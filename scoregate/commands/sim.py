@@ -84,7 +84,7 @@ class SimulatorChoice:
 
 @dataclass(frozen=True, slots=True)
 class Thoroughness:
-    """How many times the judging setting plays each run, and the limits: `margin` times the worst run's cost.
+    """Repeats of each run under the judging setting, and the limits as `margin` times the worst run's cost.
 
     The limits are for runs of `maximum_ticks`; None stands for the policy's, or else the longest run here.
     """
