@@ -188,7 +188,7 @@ class ChangeFollower:
 
     async def _confirmed(self, board: Board, mutations: Sequence[Mutation]) -> list[Mutation]:
         """Return the changes whose submission counts, or did, for their player according to the ledger."""
-        # Anybody who can write to Redis can add to the stream. Derived data may stay for ever, or be sent out.
+        # Anybody who can write to Redis can add to the stream. Derived data may stay for ever or be sent.
         ids = [change.submission_id for change in mutations if change.submission_id]
         summaries = await self._ledger.read(index_pages.summaries_of(ids))
         confirmed = [

@@ -14,7 +14,7 @@ from gateway.edge.live import feed_request, sse, websocket
 from gateway.edge.moderation import cases, decisions
 from gateway.edge.players import friends, joins, memberships
 from gateway.edge.problems import ProblemType as P
-from gateway.edge.reads import details, distribution, entries, statistics, windows
+from gateway.edge.reads import boards, details, distribution, entries, statistics, submission_state, windows
 from gateway.edge.servers import server_batches, server_operations
 from gateway.edge.submissions import reveals, runs, submit
 from gateway.edge.wire import bodies, outcomes, read_models
@@ -115,7 +115,7 @@ ROUTES: tuple[Route, ...] = (
           (*_POST, *_TOKEN, P.BUILD_UNKNOWN, P.BUILD_BLOCKED, P.QUOTA_EXCEEDED, P.NOT_FOUND)),
     Route("POST", "/v1/boards/{board}/scores", submit.submit_score, Caller.RUN, "Submit the score of a run",
           outcomes.ScoreAccepted, bodies.NewScore, 202, _SUBMIT),
-    Route("GET", "/v1/submissions/{submission}", entries.show_submission, Caller.PLAYER,
+    Route("GET", "/v1/submissions/{submission}", submission_state.show_submission, Caller.PLAYER,
           "Read the state of a submission", outcomes.SubmissionStatus, problems=_STORED),
     Route("PUT", "/v1/submissions/{submission}/recording", reveals.reveal_recording, Caller.PLAYER,
           "Send a requested recording", outcomes.RecordingRevealed, status=200, takes_octets=True,
@@ -124,9 +124,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/reveals", reveals.list_reveals, Caller.PLAYER,
           "List the recordings that you are asked to send", outcomes.RevealList,
           problems=(*_TOKEN, *_DURABLE)),
-    Route("GET", "/v1/boards", entries.list_boards, Caller.ANYONE, "List the boards",
+    Route("GET", "/v1/boards", boards.list_boards, Caller.ANYONE, "List the boards",
           read_models.BoardList, problems=(P.SCHEMA_VIOLATION,), query=("limit", "cursor")),
-    Route("GET", "/v1/boards/{board}", entries.show_board, Caller.ANYONE, "Describe a board",
+    Route("GET", "/v1/boards/{board}", boards.show_board, Caller.ANYONE, "Describe a board",
           read_models.BoardInfo, problems=(P.NOT_FOUND,)),
     Route("GET", "/v1/boards/{board}/entries", entries.list_entries, Caller.ANYONE, "Read a page of a board",
           read_models.EntriesRead,

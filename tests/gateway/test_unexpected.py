@@ -171,7 +171,7 @@ async def test_F20_what_nobody_foresaw_has_an_id_for_the_user_and_the_log(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("one of ours")
 
-    monkeypatch.setattr("gateway.edge.reads.entries.board_info", fail)
+    monkeypatch.setattr("gateway.edge.reads.boards.board_info", fail)
     before = counted("request")
     with capture_logs() as logs:
         answer = await harness.get("/v1/boards")

@@ -1,4 +1,4 @@
-"""Shows boards, their entries, and the state of a submission."""
+"""Shows the entries of a board."""
 
 from __future__ import annotations
 
@@ -10,17 +10,8 @@ from typing import Final
 from aiohttp import web
 
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import bearer_of, board_of, whole_number
-from gateway.edge.http.responses import (
-    IN_GOOD_STANDING,
-    board_info,
-    entry_page,
-    entry_read,
-    json_bytes,
-    json_response,
-    standing_read,
-    submission_status,
-)
+from gateway.edge.http.request import board_of, whole_number
+from gateway.edge.http.responses import entry_page, entry_read, json_bytes, standing_read
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import archive_response, archived, is_archived
 from gateway.edge.reads.board_reader import SOURCE, SourcedPage
@@ -28,41 +19,16 @@ from gateway.edge.reads.distribution_reader import ESTIMATED
 from gateway.edge.reads.filters import filter_of, filtered_around, filtered_page
 from gateway.edge.reads.history import instant_of, past_page
 from gateway.edge.reads.page_cache import PAGES, CachedPage, Render, RenderedPage, revalidated
-from gateway.edge.wire import read_models
 from gateway.index.board_index import Cut
-from gateway.ledger import queries
-from gateway.ledger.judgement import reveals
-from gateway.ledger.reads import ReadKind
-from gateway.ledger.records import StoredSubmission
 from policies.loader import Board
 from policies.model import RankKind, WindowKind
-from policies.vocabulary import Reason, State
 from policies.windows import window_at, window_named
 
 PAGE_LIMIT: Final = 100
 RADIUS_LIMIT: Final = 25
 DEPTH_LIMIT: Final = 10**9
-BOARD_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,47}")
-
 WINDOW_NAME: Final = re.compile(r"alltime|[a-z]{1,10}:[0-9W]{4,14}")
 """The form of a window's name. Other names are not looked up in the ledger."""
-
-
-async def list_boards(request: web.Request) -> web.Response:
-    """Return a page of the boards, by name. A cursor is the name of the last board of a page."""
-    edge, after = request.app[EDGE], request.query.get("cursor", "")
-    limit = whole_number(request, "limit", PAGE_LIMIT, 1, PAGE_LIMIT)
-    if after and not BOARD_NAME.fullmatch(after):
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "cursor: expected the `next` of a page of boards")
-    names = edge.boards.names_after(after, limit + 1)
-    shown = [board_info(edge.boards[name], edge.builds) for name in names[:limit]]
-    following = names[limit - 1] if len(names) > limit else None
-    return revalidated(request, json_response(read_models.BoardList(boards=shown, next=following)))
-
-
-async def show_board(request: web.Request) -> web.Response:
-    """Return one board."""
-    return revalidated(request, json_response(board_info(board_of(request), request.app[EDGE].builds)))
 
 
 async def list_entries(request: web.Request) -> web.Response:
@@ -126,28 +92,6 @@ async def list_around(request: web.Request) -> web.Response:
         return archive_response(request, final, final.revision)
     render = partial(_neighbours, edge, board, window, ranks, player, radius)
     return await pages.answer(request, remembered(request, board, window, render))
-
-
-async def show_submission(request: web.Request) -> web.Response:
-    """Return the state of a submission, to its player and the board's moderators."""
-    edge, bearer = request.app[EDGE], bearer_of(request)
-    query = queries.submission(request.match_info["submission"])
-    submission = await edge.ledger.read(query, ReadKind.PLAYERS)
-    if submission is None or not (
-        bearer.subject == submission.player or bearer.may_moderate(submission.board)
-    ):
-        raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
-    rank, divergent_tick = await _rank(edge, submission), await _divergent_tick(edge, submission)
-    reveal_by_ms = await _reveal_by_ms(edge, submission)
-    return json_response(submission_status(submission, rank, divergent_tick, reveal_by_ms))
-
-
-async def _reveal_by_ms(edge: Edge, submission: StoredSubmission) -> int | None:
-    """Return the deadline of a requested recording; None if none is requested."""
-    if submission.recording_digest is None or submission.state not in IN_GOOD_STANDING:
-        return None
-    commitment = await edge.ledger.read(reveals.commitment(submission.seq), ReadKind.PLAYERS)
-    return commitment.due_at_ms if commitment else None
 
 
 def remembered(request: web.Request, board: Board, window: str, render: Render) -> CachedPage:
@@ -218,30 +162,6 @@ def _rendered(
     following, preceding = edge.cursors.beside(board, window, ranks, sourced.page, cut)
     body = json_bytes(entry_page(board.name, window, sourced.page, following, preceding))
     return RenderedPage(body, sourced.headers, is_from_index=sourced.is_from_index)
-
-
-async def _rank(edge: Edge, submission: StoredSubmission) -> int | None:
-    """Return the all-time rank of a promoted submission's player; None without one or from a busy ledger."""
-    if submission.state is not State.PROMOTED or submission.board not in edge.readers:
-        return None
-    reader = edge.readers[submission.board]
-    try:
-        kind = reader.index.ranking.policy.ranks[0]
-        page, _ = await reader.around("alltime", submission.player, 0, kind)
-    except Problem:
-        return None
-    return page.entries[0].rank if page.entries else None
-
-
-async def _divergent_tick(edge: Edge, submission: StoredSubmission) -> int | None:
-    """Return the first checkpoint at which the replay differed, if players of this build may know."""
-    board = edge.boards.get(submission.board)
-    build = board and board.policy.builds.get(submission.build)
-    if submission.reason is not Reason.DIVERGED or not build or not build.tells_divergence:
-        return None
-    *_, last = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.PLAYERS)
-    tick = last["detail"].get("first_divergent_tick")
-    return tick if isinstance(tick, int) else None
 
 
 def _rank_kind(board: Board, request: web.Request) -> RankKind:

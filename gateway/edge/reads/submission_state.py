@@ -1,0 +1,61 @@
+"""Shows a player the state of a submission."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.http.request import bearer_of
+from gateway.edge.http.responses import IN_GOOD_STANDING, json_response, submission_status
+from gateway.edge.problems import Problem, ProblemType
+from gateway.ledger import queries
+from gateway.ledger.judgement import reveals
+from gateway.ledger.reads import ReadKind
+from gateway.ledger.records import StoredSubmission
+from policies.vocabulary import Reason, State
+
+
+async def show_submission(request: web.Request) -> web.Response:
+    """Return the state of a submission, to its player and the board's moderators."""
+    edge, bearer = request.app[EDGE], bearer_of(request)
+    query = queries.submission(request.match_info["submission"])
+    submission = await edge.ledger.read(query, ReadKind.PLAYERS)
+    if submission is None or not (
+        bearer.subject == submission.player or bearer.may_moderate(submission.board)
+    ):
+        raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
+    rank, divergent_tick = await _rank(edge, submission), await _divergent_tick(edge, submission)
+    reveal_by_ms = await _reveal_by_ms(edge, submission)
+    return json_response(submission_status(submission, rank, divergent_tick, reveal_by_ms))
+
+
+async def _reveal_by_ms(edge: Edge, submission: StoredSubmission) -> int | None:
+    """Return the deadline of a requested recording; None if none is requested."""
+    if submission.recording_digest is None or submission.state not in IN_GOOD_STANDING:
+        return None
+    commitment = await edge.ledger.read(reveals.commitment(submission.seq), ReadKind.PLAYERS)
+    return commitment.due_at_ms if commitment else None
+
+
+async def _rank(edge: Edge, submission: StoredSubmission) -> int | None:
+    """Return the all-time rank of a promoted submission's player; None without one or from a busy ledger."""
+    if submission.state is not State.PROMOTED or submission.board not in edge.readers:
+        return None
+    reader = edge.readers[submission.board]
+    try:
+        kind = reader.index.ranking.policy.ranks[0]
+        page, _ = await reader.around("alltime", submission.player, 0, kind)
+    except Problem:
+        return None
+    return page.entries[0].rank if page.entries else None
+
+
+async def _divergent_tick(edge: Edge, submission: StoredSubmission) -> int | None:
+    """Return the first checkpoint at which the replay differed, if players of this build may know."""
+    board = edge.boards.get(submission.board)
+    build = board and board.policy.builds.get(submission.build)
+    if submission.reason is not Reason.DIVERGED or not build or not build.tells_divergence:
+        return None
+    *_, last = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.PLAYERS)
+    tick = last["detail"].get("first_divergent_tick")
+    return tick if isinstance(tick, int) else None
