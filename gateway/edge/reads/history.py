@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from aiohttp import web
@@ -57,19 +58,20 @@ async def past_page(
         ranks_of, standings[: offset + limit], board.ranking, window, kind, begin=offset
     )
     names = await edge.ledger.read(names_of([standing.player for standing in page]), ReadKind.HEAVY)
-    shown = [
-        read_models.EntryShown(
-            rank=rank,
-            player=standing.player,
-            name=names.get(standing.player, standing.player),
-            score=standing.score,
-            achieved_at=rfc3339(standing.achieved_at_ms),
-            submission=standing.submission_id,
-        )
-        for rank, standing in zip(ranks, page, strict=True)
-    ]
+    entries = [_entry_shown(rank, standing, names) for rank, standing in zip(ranks, page, strict=True)]
     return json_response(
-        read_models.EntryPage(board=board.name, window=window.name, total=len(standings), entries=shown)
+        read_models.EntryPage(board=board.name, window=window.name, total=len(standings), entries=entries)
+    )
+
+
+def _entry_shown(rank: int, standing: Counting, names: Mapping[str, str]) -> read_models.EntryShown:
+    return read_models.EntryShown(
+        rank=rank,
+        player=standing.player,
+        name=names.get(standing.player, standing.player),
+        score=standing.score,
+        achieved_at=rfc3339(standing.achieved_at_ms),
+        submission=standing.submission_id,
     )
 
 
