@@ -1,4 +1,7 @@
-"""The whole schema as SQLite's statements: what a new file is made with, and others are compared with."""
+"""The whole schema as SQLite's statements.
+
+New files are made with it, and existing ledgers are compared with it.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,22 @@ _VERSION_TABLE: Final = (
     "CREATE TABLE alembic_version "
     "(version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
 )
-"""As alembic makes it."""
+"""The table as alembic makes it."""
 
 
 @cache
 def schema_statements() -> tuple[str, ...]:
-    """The DDL of the whole schema as it is today; what the migrations lead to as well."""
+    """Return the DDL of the whole schema at its newest version. The migrations lead to the same."""
     statements = []
     for table in metadata.sorted_tables:
         statements.append(str(CreateTable(table).compile(dialect=dialect.dialect())))
-        indexes = sorted(table.indexes, key=lambda each: str(each.name))
+        indexes = sorted(table.indexes, key=lambda index: str(index.name))
         statements += [str(CreateIndex(index).compile(dialect=dialect.dialect())) for index in indexes]
     return (*statements, *SQLITE_TRIGGERS)
 
 
 def create_schema(connection: sqlite3.Connection) -> None:
-    """Makes an empty file a ledger at the newest version, without the time that alembic takes to load."""
+    """Make an empty file a ledger at the newest version, without loading alembic, which is slow."""
     for statement in schema_statements():
         connection.execute(statement)
     connection.execute(_VERSION_TABLE)

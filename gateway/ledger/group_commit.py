@@ -1,4 +1,4 @@
-"""Group commit: writes that have gathered are stored in one commit, in the same steps on SQLite and PostgreSQL.
+"""Group commit: waiting writes are stored in one commit, in the same steps on SQLite and PostgreSQL.
 
 An error of one write undoes that write alone. A fault of the database undoes the whole group.
 """
@@ -22,7 +22,10 @@ T = TypeVar("T")
 
 
 class WritingConnection(Protocol):
-    """A connection that writes groups. On SQLite its coroutines never suspend, so that one thread can drive them."""
+    """A connection that writes groups.
+
+    On SQLite its coroutines never suspend, so that one thread can drive them.
+    """
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
         """Commit what the block does, or undo all of it. Writing transactions of all processes take turns."""
@@ -58,13 +61,15 @@ class WritingConnection(Protocol):
 
 
 async def commit_group(connection: WritingConnection, group: Sequence[QueuedWrite]) -> list[WriteOutcome]:
-    """Commit a group, and return each write with its result. After a fault all writes of the group have failed.
+    """Commit a group, and return each write with its result.
+
+    After a fault all writes of the group have failed.
 
     If a write cannot be stored, the group is committed again one by one, so that this write fails alone.
     """
     try:
         return await _commit_at_once(connection, group)
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the writer must live on
+    except Exception as error:  # noqa: BLE001 - it belongs to the callers, and the writer must live on
         if connection.is_fault(error):
             refusal = connection.refusal(error)
             return [(write, None, refusal) for write in group]

@@ -1,8 +1,8 @@
-"""What the index has to hold: read in pages that follow a primary key, or by name in lists of a fixed length.
+"""What the index has to hold, read in pages that follow a primary key, or by name in lists of a fixed length.
 
-A list is padded to `LIST` values by repeating its last one, so that the statement is the same text for any length, on
-either database. No statement here leaves a window open: the key of a standing is (board, window, player), and a search
-by board and player alone would read the whole board.
+A list is padded to `LIST` values by repeating its last one, so that the statement has the same text for any
+length, on either database. Every statement on standings names a window: their key is (board, window, player),
+and a search by board and player alone would read the whole board.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from policies.vocabulary import State
 from validators.baseline import POPULATION, population_of
 
 SPAN: Final = 10_000
-"""Events of all boards that one read walks past at most, however few of them are a board's."""
+"""Most events of all boards that one read walks past, however few of them are of its board."""
 
 LIST: Final = 64
+"""Values in the list of a statement."""
 
 _s = submissions.c
 
 
 def is_listed(column: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether a column is one of the values that `fetch_listed` gives a query."""
+    """Return the condition that a column is one of the values that `fetch_listed` binds."""
     return column.in_([bindparam(f"listed_{number}", type_=column.type) for number in range(LIST)])
 
 
@@ -102,7 +103,7 @@ _EVENTS_BEFORE = Query(
 
 
 class BoardEvent(NamedTuple):
-    """An event as far as the index cares: what became of whose submission, and when (Unix ms)."""
+    """An event as far as the index cares: whose submission changed to which state, and when (Unix ms)."""
 
     seq: int
     submission_id: str
@@ -113,9 +114,9 @@ class BoardEvent(NamedTuple):
 
 
 class BoardChanges(NamedTuple):
-    """Some events, and the standings and baselines of their players, of their builds and of all.
+    """Events of a board up to `upto`, with the standings and baselines that they may have changed.
 
-    Those up to event `upto` are among them; `is_newest` if that is the newest of all boards.
+    `is_newest` tells that no board has an event after `upto`.
     """
 
     events: list[BoardEvent]
@@ -126,7 +127,7 @@ class BoardChanges(NamedTuple):
 
 
 class SubmissionSummary(NamedTuple):
-    """What the ledger has of a submission id."""
+    """The state of a submission, and where it belongs."""
 
     board: str
     player: str
@@ -135,22 +136,25 @@ class SubmissionSummary(NamedTuple):
 
 
 def live_windows(board: str, *, now_ms: int) -> Operation[dict[str, int]]:
-    """When each window of a board expires that has standings and has not expired, by its name."""
+    """Return when each live window of a board expires (Unix ms), by name.
+
+    Only windows with standings are included.
+    """
 
     async def work(tx: Transaction) -> dict[str, int]:
-        found: dict[str, int] = {}
+        windows: dict[str, int] = {}
         after = ""
         while rows := await tx.rows(_NEXT_WINDOW, board=board, after=after):
             [(after, expires_at_ms)] = rows
             if expires_at_ms > now_ms:
-                found[after] = expires_at_ms
-        return found
+                windows[after] = expires_at_ms
+        return windows
 
     return work
 
 
 def count_standings(board: str, windows: Sequence[str]) -> Operation[int]:
-    """How many standings these windows of a board have together."""
+    """Count the standings of these windows of a board together."""
 
     async def work(tx: Transaction) -> int:
         counts = [await tx.rows(_STANDINGS_COUNT, board=board, window=window) for window in windows]
@@ -160,7 +164,7 @@ def count_standings(board: str, windows: Sequence[str]) -> Operation[int]:
 
 
 def standings_after(board: str, window: str, after: str, *, count: int) -> Operation[list[Standing]]:
-    """Standings of a window in the order of players, after such a player."""
+    """Return standings of a window in the order of players, after player `after`."""
 
     async def work(tx: Transaction) -> list[Standing]:
         rows = await tx.rows(_STANDINGS_PAGE, board=board, window=window, after=after, count=count)
@@ -170,19 +174,19 @@ def standings_after(board: str, window: str, after: str, *, count: int) -> Opera
 
 
 def standings_of(board: str, wanted: Mapping[str, Sequence[str]]) -> Operation[list[Standing]]:
-    """The standings there are of the wanted players, by window."""
+    """Return the standings of the wanted players, who are listed by window."""
 
     async def work(tx: Transaction) -> list[Standing]:
-        found: list[Row] = []
-        for window, whose in wanted.items():
-            found += await fetch_listed(tx, _STANDINGS_LISTED, whose, board=board, window=window)
-        return [Standing(*row) for row in found]
+        rows: list[Row] = []
+        for window, listed in wanted.items():
+            rows += await fetch_listed(tx, _STANDINGS_LISTED, listed, board=board, window=window)
+        return [Standing(*row) for row in rows]
 
     return work
 
 
 def live_standings(board: str, player: str, *, now_ms: int) -> Operation[list[Standing]]:
-    """A player's standings in the windows that have not expired."""
+    """Return a player's standings in the windows that have not expired."""
 
     async def work(tx: Transaction) -> list[Standing]:
         windows = await live_windows(board, now_ms=now_ms)(tx)
@@ -192,7 +196,7 @@ def live_standings(board: str, player: str, *, now_ms: int) -> Operation[list[St
 
 
 def names_of(wanted: Sequence[str]) -> Operation[dict[str, str]]:
-    """The display name of each of these players that has one."""
+    """Return the display name of each of these players that has one."""
 
     async def work(tx: Transaction) -> dict[str, str]:
         return {player: name for player, name in await fetch_listed(tx, _NAMES_LISTED, wanted) if name}
@@ -201,7 +205,7 @@ def names_of(wanted: Sequence[str]) -> Operation[dict[str, str]]:
 
 
 def baselines_for(board: str, wanted: Sequence[str]) -> Operation[list[StoredBaseline]]:
-    """The baselines there are of these players and populations."""
+    """Return the baselines of these players and populations, where they exist."""
 
     async def work(tx: Transaction) -> list[StoredBaseline]:
         return [baseline_from(row) for row in await fetch_listed(tx, _BASELINES_LISTED, wanted, board=board)]
@@ -210,7 +214,7 @@ def baselines_for(board: str, wanted: Sequence[str]) -> Operation[list[StoredBas
 
 
 def summaries_of(submission_ids: Sequence[str]) -> Operation[dict[str, SubmissionSummary]]:
-    """What the ledger has of those of these ids that it knows."""
+    """Return a summary of each of these submissions that is stored, by id."""
 
     async def work(tx: Transaction) -> dict[str, SubmissionSummary]:
         rows = await fetch_listed(tx, _SUBMISSIONS_LISTED, submission_ids)
@@ -220,10 +224,11 @@ def summaries_of(submission_ids: Sequence[str]) -> Operation[dict[str, Submissio
 
 
 def changes_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation[BoardChanges]:
-    """Events of a board after a sequence number, oldest first, and all that now stands of whom they speak of.
+    """Return events of a board after a sequence number, oldest first, with what their players have now.
 
-    At most `count` of those among the next SPAN events of all boards, however few are this board's. Of one moment: if
-    they go up to the newest event, nothing that happened on the board until then is missing.
+    At most `count` events are returned, and only those among the next SPAN events of all boards. Everything
+    is of one moment: if the events go up to the newest, nothing that happened on the board until then is
+    missing.
     """
 
     async def work(tx: Transaction) -> BoardChanges:
@@ -235,22 +240,21 @@ def changes_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation
         is_newest = not is_cut and end == newest
         if not rows:
             return BoardChanges([], [], [], upto, is_newest)
-        found = [_event(row) for row in rows]
-        players = sorted({each.player for each in found})
+        board_events = [_event(row) for row in rows]
+        players = sorted({event.player for event in board_events})
         windows = await live_windows(board, now_ms=now_ms)(tx)
-        stands = await standings_of(board, dict.fromkeys(windows, players))(tx)
-        builds = {
-            build
-            for (build,) in await fetch_listed(tx, _BUILDS_LISTED, [each.submission_id for each in found])
-        }
+        current = await standings_of(board, dict.fromkeys(windows, players))(tx)
+        ids = [event.submission_id for event in board_events]
+        builds = {build for (build,) in await fetch_listed(tx, _BUILDS_LISTED, ids)}
         subjects = [*players, *map(population_of, sorted(builds)), POPULATION]
-        return BoardChanges(found, stands, await baselines_for(board, subjects)(tx), upto, is_newest)
+        learnt = await baselines_for(board, subjects)(tx)
+        return BoardChanges(board_events, current, learnt, upto, is_newest)
 
     return work
 
 
 def events_before(seq: int, *, count: int) -> Operation[list[BoardEvent]]:
-    """Events of any board before a sequence number, newest first."""
+    """Return events of any board before a sequence number, newest first."""
 
     async def work(tx: Transaction) -> list[BoardEvent]:
         return [_event(row) for row in await tx.rows(_EVENTS_BEFORE, before=seq, count=count)]
@@ -264,10 +268,10 @@ def _event(row: Row) -> BoardEvent:
 
 
 async def fetch_listed(tx: Transaction, query: Query, wanted: Sequence[Any], **values: Any) -> list[Row]:
-    """What a query with `is_listed` gives for all of these values, a list of them at a time."""
-    found: list[Row] = []
+    """Return the rows of a query with `is_listed` for all of these values, a list of them at a time."""
+    rows: list[Row] = []
     for at in range(0, len(wanted), LIST):
         some = wanted[at : at + LIST]
         padded = {f"listed_{number}": some[min(number, len(some) - 1)] for number in range(LIST)}
-        found += await tx.rows(query, **values, **padded)
-    return found
+        rows += await tx.rows(query, **values, **padded)
+    return rows

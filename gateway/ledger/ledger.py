@@ -1,4 +1,4 @@
-"""What every ledger does, whichever database carries it."""
+"""The ledger as the rest of the gateway sees it, on either database."""
 
 from __future__ import annotations
 
@@ -12,29 +12,41 @@ T = TypeVar("T")
 
 
 class Ledger(Protocol):
-    """The truth. Every method fails closed with LedgerUnavailable, and then nothing is half written."""
+    """The source of truth.
+
+    Every method fails closed with LedgerUnavailable, and then nothing is half written.
+    """
 
     async def open(self) -> None:
-        """Makes the ledger ready for use. Raises LedgerUnavailable."""
+        """Make the ledger ready for use. Raises LedgerUnavailable."""
         ...
 
     async def close(self) -> None:
-        """Commits what is queued, then closes."""
+        """Commit what is queued, then close."""
         ...
 
     async def append(self, new: NewSubmission) -> Receipt:
-        """What stands in the ledger under this submission's id, once it is durable. Raises LedgerOverloaded."""
+        """Store a submission, and return the receipt of what is stored under its id, once that is durable.
+
+        Raises LedgerOverloaded if too many writes wait.
+        """
         ...
 
     async def write(self, work: Operation[T]) -> T:
-        """The result of `work`, once it is durable. What `work` raises undoes it alone. Raises LedgerOverloaded."""
+        """Return the result of `work`, once it is durable. An error of `work` undoes it alone.
+
+        Raises LedgerOverloaded if too many writes wait.
+        """
         ...
 
     async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
-        """The result of `work` on one consistent snapshot. Raises LedgerOverloaded if too many of its kind wait."""
+        """Return the result of `work` on one consistent snapshot.
+
+        Raises LedgerOverloaded if too many reads of its kind wait.
+        """
         ...
 
     @property
     def is_refusing(self) -> bool:
-        """True if a submission was just refused because the database failed, and none was stored since."""
+        """Return whether the database just failed to store a submission, and has stored none since."""
         ...

@@ -1,4 +1,4 @@
-"""Brings a ledger's schema to the newest version with alembic. Loaded only when it is needed: alembic is slow to load."""
+"""Migrations of a ledger's schema with alembic. Import it where it is needed: alembic is slow to load."""
 
 from __future__ import annotations
 
@@ -21,25 +21,28 @@ from gateway.ledger.shape import check_postgres
 from policies.errors import LedgerUnavailable
 
 LOCK_TIMEOUT: Final = "30s"
-"""How long a migration waits for those that write, and they then for it."""
+"""How long a migration waits for writers. They wait for it in turn."""
 
 
 def upgrade_sqlite(connection: sqlite3.Connection, revision: str = "head") -> None:
-    """Brings an open SQLite ledger to a revision, in one transaction. Raises sqlite3.Error."""
+    """Migrate an open SQLite ledger to a revision, in one transaction. Raises sqlite3.Error."""
     engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
     # The driver begins no transaction before DDL by itself; two processes that start at once must take turns.
-    event.listen(engine, "begin", lambda begun: begun.exec_driver_sql("BEGIN IMMEDIATE"))
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     try:
-        with engine.begin() as begun:
-            upgrade(begun, revision)
+        with engine.begin() as transaction:
+            upgrade(transaction, revision)
     except DBAPIError as error:
         raise error.orig or error from error
 
 
 async def upgrade_postgres(url: str, revision: str = "head") -> None:
-    """Brings the ledger in a PostgreSQL database to a revision, in one transaction. Raises LedgerUnavailable.
+    """Migrate the ledger in a PostgreSQL database to a revision, in one transaction.
 
-    The role needs the right to create in the schema, and the first time to create the role `scoregate_app`.
+    Raises LedgerUnavailable.
+
+    The role needs the right to create in the schema, and the first time the right to create the role
+    `scoregate_app`.
     """
 
     async def connect() -> Any:
@@ -48,10 +51,10 @@ async def upgrade_postgres(url: str, revision: str = "head") -> None:
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
     try:
-        async with engine.begin() as begun:
-            await begun.execute(text(ALONE))
-            await _check(begun)
-            await begun.run_sync(upgrade, revision)
+        async with engine.begin() as connection:
+            await connection.execute(text(ALONE))
+            await _check(connection)
+            await connection.run_sync(upgrade, revision)
     except DBAPIError as error:
         raise LedgerUnavailable(f"the ledger was not migrated: {error.orig}") from None
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
@@ -60,25 +63,25 @@ async def upgrade_postgres(url: str, revision: str = "head") -> None:
         await engine.dispose()
 
 
-async def _check(begun: AsyncConnection) -> None:
-    """Raises LedgerUnavailable if there is a ledger that is not what its version was released with."""
-    if (await begun.execute(text("SELECT to_regclass('alembic_version') IS NULL"))).scalar():
+async def _check(connection: AsyncConnection) -> None:
+    """Raise LedgerUnavailable if there is a ledger whose tables are not those of its version."""
+    if (await connection.execute(text("SELECT to_regclass('alembic_version') IS NULL"))).scalar():
         return
-    version = (await begun.execute(text("SELECT version_num FROM alembic_version"))).scalar()
+    version = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
     if version and is_known(version):
-        connection = await begun.get_raw_connection()
-        await check_postgres(connection.driver_connection, version)
+        raw = await connection.get_raw_connection()
+        await check_postgres(raw.driver_connection, version)
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
-    """Runs the migrations up to a revision inside the connection's transaction."""
+    """Run the migrations up to a revision inside the connection's transaction."""
     config = configuration()
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
 
 
 def configuration() -> Config:
-    """Alembic's configuration: where the migrations are."""
+    """Return alembic's configuration, which says where the migrations are."""
     config = Config()
     folder = str(files("gateway.ledger") / "migrations")
     config.set_main_option("script_location", folder.replace("%", "%%"))

@@ -1,4 +1,4 @@
-"""What can be asked of the ledger, and the small writes that are not settlement: each an operation on a transaction."""
+"""Reads of submissions, events, baselines and keys, and the small writes that are not settlement."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ _NEWEST_SEQ = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 
 
 def submission(submission_id: str) -> Operation[StoredSubmission | None]:
-    """The submission as it stands, or None."""
+    """Return a submission as it is now, or None."""
 
     async def work(tx: Transaction) -> StoredSubmission | None:
         return await load_submission(tx, submission_id)
@@ -160,19 +160,19 @@ def submission(submission_id: str) -> Operation[StoredSubmission | None]:
 
 
 async def load_submission(tx: Transaction, submission_id: str) -> StoredSubmission | None:
-    """The submission as it stands, or None, inside a transaction."""
+    """Return a submission as it is now, or None, inside a transaction."""
     rows = await tx.rows(_SUBMISSION, submission_id=submission_id)
     return submission_from(rows[0]) if rows else None
 
 
 async def newest_event(tx: Transaction, submission_id: str) -> int | None:
-    """The sequence number of the newest event of a submission; None where there is none. Inside a transaction."""
+    """Return the sequence number of a submission's newest event, or None, inside a transaction."""
     [[seq]] = await tx.rows(_NEWEST_EVENT, submission_id=submission_id)
     return None if seq is None else int(seq)
 
 
 def receipt(submission_id: str) -> Operation[Receipt | None]:
-    """The receipt of a submission that the ledger already has, or None."""
+    """Return the receipt of a stored submission, or None."""
 
     async def work(tx: Transaction) -> Receipt | None:
         rows = await tx.rows(_RECEIPT, submission_id=submission_id)
@@ -182,7 +182,7 @@ def receipt(submission_id: str) -> Operation[Receipt | None]:
 
 
 def held_submissions(board: str, *, after: int, count: int) -> Operation[list[StoredSubmission]]:
-    """Held submissions of a board in the order they came, after sequence number `after`."""
+    """Return held submissions of a board after sequence number `after`, oldest first."""
 
     async def work(tx: Transaction) -> list[StoredSubmission]:
         return [submission_from(row) for row in await tx.rows(_HELD, board=board, after=after, count=count)]
@@ -191,7 +191,7 @@ def held_submissions(board: str, *, after: int, count: int) -> Operation[list[St
 
 
 def pending_submissions(board: str, *, after: int, count: int) -> Operation[list[Row]]:
-    """(seq, submission id, player, received_at_ms) of what waits for a verdict on a board, after sequence number `after`."""
+    """Return (seq, submission id, player, received_at_ms) of pending submissions after `after`, oldest first."""
 
     async def work(tx: Transaction) -> list[Row]:
         return await tx.rows(_PENDING, board=board, after=after, count=count)
@@ -200,19 +200,19 @@ def pending_submissions(board: str, *, after: int, count: int) -> Operation[list
 
 
 def history_of(submission_id: str) -> Operation[list[dict[str, Any]]]:
-    """Every event of a submission, oldest first."""
+    """Return every event of a submission, oldest first."""
     names = ("seq", "from", "to", "actor", "reason", "policy", "rules_version", "detail", "at_ms")
 
     async def work(tx: Transaction) -> list[dict[str, Any]]:
         rows = await tx.rows(_EVENTS, submission_id=submission_id)
-        found = [dict(zip(names, row, strict=True)) for row in rows]
-        return [event | {"detail": detail_from(event["detail"])} for event in found]
+        history = [dict(zip(names, row, strict=True)) for row in rows]
+        return [event | {"detail": detail_from(event["detail"])} for event in history]
 
     return work
 
 
 def replay_findings(submission_ids: Sequence[str]) -> Operation[dict[str, tuple[Finding, ...]]]:
-    """What a worker found when it replayed each of these submissions, the last time that it did."""
+    """Return the findings of the latest replay of each of these submissions."""
 
     async def work(tx: Transaction) -> dict[str, tuple[Finding, ...]]:
         rows = await fetch_listed(tx, _FOUND_BY_REPLAY, submission_ids)
@@ -225,17 +225,20 @@ def replay_findings(submission_ids: Sequence[str]) -> Operation[dict[str, tuple[
 
 
 def baselines_of(board: str, player: str, build: str) -> Operation[list[StoredBaseline]]:
-    """The baselines of a player, of a build's population and of the board's, where they exist."""
-    whose = {"board": board, "player": player, "build": population_of(build)}
+    """Return the baselines of a player, of a build's population and of the board's, where they exist."""
+    subjects = {"player": player, "build": population_of(build)}
 
     async def work(tx: Transaction) -> list[StoredBaseline]:
-        return [baseline_from(row) for row in await tx.rows(_BASELINE, **whose)]
+        return [baseline_from(row) for row in await tx.rows(_BASELINE, board=board, **subjects)]
 
     return work
 
 
 def baselines_page(board: str, *, after: str | None, count: int) -> Operation[list[StoredBaseline]]:
-    """Baselines of a board in the order of players, after `after`; the populations' (`""`, then `@...`) come among them."""
+    """Return baselines of a board in the order of players, after `after`.
+
+    Populations (`""`, `@...`) come among them.
+    """
 
     async def work(tx: Transaction) -> list[StoredBaseline]:
         query = _BASELINES_FIRST if after is None else _BASELINES_PAGE
@@ -246,7 +249,10 @@ def baselines_page(board: str, *, after: str | None, count: int) -> Operation[li
 
 
 def add_player(player: str, name: str, *, now_ms: int, name_key: str | None = None) -> Operation[None]:
-    """Writes down a new player. With a `name_key` the name is theirs alone: raises NameTaken if another's has that key."""
+    """Add a new player.
+
+    With a `name_key` the name is theirs alone: raises NameTaken if another name has that key.
+    """
 
     async def work(tx: Transaction) -> None:
         if name_key is not None:
@@ -259,7 +265,7 @@ def add_player(player: str, name: str, *, now_ms: int, name_key: str | None = No
 
 
 def add_server_key(key: ServerKey) -> Operation[None]:
-    """Registers a trusted server. Raises IntegrityError if the id is taken."""
+    """Register a trusted server. Raises IntegrityError if the id is taken."""
 
     async def work(tx: Transaction) -> None:
         boards = orjson.dumps(key.boards).decode()
@@ -270,7 +276,7 @@ def add_server_key(key: ServerKey) -> Operation[None]:
 
 
 def all_server_keys() -> Operation[dict[str, ServerKey]]:
-    """Every registered trusted server by key id, revoked ones too."""
+    """Return every registered trusted server by key id, including revoked ones."""
 
     async def work(tx: Transaction) -> dict[str, ServerKey]:
         rows = await tx.rows(_KEYS)
@@ -283,7 +289,10 @@ def all_server_keys() -> Operation[dict[str, ServerKey]]:
 
 
 def revoke_server_key(key_id: str, *, now_ms: int) -> Operation[bool]:
-    """True if the key wrote until now; from the commit on the ledger takes nothing more of it."""
+    """Revoke a key, and return whether it was in force.
+
+    After the commit the ledger takes nothing more of it.
+    """
 
     async def work(tx: Transaction) -> bool:
         return bool(await tx.run(_REVOKE_KEY, id=key_id, now_ms=now_ms))
@@ -294,7 +303,7 @@ def revoke_server_key(key_id: str, *, now_ms: int) -> Operation[bool]:
 def counting_submissions(
     credential: str, *, since_ms: int, after: int, upto: int, count: int
 ) -> Operation[list[StoredSubmission]]:
-    """What counts of a credential's submissions that came at `since_ms` or later, of these sequence numbers."""
+    """Return a credential's promoted submissions of (`after`, `upto`], received at `since_ms` or later."""
 
     async def work(tx: Transaction) -> list[StoredSubmission]:
         span = {"after": after, "upto": upto, "count": count}
@@ -305,7 +314,7 @@ def counting_submissions(
 
 
 def revocations_by(actor: str, *, since_ms: int, after: int, upto: int, count: int) -> Operation[list[Row]]:
-    """(seq, submission id) of the events by which an actor revoked something at `since_ms` or later."""
+    """Return (seq, submission id) of an actor's revocations in (`after`, `upto`], at `since_ms` or later."""
 
     async def work(tx: Transaction) -> list[Row]:
         span = {"after": after, "upto": upto, "count": count}
@@ -315,7 +324,10 @@ def revocations_by(actor: str, *, since_ms: int, after: int, upto: int, count: i
 
 
 def newest_seq() -> Operation[int]:
-    """The sequence number of the newest event; also the proof that the ledger can be read."""
+    """Return the sequence number of the newest event, 0 for none.
+
+    Also used to check that the ledger can be read.
+    """
 
     async def work(tx: Transaction) -> int:
         [[seq]] = await tx.rows(_NEWEST_SEQ)

@@ -1,7 +1,7 @@
-"""Reads wait by kind, each kind in a queue of its own, so that none can keep another from the database.
+"""Queues of reads, one for each kind, so that no kind keeps another from the database.
 
-A kind has so many reads under way at once, a bound on how many wait, on how long each waits, and on how long one takes.
-What goes beyond is refused at once with LedgerOverloaded: an answer that comes too late helps nobody.
+Each kind has limits: how many reads run at once, how many wait, how long each waits, and how long one takes.
+A read beyond them is refused with LedgerOverloaded, because an answer that comes too late helps nobody.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from policies.errors import LedgerOverloaded
 
 
 class ReadKind(Enum):
-    """Whom a read is for."""
+    """The kinds of reads, by who waits for them."""
 
     REQUESTS = "requests"
-    """What a submission, a trusted server's request or an authentication needs."""
+    """Reads that a submission, a trusted server's request or an authentication needs."""
     PLAYERS = "players"
-    """What players see of themselves."""
+    """Reads of players about themselves."""
     PAGES = "pages"
     """Public pages, each of a bounded number of rows."""
     HEAVY = "heavy"
     """Public reads that cost more than a page: distributions, details, boards as they stood."""
     MODERATION = "moderation"
-    """What moderators look at."""
+    """Reads of moderators."""
     DUTIES = "duties"
-    """What the steward, the workers, the commands and the metrics read."""
+    """Reads of the steward, the workers, the commands and the metrics."""
 
 
 class ReadLimits(NamedTuple):
-    """How many reads of a kind are under way at once, how many may wait, how long each, and how long one may take."""
+    """How many reads of a kind run at once, how many may wait and for how long, and how long one may take."""
 
     at_once: int
     waiting: int
@@ -53,10 +53,10 @@ READ_LIMITS: Final[Mapping[ReadKind, ReadLimits]] = MappingProxyType(
         ReadKind.DUTIES: ReadLimits(3, 16_384, 60.0, 60.0),
     }
 )
-"""Duties are ours and bound themselves; they wait rather than fail."""
+"""Duties bound themselves, so they wait rather than fail."""
 
 CONNECTIONS: Final = sum(limits.at_once for limits in READ_LIMITS.values())
-"""Most connections of one process that read at once."""
+"""Most reads of one process at once, each on a connection of its own."""
 
 
 def limits_with_pages(pages: int) -> Mapping[ReadKind, ReadLimits]:
@@ -67,7 +67,7 @@ def limits_with_pages(pages: int) -> Mapping[ReadKind, ReadLimits]:
 
 
 class ReadQueue:
-    """The reads of one kind, first come, first served. It belongs to one event loop."""
+    """The queue of one kind of read: first come, first served. It belongs to one event loop."""
 
     def __init__(self, kind: ReadKind, limits: ReadLimits) -> None:
         self.limits = limits
@@ -77,7 +77,7 @@ class ReadQueue:
         self._shown = READS_WAITING.labels(kind.value)
 
     async def enter(self) -> None:
-        """Takes a place, as soon as there is one; `leave` gives it back. Raises LedgerOverloaded."""
+        """Wait for a place and take it; `leave` gives it back. Raises LedgerOverloaded."""
         if self._free:
             self._free -= 1
             return
@@ -95,7 +95,7 @@ class ReadQueue:
             raise
 
     def leave(self) -> None:
-        """Gives a place to who waits longest."""
+        """Give the place to the read that has waited longest."""
         if not self._waiting:
             self._free += 1
             return
@@ -103,19 +103,19 @@ class ReadQueue:
         self._shown.set(len(self._waiting))
 
     def _withdraw(self, place: asyncio.Future[None]) -> None:
-        if place.done():  # it was given in the moment in which its wait ended
+        if place.done():  # it was given just as its wait ended
             self.leave()
             return
         self._waiting.remove(place)
         self._shown.set(len(self._waiting))
 
-    def _refusal(self, why: str) -> LedgerOverloaded:
+    def _refusal(self, reason: str) -> LedgerOverloaded:
         READS_REFUSED.labels(self._kind.value).inc()
-        return LedgerOverloaded(f"reads of the kind {self._kind.value}: {why}")
+        return LedgerOverloaded(f"reads of the kind {self._kind.value}: {reason}")
 
 
 class ReadQueues:
-    """A queue for each kind of read."""
+    """The queues of all kinds of reads."""
 
     def __init__(self, read_limits: Mapping[ReadKind, ReadLimits]) -> None:
         self._queues = {kind: ReadQueue(kind, limits) for kind, limits in read_limits.items()}

@@ -1,4 +1,4 @@
-"""What goes into and comes out of the ledger, as plain records."""
+"""Plain records that go into the ledger and come out of it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from validators.judge import Judgement
 from validators.submission import Submission
 
 SERVER_CREDENTIAL = "server:"
-"""Prefix of the credential of a trusted server's write; what follows is the key id."""
+"""Prefix of the credential of a trusted server's write. The key id follows."""
 
 
 class NewSubmission(NamedTuple):
-    """A judged submission on its way into the ledger, all in one commit with its event and its outbox row.
+    """A judged submission on its way into the ledger. One commit stores it with its event and its outbox row.
 
-    `recording` is None where there is none, where it was put into the store of recordings before, and where its digest
-    came in its place: then `reveal_ms` is how long its sender has to send it once it is asked for. `achieved_at_ms` None:
-    when it was received. `details` is JSON.
+    `recording` is None in three cases: there is none, it is already in the store of recordings, or only its
+    digest came. In the last case, `reveal_ms` is how long its sender has to send it once it is requested.
+    Without `achieved_at_ms`, it was achieved when it was received. `details` is JSON.
     """
 
     submission: Submission
@@ -42,7 +42,7 @@ class NewSubmission(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The ledger's answer to an append: what stands there under this id, and whether this append put it there."""
+    """The answer to an append: what is stored under this id, and whether this append stored it."""
 
     submission_id: str
     board: str
@@ -56,7 +56,10 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSubmission:
-    """One submission as the ledger has it now. `unreadable` are columns that say nothing any more, and are empty here."""
+    """A submission as the ledger has it now.
+
+    Columns that cannot be read any more are empty, and named by `unreadable`.
+    """
 
     seq: int
     submission_id: str
@@ -81,7 +84,7 @@ class StoredSubmission:
 
 
 class StoredRecording(NamedTuple):
-    """What the ledger has of a recording. `body` None: it is in the store of recordings."""
+    """A recording as the ledger has it. Without a `body`, it is in the store of recordings."""
 
     digest: bytes
     size_bytes: int
@@ -90,7 +93,7 @@ class StoredRecording(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to verify a submission, until it times out. `attempt` is what settlement compares."""
+    """The right to verify a submission, until it times out. Settlement compares `attempt`."""
 
     submission: StoredSubmission
     recording: StoredRecording | None
@@ -98,15 +101,18 @@ class Lease:
 
     @property
     def is_unrevealed(self) -> bool:
-        """Whether only the digest of its recording has come."""
+        """Return whether only the digest of its recording has come."""
         return self.recording is None and self.submission.recording_digest is not None
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """Work that the ledger says is still to be done, and the expected harm of waiting (`validators.verification_priority`).
+    """Work that is still to be done.
 
-    `attempt`: how often its submission was leased for it; `is_returned`: it was handed out before, and came again.
+    `priority` is the expected harm of waiting (`validators.verification_priority`).
+
+    `attempt` is how often its submission was leased. `is_returned` tells that it was handed out before and
+    came back.
     """
 
     seq: int
@@ -122,9 +128,9 @@ class OutboxRow:
 
 @dataclass(frozen=True, slots=True)
 class ServerKey:
-    """A registered trusted server: its Ed25519 public key (32 bytes), the boards it may write to, and its times (ms).
+    """A registered trusted server: its Ed25519 public key (32 bytes), its boards, and its times (ms).
 
-    Once it is revoked it writes nothing more, and its id is never another key's.
+    A revoked key writes nothing more, and no other key ever gets its id.
     """
 
     key_id: str
@@ -135,13 +141,13 @@ class ServerKey:
 
 
 def receipt_from(row: Sequence[Any]) -> Receipt:
-    """The receipt of a stored submission: id, board, player, score, initial state, nonce, content digest."""
+    """Return the receipt of a row: id, board, player, score, initial state, nonce, content digest."""
     submission_id, board, player, score, state, nonce, content_digest = row
     return Receipt(submission_id, board, player, score, State(state), nonce, content_digest, is_new=False)
 
 
 def learnt_from_row(row: Sequence[Any]) -> RunningBaseline:
-    """What a row of `baselines` keeps."""
+    """Return the running baseline that a row of `baselines` keeps."""
     _, subject, count, total, total_of_squares, recent, lowest, highest, _ = row
     scores = tuple(PromotedScore(*each) for each in orjson.loads(recent))
     return RunningBaseline(
@@ -153,7 +159,7 @@ def learnt_from_row(row: Sequence[Any]) -> RunningBaseline:
 
 
 def row_of(board: str, subject: str, learnt: RunningBaseline, seq: int) -> tuple[Any, ...]:
-    """The row of `baselines` that keeps it."""
+    """Return the row of `baselines` that keeps a running baseline."""
     sums, recent = learnt.sums, orjson.dumps([tuple(each) for each in learnt.recent]).decode()
     return (
         board,
@@ -168,7 +174,7 @@ def row_of(board: str, subject: str, learnt: RunningBaseline, seq: int) -> tuple
 
 
 def baseline_from(row: Sequence[Any]) -> StoredBaseline:
-    """The baseline that a row of `baselines` comes to."""
+    """Return the baseline that follows from a row of `baselines`."""
     board, player, *_, seq = row
     known = learnt_from_row(row).baseline
     return StoredBaseline(
@@ -177,7 +183,7 @@ def baseline_from(row: Sequence[Any]) -> StoredBaseline:
 
 
 def finding_from(stored: Mapping[str, Any]) -> Finding:
-    """The finding that `Finding.as_dict` wrote."""
+    """Return the finding that `Finding.as_dict` wrote."""
     return Finding(
         Reason(stored["reason"]),
         stored["value"],

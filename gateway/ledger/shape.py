@@ -1,8 +1,9 @@
-"""Whether the tables of a ledger are those of its schema's version: columns, indexes and triggers, on either database."""
+"""Comparison of a ledger's columns, indexes and triggers with those of its schema's version."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing
 from functools import lru_cache
@@ -14,7 +15,7 @@ from policies.errors import LedgerUnavailable
 
 
 class ColumnShape(NamedTuple):
-    """What a column is: its type in SQLite's words, and whether it may be empty."""
+    """The type of a column in SQLite's words, and whether it must have a value."""
 
     kind: str
     is_required: bool
@@ -45,12 +46,12 @@ _POSTGRES_TRIGGERS: Final = "SELECT tgname::text FROM pg_trigger WHERE NOT tgisi
 
 
 def check_sqlite(connection: sqlite3.Connection, version: str, where: str) -> None:
-    """Raises LedgerUnavailable, in one sentence, unless the file has the tables of its version."""
+    """Raise LedgerUnavailable, in one sentence, unless the file has the tables of its version."""
     _check(shape_of_sqlite(connection), version, where)
 
 
 async def check_postgres(connection: Any, version: str) -> None:
-    """Raises LedgerUnavailable, in one sentence, unless the database has the tables of its version."""
+    """Raise LedgerUnavailable, in one sentence, unless the database has the tables of its version."""
     columns = await connection.fetch(_POSTGRES_COLUMNS)
     tables: dict[str, dict[str, ColumnShape]] = {}
     for table, column, kind, is_required in columns:
@@ -61,26 +62,27 @@ async def check_postgres(connection: Any, version: str) -> None:
 
 
 def shape_of_sqlite(connection: sqlite3.Connection) -> Shape:
-    """What is in a file."""
-    named = connection.execute("SELECT type, name FROM sqlite_schema").fetchall()
-    of_kind = {kind: [name for each, name in named if each == kind] for kind in ("table", "index", "trigger")}
+    """Return the shape of a file."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for kind, name in connection.execute("SELECT type, name FROM sqlite_schema").fetchall():
+        names[kind].append(name)
     tables = {
         table: {
             name: ColumnShape(kind, bool(is_required))
             for _, name, kind, is_required, *_ in connection.execute(f"PRAGMA table_info('{table}')")
         }
-        for table in of_kind["table"]
+        for table in names["table"]
     }
     indexes = {
         index: tuple(row[2] for row in connection.execute(f"PRAGMA index_info('{index}')"))
-        for index in of_kind["index"]
+        for index in names["index"]
     }
-    return Shape(tables, indexes, frozenset(of_kind["trigger"]))
+    return Shape(tables, indexes, frozenset(names["trigger"]))
 
 
 @lru_cache(maxsize=4)
 def shape_of_version(version: str) -> Shape:
-    """What a ledger of a version has."""
+    """Return the shape of a ledger of a version."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         if version == SCHEMA_VERSION:
             create_schema(connection)
@@ -91,27 +93,28 @@ def shape_of_version(version: str) -> Shape:
         return shape_of_sqlite(connection)
 
 
-def _check(found: Shape, version: str, where: str) -> None:
-    wrong = _difference(shape_of_version(version), found)
-    if wrong:
+def _check(actual: Shape, version: str, where: str) -> None:
+    difference = _difference(shape_of_version(version), actual)
+    if difference:
         raise LedgerUnavailable(
-            f"{where}: is not the ledger that schema version {version} was released with, {wrong}: "
+            f"{where}: is not the ledger that schema version {version} was released with, {difference}: "
             "restore a backup of a released version, or begin a new ledger"
         )
 
 
-def _difference(due: Shape, found: Shape) -> str | None:
-    """The first thing that is not as it is due; further tables and indexes are the operator's own affair."""
-    for table, columns in due.tables.items():
-        if table not in found.tables:
+def _difference(expected: Shape, actual: Shape) -> str | None:
+    """Return the first difference, or None. Operators may add tables and indexes of their own."""
+    for table, columns in expected.tables.items():
+        if table not in actual.tables:
             return f"the table {table} is missing"
-        for column in sorted(columns.keys() ^ found.tables[table].keys()):
+        for column in sorted(columns.keys() ^ actual.tables[table].keys()):
             return f"the column {column} of {table} is " + ("missing" if column in columns else "unknown")
-        for column, kept in columns.items():
-            if table != "alembic_version" and found.tables[table][column] != kept:
+        for column, shape in columns.items():
+            # Alembic gives its table other types on each database.
+            if table != "alembic_version" and actual.tables[table][column] != shape:
                 return f"the column {column} of {table} is of another type"
-    for index, names in due.indexes.items():
-        if not index.startswith("sqlite_") and found.indexes.get(index) != names:
+    for index, names in expected.indexes.items():
+        if not index.startswith("sqlite_") and actual.indexes.get(index) != names:
             return f"the index {index} is missing or of other columns"
-    missing = sorted(due.triggers - found.triggers)
+    missing = sorted(expected.triggers - actual.triggers)
     return f"the trigger {missing[0]} is missing" if missing else None

@@ -1,7 +1,7 @@
-"""Submissions out of their rows, also out of rows that are no longer as we wrote them.
+"""Submissions read from their rows, including rows that are no longer as we wrote them.
 
-A bad disk, a database's tools or a newer version may leave what cannot be read. It costs the submission what it says, and
-nobody else anything: whoever reads a page, a job or a player's history gets the other rows, and this one marked.
+A bad disk, a database tool or a newer version may leave a value that cannot be read. Only that value is lost:
+readers of a page, a job or a player's history get all other rows, and this one marked.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from policies.vocabulary import Claim, Finding, Reason, State
 T = TypeVar("T")
 
 UNREADABLE: Final = "unreadable"
-"""The name under which a detail that cannot be read is shown as it is."""
+"""The key under which an unreadable detail is shown as it is."""
 
 
 def submission_from(row: Row) -> StoredSubmission:
-    """Return the submission of a row; what cannot be read of it is empty, and named by `unreadable`."""
+    """Return the submission of a row. Columns that cannot be read are empty, and named by `unreadable`."""
     *facts, score, ticks, stats, recording_digest, simulator, findings, state, reason, attempt = row[:-2]
     unreadable: list[str] = []
-    nothing_found: tuple[Finding, ...] = ()
+    no_findings: tuple[Finding, ...] = ()
 
     def read(name: str, reader: Callable[[Any], T], value: Any, otherwise: T) -> T:
         try:
@@ -37,19 +37,19 @@ def submission_from(row: Row) -> StoredSubmission:
     claim = Claim(
         read("score", _whole, score, 0), read("ticks", _whole, ticks, 0), read("stats", _stats, stats, {})
     )
-    found: Any = (
+    fields: Any = (
         *facts,
         claim,
         recording_digest,
         simulator,
-        read("findings", _findings, findings, nothing_found),
+        read("findings", _findings, findings, no_findings),
         State(state),
         read("reason", Reason, reason, Reason.RECORD_UNREADABLE),
         attempt,
         *row[-2:],
         tuple(unreadable),
     )
-    return StoredSubmission(*found)
+    return StoredSubmission(*fields)
 
 
 def stats_from(stored: Any) -> Mapping[str, int]:
@@ -80,7 +80,7 @@ def findings_in(stored: Any) -> tuple[Finding, ...]:
 def findings_from(stored: Any) -> tuple[Finding, ...] | None:
     """Return the findings in an event's detail, or None where they cannot be read."""
     try:
-        return tuple(finding_from(each) for each in stored)
+        return tuple(finding_from(finding) for finding in stored)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -93,10 +93,10 @@ def _whole(value: Any) -> int:
 
 def _stats(stored: Any) -> Mapping[str, int]:
     stats = orjson.loads(stored)
-    if not isinstance(stats, dict) or not all(isinstance(each, int) for each in stats.values()):
+    if not isinstance(stats, dict) or not all(isinstance(value, int) for value in stats.values()):
         raise ValueError(stored)
     return stats
 
 
 def _findings(stored: Any) -> tuple[Finding, ...]:
-    return tuple(finding_from(each) for each in orjson.loads(stored))
+    return tuple(finding_from(finding) for finding in orjson.loads(stored))

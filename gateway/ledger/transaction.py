@@ -1,4 +1,4 @@
-"""What an operation on the ledger is written against, whichever database carries it."""
+"""Queries, transactions and operations, the same on either database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = tuple[Any, ...]
 
 
 class Query:
-    """A SQLAlchemy Core statement, compiled once for each database that it is asked of."""
+    """A SQLAlchemy Core statement, compiled once for each database that executes it."""
 
     def __init__(self, statement: ClauseElement) -> None:
         self._statement = statement
@@ -25,18 +25,18 @@ class Query:
 
     @cached_property
     def postgres(self) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
-        """The text for PostgreSQL, the name of the value that stands for each of $1, $2, ..., and its constants."""
-        # The dialect casts what it binds, or PostgreSQL would have to guess the types of NULLs and numbers. Constants
-        # without a name are numbered by the compilation, so each has its own.
+        """The text for PostgreSQL, the names of its values $1, $2, ... in order, and its constants."""
+        # The dialect casts what it binds, or PostgreSQL would have to guess the types of NULLs and numbers.
+        # Constants without a name are numbered by the compilation, so each has its own.
         compiled: Any = self._statement.compile(dialect=_postgres_dialect())
         return str(compiled), tuple(compiled.positiontup or ()), _constants_of(compiled)
 
     def values(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Every value the statement binds on SQLite: those it is written with, and those given now."""
+        """Return every value that the statement binds on SQLite: its constants and those given."""
         return {**self._constants, **given}
 
     def ordered(self, given: Mapping[str, Any]) -> list[Any]:
-        """Every value the statement binds on PostgreSQL, in the order of its text."""
+        """Return every value that the statement binds on PostgreSQL, in the order of its text."""
         _, names, constants = self.postgres
         return [given[name] if name in given else constants[name] for name in names]
 
@@ -56,16 +56,19 @@ def _postgres_dialect() -> Any:
 
 
 class Transaction(Protocol):
-    """One transaction. Fails closed: any database error undoes the whole operation and reaches its caller."""
+    """A transaction.
+
+    It fails closed: any database error undoes the whole operation and reaches its caller.
+    """
 
     async def rows(self, query: Query, /, **values: Any) -> list[Row]:
-        """The rows that the query gives."""
+        """Return the rows of the query."""
         ...
 
     async def run(self, query: Query, /, **values: Any) -> int:
-        """How many rows the statement changed."""
+        """Run the statement, and return how many rows it changed."""
         ...
 
 
 Operation = Callable[[Transaction], Awaitable[T]]
-"""A unit of work. It may await nothing but its transaction, so that one thread can drive it on SQLite."""
+"""A unit of work. It may await nothing but its transaction, so that a thread can drive it on SQLite."""

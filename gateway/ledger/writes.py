@@ -24,7 +24,8 @@ GROUP_LIMIT: Final = 512
 """Most writes in one commit. Bounds the memory and the latency of a group."""
 
 REFUSED_S: Final = 2.0
-"""How long a refused submission speaks against readiness: twice the time after which its client tries again."""
+"""How long a refused submission speaks against readiness: twice the time after which its client tries again.
+"""
 
 
 @dataclass(slots=True)
@@ -53,8 +54,8 @@ WriteOutcome = tuple[QueuedWrite, Any, BaseException | None]
 class AppendRefusals:
     """Remembers whether the database just failed to store a submission, and has stored none since.
 
-    No other write can stand for a submission: on a full disk, PostgreSQL goes on taking what fits into the pages that
-    it has.
+    No other write can stand for a submission: on a full disk, PostgreSQL goes on taking what fits into the
+    pages that it has.
     """
 
     def __init__(self) -> None:
@@ -81,8 +82,8 @@ class AppendRefusals:
 class GroupedWrites:
     """The writing half of a ledger: writes wait in a queue for the commit that they share with others.
 
-    Writing raises LedgerOverloaded if too many writes wait, if one has waited past its deadline, or if the ledger is
-    about to close.
+    Writing raises LedgerOverloaded if too many writes wait, if one has waited past its deadline, or if the
+    ledger is about to close.
     """
 
     def __init__(
@@ -109,7 +110,10 @@ class GroupedWrites:
         return receipt
 
     async def write(self, work: Operation[T]) -> T:
-        """Return the result of `work`, once it is durable. An error of `work` undoes it alone, not its group."""
+        """Return the result of `work`, once it is durable.
+
+        An error of `work` undoes it alone, not its group.
+        """
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._enqueue(QueuedOperation(work, answer, _until_s()))
         return await answer
@@ -125,7 +129,10 @@ class GroupedWrites:
         self._waiting.put_nowait(write)
 
     def _group_from(self, first: QueuedWrite | None) -> tuple[list[QueuedWrite], bool]:
-        """Return `first` with the writes that wait behind it, and whether the queue ends there. None ends it."""
+        """Return `first` with the writes that wait behind it, and whether the queue ends there.
+
+        None ends it.
+        """
         write, group = first, []
         while write is not None:
             group.append(write)
@@ -156,7 +163,10 @@ def in_time(group: Sequence[QueuedWrite]) -> tuple[list[QueuedWrite], list[Write
 
 
 def tell(outcomes: Sequence[WriteOutcome]) -> None:
-    """Give every caller the outcome of its write, on the event loop. A caller that was cancelled gets none."""
+    """Give every caller the outcome of its write, on the event loop.
+
+    A caller that was cancelled gets none.
+    """
     for write, result, error in outcomes:
         if write.answer.done():
             continue

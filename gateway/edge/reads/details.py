@@ -15,7 +15,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.page_cache import revalidated
 from gateway.edge.wire import bodies, read_models
 from gateway.ledger.reads import ReadKind
-from gateway.ledger.submissions.details import brought_by
+from gateway.ledger.submissions.details import details_of
 from policies.loader import Board
 
 DETAILS_LIMIT: Final = 100
@@ -31,7 +31,7 @@ async def list_details(request: web.Request) -> web.Response:
     ids = text.split(",")
     if not _LIST.fullmatch(text) or len(ids) > DETAILS_LIMIT:
         raise _refusal(f"submissions: expected 1 to {DETAILS_LIMIT} submission ids, separated by commas")
-    rows = await edge.ledger.read(brought_by(board.name, ids), ReadKind.HEAVY)
+    rows = await edge.ledger.read(details_of(board.name, ids), ReadKind.HEAVY)
     shown = [
         read_models.DetailsShown(
             submission=row.submission_id,

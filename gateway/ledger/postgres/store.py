@@ -1,7 +1,8 @@
-"""The ledger on PostgreSQL: one writing connection that commits whatever has gathered while it committed before.
+"""The ledger on PostgreSQL: one writing connection that commits whatever gathered during its last commit.
 
-Several processes may write at once; they take turns, transaction by transaction (`ALONE`). Reads have a few connections
-of their own, and see one snapshot each. Lost connections are made anew by whoever needs one next.
+Several processes may write: they take turns, transaction by transaction (`ALONE`). Reads have a few
+connections of their own, and see one snapshot each. A lost connection is opened again by whoever needs it
+next.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from policies.errors import LedgerUnavailable
 T = TypeVar("T")
 
 MINIMUM_VERSION: Final = 14
-"""The oldest PostgreSQL that its makers still maintained in 2026."""
+"""The oldest PostgreSQL that its project still maintained in 2026."""
 
 CONNECT_TIMEOUT_S: Final = 3.0
 STATEMENT_TIMEOUT_S: Final = 10.0
 IDLE_TIMEOUT_S: Final = 10.0
-"""A writer that vanished inside a transaction holds the others up for so long."""
+"""How long a writer that vanished inside a transaction holds the others up."""
 REPLY_TIMEOUT_S: Final = 15.0
-"""Past the server's own time-outs: the connection is then taken for dead."""
+"""Longer than the server's own time-outs. A connection that is silent for so long counts as dead."""
 
 MONTHS_AHEAD: Final = 12
 PARTITION_EVERY_S: Final = 86_400.0
@@ -50,16 +51,18 @@ PARTITION_EVERY_S: Final = 86_400.0
 _SYNCHRONOUS: Final = (
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
-"""A commit that may still be lost is no commit; what is stronger than `on` stays."""
+"""Makes commits durable. Settings that are stronger than `on` stay."""
 
 _REFUSALS: Final = (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError)
-"""Why there may be no connection."""
+"""What the driver raises when it cannot connect."""
 
 
 class PostgresLedger(GroupedWrites):
-    """The ledger in a PostgreSQL database. Every method fails closed with LedgerUnavailable; nothing is half written.
+    """The ledger in a PostgreSQL database.
 
-    It belongs to the event loop that opened it.
+    Every method fails closed with LedgerUnavailable; nothing is half written.
+
+    The object belongs to the event loop that opened it.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class PostgresLedger(GroupedWrites):
         self._writer: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Starts the writer, if the schema is the one that we know. Raises LedgerUnavailable."""
+        """Start the writer if the schema has our version. Raises LedgerUnavailable."""
         try:
             await self._connect_writer()
             await _check_schema(self._connection)
@@ -96,7 +99,7 @@ class PostgresLedger(GroupedWrites):
         self._writer = asyncio.create_task(self._write_groups(), name="ledger-write")
 
     async def close(self) -> None:
-        """Commits what is queued, then closes."""
+        """Commit what is queued, then close."""
         self._is_closing = True
         self._queue.put_nowait(None)
         if self._writer:
@@ -107,7 +110,10 @@ class PostgresLedger(GroupedWrites):
             await _close(self._connection)
 
     async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
-        """The result of `work` on one consistent snapshot. Raises LedgerOverloaded if it cannot be in time."""
+        """Return the result of `work` on one consistent snapshot.
+
+        Raises LedgerOverloaded if it cannot be in time.
+        """
         queue = self._queues[kind]
         await queue.enter()
         try:
@@ -151,7 +157,7 @@ class PostgresLedger(GroupedWrites):
         await self._connection.execute(_SYNCHRONOUS)
 
     async def _make_partitions(self) -> None:
-        """Has the months ahead a partition each. If that fails, the default partition takes their events."""
+        """Make a partition for each month ahead. If that fails, the default partition takes their events."""
         self._partitioned_at = time.monotonic()
         with suppress(asyncpg.PostgresError), driver_boundary():
             await self._connection.execute(f"SELECT make_event_partitions({MONTHS_AHEAD})")
@@ -196,7 +202,7 @@ async def _read(connection: Any, work: Operation[T]) -> T:
 
 
 async def _prepare(connection: Any) -> None:
-    """Sums of bigints are numeric in PostgreSQL; they come as the whole numbers that they are."""
+    """Have numerics arrive as whole numbers: in PostgreSQL a sum of bigints is numeric."""
     await connection.set_type_codec(
         "numeric", schema="pg_catalog", encoder=str, decoder=_number, format="text"
     )
@@ -211,7 +217,7 @@ def _number(text: str) -> int | Decimal:
 
 
 async def _nothing(_connection: Any) -> None:
-    """What the pool does to a connection that comes back: it only read, and has nothing to forget."""
+    """Skip the pool's reset of a connection: it only read, and has nothing to forget."""
 
 
 async def _close(connection: Any) -> None:
@@ -220,21 +226,24 @@ async def _close(connection: Any) -> None:
 
 
 async def _check_schema(connection: Any) -> None:
-    """Raises LedgerUnavailable unless the schema is at our version: only `scoregate ledger migrate` changes it."""
+    """Raise LedgerUnavailable unless the schema has our version.
+
+    Only `scoregate ledger migrate` changes it.
+    """
     major = connection.get_server_version().major
     if major < MINIMUM_VERSION:
         raise LedgerUnavailable(f"PostgreSQL {MINIMUM_VERSION} or newer is needed, this is {major}")
     try:
-        found = await connection.fetchval("SELECT version_num FROM alembic_version")
+        version = await connection.fetchval("SELECT version_num FROM alembic_version")
     except asyncpg.UndefinedTableError:
         raise LedgerUnavailable(
             "the PostgreSQL database has no ledger: run `scoregate ledger migrate` as its owner"
         ) from None
     except asyncpg.InsufficientPrivilegeError as error:
         raise LedgerUnavailable(f"PostgreSQL: {error}: grant this role scoregate_app") from None
-    if found != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise LedgerUnavailable(
-            f"the PostgreSQL ledger has schema version {found}, this scoregate needs {SCHEMA_VERSION}: "
+            f"the PostgreSQL ledger has schema version {version}, this scoregate needs {SCHEMA_VERSION}: "
             "run `scoregate ledger migrate` as its owner"
         )
-    await check_postgres(connection, found)
+    await check_postgres(connection, version)

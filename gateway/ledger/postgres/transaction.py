@@ -15,7 +15,9 @@ from gateway.runtime.unexpected import FaultPlace
 from policies.errors import LedgerUnavailable
 
 _FAULT_CLASSES: Final = frozenset({"08", "40", "53", "57", "58", "XX"})
-"""Connection, rollback, resources, intervention, system, internal: the database failed (Appendix A of its manual)."""
+"""Connection, rollback, resources, intervention, system, internal: the database failed (Appendix A of its
+manual).
+"""
 
 _FAULTS: Final = frozenset({"25006", "25P03", "25P04", "55P03"})
 """Read-only, idle or too long in a transaction, lock not available."""
@@ -52,7 +54,10 @@ class PostgresTransaction:
 
 
 def driver_boundary() -> AbstractContextManager[None]:
-    """Turn what the driver raises into LedgerUnavailable. Errors that PostgreSQL or asyncpg answers with pass."""
+    """Turn what the driver raises into LedgerUnavailable.
+
+    Errors that PostgreSQL or asyncpg answers with pass.
+    """
     return boundary(FaultPlace.LEDGER, _unavailable, answers=(asyncpg.PostgresError, asyncpg.InterfaceError))
 
 
@@ -62,7 +67,9 @@ def _unavailable(reason: str) -> LedgerUnavailable:
 
 @types.coroutine
 def drive(work: Any, tx: PostgresTransaction) -> Generator[Any, Any, Any]:
-    """Return the result of an operation's coroutine. Raises RuntimeError if it awaits anything but its transaction.
+    """Return the result of an operation's coroutine.
+
+    Raises RuntimeError if it awaits anything but its transaction.
 
     SQLite could not run such an operation: a thread drives it there, without an event loop.
     """
@@ -92,6 +99,6 @@ def is_fault(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """Return what went wrong in one line without secrets: asyncpg names hosts, users and databases, never a password."""
+    """Return what went wrong in one line. asyncpg names hosts, users and databases, but never a password."""
     has_text = isinstance(error, OSError | asyncpg.PostgresError | asyncpg.InterfaceError | LedgerUnavailable)
     return (str(error) if has_text else "") or type(error).__name__

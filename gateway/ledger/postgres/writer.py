@@ -29,8 +29,8 @@ WRITERS_LOCK: Final = int.from_bytes(b"scoregat")
 ALONE: Final = f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})"
 """Makes the writing transactions of all processes follow one another, each with the next sequence numbers.
 
-PostgreSQL releases the locks of a transaction after others see its rows. Whoever has the lock therefore sees every event
-there is, and `max(seq) + 1` has no gaps and no twins, and is the order of the commits.
+PostgreSQL releases the locks of a transaction after others see its rows. Whoever has the lock therefore sees
+every event there is, and `max(seq) + 1` has no gaps and no twins, and is the order of the commits.
 """
 
 
@@ -76,7 +76,10 @@ class PostgresWriter:
                 await self._connection.execute(_insert_statement(table), *map(list, zip(*rows, strict=True)))
 
     async def perform(self, operation: Operation[T]) -> T:
-        """Return the result of an operation. Raises RuntimeError if it awaits anything but its transaction."""
+        """Return the result of an operation.
+
+        Raises RuntimeError if it awaits anything but its transaction.
+        """
         tx = PostgresTransaction(self._connection)
         result: T = await drive(operation(tx), tx)
         return result

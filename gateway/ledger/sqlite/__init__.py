@@ -1,1 +1,1 @@
-"""The ledger on SQLite: its writer thread, group commit and appends."""
+"""The ledger on SQLite: its store, its reads and its writer."""

@@ -1,4 +1,4 @@
-"""Reading an SQLite ledger: threads for each kind of read, and an end to a read that takes too long."""
+"""Reads of an SQLite ledger: threads for each kind of read, and an end to a read that takes too long."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from policies.errors import LedgerUnavailable
 T = TypeVar("T")
 
 STEPS: Final = 10_000
-"""Instructions of SQLite's machine between two looks at the clock: about a millisecond."""
+"""Instructions of SQLite's machine between two checks of the clock: about a millisecond."""
 
 
 class _Watch:
-    """Ends a read that takes too long, or for which nobody waits any more."""
+    """The end of a read that takes too long, or for which nobody waits any more."""
 
     def __init__(self, limit_s: float) -> None:
         self._until_s = time.monotonic() + limit_s
@@ -34,7 +34,7 @@ class _Watch:
 
 
 class SqliteReads:
-    """The connections that read a file. `connect` opens one; each thread has its own."""
+    """The connections that read a file, one for each thread. `connect` opens one."""
 
     def __init__(
         self, connect: Callable[[], sqlite3.Connection], read_limits: Mapping[ReadKind, ReadLimits]
@@ -49,7 +49,10 @@ class SqliteReads:
         self._connections: list[sqlite3.Connection] = []
 
     async def read(self, work: Operation[T], kind: ReadKind) -> T:
-        """The result of `work` on one consistent snapshot. Raises LedgerUnavailable and LedgerOverloaded."""
+        """Return the result of `work` on one consistent snapshot.
+
+        Raises LedgerUnavailable and LedgerOverloaded.
+        """
         queue, loop = self._queues[kind], asyncio.get_running_loop()
         await queue.enter()
         watch = _Watch(queue.limits.limit_s)
@@ -70,7 +73,7 @@ class SqliteReads:
             watch.is_abandoned = True
 
     def close(self) -> None:
-        """Waits for what is under way, then closes."""
+        """Wait for reads that are under way, then close."""
         for threads in self._threads.values():
             threads.shutdown()
         for connection in self._connections:

@@ -1,8 +1,8 @@
-"""The ledger on SQLite: one writer thread that commits whatever has gathered while it committed before.
+"""The ledger on SQLite: one writer thread that commits whatever gathered during its last commit.
 
-`synchronous=FULL` in WAL mode syncs once a commit, so the sync is shared by every write in the group. The GIL is given
-up once per SQL step, and taking it back from a busy event loop can cost a switch interval (5 ms): appends therefore go
-in as multi-row statements, a few steps for a whole group, not a few steps each.
+`synchronous=FULL` in WAL mode syncs once per commit, so all writes of a group share the sync. Each SQL step
+releases the GIL, and taking it back from a busy event loop can cost a switch interval (5 ms). Appends
+therefore go in as multi-row statements: a few steps for a whole group, not a few steps each.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ MINIMUM_VERSION: Final = (3, 37, 0)
 
 
 class SqliteLedger(GroupedWrites):
-    """The ledger in one SQLite file. Every method fails closed with LedgerUnavailable; nothing is half written."""
+    """The ledger in one SQLite file.
+
+    Every method fails closed with LedgerUnavailable; nothing is half written.
+    """
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class SqliteLedger(GroupedWrites):
         self._reads = SqliteReads(self._connect, read_limits)
 
     async def open(self) -> None:
-        """Creates or upgrades the schema where that is due and starts the writer. Raises LedgerUnavailable."""
+        """Create or upgrade the schema if necessary, and start the writer. Raises LedgerUnavailable."""
         if sqlite3.sqlite_version_info < MINIMUM_VERSION:
             raise LedgerUnavailable(
                 f"SQLite 3.37 or newer is needed, this Python has {sqlite3.sqlite_version}"
@@ -70,7 +73,7 @@ class SqliteLedger(GroupedWrites):
         self._writer.start()
 
     async def close(self) -> None:
-        """Commits what is queued, then closes."""
+        """Commit what is queued, then close."""
         self._is_closing = True
         self._queue.put(None)
         loop = asyncio.get_running_loop()
@@ -79,7 +82,10 @@ class SqliteLedger(GroupedWrites):
         await loop.run_in_executor(None, self._reads.close)
 
     async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
-        """The result of `work` on one consistent snapshot. Raises LedgerOverloaded if it cannot be in time."""
+        """Return the result of `work` on one consistent snapshot.
+
+        Raises LedgerOverloaded if it cannot be in time.
+        """
         if self._is_closing:
             raise LedgerUnavailable("the ledger is closed")
         return await self._reads.read(work, kind)
@@ -97,7 +103,7 @@ class SqliteLedger(GroupedWrites):
         return connection
 
     def _create(self) -> sqlite3.Connection:
-        """The writer's connection to a ledger that has its schema."""
+        """Create or upgrade the schema, and return the writer's connection."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         connection = self._connect()
         with transaction(connection):
@@ -125,20 +131,25 @@ class SqliteLedger(GroupedWrites):
 
 
 def _version_of(connection: sqlite3.Connection, path: Path) -> str | None:
-    """The version of the schema, None in an empty file. Raises LedgerUnavailable if it is none that we can read."""
+    """Return the version of the schema, None in an empty file.
+
+    Raises LedgerUnavailable for one that we cannot read.
+    """
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
     if not tables:
         return None
     if not tables >= {"alembic_version", "events", "submissions"}:
         raise LedgerUnavailable(f"{path}: is a database, and not a ledger of scoregate")
-    found: str
-    [found] = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    if not is_known(found):
-        raise LedgerUnavailable(f"{path}: has schema version {found}, this scoregate reads {SCHEMA_VERSION}")
-    return found
+    version: str
+    [version] = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    if not is_known(version):
+        raise LedgerUnavailable(
+            f"{path}: has schema version {version}, this scoregate reads {SCHEMA_VERSION}"
+        )
+    return version
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
-    from gateway.ledger.migrate import upgrade_sqlite  # noqa: PLC0415 - alembic is slow to load and seldom needed
+    from gateway.ledger.migrate import upgrade_sqlite  # noqa: PLC0415 - alembic is slow to load
 
     upgrade_sqlite(connection)

@@ -24,8 +24,8 @@ T = TypeVar("T")
 TURN_S: Final = 0.001
 """How often a writer tries to begin while another process writes.
 
-SQLite's own busy handler tries ten times a second after a while. Against a process that commits without pause, it can
-miss every gap (measured: 1.6 s).
+SQLite's own busy handler tries ten times a second after a while. Against a process that commits without
+pause, it can miss every gap (measured: 1.6 s).
 """
 
 CHUNKS: Final = (64, 16, 4, 1)
@@ -33,7 +33,10 @@ CHUNKS: Final = (64, 16, 4, 1)
 
 
 class SqliteWriter:
-    """A `WritingConnection` whose coroutines never suspend. A transaction waits up to `patience_s` for its turn."""
+    """A `WritingConnection` whose coroutines never suspend.
+
+    A transaction waits up to `patience_s` for its turn.
+    """
 
     def __init__(self, connection: sqlite3.Connection, patience_s: float) -> None:
         self._connection = connection
@@ -67,7 +70,10 @@ class SqliteWriter:
             self._connection.execute(_insert_statement(table, len(chunk)), tuple(chain(*chunk)))
 
     async def perform(self, operation: Operation[T]) -> T:
-        """Return the result of an operation. Raises RuntimeError if it awaits anything but its transaction."""
+        """Return the result of an operation.
+
+        Raises RuntimeError if it awaits anything but its transaction.
+        """
         return drive(operation(SqliteTransaction(self._connection)))
 
     def is_fault(self, error: Exception) -> bool:
@@ -101,8 +107,8 @@ def _chunks(rows: Sequence[Cells]) -> Iterator[Sequence[Cells]]:
 
 @lru_cache(maxsize=64)
 def _insert_statement(table: Table, rows: int) -> str:
-    # OR IGNORE is for recordings alone: equal bytes are stored once. Ids of the others were looked up just before.
-    # The names are ours, and the values are bound. Columns are named: a migrated file has later ones at the end.
+    # OR IGNORE is for recordings alone: equal bytes are stored once. Other ids were looked up just before.
+    # Columns are named because a migrated file has later ones at the end.
     verb = "INSERT OR IGNORE" if table is recordings else "INSERT"
     names = table.columns.keys()
     row = f"({', '.join('?' * len(names))})"

@@ -37,8 +37,8 @@ class AppendPlan(NamedTuple):
 def plan_append(group: Sequence[NewSubmission], known: Mapping[str, Receipt]) -> AppendPlan:
     """Return the plan for a group, given the receipts of those ids that the ledger has.
 
-    A submission whose id is taken, in the ledger or earlier in the group, changes nothing. Its receipt is that of the
-    submission that has the id.
+    A submission whose id is taken, in the ledger or earlier in the group, changes nothing. Its receipt is
+    that of the submission that has the id.
     """
     receipts = dict(known)
     plan = AppendPlan([], [])
@@ -58,7 +58,7 @@ def rows_of(first_seq: int, fresh: Sequence[NewSubmission]) -> Iterator[tuple[Ta
     Equal recordings are stored once, so only rows of recordings may be there already.
     """
     numbered = list(enumerate(fresh, start=first_seq))
-    # Nothing can be judged anew by the recording of a submission that is rejected at once: only its digest is kept.
+    # A submission that is rejected at once is never judged again: of its recording only the digest is kept.
     recorded = [
         (seq, new)
         for seq, new in numbered

@@ -1,4 +1,4 @@
-"""What promoted submissions brought along for readers: their statistics and details, facts that never change."""
+"""Statistics and details of promoted submissions, which never change."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ _LISTED: Final = Query(
         is_listed(_s.submission_id)
     )
 )
-"""Board and state are looked at here and not there: a planner that has a choice takes the index of a whole board."""
+"""Board and state are compared in Python: a planner that could choose would take the index of a whole board.
+"""
 
 
-class Brought(NamedTuple):
-    """What one submission brought along. `integers` and `content` are its details, empty for none."""
+class SubmissionDetails(NamedTuple):
+    """The statistics and details of a submission.
+
+    `integers` and `content` are its details, empty for none.
+    """
 
     submission_id: str
     player: str
@@ -33,17 +37,18 @@ class Brought(NamedTuple):
     content: Mapping[str, Any]
 
 
-def brought_by(board: str, submission_ids: Sequence[str]) -> Operation[list[Brought]]:
-    """What those of these submissions brought along that count on the board."""
+def details_of(board: str, submission_ids: Sequence[str]) -> Operation[list[SubmissionDetails]]:
+    """Return the details of those of these submissions that count on the board."""
 
-    async def work(tx: Transaction) -> list[Brought]:
-        found = await fetch_listed(tx, _LISTED, list(dict.fromkeys(submission_ids)))
+    async def work(tx: Transaction) -> list[SubmissionDetails]:
+        rows = await fetch_listed(tx, _LISTED, list(dict.fromkeys(submission_ids)))
         counting = (board, State.PROMOTED.value)
-        return [_brought(*row[2:]) for row in found if row[:2] == counting]
+        return [_details(*row[2:]) for row in rows if row[:2] == counting]
 
     return work
 
 
-def _brought(submission_id: str, player: str, stats: str, details: str | None) -> Brought:
-    said = detail_from(details) if details else {}
-    return Brought(submission_id, player, stats_from(stats), said.get("integers", ()), said.get("object", {}))
+def _details(submission_id: str, player: str, stats: str, stored: str | None) -> SubmissionDetails:
+    details = detail_from(stored) if stored else {}
+    integers, content = details.get("integers", ()), details.get("object", {})
+    return SubmissionDetails(submission_id, player, stats_from(stats), integers, content)

@@ -1,4 +1,4 @@
-"""What trusted servers have asked for: every operation once, under which nonce, and how far each slot's versions are."""
+"""Operations of trusted servers: each is performed once, and raises the version of its slot."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _COUNTING = Query(
 
 
 class ServerRequest(NamedTuple):
-    """A signed request of a trusted server: whose, its nonce, the SHA-256 of all it says, and when it came (ms)."""
+    """A signed request of a trusted server: key, nonce, SHA-256 of its content, and arrival (Unix ms)."""
 
     key_id: str
     credential: str
@@ -63,21 +63,21 @@ class ServerRequest(NamedTuple):
 
 
 class KnownOperation(NamedTuple):
-    """An operation that was done: the SHA-256 of what it asked for, and the submissions that it revoked."""
+    """An operation that was performed: the SHA-256 of its content, and the submissions that it revoked."""
 
     content_digest: bytes
     revoked: tuple[str, ...]
 
 
 class SlotVersion(NamedTuple):
-    """The highest version that a slot has seen, and the highest that it was emptied at; 0 is before every version."""
+    """The highest version of a slot, and the highest that emptied it. 0 is before every version."""
 
     version: int = 0
     removed: int = 0
 
 
 async def check_request(tx: Transaction, request: ServerRequest) -> None:
-    """Raises KeyRevoked, or NonceReused if the nonce came before with another request of that key."""
+    """Raise KeyRevoked, or NonceReused if another request of that key had the nonce."""
     key = await tx.rows(_KEY, key_id=request.key_id)
     if not key or key[0][0] is not None:
         raise KeyRevoked
@@ -87,7 +87,7 @@ async def check_request(tx: Transaction, request: ServerRequest) -> None:
 
 
 async def known_operation(tx: Transaction, operation_id: str) -> KnownOperation | None:
-    """The operation of this id, if it was done before."""
+    """Return the operation of this id if it was performed before, or None."""
     rows = await tx.rows(_KNOWN, operation_id=operation_id)
     return KnownOperation(rows[0][0], tuple(orjson.loads(rows[0][1]))) if rows else None
 
@@ -103,7 +103,7 @@ async def add_operation(
     version: int | None,
     revoked: Sequence[str],
 ) -> None:
-    """Writes down an operation that is done in this transaction."""
+    """Store an operation that is performed in this transaction."""
     await tx.run(
         _ADD,
         operation_id=operation_id,
@@ -129,7 +129,10 @@ async def once(
     operation_id: str,
     content_digest: bytes,
 ) -> bool:
-    """True if `do` was done, False if that was so before. Raises KeyRevoked, NonceReused and OperationReused."""
+    """Perform `do` unless that was done before, and return whether it was new.
+
+    Raises KeyRevoked, NonceReused and OperationReused.
+    """
     await check_request(tx, request)
     known = await known_operation(tx, operation_id)
     if known and known.content_digest != content_digest:
@@ -151,7 +154,7 @@ async def once(
 
 
 async def slot_version(tx: Transaction, board: str, player: str) -> SlotVersion:
-    """How far the versions of a player's slot on a board are."""
+    """Return how far the versions of a player's slot on a board are."""
     rows = await tx.rows(_SLOT, board=board, player=player)
     return SlotVersion(*rows[0]) if rows else SlotVersion()
 
@@ -159,7 +162,7 @@ async def slot_version(tx: Transaction, board: str, player: str) -> SlotVersion:
 async def raise_slot_version(
     tx: Transaction, board: str, player: str, slot: SlotVersion, version: int, *, is_removal: bool
 ) -> None:
-    """Notes that an operation of this version was done; versions never go down."""
+    """Note that an operation of this version was performed. Versions never go down."""
     removed = version if is_removal else slot.removed  # an older removal is stale
     await tx.run(
         _PUT_SLOT, board=board, player=player, version=max(slot.version, version), removed_version=removed
@@ -169,6 +172,9 @@ async def raise_slot_version(
 async def counting_in_slot(
     tx: Transaction, board: str, player: str, *, up_to: int = VERSION_LIMIT
 ) -> list[str]:
-    """What counts for a player on a board, oldest first: of what has a version, those up to this one."""
+    """Return the ids of a player's promoted submissions on a board, oldest first.
+
+    Versions above `up_to` are skipped.
+    """
     rows = await tx.rows(_COUNTING, board=board, player=player, up_to=up_to)
     return [row[0] for row in rows]

@@ -1,4 +1,4 @@
-"""What is still to be done: leases of submissions that wait for a verdict, and the outbox."""
+"""Leases of submissions that wait for a verdict, and the outbox of work that is still to be done."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _ELSEWHERE = Query(
     .order_by(recordings.c.digest)
     .limit(bindparam("count"))
 )
-_KNOWN = [column for column in outbox.columns if column.name != "handed_out"]
+_OUTBOX_COLUMNS = [column for column in outbox.columns if column.name != "handed_out"]
 _DUE = Query(
-    select(*_KNOWN, func.coalesce(_s.attempt, 0), outbox.c.handed_out)
+    select(*_OUTBOX_COLUMNS, func.coalesce(_s.attempt, 0), outbox.c.handed_out)
     .outerjoin_from(outbox, submissions, _s.seq == outbox.c.seq)
     .where(
         outbox.c.kind == bindparam("kind"),
@@ -78,7 +78,7 @@ _TAKE_PROBE = Query(delete(outbox).where(outbox.c.seq == bindparam("row_seq"), o
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How many submissions wait for a verdict, and when the one that waits longest was received (ms; None for none)."""
+    """How many submissions wait for a verdict, and when the oldest was received (Unix ms; None for none)."""
 
     count: int
     since_ms: int | None
@@ -87,46 +87,47 @@ class Backlog:
 def lease_all(
     submission_ids: Sequence[str], *, boards: Container[str] | None = None, now_ms: int, lease_ms: int
 ) -> Operation[list[Lease]]:
-    """Leases of those submissions that are pending, or count unverified, and are in nobody's hands, each with its recording.
+    """Lease those of the submissions that wait for a verdict or count unverified, and that nobody has leased.
 
-    One whose recording is asked for waits for that and no worker. A lease counts an attempt. It ends by itself after `lease_ms`; settlement then compares the attempt.
-    What is of none of `boards` (None: all are) is left as it is: a worker may learn of a board later than the edges.
+    Each lease counts as an attempt, and ends by itself after `lease_ms`; settlement compares the attempt. A
+    submission whose recording is requested is skipped, and so is one on none of `boards` (None: on any): a
+    worker may learn of a board later than the edges.
     """
 
     async def work(tx: Transaction) -> list[Lease]:
         leases = []
         for submission_id in submission_ids:
             if await tx.run(_LEASE, id=submission_id, now_ms=now_ms, until_ms=now_ms + lease_ms):
-                found = await load_submission(tx, submission_id)
-                assert found is not None
-                if boards is None or found.board in boards:
-                    leases.append(await lease_of(tx, found))
+                submission = await load_submission(tx, submission_id)
+                assert submission is not None
+                if boards is None or submission.board in boards:
+                    leases.append(await lease_of(tx, submission))
                 else:
-                    await tx.run(_NOT_TRIED, row_seq=found.seq)
+                    await tx.run(_NOT_TRIED, row_seq=submission.seq)
         return leases
 
     return work
 
 
-async def lease_of(tx: Transaction, found: StoredSubmission) -> Lease:
-    """The lease of a submission that was just taken, with its recording if that has come."""
-    if found.recording_digest is None:
-        return Lease(found, None, found.attempt)
-    rows = await tx.rows(_RECORDING, digest=found.recording_digest)
-    return Lease(found, StoredRecording(*rows[0]) if rows else None, found.attempt)
+async def lease_of(tx: Transaction, submission: StoredSubmission) -> Lease:
+    """Return the lease of a submission that was just leased, with its recording if that has come."""
+    if submission.recording_digest is None:
+        return Lease(submission, None, submission.attempt)
+    rows = await tx.rows(_RECORDING, digest=submission.recording_digest)
+    return Lease(submission, StoredRecording(*rows[0]) if rows else None, submission.attempt)
 
 
 def unknown_recordings(digests: Sequence[bytes]) -> Operation[set[bytes]]:
-    """Those of the digests that no submission brought: a row is committed with the first that does, and never goes."""
+    """Return those of the digests that no submission named. The first submission that does commits a row."""
 
     async def work(tx: Transaction) -> set[bytes]:
-        return {each for each in digests if not await tx.rows(_IS_RECORDED, digest=each)}
+        return {digest for digest in digests if not await tx.rows(_IS_RECORDED, digest=digest)}
 
     return work
 
 
 def recordings_in_store(*, after: bytes, count: int) -> Operation[list[StoredRecording]]:
-    """Recordings that are in the store and not in the ledger, in the order of their digests, after such a one."""
+    """Return recordings whose bytes are in the store of recordings, by digest, after digest `after`."""
 
     async def work(tx: Transaction) -> list[StoredRecording]:
         return [StoredRecording(*row) for row in await tx.rows(_ELSEWHERE, after=after, count=count)]
@@ -135,31 +136,33 @@ def recordings_in_store(*, after: bytes, count: int) -> Operation[list[StoredRec
 
 
 def due(kind: str, *, now_ms: int, count: int, harms: Sequence[int] = (0,)) -> Operation[list[OutboxRow]]:
-    """Outbox rows whose time has come, up to `count` of each harm, of each the longest waiting first."""
+    """Return outbox rows that are due, up to `count` of each harm, the longest waiting first."""
 
     async def work(tx: Transaction) -> list[OutboxRow]:
         rows: list[OutboxRow] = []
         for harm in harms:
-            for found in await tx.rows(_DUE, kind=kind, now_ms=now_ms, count=count, harm=harm):
-                values: Any = (*found[:-1], bool(found[-1]))
-                rows.append(OutboxRow(*values))
+            for *columns, is_returned in await tx.rows(
+                _DUE, kind=kind, now_ms=now_ms, count=count, harm=harm
+            ):
+                fields: Any = (*columns, bool(is_returned))
+                rows.append(OutboxRow(*fields))
         return rows
 
     return work
 
 
 def due_to_verify(*, now_ms: int, count: int) -> Operation[list[OutboxRow]]:
-    """Submissions whose verification is due and whose harm is known, up to `count` of each harm."""
+    """Return submissions whose verification is due and whose harm is known, up to `count` of each harm."""
     return due("verify", now_ms=now_ms, count=count, harms=HARMS)
 
 
 def due_to_assess(*, now_ms: int, count: int) -> Operation[list[OutboxRow]]:
-    """Submissions whose harm nobody has looked at, the longest waiting first."""
+    """Return submissions whose harm is not assessed yet, the longest waiting first."""
     return due("verify", now_ms=now_ms, count=count, harms=(UNASSESSED,))
 
 
 def prioritise(harms: Mapping[int, int]) -> Operation[None]:
-    """Writes down the harm of submissions that wait, by their sequence numbers."""
+    """Store the harm of waiting submissions, by their sequence numbers."""
 
     async def work(tx: Transaction) -> None:
         for seq, harm in harms.items():
@@ -169,14 +172,14 @@ def prioritise(harms: Mapping[int, int]) -> Operation[None]:
 
 
 def postpone(rows: Sequence[OutboxRow], *, until_ms: int) -> Operation[None]:
-    """Makes rows due again at `until_ms`, as if they had never been due before."""
+    """Make rows due again at `until_ms`, as if they had not been due before."""
     return _again(_POSTPONE, rows, until_ms)
 
 
 def hand_out(rows: Sequence[OutboxRow], *, until_ms: int) -> Operation[None]:
-    """Notes that workers may have these, and makes them due again at `until_ms`: what is never heard of comes back.
+    """Note that workers may have these rows. Without an answer they are due again at `until_ms`.
 
-    What has become work of another kind meanwhile stays as it is: a worker may be faster than this.
+    A row that has become work of another kind stays as it is: a worker may be faster than this.
     """
     return _again(_HAND_OUT, rows, until_ms)
 
@@ -190,7 +193,7 @@ def _again(query: Query, rows: Sequence[OutboxRow], until_ms: int) -> Operation[
 
 
 def strike_projected(seqs: Sequence[int]) -> Operation[None]:
-    """Strikes off the `project` rows of these sequence numbers: the index has them."""
+    """Delete the `project` rows of these sequence numbers: the index has them."""
 
     async def work(tx: Transaction) -> None:
         for seq in seqs:
@@ -200,29 +203,30 @@ def strike_projected(seqs: Sequence[int]) -> Operation[None]:
 
 
 def backlog() -> Operation[dict[bool, Backlog]]:
-    """What waits for a verdict, under True what is urgent."""
+    """Return the backlogs of submissions that wait for a verdict: the urgent one under True."""
 
     async def work(tx: Transaction) -> dict[bool, Backlog]:
-        waiting = dict.fromkeys((False, True), Backlog(0, None))
+        backlogs = dict.fromkeys((False, True), Backlog(0, None))
         for harm, count, oldest in await tx.rows(_BACKLOG):
             [[since_ms]] = await tx.rows(_RECEIVED, row_seq=oldest)
-            before = waiting[harm >= URGENT]
-            since_ms = since_ms if before.since_ms is None else min(since_ms, before.since_ms)
-            waiting[harm >= URGENT] = Backlog(before.count + count, since_ms)
-        return waiting
+            other = backlogs[harm >= URGENT]
+            since_ms = since_ms if other.since_ms is None else min(since_ms, other.since_ms)
+            backlogs[harm >= URGENT] = Backlog(other.count + count, since_ms)
+        return backlogs
 
     return work
 
 
 def probe() -> Operation[None]:
-    """The proof that the ledger takes writes: a row is put into the outbox and taken out again, in one commit.
+    """Check that the ledger takes writes: put a row into the outbox and take it out again, in one commit.
 
-    A transaction that changes nothing reaches no disk, and would not find it full. Events begin at 1, so 0 is free.
+    A transaction that changes nothing reaches no disk, and would not find it full. Events begin at 1, so 0 is
+    free.
     """
 
     async def work(tx: Transaction) -> None:
-        whose = {"submission_id": "", "board": "", "player": ""}
-        await tx.run(_PUT_PROBE, seq=0, kind="probe", **whose, due_at_ms=0, priority=0, handed_out=0)
+        nobody = {"submission_id": "", "board": "", "player": ""}
+        await tx.run(_PUT_PROBE, seq=0, kind="probe", **nobody, due_at_ms=0, priority=0, handed_out=0)
         await tx.run(_TAKE_PROBE, row_seq=0)
 
     return work
