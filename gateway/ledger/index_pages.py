@@ -1,4 +1,4 @@
-"""What the index has to hold, read in pages that follow a primary key, or by name in lists of a fixed length.
+"""Contents of the index as the ledger has them: in pages by primary key, or in lists of a fixed length.
 
 A list is padded to `LIST` values by repeating its last one, so that the statement has the same text for any
 length, on either database. Every statement on standings names a window: their key is (board, window, player),

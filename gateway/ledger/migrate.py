@@ -21,7 +21,7 @@ from gateway.ledger.shape import check_postgres
 from policies.errors import LedgerUnavailable
 
 LOCK_TIMEOUT: Final = "30s"
-"""How long a migration waits for writers. They wait for it in turn."""
+"""Longest wait of a migration for writers. They wait for it in turn."""
 
 
 def upgrade_sqlite(connection: sqlite3.Connection, revision: str = "head") -> None:

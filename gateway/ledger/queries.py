@@ -191,7 +191,7 @@ def held_submissions(board: str, *, after: int, count: int) -> Operation[list[St
 
 
 def pending_submissions(board: str, *, after: int, count: int) -> Operation[list[Row]]:
-    """Return (seq, submission id, player, received_at_ms) of pending submissions after `after`, oldest first."""
+    """Return (seq, submission id, player, received_at_ms) of pending submissions after `after`, by seq."""
 
     async def work(tx: Transaction) -> list[Row]:
         return await tx.rows(_PENDING, board=board, after=after, count=count)

@@ -35,7 +35,7 @@ class ReadKind(Enum):
 
 
 class ReadLimits(NamedTuple):
-    """How many reads of a kind run at once, how many may wait and for how long, and how long one may take."""
+    """Limits of a kind of read: reads at once, reads that may wait and for how long, and time of one read."""
 
     at_once: int
     waiting: int

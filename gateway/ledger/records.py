@@ -149,7 +149,7 @@ def receipt_from(row: Sequence[Any]) -> Receipt:
 def learnt_from_row(row: Sequence[Any]) -> RunningBaseline:
     """Return the running baseline that a row of `baselines` keeps."""
     _, subject, count, total, total_of_squares, recent, lowest, highest, _ = row
-    scores = tuple(PromotedScore(*each) for each in orjson.loads(recent))
+    scores = tuple(PromotedScore(*score) for score in orjson.loads(recent))
     return RunningBaseline(
         recent_of(subject),
         Sums(count, int(total), int(total_of_squares)),
@@ -160,7 +160,7 @@ def learnt_from_row(row: Sequence[Any]) -> RunningBaseline:
 
 def row_of(board: str, subject: str, learnt: RunningBaseline, seq: int) -> tuple[Any, ...]:
     """Return the row of `baselines` that keeps a running baseline."""
-    sums, recent = learnt.sums, orjson.dumps([tuple(each) for each in learnt.recent]).decode()
+    sums, recent = learnt.sums, orjson.dumps([tuple(score) for score in learnt.recent]).decode()
     return (
         board,
         subject,

@@ -1,25 +1,29 @@
 """The tables of the ledger, and the triggers that keep its history from being rewritten.
 
-`events`, `recordings`, and the facts of `submissions` are written once. `state`, `reason`, `attempt` and
-`lease_until_ms` of a submission, like `standings` and `baselines`, are folds of the events, kept beside them.
-`recording_bands` are the numbers by which a recording like another is found: `seq` is that of the submission.
-`handed_out` of work in the outbox is 1 once a worker may have it.
-A recording goes once its time is over: then its row is in `recording_expiries` instead, without its bytes, and one that is
-brought again has both (`gateway.ledger.judgement.expiry`). `taken_names` are display names by what they look like
-(`gateway.edge.players.names`), where a deployment wants them to be unique.
-`commitments` are of the submissions, by their `seq`, that came with the digest of a recording in its place
-(`gateway.ledger.judgement.reveals`).
-`rank_anchors` are counts of the standings ahead of some places, `rank_moves` what came and went since
-(`gateway.ledger.standings.anchors`).
-`joins` says who is on a board now, `join_changes` when each of its players joined or left, the newest of many.
-`progress`, `board_counts`, `trend_slots` and `achievements` are derived from them later, by the steward. `webhooks` are
-the endpoints that are told, `deliveries` what each still has to be told; `due_at_ms` of one that has ended is when it did.
-`archived_windows` are windows that are over, or are about to be: `revision` is the one that is read (0: none yet), `building` the
-newest that was begun, `changed_seq` an event that the readable one lacks (0: none), `is_thin` 1 once standings of it may
-have gone. `archived_entries` are their final ranks.
-All times are Unix milliseconds. `first_seq` of a recording is the event it first came with. The sums of a baseline are decimal text: squares of scores need 106 bits and more, and
-only whole numbers forget a revoked score without a trace. `recent` are the newest promoted scores as JSON, oldest first:
-[achieved_at_ms, seq, score]. The baseline whose `player` is empty is the whole board's, one that begins with `@` a build's.
+All times are Unix milliseconds. These tables are written once: `events`, `recordings`, and the facts of
+`submissions`. These follow from the events, and are kept beside them: `standings`, `baselines`, and `state`,
+`reason`, `attempt` and `lease_until_ms` of a submission.
+
+- `recording_bands`: numbers by which similar recordings are found. `seq` is that of the submission.
+- `outbox`: work to do. `handed_out` is 1 once a worker may have it.
+- `recording_expiries`: digest and size of recordings that were deleted (`gateway.ledger.judgement.expiry`). A
+  recording that is sent again has a row in both tables. `first_seq` is the event that it first came with.
+- `commitments`: submissions, by `seq`, that came with a digest instead of a recording
+  (`gateway.ledger.judgement.reveals`).
+- `taken_names`: display names by what they look like (`gateway.edge.players.names`), if a deployment wants
+  unique ones.
+- `rank_anchors`: how many standings are ahead of some places. `rank_moves`: changes since
+  (`gateway.ledger.standings.anchors`).
+- `joins`: who is on a board now. `join_changes`: when each of its players joined or left, the newest of many.
+- `progress`, `board_counts`, `trend_slots`, `achievements`: derived from events by the steward.
+- `webhooks`: endpoints. `deliveries`: what each of them still has to get. After its end, `due_at_ms` is when
+  it ended.
+- `archived_windows`: windows that are over or about to be. `revision` is the readable one (0: none yet),
+  `building` the newest that was begun, `changed_seq` an event that the readable one lacks (0: none).
+  `is_thin` is 1 once standings of the window may be gone. `archived_entries`: their final ranks.
+- `baselines`: sums are decimal text, because squares of scores need 106 bits and more, and only whole numbers
+  forget a revoked score without a trace. `recent` has the newest promoted scores as JSON, oldest first:
+  [achieved_at_ms, seq, score]. An empty `player` is the whole board, one that begins with `@` is a build.
 """
 
 from __future__ import annotations
@@ -44,13 +48,13 @@ from sqlalchemy import Text as PlainText
 from policies.vocabulary import State
 
 SCHEMA_VERSION: Final = "0002"
-"""The newest migration: raised with every change of a table. A ledger of a later version is refused, not guessed at."""
+"""The newest migration, raised with every change of a table. A ledger of a later version is refused."""
 
 metadata = MetaData()
 
 Int64 = BigInteger().with_variant(Integer, "sqlite")
 Text = PlainText().with_variant(PlainText(collation="C"), "postgresql")
-"""Ordered by its bytes on either database, as Python orders it, whatever the locale of a server is."""
+"""Text that is ordered by its bytes on either database, as in Python, whatever the locale of the server."""
 
 
 def _required(name: str, kind: object, **options: object) -> Column[object]:
@@ -58,7 +62,7 @@ def _required(name: str, kind: object, **options: object) -> Column[object]:
 
 
 def _index_of_state(state: State, *columns: str, suffix: str = "") -> Index:
-    """An index of the submissions in one state alone: what is appended then costs the others nothing."""
+    """Return an index of the submissions in one state, so that an append costs the other states nothing."""
     where = text(f"state = '{state.value}'")
     return Index(f"submissions_{state.value}{suffix}", *columns, sqlite_where=where, postgresql_where=where)
 
@@ -542,12 +546,12 @@ build_changes = Table(
 
 
 def is_known(version: str) -> bool:
-    """True for a version that this program can read, or bring up to date."""
+    """Return whether this program can read a version, or upgrade it."""
     return version.isdecimal() and len(version) == len(SCHEMA_VERSION) and "0000" < version <= SCHEMA_VERSION
 
 
 def is_in(state: State) -> ColumnElement[bool]:
-    """Whether a submission is in a state; the state is written out and not bound, or its index would not be used."""
+    """Return the condition that a submission is in a state. A bound state would not use the state's index."""
     return submissions.c.state == literal_column(f"'{state.value}'")
 
 
@@ -594,4 +598,4 @@ BEGIN SELECT RAISE(ABORT, 'recordings is append-only'); END
     _refuse("build_changes_no_update", "UPDATE", "build_changes"),
     _refuse("build_changes_no_delete", "DELETE", "build_changes"),
 )
-"""Append-only by trigger: even our own code cannot change what happened."""
+"""Triggers that make tables append-only, so that even our own code cannot change what happened."""

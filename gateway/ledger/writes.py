@@ -24,7 +24,7 @@ GROUP_LIMIT: Final = 512
 """Most writes in one commit. Bounds the memory and the latency of a group."""
 
 REFUSED_S: Final = 2.0
-"""How long a refused submission speaks against readiness: twice the time after which its client tries again.
+"""Time that a refused submission speaks against readiness: twice that after which its client tries again.
 """
 
 

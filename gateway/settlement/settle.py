@@ -294,7 +294,7 @@ async def _record(
     await tx.run(_FORGET_WORK, received=submission.seq)
     if board.policy.replay and decision.to_state in _CONVICTED:  # the share may have been lower before
         convicted = sampling.SampledSubmission(submission.seq, **subject)
-        await sampling.put_up_player(tx, convicted, now_ms=decision.at_ms)
+        await sampling.queue_player(tx, convicted, now_ms=decision.at_ms)
     due_at_ms = decision.at_ms + PROJECT_AFTER_MS + int(board.policy.staleness_s * 1000)
     projection = {"kind": "project", "due_at_ms": due_at_ms, "priority": 0, "handed_out": 0}
     await tx.run(_INSERTS[outbox], seq=seq, **subject, **projection)

@@ -152,6 +152,7 @@ def test_F01_every_statement_is_one_that_is_planned():
     named = (
         "definition",
         "group_commit",
+        "migrate",
         "postgres.store",
         "postgres.transaction",
         "postgres.writer",

@@ -69,7 +69,7 @@ async def test_the_past_is_folded_from_the_log(ledger: Ledger, board: Board):
         ("UPDATE submissions SET score = 1 WHERE seq = 7", "event 7 was changed"),
         ("UPDATE events SET actor = 'eve' WHERE seq = 3", "event 3 was changed"),
         ("DELETE FROM events WHERE seq = 12", "event 12 was removed"),
-        ("DELETE FROM seals WHERE first_seq = 6", "the seal of the events from 6 on is gone"),
+        ("DELETE FROM seals WHERE first_seq = 6", "the seal of the events from 6 on is missing"),
         (
             "UPDATE seals SET created_at_ms = 0 WHERE first_seq = 6",
             "the seal of events 6 to 10 is not signed",

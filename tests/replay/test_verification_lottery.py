@@ -182,13 +182,13 @@ async def test_a_conviction_leaves_out_what_is_put_up_and_a_slice_bounds_it(
     await revoke(yard, "cy")
     assert 2 == len(put_up(yard))
     again: list[object] = []
-    before = sampling.put_up
+    before = sampling.queue_rechecks
 
     def noted(found: Sequence[sampling.SampledSubmission], *, now_ms: int) -> Operation[int]:
         again.extend(each.submission_id for each in found)
         return before(found, now_ms=now_ms)
 
-    monkeypatch.setattr(sampling, "put_up", noted)
+    monkeypatch.setattr(sampling, "queue_rechecks", noted)
     for _ in range(3):
         for row in await yard.ledger.read(work.due(sampling.RECALL, now_ms=yard.clock(), count=9)):
             await yard.ledger.write(sampling.recall(row, now_ms=yard.clock()))

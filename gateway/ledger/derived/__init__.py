@@ -1,1 +1,1 @@
-"""How far each consumer of the log is, and what it has computed."""
+"""Positions of the consumers of the log, and what they have computed."""

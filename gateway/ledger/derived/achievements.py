@@ -1,4 +1,4 @@
-"""Achievements: that a player first stood among the first ten of a window. Kept for ever, one for each player and window."""
+"""Achievements: a player's first time among the first ten of a window. They are kept for ever."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OF_PLAYER = Query(
 
 
 class Achievement(NamedTuple):
-    """That a player came into the first ten of a window: with which rank, by which submission and event, when (ms)."""
+    """A player's first entry into the first ten of a window, and the submission and event behind it."""
 
     board: str
     window: str
@@ -46,29 +46,32 @@ class Achievement(NamedTuple):
     at_ms: int
 
 
-async def add_achievement(tx: Transaction, reached: Achievement) -> bool:
-    """True if it is new; the first one of a player in a window stays."""
-    return bool(await tx.run(_ADD, **reached._asdict()))
+async def add_achievement(tx: Transaction, achievement: Achievement) -> bool:
+    """Add an achievement, and return whether it is new. The first one of a player in a window stays."""
+    return bool(await tx.run(_ADD, **achievement._asdict()))
 
 
 async def event_time_ms(tx: Transaction, seq: int) -> int | None:
-    """When an event happened (ms), None for one that there is not."""
+    """Return when an event happened (Unix ms), or None if there is no such event."""
     rows = await tx.rows(_AT, number=seq)
     return int(rows[0][0]) if rows else None
 
 
 async def is_event_of(tx: Transaction, seq: int, submission_id: str) -> bool:
-    """Whether an event is one of a submission."""
+    """Return whether an event belongs to a submission."""
     return (submission_id,) in await tx.rows(_OF_EVENT, number=seq)
 
 
 async def is_reached(tx: Transaction, board: str, window: str, player: str) -> bool:
-    """Whether a player has the achievement of a window."""
+    """Return whether a player has the achievement of a window."""
     return bool(await tx.rows(_IS_THERE, board=board, window=window, player=player))
 
 
 def achievements_of(player: str, *, before: int, after: str, count: int) -> Operation[list[Achievement]]:
-    """A player's achievements, newest first: those of events before `before`, and of that event those of windows after `after`."""
+    """Return a player's achievements, newest first, of events before `before`.
+
+    Achievements of event `before` itself are included if their windows come after `after`.
+    """
 
     async def work(tx: Transaction) -> list[Achievement]:
         rows = await tx.rows(_OF_PLAYER, player=player, before=before, after=after, count=count)

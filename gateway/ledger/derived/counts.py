@@ -1,4 +1,4 @@
-"""What each board has seen: submissions received, and how many count."""
+"""Counts of each board: how many submissions it received, and how many of them count."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _FORGET = Query(delete(board_counts))
 
 
 class BoardCounts(NamedTuple):
-    """Submissions that a board received since it began, and how many of them count now."""
+    """The submissions that a board has received, and those of them that count now."""
 
     attempts: int = 0
     promoted: int = 0
 
 
 def counts_of(board: str) -> Operation[BoardCounts]:
-    """The counts of a board."""
+    """Return the counts of a board."""
 
     async def work(tx: Transaction) -> BoardCounts:
         rows = await tx.rows(_COUNTS, board=board)
@@ -41,10 +41,10 @@ def counts_of(board: str) -> Operation[BoardCounts]:
 
 
 async def add_counts(tx: Transaction, board: str, more: BoardCounts) -> None:
-    """Adds to the counts of a board."""
+    """Add to the counts of a board."""
     await tx.run(_ADD, board=board, attempts=more.attempts, promoted=more.promoted)
 
 
 async def forget_counts(tx: Transaction) -> None:
-    """Takes the counts of all boards away."""
+    """Delete the counts of all boards."""
     await tx.run(_FORGET)

@@ -1,6 +1,6 @@
-"""The log of events as consumers read it, in order, and how far each of them is.
+"""The log of events as consumers read it, in order, and the position of each consumer.
 
-A sequence number is the order of commits on either database, so what comes after a position is never older than it.
+On either database, sequence numbers follow the order of commits, so no event ever appears before a position.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import Reason, State
 
 ALL_BOARDS: Final = ""
-"""The board under which the position of a consumer is kept that reads the log of all boards."""
+"""The board under which a consumer of all boards keeps its position."""
 
 _e, _s, _p = events.c, submissions.c, progress.c
 
@@ -57,7 +57,7 @@ _UNSHOWN = Query(select(func.min(outbox.c.seq)).where(outbox.c.kind == "project"
 
 
 class LoggedEvent(NamedTuple):
-    """An event of the log with what it was about; times are Unix milliseconds."""
+    """An event of the log with facts of its submission. Times are Unix milliseconds."""
 
     seq: int
     submission_id: str
@@ -74,12 +74,12 @@ class LoggedEvent(NamedTuple):
 
     @property
     def difference(self) -> int:
-        """1 if the submission counts from now on, -1 if it does no more, 0 if that is as it was."""
+        """Return 1 if the submission begins to count, -1 if it ceases to, 0 if neither."""
         return (self.to_state is State.PROMOTED) - (self.from_state is State.PROMOTED)
 
 
 def events_after(seq: int, *, count: int) -> Operation[list[LoggedEvent]]:
-    """Events of all boards after a sequence number, oldest first."""
+    """Return events of all boards after a sequence number, oldest first."""
 
     async def work(tx: Transaction) -> list[LoggedEvent]:
         return [_event(row) for row in await tx.rows(_AFTER, after=seq, count=count)]
@@ -88,7 +88,7 @@ def events_after(seq: int, *, count: int) -> Operation[list[LoggedEvent]]:
 
 
 def players_after(seq: int, *, count: int) -> Operation[list[tuple[int, str, str]]]:
-    """(sequence number, board, player) of the submissions of all boards after a sequence number."""
+    """Return (sequence number, board, player) of submissions after a sequence number, on all boards."""
 
     async def work(tx: Transaction) -> list[tuple[int, str, str]]:
         return [(row[0], row[1], row[2]) for row in await tx.rows(_PLAYERS, after=seq, count=count)]
@@ -97,7 +97,7 @@ def players_after(seq: int, *, count: int) -> Operation[list[tuple[int, str, str
 
 
 def position(consumer: str, board: str = ALL_BOARDS) -> Operation[int | None]:
-    """Up to which event a consumer has done everything; None for one that never began."""
+    """Return the last event that a consumer has finished with, or None if it never began."""
 
     async def work(tx: Transaction) -> int | None:
         rows = await tx.rows(_POSITION, consumer=consumer, board=board)
@@ -107,7 +107,7 @@ def position(consumer: str, board: str = ALL_BOARDS) -> Operation[int | None]:
 
 
 def move(consumer: str, seq: int, board: str = ALL_BOARDS) -> Operation[None]:
-    """Writes down how far a consumer is."""
+    """Store the position of a consumer."""
 
     async def work(tx: Transaction) -> None:
         await tx.run(_PUT_POSITION, consumer=consumer, board=board, seq=seq)
@@ -116,7 +116,7 @@ def move(consumer: str, seq: int, board: str = ALL_BOARDS) -> Operation[None]:
 
 
 def projected_seq() -> Operation[int]:
-    """Up to which event the index was told of everything."""
+    """Return the last event up to which the index has everything."""
 
     async def work(tx: Transaction) -> int:
         [[unshown]] = await tx.rows(_UNSHOWN)
@@ -127,10 +127,10 @@ def projected_seq() -> Operation[int]:
 
 
 def _event(row: Row) -> LoggedEvent:
-    seq, submission_id, board, player, was, now, why, *facts, stats = row
-    found: Any = (
-        *(seq, submission_id, board, player, State(was), State(now), Reason(why)),
+    seq, submission_id, board, player, from_state, to_state, reason, *facts, stats = row
+    fields: Any = (
+        *(seq, submission_id, board, player, State(from_state), State(to_state), Reason(reason)),
         *facts,
         stats_from(stats),
     )
-    return LoggedEvent(*found)
+    return LoggedEvent(*fields)

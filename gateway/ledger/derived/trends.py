@@ -54,7 +54,7 @@ _EARLIER_HIGHEST, _EARLIER_LOWEST = _EARLIER[SortOrder.DESCENDING], _EARLIER[Sor
 
 
 class TrendSlot(NamedTuple):
-    """A slot of time of a board: what is counted in it, how long it is, and when it begins (ms)."""
+    """A slot of a board's time: the kind of sketch, the length, and the beginning (Unix ms)."""
 
     board: str
     kind: str
@@ -63,30 +63,30 @@ class TrendSlot(NamedTuple):
 
 
 async def sketch_of(tx: Transaction, slot: TrendSlot) -> bytes | None:
-    """The sketch of a slot, or None."""
+    """Return the sketch of a slot, or None."""
     rows = await tx.rows(_SLOT, **slot._asdict())
     return bytes(rows[0][0]) if rows else None
 
 
 async def put_sketch(tx: Transaction, slot: TrendSlot, sketch: bytes) -> None:
-    """Puts the sketch of a slot in the place of the one before."""
+    """Store the sketch of a slot in place of the previous one."""
     await tx.run(_PUT, **slot._asdict(), sketch=sketch)
 
 
 async def prune(tx: Transaction, *, before_ms: int) -> int:
-    """How many slots were taken away, those that began before a moment (ms)."""
+    """Delete slots that began before `before_ms`, and return how many."""
     return await tx.run(_PRUNE, before_ms=before_ms)
 
 
 async def best_before(tx: Transaction, board: str, player: str, seq: int, order: SortOrder) -> int | None:
-    """The best score of a player that counts and was received before the submission of that number, or None."""
+    """Return the best promoted score of a player received before submission `seq`, or None."""
     query = _EARLIER_LOWEST if order is SortOrder.ASCENDING else _EARLIER_HIGHEST
     [[score]] = await tx.rows(query, board=board, player=player, before=seq)
     return None if score is None else int(score)
 
 
 def sketches_since(board: str, kind: str, span_ms: int, *, since_ms: int) -> Operation[list[bytes]]:
-    """The sketches of a board's slots that began at a moment (ms) or later, oldest first."""
+    """Return the sketches of a board's slots that began at `since_ms` or later, oldest first."""
 
     async def work(tx: Transaction) -> list[bytes]:
         rows = await tx.rows(_SLOTS, board=board, kind=kind, span_ms=span_ms, since_ms=since_ms)

@@ -1,4 +1,4 @@
-"""Webhooks: the endpoints that are told, and what each of them still has to be told."""
+"""Webhooks: registered endpoints, and the deliveries that each of them still has to get."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gateway.ledger.schema import deliveries, webhooks
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 
 EVERY: Final = "*"
-"""Stands for all boards, or all types of events."""
+"""Means all boards, or all types of events."""
 
 
 class DeliveryState(StrEnum):
-    """Where a delivery is. `dead`: it was tried as often as it may be."""
+    """The state of a delivery. A dead one has used up its attempts."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -28,7 +28,7 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An endpoint: its secret (24 to 64 bytes), the boards and types of events it wants, and how often it failed in a row."""
+    """An endpoint: secret (24 to 64 bytes), wanted boards and event types, and failures in a row."""
 
     webhook_id: str
     url: str
@@ -40,13 +40,13 @@ class Webhook:
     disabled_at_ms: int | None = None
 
     def wants(self, board: str, kind: str) -> bool:
-        """Whether it is to be told of such events of a board."""
+        """Return whether the endpoint gets events of this type of a board."""
         is_of_board = EVERY in self.boards or board in self.boards
         return self.disabled_at_ms is None and is_of_board and (EVERY in self.types or kind in self.types)
 
 
 class WebhookEvent(NamedTuple):
-    """An event that webhooks are told of. Its id is the same however often it comes."""
+    """An event for webhooks. Its id stays the same however often it is sent."""
 
     event_id: str
     board: str
@@ -55,7 +55,7 @@ class WebhookEvent(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """One event for one webhook. `due_at_ms` of one that has ended is when it ended."""
+    """One event for one webhook. After its end, `due_at_ms` is when it ended."""
 
     webhook_id: str
     event_id: str
@@ -69,7 +69,7 @@ class Delivery(NamedTuple):
 
 
 class DeliveryAttempt(NamedTuple):
-    """What came of one attempt: the state of the delivery after it, and when it is due, or ended (ms)."""
+    """An attempt: the state of its delivery afterwards, and when that is due or ended (Unix ms)."""
 
     delivery: Delivery
     state: DeliveryState
@@ -144,7 +144,7 @@ _WAITING = Query(
 
 
 def add_webhook(webhook: Webhook) -> Operation[None]:
-    """Registers an endpoint."""
+    """Register an endpoint."""
 
     async def work(tx: Transaction) -> None:
         await tx.run(
@@ -163,7 +163,7 @@ def add_webhook(webhook: Webhook) -> Operation[None]:
 
 
 async def all_webhooks(tx: Transaction) -> list[Webhook]:
-    """Every endpoint, the oldest first."""
+    """Return every endpoint, the oldest first."""
     return [
         Webhook(
             webhook_id, url, bytes(secret), tuple(orjson.loads(boards)), tuple(orjson.loads(types)), *rest
@@ -173,7 +173,7 @@ async def all_webhooks(tx: Transaction) -> list[Webhook]:
 
 
 def remove_webhook(webhook_id: str) -> Operation[bool]:
-    """True if the endpoint was registered; what it was still to be told goes with it."""
+    """Remove an endpoint with its deliveries, and return whether it was registered."""
 
     async def work(tx: Transaction) -> bool:
         await tx.run(_REMOVE_DELIVERIES, id=webhook_id)
@@ -183,7 +183,7 @@ def remove_webhook(webhook_id: str) -> Operation[bool]:
 
 
 def enable_webhook(webhook_id: str) -> Operation[bool]:
-    """True if the endpoint is registered; it is told again, as if it had never failed."""
+    """Enable an endpoint as if it had never failed, and return whether it is registered."""
 
     async def work(tx: Transaction) -> bool:
         return bool(await tx.run(_ENABLE, id=webhook_id))
@@ -191,19 +191,19 @@ def enable_webhook(webhook_id: str) -> Operation[bool]:
     return work
 
 
-async def queue(tx: Transaction, told: Sequence[WebhookEvent], *, now_ms: int) -> int:
-    """How many deliveries are new: one of each event for each webhook that wants it, once."""
-    endpoints = await all_webhooks(tx) if told else []
+async def queue(tx: Transaction, events: Sequence[WebhookEvent], *, now_ms: int) -> int:
+    """Queue each event once for each webhook that wants it, and return how many deliveries are new."""
+    endpoints = await all_webhooks(tx) if events else []
     new = 0
-    for each in told:
+    for event in events:
         for endpoint in endpoints:
-            if endpoint.wants(each.board, each.type):
+            if endpoint.wants(event.board, event.type):
                 pending = DeliveryState.PENDING.value
                 row = (
                     endpoint.webhook_id,
-                    each.event_id,
-                    each.type,
-                    each.body,
+                    event.event_id,
+                    event.type,
+                    event.body,
                     now_ms,
                     now_ms,
                     0,
@@ -215,20 +215,23 @@ async def queue(tx: Transaction, told: Sequence[WebhookEvent], *, now_ms: int) -
 
 
 def lease_due(webhook_id: str, *, now_ms: int, until_ms: int, count: int) -> Operation[list[Delivery]]:
-    """Deliveries whose time has come, each counted as tried once more, and due again at `until_ms` if nobody ends them."""
+    """Lease deliveries that are due.
+
+    Each counts as tried once more, and is due again at `until_ms` unless it ends.
+    """
 
     async def work(tx: Transaction) -> list[Delivery]:
         rows = await tx.rows(_DUE, id=webhook_id, now_ms=now_ms, count=count)
-        found = [_delivery(row) for row in rows]
-        for each in found:
-            await tx.run(_LEASE, id=webhook_id, event=each.event_id, until_ms=until_ms)
-        return [each._replace(tries=each.tries + 1) for each in found]
+        due = [_delivery(row) for row in rows]
+        for delivery in due:
+            await tx.run(_LEASE, id=webhook_id, event=delivery.event_id, until_ms=until_ms)
+        return [delivery._replace(tries=delivery.tries + 1) for delivery in due]
 
     return work
 
 
 def has_due(webhook_id: str, *, now_ms: int) -> Operation[bool]:
-    """Whether something is due for an endpoint."""
+    """Return whether a delivery is due for an endpoint."""
 
     async def work(tx: Transaction) -> bool:
         return bool(await tx.rows(_DUE, id=webhook_id, now_ms=now_ms, count=1))
@@ -239,25 +242,28 @@ def has_due(webhook_id: str, *, now_ms: int) -> Operation[bool]:
 def note_attempts(
     attempts: Sequence[DeliveryAttempt], *, now_ms: int, disable_after: int
 ) -> Operation[set[str]]:
-    """The endpoints that were disabled by these attempts, for having failed so often in a row or for being gone."""
+    """Store attempts, and return the endpoints that they disabled.
+
+    These are gone, or have failed `disable_after` times in a row.
+    """
 
     async def work(tx: Transaction) -> set[str]:
         disabled = set()
-        for each in attempts:
-            of = each.delivery
-            ended = {"ended": each.state.value, "at": each.at_ms, "said": each.outcome}
-            await tx.run(_END, id=of.webhook_id, event=of.event_id, **ended)
-            await tx.run(_SUCCEEDED if each.is_success else _FAILED, id=of.webhook_id)
-            limit = 0 if each.is_gone else disable_after
-            if not each.is_success and await tx.run(_DISABLE, id=of.webhook_id, limit=limit, now_ms=now_ms):
-                disabled.add(of.webhook_id)
+        for attempt in attempts:
+            webhook_id, event_id = attempt.delivery.webhook_id, attempt.delivery.event_id
+            result = {"ended": attempt.state.value, "at": attempt.at_ms, "said": attempt.outcome}
+            await tx.run(_END, id=webhook_id, event=event_id, **result)
+            await tx.run(_SUCCEEDED if attempt.is_success else _FAILED, id=webhook_id)
+            limit = 0 if attempt.is_gone else disable_after
+            if not attempt.is_success and await tx.run(_DISABLE, id=webhook_id, limit=limit, now_ms=now_ms):
+                disabled.add(webhook_id)
         return disabled
 
     return work
 
 
 def deliveries_of(webhook_id: str, state: DeliveryState, *, count: int) -> Operation[list[Delivery]]:
-    """Deliveries of an endpoint in one state, the last due or ended first."""
+    """Return deliveries of an endpoint in one state, the last due or ended first."""
 
     async def work(tx: Transaction) -> list[Delivery]:
         rows = await tx.rows(_IN_STATE, id=webhook_id, in_state=state.value, count=count)
@@ -267,7 +273,7 @@ def deliveries_of(webhook_id: str, state: DeliveryState, *, count: int) -> Opera
 
 
 def retry_dead(webhook_id: str, *, now_ms: int) -> Operation[int]:
-    """How many dead deliveries of an endpoint are due again, with all their attempts."""
+    """Make dead deliveries of an endpoint due again with all their attempts, and return how many."""
 
     async def work(tx: Transaction) -> int:
         return await tx.run(_RETRY, id=webhook_id, now=now_ms)
@@ -276,7 +282,7 @@ def retry_dead(webhook_id: str, *, now_ms: int) -> Operation[int]:
 
 
 def prune_deliveries(webhook_id: str, state: DeliveryState, *, before_ms: int) -> Operation[int]:
-    """How many deliveries of an endpoint were forgotten, that have been in this state since before a moment (ms)."""
+    """Delete an endpoint's deliveries in this state with `due_at_ms` before `before_ms`; return how many."""
 
     async def work(tx: Transaction) -> int:
         return await tx.run(_PRUNE, id=webhook_id, in_state=state.value, before_ms=before_ms)
@@ -285,7 +291,7 @@ def prune_deliveries(webhook_id: str, state: DeliveryState, *, before_ms: int) -
 
 
 def undelivered() -> Operation[dict[str, int]]:
-    """How many deliveries are pending and dead."""
+    """Count pending and dead deliveries."""
 
     async def work(tx: Transaction) -> dict[str, int]:
         return {row[0]: row[1] for row in await tx.rows(_WAITING)}
@@ -295,5 +301,5 @@ def undelivered() -> Operation[dict[str, int]]:
 
 def _delivery(row: Row) -> Delivery:
     webhook_id, event_id, kind, body, created_at_ms, due_at_ms, tries, state, outcome = row
-    found: Any = (created_at_ms, due_at_ms, tries, DeliveryState(state), outcome)
-    return Delivery(webhook_id, event_id, kind, bytes(body), *found)
+    progress: Any = (created_at_ms, due_at_ms, tries, DeliveryState(state), outcome)
+    return Delivery(webhook_id, event_id, kind, bytes(body), *progress)

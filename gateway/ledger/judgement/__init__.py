@@ -1,1 +1,1 @@
-"""What judging stores: baselines, audits, builds, and what waits for a second look."""
+"""Records of judging: baselines, audits, builds, revealed recordings and second checks."""

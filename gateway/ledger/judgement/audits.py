@@ -1,4 +1,4 @@
-"""Audits of verified runs: how far they were drawn, which are to be done, and what the first verdict said of each."""
+"""Audits of verified runs: the progress of each board's draw, the audits to do, and their leases."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from policies.replaying import BuildStatus
 from policies.vocabulary import Reason, State
 
 KIND: Final = "audit"
-"""The kind of the outbox rows; each has the number of its submission, whose own row went with the verdict."""
+"""The kind of the outbox rows. Each has the number of its submission, whose own row went with the verdict."""
 
 DAY: Final = "audit-day"
-"""Whose progress is the day, as a proleptic Gregorian ordinal, on which a board's sample was drawn last."""
+"""Consumer whose progress is the day of a board's newest draw, as a proleptic Gregorian ordinal."""
 
 DRAWN: Final = "audit"
-"""Whose progress is the event up to which everything was drawn and noted."""
+"""Consumer whose progress is the event up to which all draws are noted."""
 
 UPTO: Final = "audit-upto"
-"""Whose progress is the event up to which the draw goes that was begun last."""
+"""Consumer whose progress is the last event of the newest draw."""
 
 SEED: Final = "audit-seed"
-"""Whose progress is the seed of the numbers of that draw: who goes on with it draws the same."""
+"""Consumer whose progress is the seed of the newest draw. A steward that continues it draws the same."""
 
 NOTED: Final = "audit-noted"
-"""Whose progress is how many of its sample are noted."""
+"""Consumer whose progress is how many of the newest draw's sample are noted."""
 
 _e, _o, _s = events.c, outbox.c, submissions.c
 
@@ -76,7 +76,7 @@ class VerifiedSubmission(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """The draw of a board's day (None before the first): of the events in (`after`, `upto`], by `seed`, so many noted."""
+    """The draw of a board's day (None before the first) from (`after`, `upto`]; `noted` of it are noted."""
 
     board: str
     day: int | None
@@ -87,26 +87,28 @@ class Draw(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing of it is left to be noted."""
+        """Return whether the whole draw is noted."""
         return self.after >= self.upto
 
 
 def draw_of(board: str) -> Operation[Draw]:
-    """How far the draws of a board are."""
+    """Return the newest draw of a board."""
 
     async def work(tx: Transaction) -> Draw:
         day = await position(DAY, board)(tx)
         return Draw(
-            board, day, *[await position(each, board)(tx) or 0 for each in (DRAWN, UPTO, SEED, NOTED)]
+            board, day, *[await position(part, board)(tx) or 0 for part in (DRAWN, UPTO, SEED, NOTED)]
         )
 
     return work
 
 
 def claim(board: str, *, day: int, seed: int) -> Operation[bool]:
-    """Begins the draw of a day, of all up to the newest event; False if it has begun, or the one before has not ended.
+    """Begin the draw of a day, up to the newest event.
 
-    The first of all has nothing to draw from.
+    False if it has begun, or if the previous one has not ended.
+
+    The first draw of a board draws from nothing.
     """
 
     async def work(tx: Transaction) -> bool:
@@ -115,15 +117,15 @@ def claim(board: str, *, day: int, seed: int) -> Operation[bool]:
             return False
         upto = await newest_seq()(tx)
         after = before.after if before.day is not None else upto
-        for what, value in ((DAY, day), (DRAWN, after), (UPTO, upto), (SEED, seed), (NOTED, 0)):
-            await move(what, value, board)(tx)
+        for part, value in ((DAY, day), (DRAWN, after), (UPTO, upto), (SEED, seed), (NOTED, 0)):
+            await move(part, value, board)(tx)
         return True
 
     return work
 
 
 def verified_between(board: str, *, after: int, upto: int) -> Operation[list[VerifiedSubmission]]:
-    """The submissions of a board that a replay promoted by the events of this range, in their order."""
+    """Return the submissions of a board that replays promoted in (`after`, `upto`], in order."""
 
     async def work(tx: Transaction) -> list[VerifiedSubmission]:
         return [
@@ -136,13 +138,13 @@ def verified_between(board: str, *, after: int, upto: int) -> Operation[list[Ver
 def note(
     draw: Draw, some: Sequence[VerifiedSubmission], *, is_last: bool, now_ms: int
 ) -> Operation[int | None]:
-    """How many audits of a draw were noted, which then is that much further; None if another steward has got it there."""
+    """Note a part of a draw's sample, and return how many are new; None if another steward was faster."""
 
     async def work(tx: Transaction) -> int | None:
         if draw != await draw_of(draw.board)(tx):
             return None
         audit = {"board": draw.board, "kind": KIND, "due_at_ms": now_ms, "priority": 0, "handed_out": 0}
-        noted = sum([await tx.run(_ADD, **each._asdict(), **audit) for each in some])
+        noted = sum([await tx.run(_ADD, **submission._asdict(), **audit) for submission in some])
         await move(NOTED, draw.noted + len(some), draw.board)(tx)
         if is_last:
             await move(DRAWN, draw.upto, draw.board)(tx)
@@ -152,7 +154,7 @@ def note(
 
 
 def handed_out(*, now_ms: int) -> Operation[int]:
-    """How many audits workers may have now: what was handed out and is not due again."""
+    """Count the audits that workers may have now: handed out, and not due again."""
 
     async def work(tx: Transaction) -> int:
         [[count]] = await tx.rows(_HANDED_OUT, now_ms=now_ms)
@@ -164,37 +166,39 @@ def handed_out(*, now_ms: int) -> Operation[int]:
 def lease(
     submission_ids: Sequence[str], *, boards: Container[str] | None = None, now_ms: int, lease_ms: int
 ) -> Operation[list[Lease]]:
-    """Leases of those submissions that wait for an audit and are in nobody's hands. Each counts as an attempt.
+    """Lease those of the submissions that wait for an audit and that nobody has leased.
 
-    What is of none of `boards` (None: all are) is left as it is.
+    Each counts as an attempt.
+
+    Submissions on none of `boards` (None: on any) are skipped.
     """
 
     async def work(tx: Transaction) -> list[Lease]:
         leases = []
         for submission_id in submission_ids:
-            found = await load_submission(tx, submission_id)
+            submission = await load_submission(tx, submission_id)
             if (
-                not found
-                or not (boards is None or found.board in boards)
-                or not await tx.rows(_WAITING, row_seq=found.seq)
+                not submission
+                or not (boards is None or submission.board in boards)
+                or not await tx.rows(_WAITING, row_seq=submission.seq)
             ):
                 continue
-            if await tx.run(_LEASE, row_seq=found.seq, now_ms=now_ms, until_ms=now_ms + lease_ms):
-                taken = await load_submission(tx, submission_id)
-                assert taken is not None
-                leases.append(await lease_of(tx, taken))
+            if await tx.run(_LEASE, row_seq=submission.seq, now_ms=now_ms, until_ms=now_ms + lease_ms):
+                leased = await load_submission(tx, submission_id)  # with the attempt that counts this lease
+                assert leased is not None
+                leases.append(await lease_of(tx, leased))
         return leases
 
     return work
 
 
 def fingerprint_in(submission_id: str) -> Operation[Mapping[str, Any] | None]:
-    """What the simulation of the newest verdict came to (`replay.fingerprint`); None where no event says so."""
+    """Return the fingerprint (`replay.fingerprint`) of the newest verdict's simulation, or None."""
 
     async def work(tx: Transaction) -> Mapping[str, Any] | None:
-        found = [event["detail"].get("simulated") for event in await history_of(submission_id)(tx)]
-        known: list[Mapping[str, Any]] = [each for each in found if each]
-        return known[-1] if known else None
+        simulated = [event["detail"].get("simulated") for event in await history_of(submission_id)(tx)]
+        fingerprints: list[Mapping[str, Any]] = [fingerprint for fingerprint in simulated if fingerprint]
+        return fingerprints[-1] if fingerprints else None
 
     return work
 
@@ -202,7 +206,10 @@ def fingerprint_in(submission_id: str) -> Operation[Mapping[str, Any] | None]:
 def finish(
     seqs: Sequence[int], changes: Sequence[tuple[BuildChange, BuildStatus]]
 ) -> Operation[set[tuple[str, str]]]:
-    """The builds (board, build) that were restricted: each change comes with the status in the policy. Strikes off audits."""
+    """Delete finished audits, restrict builds, and return the (board, build) that were restricted.
+
+    Each change comes with the status that the policy declares.
+    """
 
     async def work(tx: Transaction) -> set[tuple[str, str]]:
         for seq in seqs:

@@ -1,8 +1,9 @@
-"""The index of recordings by their bands: who shares bands with a recording may have nearly the same one.
+"""The index of recordings by their bands: recordings that share bands may be nearly the same.
 
-A band is a number of 64 bits that says nothing to the ledger. Of a bucket, the recordings on a board that share a band, the
-MOST_IN_BUCKET that came first are kept: what is looked for is the original, and a flood of copies makes no search
-longer. What proves nothing makes room, or a flood of rejected copies would hide those that come after it.
+A band is a number of 64 bits that means nothing to the ledger. A bucket has the recordings of a board that
+share a band. It keeps the first MOST_IN_BUCKET: the search is for the original, and a flood of copies must
+not make it longer. Rejected recordings make room, or a flood of rejected copies would hide the ones that come
+after it.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import State
 
 MOST_BANDS: Final = 32
-"""Bands of one recording, at most: they go in with one statement."""
+"""Most bands of one recording. One statement inserts them all."""
 
 MOST_IN_BUCKET: Final = 64
+"""Most recordings under one band of a board."""
 
 MOST_NEIGHBOURS: Final = 16
-"""How many recordings are looked at, of those that share bands: the ones that share most of them.
+"""Most recordings of others that a search returns: those that share most bands.
 
-As many again are of the player's own, which may be like nothing more than each other, and hide nobody else's.
+As many again of the player's own are returned. They may resemble only each other, and must not hide anybody
+else's.
 """
 
 _UNWANTED: Final = frozenset({State.REJECTED, State.SUPERSEDED})
-"""What was rejected proves nothing against others: its recording may have been another's all along."""
+"""States that prove nothing against others: the recording may have been somebody else's all along."""
 
 _b, _s, _r = recording_bands.c, submissions.c, recordings.c
 
@@ -70,7 +73,7 @@ _NEIGHBOURS = Query(
 
 
 class BandedRecording(NamedTuple):
-    """A recording to be put under its bands, by the number of its submission."""
+    """A recording to index under its bands. `seq` is that of its submission."""
 
     board: str
     seq: int
@@ -79,7 +82,10 @@ class BandedRecording(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """Another submission on the board whose recording shares this many bands. Of some only the digest has come."""
+    """Another submission of the board whose recording shares bands.
+
+    Without `recording`, only its digest has come.
+    """
 
     seq: int
     submission_id: str
@@ -90,58 +96,58 @@ class Neighbour(NamedTuple):
 
 
 def put_and_find(banded: Sequence[BandedRecording]) -> Operation[list[list[Neighbour]]]:
-    """Who shares bands with each of the recordings, those that share most first; each is in the index from then on.
+    """Index recordings, and return the neighbours of each, those that share most bands first.
 
-    Of two that are alike the one that is put later finds the other, whoever puts them: there is one order of commits.
-    A recording that is put again finds its neighbours again, and changes nothing.
+    Of two similar recordings, the one that is indexed later finds the other, because commits have one order.
+    A recording that is indexed again finds its neighbours again and changes nothing.
     """
 
     async def work(tx: Transaction) -> list[list[Neighbour]]:
-        return [await _put_and_find(tx, each) for each in banded]
+        return [await _put_and_find(tx, recording) for recording in banded]
 
     return work
 
 
-async def _put_and_find(tx: Transaction, one: BandedRecording) -> list[Neighbour]:
-    if not one.bands:
+async def _put_and_find(tx: Transaction, recording: BandedRecording) -> list[Neighbour]:
+    if not recording.bands:
         return []
-    if len(one.bands) > MOST_BANDS:
+    if len(recording.bands) > MOST_BANDS:
         raise ValueError(f"a recording has at most {MOST_BANDS} bands")
-    rows = await fetch_listed(tx, _BUCKETS, one.bands, board=one.board)
+    rows = await fetch_listed(tx, _BUCKETS, recording.bands, board=recording.board)
     sizes = Counter(band for band, *_ in rows)
     wanted = [(band, seq, player) for band, seq, state, player in rows if state not in _UNWANTED]
-    free = [band for band in one.bands if sizes[band] < MOST_IN_BUCKET]
-    if len(free) < len(one.bands) and len(wanted) < len(rows):
-        await _make_room(tx, one, [band for band in one.bands if band not in free])
+    free = [band for band in recording.bands if sizes[band] < MOST_IN_BUCKET]
+    if len(free) < len(recording.bands) and len(wanted) < len(rows):
+        await _make_room(tx, recording, [band for band in recording.bands if band not in free])
         sizes = Counter(band for band, *_ in wanted)
-        free = [band for band in one.bands if sizes[band] < MOST_IN_BUCKET]
+        free = [band for band in recording.bands if sizes[band] < MOST_IN_BUCKET]
     if free:
         padded = {f"band_{number}": free[min(number, len(free) - 1)] for number in range(MOST_BANDS)}
-        await tx.run(_ADD, board=one.board, row_seq=one.seq, **padded)
-    others = Counter(seq for _, seq, player in wanted if seq != one.seq and player != one.player)
-    own = Counter(seq for _, seq, player in wanted if seq != one.seq and player == one.player)
+        await tx.run(_ADD, board=recording.board, row_seq=recording.seq, **padded)
+    others = Counter(seq for _, seq, player in wanted if seq != recording.seq and player != recording.player)
+    own = Counter(seq for _, seq, player in wanted if seq != recording.seq and player == recording.player)
     return await _neighbours(tx, others, own)
 
 
-async def _make_room(tx: Transaction, one: BandedRecording, full: Sequence[int]) -> None:
+async def _make_room(tx: Transaction, recording: BandedRecording, full: Sequence[int]) -> None:
     padded = {f"listed_{number}": full[min(number, len(full) - 1)] for number in range(LIST)}
-    await tx.run(_MAKE_ROOM, board=one.board, **padded)
+    await tx.run(_MAKE_ROOM, board=recording.board, **padded)
 
 
 async def _neighbours(tx: Transaction, *groups: Counter[int]) -> list[Neighbour]:
-    """Of each group the submissions that share most bands, and of equals the oldest; all of them in that order."""
+    """Return the submissions of each group that share most bands, the oldest first among equals."""
     shared = {
         seq: group[seq]
         for group in groups
         for seq in sorted(group, key=lambda seq: (-group[seq], seq))[:MOST_NEIGHBOURS]
     }
-    found = [
+    neighbours = [
         Neighbour(seq, submission_id, player, digest, _recording(digest, size_bytes, body), shared[seq])
         for seq, submission_id, player, digest, size_bytes, body in await fetch_listed(
             tx, _NEIGHBOURS, list(shared)
         )
     ]
-    return sorted(found, key=lambda each: (-each.shared, each.seq))
+    return sorted(neighbours, key=lambda neighbour: (-neighbour.shared, neighbour.seq))
 
 
 def _recording(digest: bytes, size_bytes: int | None, body: bytes | None) -> StoredRecording | None:

@@ -1,7 +1,7 @@
-"""The kill switch of game builds: every change of a build's status, and which one holds now.
+"""The kill switch of game builds: every change of a build's status, and the status in force.
 
-A change is a row that is never changed. The newest one of a board's build holds, whatever the policy says of it; a build
-without a row has the status that its policy gives it.
+A change is a row that is never updated. The newest change of a board's build is in force, whatever the policy
+says. A build without a change has the status that its policy declares.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.replaying import BuildStatus
 
 BuildStatuses = Mapping[tuple[str, str], BuildStatus]
-"""By board and build; only builds whose status was ever changed are in it."""
+"""Statuses by board and build, of builds whose status was ever changed."""
 
 _b = build_changes.c
 _COLUMNS = (_b.board, _b.build, _b.status, _b.actor, _b.reason, _b.at_ms)
 
 _STRICTNESS: Final = tuple(BuildStatus)
-"""The later, the stricter."""
+"""Statuses from the loosest to the strictest."""
 
 _later = build_changes.alias("later")
 _STATUSES = Query(
@@ -43,7 +43,7 @@ _ADD = Query(insert(build_changes))
 
 
 class BuildChange(NamedTuple):
-    """A build that was given a status: by whom, why, and when (Unix ms)."""
+    """A change of a build's status: by whom, why, and when (Unix ms)."""
 
     board: str
     build: str
@@ -54,7 +54,7 @@ class BuildChange(NamedTuple):
 
 
 def build_statuses() -> Operation[BuildStatuses]:
-    """The status that holds for each build whose status was ever changed."""
+    """Return the status in force of each build whose status was ever changed."""
 
     async def work(tx: Transaction) -> BuildStatuses:
         return {(board, build): BuildStatus(status) for board, build, status in await tx.rows(_STATUSES)}
@@ -63,24 +63,24 @@ def build_statuses() -> Operation[BuildStatuses]:
 
 
 def build_changes_of(board: str) -> Operation[list[BuildChange]]:
-    """Every change of a board's builds, by build, the oldest first."""
+    """Return every change of a board's builds, by build, the oldest first."""
 
     async def work(tx: Transaction) -> list[BuildChange]:
         rows = await tx.rows(_OF_BOARD, of_board=board)
         return [
-            BuildChange(of, build, BuildStatus(status), *who_why_when)
-            for of, build, status, *who_why_when in rows
+            BuildChange(row_board, build, BuildStatus(status), *actor_reason_time)
+            for row_board, build, status, *actor_reason_time in rows
         ]
 
     return work
 
 
 def set_build_status(change: BuildChange) -> Operation[bool]:
-    """True if the build got the status; False if its newest change says so already."""
+    """Set the status of a build, and return whether that changed it."""
 
     async def work(tx: Transaction) -> bool:
-        revision, held = await _newest(tx, change)
-        if held is change.status:
+        revision, status = await _newest(tx, change)
+        if status is change.status:
             return False
         await _add(tx, change, revision + 1)
         return True
@@ -89,14 +89,14 @@ def set_build_status(change: BuildChange) -> Operation[bool]:
 
 
 def restrict_build(change: BuildChange, *, declared: BuildStatus) -> Operation[bool]:
-    """As `set_build_status`, but never loosens: False if the build is under a status as strict already.
+    """Tighten the status of a build, and return whether that changed it. A stricter status stays.
 
-    For what acts by itself. `declared` is the status in the policy, which holds where there was no change.
+    Automatic restrictions use this. `declared` is the status in the policy, in force until the first change.
     """
 
     async def work(tx: Transaction) -> bool:
-        revision, held = await _newest(tx, change)
-        if _STRICTNESS.index(held or declared) >= _STRICTNESS.index(change.status):
+        revision, status = await _newest(tx, change)
+        if _STRICTNESS.index(status or declared) >= _STRICTNESS.index(change.status):
             return False
         await _add(tx, change, revision + 1)
         return True

@@ -1,4 +1,4 @@
-"""What a moderator asks of a case beside its evidence: who, how the player did before, and what an approval would do."""
+"""The background of a moderator's case: the player's name and scores, and the ranks after an approval."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from policies.vocabulary import State
 from policies.windows import calendar_of
 
 HISTORY: Final = 20
-"""Newest promoted scores of the player that are shown beside a case."""
+"""Most promoted scores of the player that a case shows, the newest ones."""
 
 _s = submissions.c
 
@@ -43,7 +43,7 @@ _RECORDING = Query(
 
 
 class PlayerScore(NamedTuple):
-    """A promoted submission of the player's."""
+    """A promoted submission of the player."""
 
     submission_id: str
     score: int
@@ -51,9 +51,10 @@ class PlayerScore(NamedTuple):
 
 
 class Background(NamedTuple):
-    """The player's name (None for one that a server named), newest scores, and the rank in each window after an approval.
+    """The player's name, newest scores, and rank in each window after an approval.
 
-    A window in which the submission would not be what stands has no rank.
+    Players named by a trusted server have no name. A window where the submission would not set the standing
+    has no rank.
     """
 
     name: str | None
@@ -61,32 +62,32 @@ class Background(NamedTuple):
     ranks: Mapping[str, int | None]
 
 
-def background(ranking: Ranking, found: StoredSubmission) -> Operation[Background]:
-    """Return what surrounds a case, from the ledger as it is now."""
+def background(ranking: Ranking, submission: StoredSubmission) -> Operation[Background]:
+    """Return the background of a case, from the ledger as it is now."""
 
     async def work(tx: Transaction) -> Background:
-        name = await tx.rows(_NAME, player=found.player)
-        scores = await tx.rows(_SCORES, board=found.board, player=found.player, count=HISTORY)
+        name = await tx.rows(_NAME, player=submission.player)
+        scores = await tx.rows(_SCORES, board=submission.board, player=submission.player, count=HISTORY)
         calendar = calendar_of(ranking.policy)
-        windows = [calendar.at(kind, found.achieved_at_ms) for kind in ranking.policy.windows]
-        ranks = {window.name: await _rank(tx, ranking, window, found) for window in windows}
+        windows = [calendar.at(kind, submission.achieved_at_ms) for kind in ranking.policy.windows]
+        ranks = {window.name: await _rank(tx, ranking, window, submission) for window in windows}
         return Background(name[0][0] if name else None, [PlayerScore(*row) for row in scores], ranks)
 
     return work
 
 
-async def _rank(tx: Transaction, ranking: Ranking, window: Any, found: StoredSubmission) -> int | None:
+async def _rank(tx: Transaction, ranking: Ranking, window: Any, submission: StoredSubmission) -> int | None:
     """The unique rank in a window that the submission has, or would have once it is promoted."""
-    held = await read_slot(tx, ranking, window.name, found.player)
+    slot = await read_slot(tx, ranking, window.name, submission.player)
     ranked = RankedWindow(tx, ranking, window.name)
-    if found.state is State.PROMOTED:
-        stands = held.place if held.submission_id == found.submission_id else None
+    if submission.state is State.PROMOTED:
+        stands = slot.place if slot.submission_id == submission.submission_id else None
         return await ranked.ahead(stands) + 1 if stands else None
-    reached = reached_with(ranking, held, found)
-    if reached.submission_id != found.submission_id:
+    reached = reached_with(ranking, slot, submission)
+    if reached.submission_id != submission.submission_id:
         return None
-    place = place_with(ranking, window, found, reached)
-    is_own_ahead = held.place is not None and held.place < place
+    place = place_with(ranking, window, submission, reached)
+    is_own_ahead = slot.place is not None and slot.place < place
     return await ranked.ahead(place) + 1 - is_own_ahead
 
 
@@ -100,7 +101,7 @@ def versions(submission_ids: Sequence[str]) -> Operation[dict[str, int]]:
 
 
 def recording_of(digest: bytes) -> Operation[StoredRecording | None]:
-    """Return what the ledger has of a recording, or None where nothing is kept of it."""
+    """Return a recording as the ledger has it, or None."""
 
     async def work(tx: Transaction) -> StoredRecording | None:
         rows = await tx.rows(_RECORDING, digest=digest)

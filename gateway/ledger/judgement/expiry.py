@@ -1,9 +1,10 @@
-"""The end of recordings: those of runs that were refused or revoked, once the time is over that their boards keep them.
+"""The expiry of recordings: boards keep those of refused and revoked runs for a set time.
 
-The log is followed as `gateway.ledger.derived.log` does, up to what is old enough: each event that ends a run is looked
-at once, when its time has come. The row of an inline recording goes with its bytes; a large one is in no row from then on,
-and the collector removes it from the store. `recording_expiries` keeps digest and size, so that the ledger says of each
-digest whether we had it. The database itself refuses to delete a recording that a run needs (`recordings_no_delete`).
+A consumer follows the log (`gateway.ledger.derived.log`) up to the events that are old enough, so each event
+that ends a run is looked at once. Expiry deletes the row of a recording. The bytes of an inline recording go
+with it; the collector removes others from the store. `recording_expiries` keeps digest and size, so that the
+ledger still knows every digest it had. The database itself refuses to delete a recording that a run needs
+(`recordings_no_delete`).
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import State
 
 ENDED: Final = frozenset({State.REJECTED, State.SUPERSEDED, State.REVOKED})
-"""The states in which a run does not count, and waits for nothing."""
+"""States in which a run does not count and waits for nothing."""
 
 MOST_USES: Final = 100
-"""Runs that one recording is looked up for; one that more have sent is kept."""
+"""Most runs with one recording that are checked. A recording with more runs is kept."""
 
 CONSUMER: Final = "expiry-"
-"""Whose progress is the event up to which recordings have ended; the number of days follows."""
+"""Prefix of the consumers whose progress is the event up to which recordings expired.
+
+A number of days follows.
+"""
 
 _e, _o, _r, _s, _x = events.c, outbox.c, recordings.c, submissions.c, recording_expiries.c
 
@@ -64,7 +68,7 @@ _EXPIRED_AT = Query(
 
 
 class Ending(NamedTuple):
-    """An event of the log, and the recording of what it is about; times are Unix milliseconds."""
+    """An event of the log, and the recording of its submission. Times are Unix milliseconds."""
 
     seq: int
     board: str
@@ -74,12 +78,12 @@ class Ending(NamedTuple):
 
 
 def endings_after(seq: int, *, count: int) -> Operation[list[Ending]]:
-    """Events of all boards after a sequence number, oldest first."""
+    """Return events of all boards after a sequence number, oldest first."""
 
     async def work(tx: Transaction) -> list[Ending]:
         return [
-            Ending(found, board, State(state), at_ms, digest)
-            for found, board, state, at_ms, digest in await tx.rows(_LOG, after=seq, count=count)
+            Ending(event_seq, board, State(state), at_ms, digest)
+            for event_seq, board, state, at_ms, digest in await tx.rows(_LOG, after=seq, count=count)
         ]
 
     return work
@@ -88,11 +92,12 @@ def endings_after(seq: int, *, count: int) -> Operation[list[Ending]]:
 def end_recordings(
     consumer: str, after: int, passed: Sequence[Ending], kept_ms: Mapping[str, int], *, now_ms: int
 ) -> Operation[int]:
-    """How many recordings ended with these events; the consumer's position moves from `after` to the last of them.
+    """Delete the recordings that expire with these events, and return how many.
 
-    `kept_ms` is for how long each board keeps them; a board that is not named keeps them for ever.
+    The consumer's position moves from `after` to the last event. `kept_ms` is how long each board keeps
+    recordings. A board that it does not name keeps them for ever.
     """
-    digests = {each.digest: None for each in passed if each.to_state in ENDED and each.board in kept_ms}
+    digests = {event.digest: None for event in passed if event.to_state in ENDED and event.board in kept_ms}
 
     async def work(tx: Transaction) -> int:
         if (await position(consumer)(tx) or 0) != after:
@@ -108,9 +113,9 @@ def end_recordings(
 
 
 async def _is_over(tx: Transaction, digest: bytes, kept_ms: Mapping[str, int], now_ms: int) -> bool:
-    """Whether no run with this recording needs it: each has ended long enough ago, and no work is left for it."""
+    """Return whether no run needs this recording: each has ended long enough ago and has no work left."""
     uses = await tx.rows(_USES, digest=digest)
-    return len(uses) <= MOST_USES and all(_has_ended(each, kept_ms, now_ms) for each in uses)
+    return len(uses) <= MOST_USES and all(_has_ended(use, kept_ms, now_ms) for use in uses)
 
 
 def _has_ended(use: Row, kept_ms: Mapping[str, int], now_ms: int) -> bool:
@@ -132,7 +137,7 @@ async def _end(tx: Transaction, digest: bytes, now_ms: int) -> int:
 
 
 def expired_at(digest: bytes) -> Operation[int | None]:
-    """When (Unix ms) a recording ended that we had; None for one that we have, or never had."""
+    """Return when a recording expired (Unix ms). None for one that is still there or never was."""
 
     async def work(tx: Transaction) -> int | None:
         rows = await tx.rows(_EXPIRED_AT, digest=digest)

@@ -1,4 +1,4 @@
-"""Baselines: what promoted scores teach, kept inside the transaction that changed what is promoted."""
+"""Baselines of promoted scores, updated in the transaction that promotes or revokes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from validators.baseline import (
 )
 
 AFTER_BUILDS: Final = chr(ord(BUILD_PREFIX) + 1)
-"""What follows the names of all builds' populations, by bytes."""
+"""The first name after those of all builds' populations, in the order of bytes."""
 
 _s = submissions.c
 _put = insert(baselines)  # PostgreSQL's upsert compiles for SQLite too, and not the other way round
@@ -53,7 +53,7 @@ _BUILDS = Query(
 
 
 def _readings(column: Any) -> tuple[Query, Query]:
-    """How what is promoted is read again: the newest of it, and its ends."""
+    """Return the queries for the newest promoted scores and for the lowest and highest."""
     promoted = and_(is_in(State.PROMOTED), _s.board == bindparam("board"), column == bindparam("whose"))
     recent = (
         select(_s.achieved_at_ms, _s.seq, _s.score)
@@ -74,30 +74,33 @@ _RECENT_OF_BUILD, _ENDS_OF_BUILD = _readings(_s.build)
 async def fold_baseline(
     tx: Transaction, board: str, subject: str, differences: Iterable[tuple[PromotedScore, int]], seq: int
 ) -> StoredBaseline:
-    """The baseline of a subject, stored under `seq`, with each score counted once more (1) or once less (-1).
+    """Count scores in (1) or out (-1) of a subject's baseline, store it under `seq`, and return it.
 
-    The submissions must stand in the ledger as they are counted here, and the builds' baselines before the board's. Only
-    where a score ceases to count is anything read again.
+    The submissions must already have their new states, and the builds' baselines come before the board's.
+    Scores are read again only if one ceases to count.
     """
     rows = await tx.rows(_STORED, board=board, player=subject)
-    learnt = learnt_from_row(rows[0]) if rows else RunningBaseline(recent_of(subject))
-    for scored, difference in differences:
-        learnt = learnt.plus(scored) if difference > 0 else learnt.minus(scored)
-    if learnt.has_gap:
-        learnt = learnt.filled(*await _promoted(tx, board, subject))
-    row = row_of(board, subject, learnt, seq)
+    baseline = learnt_from_row(rows[0]) if rows else RunningBaseline(recent_of(subject))
+    for score, difference in differences:
+        baseline = baseline.plus(score) if difference > 0 else baseline.minus(score)
+    if baseline.has_gap:
+        baseline = baseline.filled(*await _promoted(tx, board, subject))
+    row = row_of(board, subject, baseline, seq)
     await tx.run(_PUT, **dict(zip(baselines.columns.keys(), row, strict=True)))
     return baseline_from(row)
 
 
 async def _promoted(tx: Transaction, board: str, subject: str) -> tuple[list[PromotedScore], ScoreExtremes]:
-    """The newest promoted scores of a subject, and the ends of all; a board's are the newest of its builds'."""
+    """Return the newest promoted scores of a subject, and the extremes of all.
+
+    A board takes both from its builds.
+    """
     if subject == POPULATION:
         builds = [learnt_from_row(row) for row in await tx.rows(_BUILDS, board=board)]
         return list(chain(*(build.recent for build in builds))), extremes_of(build.ends for build in builds)
-    recent, ends, whose = _RECENT_OF_PLAYER, _ENDS_OF_PLAYER, subject
+    recent, ends, name = _RECENT_OF_PLAYER, _ENDS_OF_PLAYER, subject
     if subject.startswith(BUILD_PREFIX):
-        recent, ends, whose = _RECENT_OF_BUILD, _ENDS_OF_BUILD, subject.removeprefix(BUILD_PREFIX)
-    newest = await tx.rows(recent, board=board, whose=whose, count=recent_of(subject))
-    [outermost] = await tx.rows(ends, board=board, whose=whose)
+        recent, ends, name = _RECENT_OF_BUILD, _ENDS_OF_BUILD, subject.removeprefix(BUILD_PREFIX)
+    newest = await tx.rows(recent, board=board, whose=name, count=recent_of(subject))
+    [outermost] = await tx.rows(ends, board=board, whose=name)
     return [PromotedScore(*row) for row in newest], ScoreExtremes(*outermost)

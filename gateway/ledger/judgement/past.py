@@ -1,4 +1,4 @@
-"""The log of a board as it happened: each event with the submission that it is about, oldest first."""
+"""The history of a board for a backtest: each event with its submission, oldest first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from validators.baseline import PromotedScore
 from validators.submission import Submission
 
 SLICE: Final = 5_000
-"""Events looked at in one read, so that nobody waits behind a long one."""
+"""Events of one read, so that nobody waits behind a long one."""
 
 _e, _s = events.c, submissions.c
 
@@ -27,7 +27,8 @@ _LOG = Query(
     select(
         _e.at_ms, _e.from_state, _e.to_state, _e.actor, _e.reason, _e.detail,
         _s.submission_id, _s.board, _s.player, _s.build, _s.seed, _s.issued_at_ms, _s.received_at_ms,
-        _s.score, _s.ticks, _s.stats, _s.recording_digest, _s.runs_opened, _s.runs_submitted, _s.seq, _s.achieved_at_ms, _s.credential, _s.findings,
+        _s.score, _s.ticks, _s.stats, _s.recording_digest, _s.runs_opened, _s.runs_submitted,
+        _s.seq, _s.achieved_at_ms, _s.credential, _s.findings,
     )
     .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
     .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"), _e.board == bindparam("board"))
@@ -36,11 +37,11 @@ _LOG = Query(
 
 
 async def log_of(ledger: Ledger, board: str) -> AsyncIterator[HistoricalEvent]:
-    """Every event of a board up to the newest of this moment."""
+    """Yield every event of a board up to the newest of this moment."""
     newest = await ledger.read(queries.newest_seq())
     for after in range(0, newest, SLICE):
         for row in await ledger.read(_slice(board, after, min(after + SLICE, newest))):
-            yield _happened(row)
+            yield _event(row)
 
 
 def _slice(board: str, after: int, upto: int) -> Operation[list[Row]]:
@@ -50,7 +51,7 @@ def _slice(board: str, after: int, upto: int) -> Operation[list[Row]]:
     return work
 
 
-def _happened(row: Row) -> HistoricalEvent:
+def _event(row: Row) -> HistoricalEvent:
     (
         at_ms,
         from_state,
@@ -100,7 +101,7 @@ def _submission(facts: Sequence[Any]) -> Submission:
 
 
 def _verdict(detail: dict[str, Any]) -> Verdict | None:
-    """What the replay said, where an event has it."""
+    """Return the verdict of an event's replay, or None."""
     if "verdict" not in detail:
         return None
     kind, reason = VerdictKind(detail["verdict"]), Reason(detail["verdict_reason"])

@@ -1,4 +1,4 @@
-"""What submissions that wait would do to their board, told from its standings as they are now."""
+"""The impact that waiting submissions would have on their boards, as the standings are now."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _LAST_OF_TOP = Query(
 )
 
 
-class _InWindow(NamedTuple):
-    """What a submission would do in one window; `gain` None where its player has no standing there."""
+class _WindowImpact(NamedTuple):
+    """The impact on one window. `gain` is None if the player has no standing there."""
 
     counts: bool
     enters_top: bool
@@ -38,70 +38,82 @@ class _InWindow(NamedTuple):
 
 
 async def prospect_of(
-    tx: Transaction, ranking: Ranking, found: StoredSubmission, top: int
+    tx: Transaction, ranking: Ranking, submission: StoredSubmission, top: int
 ) -> PromotionImpact:
-    """What a submission would do if it was promoted now; its board's top are the first `top` of each window.
+    """Return the impact of promoting a submission now.
 
-    The gain is that over the best of the player's standings: the best of a day says little where another says more.
+    The top of its board are the first `top` of each window.
+
+    The gain is the smallest of all windows, over the player's best standing: a first score of the day means
+    little to a player whose best of all time is better.
     """
     calendar = calendar_of(ranking.policy)
-    ahead = [
-        await _in_window(tx, ranking, calendar.at(kind, found.achieved_at_ms), found, top)
+    impacts = [
+        await _in_window(tx, ranking, calendar.at(kind, submission.achieved_at_ms), submission, top)
         for kind in ranking.policy.windows
     ]
-    gains = [each.gain for each in ahead if each.gain is not None]
+    gains = [impact.gain for impact in impacts if impact.gain is not None]
     return PromotionImpact(
-        counts=any(each.counts for each in ahead),
-        enters_top=any(each.enters_top for each in ahead),
+        counts=any(impact.counts for impact in impacts),
+        enters_top=any(impact.enters_top for impact in impacts),
         is_newcomer=not gains,
         gain=max(0, min(gains, default=0)),
     )
 
 
 async def _in_window(
-    tx: Transaction, ranking: Ranking, window: Any, found: StoredSubmission, top: int
-) -> _InWindow:
-    held = await read_slot(tx, ranking, window.name, found.player)
-    reached = reached_with(ranking, held, found)
-    if reached.submission_id != found.submission_id:
-        return _InWindow(counts=False, enters_top=False, gain=_gain(ranking, held, reached.score))
-    place = place_with(ranking, window, found, reached)
-    # What it takes the place of may be ahead of it (`latest`), and goes.
-    is_own_ahead = held.place is not None and held.place < place
-    last = await tx.rows(_LAST_OF_TOP, board=found.board, window=window.name, before=top - 1 + is_own_ahead)
-    return _InWindow(
+    tx: Transaction, ranking: Ranking, window: Any, submission: StoredSubmission, top: int
+) -> _WindowImpact:
+    slot = await read_slot(tx, ranking, window.name, submission.player)
+    reached = reached_with(ranking, slot, submission)
+    if reached.submission_id != submission.submission_id:
+        return _WindowImpact(counts=False, enters_top=False, gain=_gain(ranking, slot, reached.score))
+    place = place_with(ranking, window, submission, reached)
+    # The standing that it replaces may be ahead of it (`latest`), and goes.
+    is_own_ahead = slot.place is not None and slot.place < place
+    last = await tx.rows(
+        _LAST_OF_TOP, board=submission.board, window=window.name, before=top - 1 + is_own_ahead
+    )
+    return _WindowImpact(
         counts=True,
         enters_top=not last or place < BoardPlace(*last[0]),
-        gain=_gain(ranking, held, reached.score),
+        gain=_gain(ranking, slot, reached.score),
     )
 
 
-def reached_with(ranking: Ranking, held: SlotContent, found: StoredSubmission) -> ReachedScore:
-    """Return what the player of a submission would stand at in a window if it was promoted."""
+def reached_with(ranking: Ranking, slot: SlotContent, submission: StoredSubmission) -> ReachedScore:
+    """Return the score that the player would reach in a window if the submission was promoted."""
     counted = CountChange(
-        1, found.submission_id, found.seq, found.achieved_at_ms, found.claim.score, found.claim.stats
+        1,
+        submission.submission_id,
+        submission.seq,
+        submission.achieved_at_ms,
+        submission.claim.score,
+        submission.claim.stats,
     )
-    return with_one_more(ranking, held, counted)
+    return with_one_more(ranking, slot, counted)
 
 
-def place_with(ranking: Ranking, window: Any, found: StoredSubmission, reached: ReachedScore) -> BoardPlace:
-    """Return where that would stand; a sum past what a board can show stands at its end."""
+def place_with(
+    ranking: Ranking, window: Any, submission: StoredSubmission, reached: ReachedScore
+) -> BoardPlace:
+    """Return the place of a reached score. A sum beyond the limits of scores takes the place of the limit."""
     score = max(-SCORE_LIMIT, min(SCORE_LIMIT, reached.score))
-    return ranking.place(window, found.player, reached._replace(score=score))
+    return ranking.place(window, submission.player, reached._replace(score=score))
 
 
-def _gain(ranking: Ranking, held: SlotContent, score: int) -> int | None:
-    if held.score is None:
+def _gain(ranking: Ranking, slot: SlotContent, score: int) -> int | None:
+    if slot.score is None:
         return None
-    difference = score - held.score
+    difference = score - slot.score
     return -difference if ranking.policy.order is SortOrder.ASCENDING else difference
 
 
-def prospect(ranking: Ranking, found: StoredSubmission, top: int) -> Operation[PromotionImpact]:
-    """What one submission would do to its board."""
+def prospect(ranking: Ranking, submission: StoredSubmission, top: int) -> Operation[PromotionImpact]:
+    """Return the impact of one submission on its board."""
 
     async def work(tx: Transaction) -> PromotionImpact:
-        return await prospect_of(tx, ranking, found, top)
+        return await prospect_of(tx, ranking, submission, top)
 
     return work
 
@@ -109,23 +121,23 @@ def prospect(ranking: Ranking, found: StoredSubmission, top: int) -> Operation[P
 def harms_of(
     rows: Sequence[OutboxRow], rankings: Mapping[str, Ranking], tops: Mapping[str, int]
 ) -> Operation[dict[int, int]]:
-    """The expected harm of each submission that these rows are of, by the rows' sequence numbers.
+    """Return the expected harm of each row's submission, by the rows' sequence numbers.
 
-    A board without a ranking has no standings that could suffer: 0.
+    The harm is 0 on a board without a ranking, which has no standings to suffer.
     """
 
     async def work(tx: Transaction) -> dict[int, int]:
         harms = dict.fromkeys((row.seq for row in rows), 0)
         for row in rows:
-            found = await load_submission(tx, row.submission_id)
-            if found and row.board in rankings:
-                ahead = await prospect_of(tx, rankings[row.board], found, tops[row.board])
-                harms[row.seq] = expected_harm(ahead, is_flagged=is_flagged(found))
+            submission = await load_submission(tx, row.submission_id)
+            if submission and row.board in rankings:
+                impact = await prospect_of(tx, rankings[row.board], submission, tops[row.board])
+                harms[row.seq] = expected_harm(impact, is_flagged=is_flagged(submission))
         return harms
 
     return work
 
 
-def is_flagged(found: StoredSubmission) -> bool:
-    """Whether something was found that asks for more than a note."""
-    return any(each.severity is not Severity.NOTE for each in found.findings)
+def is_flagged(submission: StoredSubmission) -> bool:
+    """Return whether a finding is more than a note."""
+    return any(finding.severity is not Severity.NOTE for finding in submission.findings)

@@ -1,8 +1,8 @@
-"""Recordings of which only the digest has come: which are asked for, until when, and that they came.
+"""Recordings that came as digests only: which are requested, until when, and their arrival.
 
-While a recording is asked for, the work that waits for it is a `reveal` row of the outbox, due at the deadline: no worker
-gets it, and no second place has to agree with it. When the recording comes it is work for a worker again, due at once.
-What is settled otherwise takes the row along, as it does with all work.
+While a recording is requested, the work that waits for it is a `reveal` row of the outbox, due at the
+deadline. So no worker gets it, and no second table has to agree with it. When the recording comes, the row is
+work for a worker again, due at once. Settling the submission otherwise deletes the row, as with all work.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import State
 
 KIND: Final = "reveal"
-"""The kind of the outbox rows of what is asked for."""
+"""The kind of the outbox rows of requested recordings."""
 
 _c, _o, _s = commitments.c, outbox.c, submissions.c
 _IS_ASKED: Final = and_(_o.kind == literal_column(f"'{KIND}'"), _o.seq == bindparam("row_seq"))
@@ -66,9 +66,9 @@ _OF_PLAYER = Query(
 
 
 class Commitment(NamedTuple):
-    """What was said of a recording that was not sent: its size, and how long its sender has once it is asked for.
+    """A recording that its sender has yet to send: its size, and how long its sender has after a request.
 
-    `due_at_ms` is the deadline while it is asked for; `revealed_at_ms` is when it came.
+    `due_at_ms` is the deadline of a request under way, `revealed_at_ms` when the recording came.
     """
 
     size_bytes: int
@@ -79,7 +79,7 @@ class Commitment(NamedTuple):
 
 
 class RecordingRequest(NamedTuple):
-    """A recording that a player is to send, and until when (ms)."""
+    """A request to a player to send a recording until `due_at_ms`."""
 
     submission_id: str
     board: str
@@ -89,7 +89,7 @@ class RecordingRequest(NamedTuple):
 
 
 def commitment(seq: int) -> Operation[Commitment | None]:
-    """What a submission of this number said of its recording; None for one that said nothing, or sent it."""
+    """Return the commitment of submission `seq`, or None if it sent its recording or has none."""
 
     async def work(tx: Transaction) -> Commitment | None:
         for size_bytes, reveal_ms, asked_at_ms, revealed_at_ms in await tx.rows(_COMMITTED, row_seq=seq):
@@ -100,15 +100,15 @@ def commitment(seq: int) -> Operation[Commitment | None]:
 
 
 async def due_at(tx: Transaction, seq: int) -> int | None:
-    """Until when (ms) the recording of a submission is asked for; None where it is not."""
+    """Return the deadline (Unix ms) of a requested recording, or None if it is not requested."""
     rows = await tx.rows(_DUE_AT, row_seq=seq)
     return int(rows[0][0]) if rows else None
 
 
 def ask(leases: Sequence[Lease], *, now_ms: int) -> Operation[frozenset[str]]:
-    """Asks for the recordings of leased submissions, and gives the leases back: what waits is in nobody's hands.
+    """Request the recordings of leased submissions, and release the leases.
 
-    Returns the ids of those that never promised one: theirs came with them, and is lost.
+    Return the ids of submissions without a commitment: their recordings came with them, and are lost.
     """
 
     async def work(tx: Transaction) -> frozenset[str]:
@@ -120,19 +120,18 @@ def ask(leases: Sequence[Lease], *, now_ms: int) -> Operation[frozenset[str]]:
                 lost.add(lease.submission.submission_id)
                 continue
             [[_, reveal_ms, _, _]] = rows
-            if await tx.run(_RELEASE, row_seq=seq, held_attempt=lease.attempt):
-                asked = await tx.run(_ASK, row_seq=seq, by_ms=now_ms + reveal_ms)
-                if asked:
-                    await tx.run(_NOTE_ASKED, row_seq=seq, at_ms=now_ms)
+            is_ours = await tx.run(_RELEASE, row_seq=seq, held_attempt=lease.attempt)
+            if is_ours and await tx.run(_ASK, row_seq=seq, by_ms=now_ms + reveal_ms):
+                await tx.run(_NOTE_ASKED, row_seq=seq, at_ms=now_ms)
         return frozenset(lost)
 
     return work
 
 
 def reveal(seq: int, recording: StoredRecording, state: State, *, now_ms: int) -> Operation[bool]:
-    """True once the ledger has a recording that is asked for, and its verification is due; False if it is not asked for.
+    """Store a requested recording and make its verification due. False if it is not requested.
 
-    `state` is what its submission was in: what counts already is verified as one that was called in.
+    `state` is that of its submission: one that counts already is verified as a recheck.
     """
     kind = "recheck" if state is State.PROMOTED else "verify"
 
@@ -147,7 +146,7 @@ def reveal(seq: int, recording: StoredRecording, state: State, *, now_ms: int) -
 
 
 def put_off(rows: Sequence[OutboxRow], *, now_ms: int) -> Operation[int]:
-    """How many deadlines were put off, each by the time that its player was promised, from now on."""
+    """Postpone deadlines to the time that their players were promised, from now, and return how many."""
 
     async def work(tx: Transaction) -> int:
         done = 0
@@ -161,7 +160,7 @@ def put_off(rows: Sequence[OutboxRow], *, now_ms: int) -> Operation[int]:
 
 
 def recording_requests(player: str, *, count: int) -> Operation[list[RecordingRequest]]:
-    """What a player is asked for, the next deadline first."""
+    """Return the recordings that a player has to send, the next deadline first."""
 
     async def work(tx: Transaction) -> list[RecordingRequest]:
         return [RecordingRequest(*row) for row in await tx.rows(_OF_PLAYER, of_player=player, count=count)]

@@ -1,4 +1,4 @@
-"""What is asked of the ledger to judge promoted runs again: which there are, what else counts, and what a batch did."""
+"""Reads for judging promoted runs again: runs, other scores of their players, and events of a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from policies.vocabulary import Reason, State
 from policies.windows import Window
 
 BATCH: Final = "batch"
-"""Under which name the id of a batch stands in the detail of its events."""
+"""The key of a batch's id in the details of its events."""
 
 _s = submissions.c
 _e = events.c
@@ -33,7 +33,7 @@ _PROMOTED = Query(
     .order_by(_s.achieved_at_ms, _s.seq)
     .limit(bindparam("count"))
 )
-"""In the order of its index, `submissions_promoted_of_build`, so that no page sorts all that is left of a build."""
+"""Ordered as its index, `submissions_promoted_of_build`, so that no page sorts the rest of a build."""
 _RECORDING = Query(
     select(recordings.c.digest, recordings.c.size_bytes, recordings.c.body).where(
         recordings.c.digest == bindparam("digest")
@@ -57,7 +57,7 @@ _BATCH_EVENTS = Query(
 
 @dataclass(frozen=True, slots=True)
 class PromotedRun:
-    """A submission that counts, its recording if it has one, and its newest event."""
+    """A promoted submission, its recording if it has one, and its newest event."""
 
     submission: StoredSubmission
     recording: StoredRecording | None
@@ -66,7 +66,7 @@ class PromotedRun:
 
 @dataclass(frozen=True, slots=True)
 class BatchEvent:
-    """A revocation, or one taken back, and the batch that it was part of."""
+    """A revocation or its reversal, and the batch that it belongs to."""
 
     seq: int
     submission_id: str
@@ -77,9 +77,9 @@ class BatchEvent:
 def promoted_of_build(
     board: str, build: str, *, after: tuple[int, int], count: int
 ) -> Operation[list[PromotedRun]]:
-    """What counts of a build on a board, in the order in which it was achieved.
+    """Return promoted runs of a build on a board, in the order in which they were achieved.
 
-    `after` are instant (Unix ms) and sequence number of the last one before.
+    `after` is the instant (Unix ms) and the sequence number of the run before the first.
     """
     achieved_at_ms, seq = after
 
@@ -93,17 +93,17 @@ def promoted_of_build(
 
 
 async def _promoted(tx: Transaction, submission_id: str) -> PromotedRun:
-    found, newest = await load_submission(tx, submission_id), await newest_event(tx, submission_id)
-    assert found is not None
+    submission, newest = await load_submission(tx, submission_id), await newest_event(tx, submission_id)
+    assert submission is not None
     assert newest is not None
-    if found.recording_digest is None:
-        return PromotedRun(found, None, newest)
-    rows = await tx.rows(_RECORDING, digest=found.recording_digest)
-    return PromotedRun(found, StoredRecording(*rows[0]) if rows else None, newest)
+    if submission.recording_digest is None:
+        return PromotedRun(submission, None, newest)
+    rows = await tx.rows(_RECORDING, digest=submission.recording_digest)
+    return PromotedRun(submission, StoredRecording(*rows[0]) if rows else None, newest)
 
 
 def counting_in(ranking: Ranking, player: str, window: Window) -> Operation[list[ReachedScore]]:
-    """Each promoted submission of a player in a window, in no order."""
+    """Return each promoted submission of a player in a window, in no order."""
     span = {"begin": window.begin_ms, "end": window.end_ms}
 
     async def work(tx: Transaction) -> list[ReachedScore]:
@@ -117,7 +117,7 @@ def counting_in(ranking: Ranking, player: str, window: Window) -> Operation[list
 
 
 def events_of_batches(reason: Reason, *, after: int, upto: int) -> Operation[list[BatchEvent]]:
-    """The events of all batches for one reason, in their order, after sequence number `after` and not after `upto`."""
+    """Return the events of all batches for one reason in (`after`, `upto`], in order."""
 
     async def work(tx: Transaction) -> list[BatchEvent]:
         rows = await tx.rows(_BATCH_EVENTS, reason=reason.value, after=after, upto=upto)

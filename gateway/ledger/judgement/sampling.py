@@ -1,4 +1,4 @@
-"""What counts without having been verified, and is put up for it: a convicted player's runs, and what came into the top."""
+"""Rechecks of runs that count unverified: those of convicted players, and those that reach the top."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from policies.vocabulary import Reason, State
 from validators.verification_priority import URGENT
 
 KIND: Final = "recheck"
-"""The kind of the outbox rows; each has the number of its submission, whose own row went when it was promoted."""
+"""The kind of the outbox rows.
+
+Each has the number of its submission, whose own row went when it was promoted.
+"""
 
 RECALL: Final = "recall"
-"""The kind of the outbox rows of convictions after which more is still to be put up, under the convicted run's number."""
+"""The kind of the outbox rows of convicted runs whose players have more runs to queue."""
 
 SLICE: Final = 256
-"""Most runs of a player that are put up in one transaction, which holds the writer for some milliseconds."""
+"""Most runs of a player that one transaction queues. It holds the writer for some milliseconds."""
 
 _s, _st = submissions.c, standings.c
 _IS_SAMPLED = and_(is_in(State.PROMOTED), _s.reason == Reason.SAMPLED.value)
@@ -52,18 +55,18 @@ _IN_TOP = Query(
 )
 _put = upsert(outbox)
 _PUT = Query(_put.on_conflict_do_nothing(index_elements=["seq"]))
-# An audit of the run may lie there, and says nothing any more of a run that was revoked.
+# It may replace an audit of the run, which is moot once the run is revoked.
 _PUT_RECALL = Query(
     _put.on_conflict_do_update(
         index_elements=["seq"],
-        set_={each: _put.excluded[each] for each in ("kind", "due_at_ms", "priority", "handed_out")},
+        set_={name: _put.excluded[name] for name in ("kind", "due_at_ms", "priority", "handed_out")},
     )
 )
 _RECALLED = Query(delete(outbox).where(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == RECALL))
 
 
 class SampledSubmission(NamedTuple):
-    """A submission, as work is written down for it."""
+    """A sampled submission, with the columns that its outbox row takes."""
 
     seq: int
     submission_id: str
@@ -72,7 +75,7 @@ class SampledSubmission(NamedTuple):
 
 
 def sampled_in_top(board: str, window: str, top: int) -> Operation[list[SampledSubmission]]:
-    """What is among the first `top` of a window without having been verified, and is not put up for it yet."""
+    """Return sampled submissions among the first `top` of a window that are not queued for verification."""
 
     async def work(tx: Transaction) -> list[SampledSubmission]:
         return [
@@ -83,38 +86,41 @@ def sampled_in_top(board: str, window: str, top: int) -> Operation[list[SampledS
     return work
 
 
-def put_up(found: Sequence[SampledSubmission], *, now_ms: int) -> Operation[int]:
-    """How many of these were put up for verification; what is put up already stays as it is."""
+def queue_rechecks(sampled: Sequence[SampledSubmission], *, now_ms: int) -> Operation[int]:
+    """Queue submissions for verification, and return how many are new in the queue."""
 
     async def work(tx: Transaction) -> int:
         work = {"due_at_ms": now_ms, "kind": KIND, "priority": URGENT, "handed_out": 0}
-        return sum([await tx.run(_PUT, **each._asdict(), **work) for each in found])
+        return sum([await tx.run(_PUT, **submission._asdict(), **work) for submission in sampled])
 
     return work
 
 
-async def put_up_player(tx: Transaction, convicted: SampledSubmission, *, now_ms: int) -> None:
-    """Puts up all that counts of a player on a board without having been verified, and is not put up yet.
+async def queue_player(tx: Transaction, convicted: SampledSubmission, *, now_ms: int) -> None:
+    """Queue all sampled runs of a convicted player on a board for verification.
 
-    Of more than a slice the rest is remembered under the convicted run, in the same transaction, for `recall`.
+    Beyond a slice, a row under the convicted run's number leaves the rest to `recall`.
     """
-    if await _put_up_some(tx, convicted.board, convicted.player, now_ms) == SLICE:
+    if await _queue_slice(tx, convicted.board, convicted.player, now_ms) == SLICE:
         work = {"due_at_ms": now_ms, "kind": RECALL, "priority": 0, "handed_out": 0}
         await tx.run(_PUT_RECALL, **convicted._asdict(), **work)
 
 
 def recall(row: OutboxRow, *, now_ms: int) -> Operation[int]:
-    """How many more of a convicted player's runs were put up: up to a slice. After the last the row is struck off."""
+    """Queue up to a slice more of a convicted player's runs, and return how many.
+
+    The last slice deletes the row.
+    """
 
     async def work(tx: Transaction) -> int:
-        put = await _put_up_some(tx, row.board, row.player, now_ms)
-        if put < SLICE:
+        count = await _queue_slice(tx, row.board, row.player, now_ms)
+        if count < SLICE:
             await tx.run(_RECALLED, row_seq=row.seq)
-        return put
+        return count
 
     return work
 
 
-async def _put_up_some(tx: Transaction, board: str, player: str, now_ms: int) -> int:
+async def _queue_slice(tx: Transaction, board: str, player: str, now_ms: int) -> int:
     rows = await tx.rows(_OF_PLAYER, of_board=board, of_player=player, count=SLICE)
-    return await put_up([SampledSubmission(*row) for row in rows], now_ms=now_ms)(tx)
+    return await queue_rechecks([SampledSubmission(*row) for row in rows], now_ms=now_ms)(tx)

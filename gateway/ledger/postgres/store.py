@@ -41,7 +41,7 @@ MINIMUM_VERSION: Final = 14
 CONNECT_TIMEOUT_S: Final = 3.0
 STATEMENT_TIMEOUT_S: Final = 10.0
 IDLE_TIMEOUT_S: Final = 10.0
-"""How long a writer that vanished inside a transaction holds the others up."""
+"""Longest time that a writer which vanished inside a transaction holds the others up."""
 REPLY_TIMEOUT_S: Final = 15.0
 """Longer than the server's own time-outs. A connection that is silent for so long counts as dead."""
 
@@ -54,7 +54,7 @@ _SYNCHRONOUS: Final = (
 """Makes commits durable. Settings that are stronger than `on` stay."""
 
 _REFUSALS: Final = (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError)
-"""What the driver raises when it cannot connect."""
+"""Errors of the driver when it cannot connect."""
 
 
 class PostgresLedger(GroupedWrites):

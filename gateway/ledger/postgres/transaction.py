@@ -29,7 +29,7 @@ class PostgresTransaction:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.is_waiting = False
-        """Whether a statement is under way: what the operation awaits is then its transaction."""
+        """True while a statement is under way: the operation then awaits its transaction."""
 
     async def rows(self, query: Query, /, **values: Any) -> list[Row]:
         """Return the rows of the query."""

@@ -1,4 +1,4 @@
-"""Whether the ledger still is what was sealed: everything from the first event on, in the memory of one seal."""
+"""The audit of a ledger: it compares everything with the seals, with one seal in memory at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from policies.errors import LedgerTampered, LedgerUnavailable, SettingsError
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What was found whole: how many events, how many of them under how many seals, and submissions."""
+    """The result of an audit without a fault: counts of events, seals, sealed events and submissions."""
 
     events: int
     seals: int
@@ -29,7 +29,7 @@ class AuditReport:
 
     @property
     def unsealed_events(self) -> int:
-        """How many events no seal speaks for yet."""
+        """Return how many events have no seal yet."""
         return self.events - self.sealed_events
 
 
@@ -58,10 +58,10 @@ _STATES = Query(
 
 
 async def audit(ledger: Ledger, keys: PublicKeys) -> AuditReport:
-    """What is in the ledger, all of it as it was sealed. Raises LedgerTampered naming the first fault.
+    """Audit the ledger, and return what it has. Raises LedgerTampered with the first fault.
 
-    Events are compared with their seals in order, then the unsealed ones for gaps, then the states of submissions with
-    what their last events say.
+    The audit compares events with their seals in order, looks for gaps in the unsealed ones, and compares the
+    states of submissions with their last events.
     """
     try:
         return await _audit(ledger, keys)
@@ -74,12 +74,15 @@ async def audit(ledger: Ledger, keys: PublicKeys) -> AuditReport:
 
 
 def _is_no_text(error: BaseException | None) -> bool:
-    """True for what Python's module says of text that is no UTF-8: unlike SQLite's own errors it has no code."""
+    """Return whether Python's module met text that is no UTF-8.
+
+    Unlike SQLite's own errors, this one has no code.
+    """
     return isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")
 
 
 def _unreadable(error: Exception) -> LedgerTampered:
-    return LedgerTampered(f"a row cannot be read as one of ours: {error}")
+    return LedgerTampered(f"a row cannot be read: {error}")
 
 
 async def _audit(ledger: Ledger, keys: PublicKeys) -> AuditReport:
@@ -89,40 +92,41 @@ async def _audit(ledger: Ledger, keys: PublicKeys) -> AuditReport:
         _check_seal(seal, sealed_to, previous, keys)
         await _check_events(ledger, seal, leaves)
         count, sealed_to, previous = count + 1, seal.last_seq, seal.digest
-    head = await _check_tail(leaves, sealed_to)
-    return AuditReport(head, count, sealed_to, await _check_states(ledger))
+    newest = await _check_unsealed(leaves, sealed_to)
+    return AuditReport(newest, count, sealed_to, await _check_states(ledger))
 
 
 async def check_checkpoints(ledger: Ledger, keys: PublicKeys, lines: Iterable[bytes]) -> int:
-    """How many exported heads there are, each of which the ledger has. Raises LedgerTampered for one that it lacks.
+    """Count the exported checkpoints. Raises LedgerTampered if the ledger lacks one.
 
-    Raises SettingsError for a line that is no head signed by one of the keys: it proves nothing.
+    Raises SettingsError for a line that is no checkpoint signed by one of the keys, because that proves
+    nothing.
     """
     count = 0
     for count, line in enumerate(lines, start=1):
-        head = read_checkpoint(line, keys, f"line {count} of the heads")
-        if await ledger.read(chain.seal_at(head.first_seq)) != head:
-            raise LedgerTampered(f"{head}, which was exported, is not in the ledger")
+        checkpoint = read_checkpoint(line, keys, f"line {count} of the heads")
+        if await ledger.read(chain.seal_at(checkpoint.first_seq)) != checkpoint:
+            raise LedgerTampered(f"{checkpoint}, which was exported, is not in the ledger")
     return count
 
 
 def read_checkpoint(line: bytes, keys: PublicKeys, where: str) -> Seal:
-    """The head that a line of an export is. Raises SettingsError."""
+    """Return the checkpoint of an exported line. Raises SettingsError."""
     try:
-        head = Seal.model_validate_json(line)
+        checkpoint = Seal.model_validate_json(line)
     except ValidationError:
         raise SettingsError(f"{where}: is not a head") from None
-    if not head.is_signed_by_any(keys):
+    if not checkpoint.is_signed_by_any(keys):
         raise SettingsError(f"{where}: is not signed by the key")
-    return head
+    return checkpoint
 
 
 def _check_seal(seal: Seal, sealed_to: int, previous: bytes, keys: PublicKeys) -> None:
-    """Raises LedgerTampered if this is not the next link of the chain."""
+    """Raise LedgerTampered if this is not the next link of the chain."""
     if not _is_signed(seal, keys):
         raise LedgerTampered(f"{seal} is not signed by the key: it was changed, or another key made it")
     if seal.first_seq != sealed_to + 1 or seal.last_seq < seal.first_seq:
-        raise LedgerTampered(f"the seal of the events from {sealed_to + 1} on is gone; next is {seal}")
+        raise LedgerTampered(f"the seal of the events from {sealed_to + 1} on is missing; next is {seal}")
     if seal.previous != previous:
         raise LedgerTampered(f"{seal} does not follow the seal before it")
 
@@ -130,16 +134,16 @@ def _check_seal(seal: Seal, sealed_to: int, previous: bytes, keys: PublicKeys) -
 def _is_signed(seal: Seal, keys: PublicKeys) -> bool:
     try:
         return seal.is_signed_by_any(keys)
-    except (ValueError, TypeError):  # a column of another type, which no seal of ours has
+    except (ValueError, TypeError):  # a column of another type, which we never write
         return False
 
 
 async def _check_events(ledger: Ledger, seal: Seal, leaves: AsyncIterator[Leaf]) -> None:
-    """Raises LedgerTampered naming the first event of the range that is not what was sealed."""
-    kept = await ledger.read(chain.sealed_leaves(seal))
-    if kept is None:
+    """Raise LedgerTampered with the first event of the range that is not what was sealed."""
+    digests = await ledger.read(chain.sealed_leaves(seal))
+    if digests is None:
         raise LedgerTampered(f"the leaves kept with {seal} were changed")
-    for seq, digest in enumerate(kept, start=seal.first_seq):
+    for seq, digest in enumerate(digests, start=seal.first_seq):
         leaf = await _next_of(leaves, seq)
         if leaf is None:
             raise LedgerTampered(f"event {seq} was removed")
@@ -147,8 +151,8 @@ async def _check_events(ledger: Ledger, seal: Seal, leaves: AsyncIterator[Leaf])
             raise LedgerTampered(f"event {seq} was changed, or the facts of the submission that it begins")
 
 
-async def _check_tail(leaves: AsyncIterator[Leaf], sealed_to: int) -> int:
-    """The last sequence number. Raises LedgerTampered for a gap, which no crash leaves."""
+async def _check_unsealed(leaves: AsyncIterator[Leaf], sealed_to: int) -> int:
+    """Return the last sequence number. Raises LedgerTampered for a gap: no crash leaves one."""
     seq = sealed_to
     while (leaf := await _next_of(leaves, seq + 1)) is not None:
         seq = leaf.seq
@@ -157,18 +161,21 @@ async def _check_tail(leaves: AsyncIterator[Leaf], sealed_to: int) -> int:
     return seq
 
 
-async def _next_of(leaves: AsyncIterator[Leaf], due: int) -> Leaf | None:
-    """The next leaf, which has the sequence number that is due, or None if there is no further one."""
+async def _next_of(leaves: AsyncIterator[Leaf], expected_seq: int) -> Leaf | None:
+    """Return the next leaf, or None after the last.
+
+    Raises LedgerTampered if its number is not the expected one.
+    """
     leaf = await anext(leaves, None)
-    if leaf is not None and leaf.seq > due:
-        raise LedgerTampered(f"event {due} was removed")
-    if leaf is not None and leaf.seq < due:
+    if leaf is not None and leaf.seq > expected_seq:
+        raise LedgerTampered(f"event {expected_seq} was removed")
+    if leaf is not None and leaf.seq < expected_seq:
         raise LedgerTampered(f"event {leaf.seq} was inserted")
     return leaf
 
 
 async def _check_states(ledger: Ledger) -> int:
-    """How many submissions there are. Raises LedgerTampered for one that its events do not speak of as it stands."""
+    """Count the submissions. Raises LedgerTampered for one whose state differs from its last event."""
     count, begin = 0, LOWEST
     while page := await ledger.read(_states_page(begin)):
         for row in page:

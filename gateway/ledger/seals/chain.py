@@ -21,22 +21,22 @@ from policies.vocabulary import State
 
 KIND: Final = "scoregate.seal.1"
 NOTHING: Final = bytes(DIGEST_BYTES)
-"""What the first seal names as the one before it."""
+"""The digest that the first seal has as that of the one before it."""
 
 LOWEST: Final = -(2**63)
-"""A sequence number that none is below: whatever was put in before the first event is looked at too."""
+"""The lowest sequence number, so that rows inserted before the first event are checked too."""
 
 PAGE: Final = 1000
-"""Events, or seals without their leaves, that are read at once."""
+"""Events, or seals without their leaves, of one read."""
 
 Digest = Annotated[bytes, Field(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 Number = Annotated[int, Field(ge=LOWEST, lt=2**63)]
 
 
 class Seal(BaseModel):
-    """The head that is signed: the root over events `first_seq` to `last_seq`, after the seal `previous`.
+    """A signed Merkle root over events `first_seq` to `last_seq`. `previous` is the digest of the last seal.
 
-    As JSON it is one line of an export; bytes are lower-case hexadecimal there.
+    As JSON it is one line of an export, a checkpoint. Bytes are lower-case hexadecimal there.
     """
 
     model_config = ConfigDict(
@@ -53,21 +53,21 @@ class Seal(BaseModel):
 
     @property
     def size(self) -> int:
-        """How many events it seals."""
+        """Return how many events it seals."""
         return self.last_seq - self.first_seq + 1
 
     @property
     def message(self) -> bytes:
-        """What is signed: the canonical record of everything but the signature."""
+        """Return the bytes that are signed: the canonical record of everything but the signature."""
         return record(KIND, self.model_dump(exclude={"signature"}))
 
     @property
     def digest(self) -> bytes:
-        """What the next seal names it by: the SHA-256 of its message."""
+        """Return the SHA-256 of its message, which the next seal has as `previous`."""
         return hashlib.sha256(self.message).digest()
 
     def is_signed_by_any(self, keys: PublicKeys) -> bool:
-        """True if one of the keys signed it."""
+        """Return whether one of the keys signed it."""
         return keys.is_signed(self.key_id, self.message, self.signature)
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Seal(BaseModel):
 
 
 class Leaf(NamedTuple):
-    """An event's hash in the tree. `lacks_facts`: it is the first of a submission whose row is not there."""
+    """An event's hash in the tree. `lacks_facts` tells that it begins a submission whose row is missing."""
 
     seq: int
     at_ms: int
@@ -84,7 +84,7 @@ class Leaf(NamedTuple):
 
 
 class Unsealed(NamedTuple):
-    """What is not sealed yet: how many events, the first sequence number due, and since when it waits (ms)."""
+    """Events after the newest seal: how many, from which number on, and since when they wait (Unix ms)."""
 
     events: int
     first_seq: int
@@ -92,7 +92,7 @@ class Unsealed(NamedTuple):
 
 
 def seal_of(key: SealKey, after: Seal | None, leaves: Sequence[bytes], *, at_ms: int) -> Seal:
-    """The signed seal of the events that follow those of `after`, by the hashes of their leaves."""
+    """Return the signed seal of the events that follow those of `after`, by the hashes of their leaves."""
     first_seq = after.last_seq + 1 if after else 1
     facts = {
         "first_seq": first_seq,
@@ -109,7 +109,7 @@ _event_columns = [events.c[name] for name in EVENT_COLUMNS]
 _facts = select(*_event_columns, *(submissions.c[name] for name in FACT_COLUMNS))
 _is_first_of = submissions.c.seq == events.c.seq
 _rows = _facts.select_from(events.outerjoin(submissions, _is_first_of))
-"""Events with the facts of the submissions that they are the first of; such rows share a sequence number."""
+"""Events with the facts of the submissions that they begin. Both rows have the same sequence number."""
 
 _SEQ_AT: Final = EVENT_COLUMNS.index("seq")
 _AT_MS_AT: Final = EVENT_COLUMNS.index("at_ms")
@@ -123,7 +123,8 @@ _ordered = (
     .order_by(events.c.seq, events.c.at_ms)
     .limit(bindparam("count"))
 )
-"""Where a page begins is said of both: PostgreSQL, which merges them, would walk to it from the first submission on."""
+"""The beginning bounds both tables: PostgreSQL merges them, and would walk there from the first submission.
+"""
 _FIRST_ROWS = Query(_ordered.where(events.c.seq >= bindparam("begin")))
 _NEXT_ROWS = Query(
     _ordered.where(
@@ -131,7 +132,8 @@ _NEXT_ROWS = Query(
         or_(events.c.seq > bindparam("begin"), events.c.at_ms > bindparam("after_ms")),
     )
 )
-"""PostgreSQL cannot hold sequence numbers to be unique over partitions; a number that is there twice must not hide."""
+"""Time orders equal sequence numbers: PostgreSQL cannot make them unique over partitions, and none may hide.
+"""
 _ROWS_OF = Query(_rows.where(events.c.submission_id == bindparam("submission_id")).order_by(events.c.seq))
 _SEAL_COLUMNS = [seals.c[name] for name in Seal.model_fields]
 _seals = select(*_SEAL_COLUMNS)
@@ -151,7 +153,7 @@ _SINCE = Query(
 
 
 def newest_seal() -> Operation[Seal | None]:
-    """The newest seal, or None."""
+    """Return the newest seal, or None."""
 
     async def work(tx: Transaction) -> Seal | None:
         rows = await tx.rows(_LAST)
@@ -161,18 +163,18 @@ def newest_seal() -> Operation[Seal | None]:
 
 
 def seal_at(seq: int) -> Operation[Seal | None]:
-    """The seal that an event is under, or None."""
+    """Return the seal that an event is under, or None."""
 
     async def work(tx: Transaction) -> Seal | None:
         rows = await tx.rows(_SEAL_AT, at_seq=seq)
-        found = _seal(rows[0]) if rows else None
-        return found if found and found.last_seq >= seq else None
+        seal = _seal(rows[0]) if rows else None
+        return seal if seal and seal.last_seq >= seq else None
 
     return work
 
 
 def add(seal: Seal, leaves: Sequence[bytes]) -> Operation[bool]:
-    """True if the seal was added; False if another steward was first, and then nothing changed."""
+    """Add a seal. False, and nothing changes, if another steward was first."""
 
     async def work(tx: Transaction) -> bool:
         sealed_to = await _sealed_to(tx)
@@ -184,20 +186,20 @@ def add(seal: Seal, leaves: Sequence[bytes]) -> Operation[bool]:
 
 
 def sealed_leaves(seal: Seal) -> Operation[list[bytes] | None]:
-    """The hashes of the leaves as they were sealed, or None if they are not what the root says."""
+    """Return the hashes of the leaves as they were sealed, or None if they do not lead to the root."""
 
     async def work(tx: Transaction) -> list[bytes] | None:
-        [[kept]] = await tx.rows(_LEAVES, first=seal.first_seq)
-        if len(kept) != seal.size * DIGEST_BYTES:
+        [[digests]] = await tx.rows(_LEAVES, first=seal.first_seq)
+        if len(digests) != seal.size * DIGEST_BYTES:
             return None
-        leaves = [kept[at : at + DIGEST_BYTES] for at in range(0, len(kept), DIGEST_BYTES)]
+        leaves = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
         return leaves if root_of(leaves) == seal.root else None
 
     return work
 
 
 def unsealed() -> Operation[Unsealed]:
-    """What is not sealed yet."""
+    """Return what is not sealed yet."""
 
     async def work(tx: Transaction) -> Unsealed:
         newest = await newest_seq()(tx)
@@ -214,7 +216,7 @@ async def _sealed_to(tx: Transaction) -> int:
 
 
 def event_rows(submission_id: str) -> Operation[list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]]:
-    """Every event of a submission, oldest first, each with the facts if it is the first."""
+    """Return every event of a submission, oldest first, the first with the submission's facts."""
 
     async def work(tx: Transaction) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
         return [_named(row) for row in await tx.rows(_ROWS_OF, submission_id=submission_id)]
@@ -223,7 +225,7 @@ def event_rows(submission_id: str) -> Operation[list[tuple[Mapping[str, Any], Ma
 
 
 async def leaves_from(ledger: Ledger, begin: int) -> AsyncIterator[Leaf]:
-    """The leaves of all events from sequence number `begin` on, a page in memory at a time."""
+    """Yield the leaves of all events from sequence number `begin` on, with one page in memory at a time."""
     after_ms: int | None = None
     while True:
         page = await ledger.read(_leaves_page(begin, after_ms, PAGE))
@@ -235,7 +237,7 @@ async def leaves_from(ledger: Ledger, begin: int) -> AsyncIterator[Leaf]:
 
 
 async def seals_after(ledger: Ledger, after: int = LOWEST) -> AsyncIterator[Seal]:
-    """The seals whose first event comes later than `after`, a page in memory at a time."""
+    """Yield the seals whose first event comes after `after`, with one page in memory at a time."""
     while True:
         page = await ledger.read(_seals_page(after, PAGE))
         for seal in page:
@@ -246,7 +248,10 @@ async def seals_after(ledger: Ledger, after: int = LOWEST) -> AsyncIterator[Seal
 
 
 def _leaves_page(begin: int, after_ms: int | None, count: int) -> Operation[list[Leaf]]:
-    """Leaves from a sequence number on; of that one itself, those after a time, if there is one."""
+    """Return leaves from a sequence number on.
+
+    With `after_ms`, leaves of that number itself come after that time.
+    """
 
     async def work(tx: Transaction) -> list[Leaf]:
         if after_ms is None:

@@ -1,4 +1,7 @@
-"""Exporting signed heads to a file elsewhere: one line of JSON for each seal, so that a cut-off tail is seen."""
+"""Export of checkpoints: one line of JSON for each seal, in a file elsewhere, shows if seals are cut off.
+
+The command line and the settings call a checkpoint a head.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,20 @@ from gateway.ledger.seals.chain import LOWEST, Seal
 from policies.errors import LedgerTampered, SettingsError
 
 LINE_BYTES: Final = 1024
-"""More than a head can have."""
+"""More than a checkpoint can have."""
 
 BEGINNING: Final = b'{"first_seq":'
-"""How each line begins."""
+"""The beginning of each line."""
 
 
 async def export_checkpoints(ledger: Ledger, path: Path) -> int:
-    """How many heads were appended to the file: those of every seal after its last line, durable on return.
+    """Append a checkpoint for every seal after the file's last line, durable on return, and return how many.
 
-    Raises SettingsError if the file cannot be written or is none of ours, LedgerTampered if its last head is not in the
-    ledger, and then appends nothing.
+    Raises SettingsError if the file cannot be written or is no export, and LedgerTampered if the ledger lacks
+    its last checkpoint. Then nothing is appended.
     """
     try:
-        with open(path, "a+b") as file:  # noqa: ASYNC230, PTH123 - a handful of lines; and it must be one handle
+        with open(path, "a+b") as file:  # noqa: ASYNC230, PTH123 - a few lines, through one handle
             last = _last_checkpoint(file, path)
             if last is not None and await ledger.read(chain.seal_at(last.first_seq)) != last:
                 raise LedgerTampered(f"{last}, which stands in {path}, is not in the ledger")
@@ -44,15 +47,15 @@ async def export_checkpoints(ledger: Ledger, path: Path) -> int:
 
 
 def _last_checkpoint(file: BinaryIO, path: Path) -> Seal | None:
-    """The head of the last whole line. What a crash left of a line after it is cut off, to be written again."""
+    """Return the checkpoint of the last whole line, and cut off what a crash left of the next one."""
     end = file.seek(0, os.SEEK_END)
     begin = file.seek(max(0, end - 2 * LINE_BYTES))
     whole, newline, torn = file.read().rpartition(b"\n")
     if not BEGINNING.startswith(torn[: len(BEGINNING)]) or (begin and not newline):
-        raise SettingsError(f"{path}: is no file of heads; nothing was appended")
+        raise SettingsError(f"{path}: is not a file of heads; nothing was appended")
     try:
         last = Seal.model_validate_json(whole.rpartition(b"\n")[2]) if newline else None
     except ValidationError:
-        raise SettingsError(f"{path}: its last line is no head; nothing was appended") from None
+        raise SettingsError(f"{path}: its last line is not a head; nothing was appended") from None
     file.truncate(end - len(torn))
     return last

@@ -1,4 +1,4 @@
-"""The Ed25519 key (RFC 8032) that seals are signed with, and the public keys that they are checked with."""
+"""The Ed25519 key (RFC 8032) that signs seals, and the public keys that check them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from policies.errors import SettingsError
 
 FILE_NAME: Final = "seal.key"
 
-_WHAT: Final = "the seal key"
+_KEY_LABEL: Final = "the seal key"
 _PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
 
 
@@ -30,17 +30,17 @@ class SealKey:
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != KEY_BYTES:
-            raise SettingsError(f"{_WHAT} must have {KEY_BYTES} bytes, it has {len(secret)}")
+            raise SettingsError(f"{_KEY_LABEL} must have {KEY_BYTES} bytes, it has {len(secret)}")
         self._key = Ed25519PrivateKey.from_private_bytes(secret)
         self.public_key = self._key.public_key()
         self.key_id = key_id_of(self.public_key)
 
     def sign(self, message: bytes) -> bytes:
-        """The signature of a message, 64 bytes."""
+        """Return the signature of a message, 64 bytes."""
         return self._key.sign(message)
 
     def public_pem(self) -> str:
-        """The public key as PEM (RFC 8410), which `read_public_keys` and other programs take."""
+        """Return the public key as PEM (RFC 8410), which `read_public_keys` and other programs read."""
         return self.public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
     def __repr__(self) -> str:
@@ -48,13 +48,13 @@ class SealKey:
 
 
 class PublicKeys:
-    """The keys whose signatures are believed, by their ids."""
+    """Trusted public keys, by their ids."""
 
     def __init__(self, *keys: Ed25519PublicKey) -> None:
         self._keys: Mapping[str, Ed25519PublicKey] = {key_id_of(key): key for key in keys}
 
     def is_signed(self, key_id: str, message: bytes, signature: bytes) -> bool:
-        """True if the key is one of these and the signature is its own."""
+        """Return whether the key is one of these and made the signature."""
         try:
             self._keys[key_id].verify(signature, message)
         except (KeyError, InvalidSignature):
@@ -63,35 +63,34 @@ class PublicKeys:
 
 
 def key_id_of(key: Ed25519PublicKey) -> str:
-    """The name of a key: the SHA-256 of its 32 bytes, in hexadecimal."""
+    """Return the id of a key: the SHA-256 of its 32 bytes, in hexadecimal."""
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()
 
 
 def load_seal_key(data_dir: Path, configured: str | None, *, is_made: bool) -> SealKey:
-    """The configured base64 key, or the one kept in the data directory, where it is made if `is_made`.
+    """Return the configured base64 key, or the key in the data directory, which `is_made` makes if necessary.
 
     Raises SettingsError if it cannot be read, or if others may read its file.
     """
     if configured is not None:
-        return SealKey(decode_key(configured, "SCOREGATE_SEAL_KEY", _WHAT))
+        return SealKey(decode_key(configured, "SCOREGATE_SEAL_KEY", _KEY_LABEL))
     path = data_dir / FILE_NAME
     if is_made:
-        make_key(path, _WHAT)
+        make_key(path, _KEY_LABEL)
     elif not path.exists():
         raise SettingsError(f"{path}: there is no seal key yet; the steward makes it when it first starts")
-    return SealKey(read_key(path, _WHAT))
+    return SealKey(read_key(path, _KEY_LABEL))
 
 
 def read_public_keys(path: Path) -> PublicKeys:
-    """The keys of a file, one or more in PEM. Raises SettingsError."""
+    """Return the keys of a file, one or more in PEM. Raises SettingsError."""
     try:
-        found = _PEM.findall(path.read_bytes())
-        keys = [load_pem_public_key(each) for each in found]
+        keys = [load_pem_public_key(pem) for pem in _PEM.findall(path.read_bytes())]
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise SettingsError(f"{path}: the public key cannot be read: {error}") from None
-    known = [key for key in keys if isinstance(key, Ed25519PublicKey)]
-    if not known or len(known) != len(keys):
+    ed25519_keys = [key for key in keys if isinstance(key, Ed25519PublicKey)]
+    if not ed25519_keys or len(ed25519_keys) != len(keys):
         raise SettingsError(
             f"{path}: expected Ed25519 public keys in PEM, as `scoregate ledger public-key` prints them"
         )
-    return PublicKeys(*known)
+    return PublicKeys(*ed25519_keys)

@@ -1,16 +1,16 @@
-"""Events as bytes: the one canonical form that is hashed into the tree, for any program to make again.
+"""Events as bytes: the canonical form that is hashed into the tree. Any program can make it again.
 
-    record = text(kind), then for each field that is not NULL, in the order of the names' bytes: text(name) value
+    record = text(kind), then text(name) value for each field but NULL, in the order of the names' bytes
     value  = "i" and 8 bytes (two's complement), or "t" text, or "b" bytes
     text   = bytes in UTF-8
     bytes  = length (4 bytes) and as many bytes
 
-Numbers are big-endian. Names stand in it and NULL does not, so a column that is added later, and is NULL in the rows
-before it, leaves what was sealed as it was.
+Numbers are big-endian. A record has names and omits NULL, so a column that is added later, and is NULL in
+older rows, does not change what was sealed.
 
-The entry of an event is the record `scoregate.event.1` of all its columns. That of a submission's first event has one
-field more, `facts`: the SHA-256 of the record `scoregate.submission.1` of the submission's facts, which are all its
-columns but those that events change. Both rows bear the same sequence number.
+The entry of an event is the record `scoregate.event.1` of all its columns. A submission's first event has one
+more field, `facts`: the SHA-256 of the record `scoregate.submission.1` of the submission's facts, which are
+all its columns except those that events change. Both rows have the same sequence number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EVENT: Final = "scoregate.event.1"
 SUBMISSION: Final = "scoregate.submission.1"
 FACTS: Final = "facts"
 CHANGING: Final = frozenset({"state", "reason", "attempt", "lease_until_ms"})
-"""Columns of a submission that events change; what they say follows from the events."""
+"""Columns of a submission that events change. Their values follow from the events."""
 
 EVENT_COLUMNS: Final = tuple(sorted(column.name for column in events.columns))
 FACT_COLUMNS: Final = tuple(
@@ -37,23 +37,23 @@ _NO_FACTS: Final = (None,) * len(FACT_COLUMNS)
 
 
 def record(kind: str, fields: Mapping[str, Any]) -> bytes:
-    """The canonical bytes of named values. Raises ValueError for a value that has none."""
+    """Return the canonical bytes of named values. Raises ValueError for a value that has none."""
     names = sorted(fields)
     return _writer(kind, names)([fields[name] for name in names])
 
 
 def facts_digest(facts: Mapping[str, Any]) -> bytes:
-    """What the first event of a submission is bound to."""
+    """Return the digest of a submission's facts, which its first event carries."""
     return hashlib.sha256(record(SUBMISSION, facts)).digest()
 
 
 def entry_of(event: Mapping[str, Any], facts: Mapping[str, Any] | None) -> bytes:
-    """The entry of an event in the tree, with the submission's facts if it is the first of one."""
+    """Return the entry of an event in the tree. The first event of a submission comes with its facts."""
     return record(EVENT, event if facts is None else {**event, FACTS: facts_digest(facts)})
 
 
 def row_entry(row: Sequence[Any]) -> bytes:
-    """The entry of a row: an event in the order of EVENT_COLUMNS, then facts in that of FACT_COLUMNS, or NULLs."""
+    """Return the entry of a row: an event in the order of EVENT_COLUMNS, then FACT_COLUMNS or NULLs."""
     event, facts = row[: len(EVENT_COLUMNS)], row[len(EVENT_COLUMNS) :]
     if facts == _NO_FACTS:
         return _write_event((*event[:_FACTS_AT], None, *event[_FACTS_AT:]))
@@ -62,7 +62,7 @@ def row_entry(row: Sequence[Any]) -> bytes:
 
 
 def row_leaf(row: Sequence[Any]) -> bytes:
-    """The hash of a row as a leaf."""
+    """Return the hash of a row as a leaf."""
     return leaf_hash(row_entry(row))
 
 
@@ -71,7 +71,7 @@ def _sized(raw: bytes) -> bytes:
 
 
 def _writer(kind: str, names: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
-    """A function that gives the record of values in the order of `names`, which must be sorted."""
+    """Return a function that writes the record of values in the order of `names`, which must be sorted."""
     begin, fields = _sized(kind.encode()), [_sized(name.encode()) for name in names]
 
     def write(values: Sequence[Any]) -> bytes:
@@ -85,7 +85,7 @@ def _writer(kind: str, names: Sequence[str]) -> Callable[[Sequence[Any]], bytes]
 
 
 def _value(value: object) -> bytes:
-    # By exact type: True is no number of ours, and must not look like one.
+    # By exact type: True is an int in Python, and must not be written as 1.
     if type(value) is int and -(2**63) <= value < 2**63:
         return b"i" + value.to_bytes(8, "big", signed=True)
     if type(value) is str:

@@ -1,4 +1,4 @@
-"""Merkle trees by RFC 9162 (RFC 6962 has the same): roots, inclusion paths, and their check. Pure."""
+"""Merkle trees of RFC 9162 (and RFC 6962): roots, inclusion paths, and their check. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ DIGEST_BYTES: Final = 32
 
 _LEAF: Final = b"\x00"
 _NODE: Final = b"\x01"
-"""Leaves and nodes are hashed apart, so that neither can be passed off as the other (RFC 9162, §2.1.1)."""
+"""Leaves and nodes have different prefixes, so that neither can pass as the other (RFC 9162, §2.1.1)."""
 
 
 def leaf_hash(entry: bytes) -> bytes:
-    """The hash of an entry as a leaf: SHA-256(0x00 || entry)."""
+    """Return the hash of an entry as a leaf: SHA-256(0x00 || entry)."""
     return hashlib.sha256(_LEAF + entry).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
-    """The hash of a node over its two children: SHA-256(0x01 || left || right)."""
+    """Return the hash of a node over its two children: SHA-256(0x01 || left || right)."""
     return hashlib.sha256(_NODE + left + right).digest()
 
 
 class Fold:
-    """The root of leaves that come one by one, in the memory of one hash per bit of their number.
+    """The running root of leaves that come one by one. It keeps one hash per bit of their number.
 
-    The stack of RFC 9162, §2.1.2: it holds the roots of the full subtrees to the left, the largest first.
+    The stack is that of RFC 9162, §2.1.2: the roots of the full subtrees to the left, the largest first.
     """
 
     def __init__(self) -> None:
@@ -34,14 +34,14 @@ class Fold:
         self._stack: list[bytes] = []
 
     def append(self, leaf: bytes) -> None:
-        """Takes the hash of the next leaf."""
+        """Add the hash of the next leaf."""
         for _ in range((~self.size & (self.size + 1)).bit_length() - 1):  # trailing ones of the old size
             leaf = node_hash(self._stack.pop(), leaf)
         self._stack.append(leaf)
         self.size += 1
 
     def root(self) -> bytes:
-        """The root over what came so far; of nothing it is the hash of nothing."""
+        """Return the root so far. Without leaves it is the hash of no bytes."""
         if not self._stack:
             return hashlib.sha256().digest()
         *rest, root = self._stack
@@ -51,7 +51,7 @@ class Fold:
 
 
 def root_of(leaves: Iterable[bytes]) -> bytes:
-    """The root over the hashes of leaves."""
+    """Return the root over the hashes of leaves."""
     fold = Fold()
     for leaf in leaves:
         fold.append(leaf)
@@ -59,7 +59,7 @@ def root_of(leaves: Iterable[bytes]) -> bytes:
 
 
 def inclusion_path(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """The siblings on the way from leaf `index` up to the root, lowest first: PATH of RFC 9162, §2.1.3.1."""
+    """Return the siblings on the way from leaf `index` up to the root, lowest first (RFC 9162, §2.1.3.1)."""
     path: list[bytes] = []
     while len(leaves) > 1:
         split = 1 << ((len(leaves) - 1).bit_length() - 1)  # the largest power of two below their number
@@ -73,9 +73,9 @@ def inclusion_path(leaves: Sequence[bytes], index: int) -> list[bytes]:
 
 
 def root_by_path(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
-    """The root that a path leads to from leaf `index` of `size`, or None if it is too long or too short.
+    """Return the root that a path leads to from leaf `index` of `size`, or None if its length is wrong.
 
-    The algorithm of RFC 9162, §2.1.3.2.
+    The algorithm is that of RFC 9162, §2.1.3.2.
     """
     if not 0 <= index < size:
         return None

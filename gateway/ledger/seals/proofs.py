@@ -1,4 +1,4 @@
-"""Inclusion proofs: that events of a submission were sealed, for whoever has the public key and nothing else."""
+"""Inclusion proofs that events of a submission were sealed. Checking one takes only the public key."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from gateway.ledger.seals.merkle import inclusion_path, leaf_hash, root_by_path
 from policies.errors import LedgerTampered, ProofInvalid
 
 PATH_LIMIT: Final = 63
+"""Most hashes of a path: sequence numbers have 63 bits."""
 
 
 class ProofSection(BaseModel):
-    """A section of a proof: closed, strict, bytes in hexadecimal."""
+    """The base of a proof's sections: strict models without extra fields, with bytes in hexadecimal."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, ser_json_bytes="hex", val_json_bytes="hex"
@@ -28,7 +29,7 @@ class ProofSection(BaseModel):
 
 
 class Bytes(ProofSection):
-    """A value that is bytes, told apart from text."""
+    """A value of bytes, which JSON cannot tell from text."""
 
     hex: bytes
 
@@ -38,7 +39,7 @@ Fields = dict[str, Value]
 
 
 class ProvenEvent(ProofSection):
-    """An event as it was sealed: its columns, the submission's facts if it is the first, and its way to the root."""
+    """A sealed event: its columns, the submission's facts if it is the first, and its path to the root."""
 
     event: Fields
     facts: Fields | None = None
@@ -54,48 +55,51 @@ class Proof(ProofSection):
     events: Annotated[list[ProvenEvent], Field(min_length=1)]
 
     def written(self) -> bytes:
-        """The one text of this proof."""
+        """Return the proof as text. Each proof has exactly one text."""
         plain = orjson.loads(self.model_dump_json(exclude_none=True))
         return orjson.dumps(plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 async def prove(ledger: Ledger, submission_id: str) -> tuple[Proof | None, int]:
-    """The proof of a submission's sealed events, None if there are none, and how many events are not sealed yet.
+    """Return the proof of a submission's sealed events (None without any), and how many have no seal yet.
 
     Raises LedgerTampered if an event is not what was sealed.
     """
     rows = await ledger.read(chain.event_rows(submission_id))
     proven = [await _prove(ledger, event, facts) for event, facts in rows]
-    sealed = [each for each in proven if each is not None]
+    sealed = [event for event in proven if event is not None]
     proof = Proof(submission=submission_id, events=sealed) if sealed else None
     return proof, len(rows) - len(sealed)
 
 
 def check_proof(written: bytes, keys: PublicKeys) -> Proof:
-    """The proof that a text is, each of its events under a root that one of the keys signed. Raises ProofInvalid.
+    """Return the proof of a text after checking that one of the keys signed the root over each event.
 
-    There is one text for each proof: a byte that can be changed without a trace is none that is proven.
+    Raises ProofInvalid. Each proof has exactly one text, so no byte of it can change unnoticed.
     """
     try:
         proof = Proof.model_validate_json(written)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the text"
-        raise ProofInvalid(f"this is no proof: {where}: {first['msg']}") from None
+        raise ProofInvalid(f"this is not a proof: {where}: {first['msg']}") from None
     if proof.written() != written:
-        raise ProofInvalid("this is not how a proof is written")
-    seqs = [_check(each, proof.submission, keys) for each in proof.events]
+        raise ProofInvalid("this is not the exact text of a proof")
+    seqs = [_check(event, proof.submission, keys) for event in proof.events]
     if seqs != sorted(set(seqs)):
         raise ProofInvalid("its events are not in order")
     return proof
 
 
 def _check(proven: ProvenEvent, submission_id: str, keys: PublicKeys) -> int:
-    """The sequence number of a proven event. Raises ProofInvalid if the event is of another submission, or is not under a signed root."""
+    """Check an event, and return its sequence number.
+
+    Raises ProofInvalid if it belongs to another submission, or if no signed root covers it.
+    """
     event, seal = _plain(proven.event), proven.seal
     seq = event.get("seq")
     if not isinstance(seq, int) or event.get("submission_id") != submission_id:
-        raise ProofInvalid("an event of it is none of this submission")
+        raise ProofInvalid("one of its events belongs to another submission")
     if not seal.is_signed_by_any(keys):
         raise ProofInvalid(f"{seal} is not signed by the key")
     facts = None if proven.facts is None else _plain(proven.facts)
@@ -115,13 +119,13 @@ async def _prove(
     seal = await ledger.read(chain.seal_at(seq))
     if seal is None:
         return None
-    kept = await ledger.read(chain.sealed_leaves(seal))
-    if kept is None or kept[seq - seal.first_seq] != leaf_hash(entry_of(event, facts)):
+    leaves = await ledger.read(chain.sealed_leaves(seal))
+    if leaves is None or leaves[seq - seal.first_seq] != leaf_hash(entry_of(event, facts)):
         raise LedgerTampered(f"event {seq} is not what was sealed; `scoregate ledger verify` says more")
     return ProvenEvent(
         event=_fields(event),
         facts=None if facts is None else _fields(facts),
-        path=inclusion_path(kept, seq - seal.first_seq),
+        path=inclusion_path(leaves, seq - seal.first_seq),
         seal=seal,
     )
 

@@ -22,7 +22,7 @@ from policies.errors import LedgerUnavailable
 T = TypeVar("T")
 
 TURN_S: Final = 0.001
-"""How often a writer tries to begin while another process writes.
+"""Pause between two attempts to begin while another process writes.
 
 SQLite's own busy handler tries ten times a second after a while. Against a process that commits without
 pause, it can miss every gap (measured: 1.6 s).

@@ -78,7 +78,7 @@ _TAKE_PROBE = Query(delete(outbox).where(outbox.c.seq == bindparam("row_seq"), o
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How many submissions wait for a verdict, and when the oldest was received (Unix ms; None for none)."""
+    """The number of submissions that wait for a verdict, and when the oldest was received (Unix ms)."""
 
     count: int
     since_ms: int | None

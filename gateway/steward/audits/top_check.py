@@ -34,5 +34,5 @@ class TopCheck:
                 sampling.sampled_in_top(policy.board, window.name, policy.verification.top)
             )
             if unverified:
-                count += await self._ledger.write(sampling.put_up(unverified, now_ms=now_ms))
+                count += await self._ledger.write(sampling.queue_rechecks(unverified, now_ms=now_ms))
         return count

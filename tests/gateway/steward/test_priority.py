@@ -248,7 +248,7 @@ async def test_what_is_called_in_goes_the_urgent_way_once(top_of_two: Duty):
     worker_of(duty, Lane.URGENT).register_birth()
     found = await spared(duty, "spared")
     duty.clock.shift(3600)
-    await duty.ledger.write(sampling.put_up(found, now_ms=duty.clock()))
+    await duty.ledger.write(sampling.queue_rechecks(found, now_ms=duty.clock()))
     await duty.steward.dispatch()
     assert (["spared"], []) == (queued(duty, Lane.URGENT), queued(duty, Lane.MAIN))
 
@@ -267,7 +267,7 @@ async def test_what_a_conviction_left_for_later_is_put_up_by_the_steward(
     now_ms = duty.clock()
 
     async def convict(tx: Transaction) -> None:
-        await sampling.put_up_player(tx, convicted, now_ms=now_ms)
+        await sampling.queue_player(tx, convicted, now_ms=now_ms)
 
     await duty.ledger.write(convict)
     assert [2, 1, 0] == [await duty.steward.recall() for _ in range(3)]
