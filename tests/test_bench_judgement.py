@@ -21,18 +21,23 @@ from bench.judgement.report import lines, missed
 from validators.backtest import Proportion
 
 SIZE = Size(honest=40, cheating=2)
-TINY = Extent(levels=2, each=2, superhuman=1, size=SIZE)
+TINY = Extent(levels=2, runs_per_level=2, superhuman=1, size=SIZE)
 
 
 @pytest.fixture(scope="module")
 def pool() -> Pool:
-    return pool_of(1, levels=TINY.levels, each=TINY.each, superhuman=TINY.superhuman)
+    return pool_of(1, levels=TINY.levels, runs_per_level=TINY.runs_per_level, superhuman=TINY.superhuman)
 
 
 @pytest.fixture(scope="module")
 def found(pool: Pool) -> Measurement:
     """Measure the same runs that the other tests have, which take seconds to play."""
-    asked = {"levels": TINY.levels, "each": TINY.each, "superhuman": TINY.superhuman, "processes": 1}
+    asked = {
+        "levels": TINY.levels,
+        "runs_per_level": TINY.runs_per_level,
+        "superhuman": TINY.superhuman,
+        "processes": 1,
+    }
     with patch.object(measurement, "pool_of", return_value=pool) as played:
         found = measure(TINY, seed=1)
     played.assert_called_once_with(1, **asked)

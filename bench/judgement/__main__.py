@@ -22,8 +22,8 @@ from bench.judgement.report import lines
 
 PARTS: Final = ("detection", "speed", "similarity")
 
-FULL: Final = Extent(levels=19, each=100, superhuman=200, size=Size(honest=1600, cheating=40))
-QUICK: Final = Extent(levels=7, each=10, superhuman=10, size=Size(honest=100, cheating=4))
+FULL: Final = Extent(levels=19, runs_per_level=100, superhuman=200, size=Size(honest=1600, cheating=40))
+QUICK: Final = Extent(levels=7, runs_per_level=10, superhuman=10, size=Size(honest=100, cheating=4))
 
 _PROGRAMS: Final = {
     "speed": {

@@ -25,7 +25,7 @@ class Extent(NamedTuple):
     """The extent of a population: levels of skill, runs of each, superhuman runs, and accounts."""
 
     levels: int
-    each: int
+    runs_per_level: int
     superhuman: int
     size: Size
 
@@ -48,7 +48,11 @@ def measure(extent: Extent, seed: int, processes: int = 1) -> Measurement:
     """Measure a population of this extent, with the same result for the same seed."""
     board = load_board(POLICY)
     pool = pool_of(
-        seed, levels=extent.levels, each=extent.each, superhuman=extent.superhuman, processes=processes
+        seed,
+        levels=extent.levels,
+        runs_per_level=extent.runs_per_level,
+        superhuman=extent.superhuman,
+        processes=processes,
     )
     runs = population(pool, extent.size, seed)
     counted = [at for at, run in enumerate(runs) if run.is_honest or run.is_cheat]

@@ -81,9 +81,9 @@ class Pool:
         return int(self.by_score[min(place, self.by_score.size - 1)])
 
 
-def pool_of(seed: int, *, levels: int, each: int, superhuman: int, processes: int = 1) -> Pool:
-    """Play `each` runs at each of `levels` human skills and some superhuman ones, the same for a seed."""
-    skills = np.repeat(np.linspace(WORST_HAND, BEST_HAND, levels), each)
+def pool_of(seed: int, *, levels: int, runs_per_level: int, superhuman: int, processes: int = 1) -> Pool:
+    """Play runs at each of `levels` human skills, and superhuman ones, the same for a seed."""
+    skills = np.repeat(np.linspace(WORST_HAND, BEST_HAND, levels), runs_per_level)
     skills = np.append(skills, np.repeat(SUPERHUMAN, superhuman))
     tasks = [(float(skill), seed * 1_000_003 + number) for number, skill in enumerate(skills)]
     return Pool(tuple(in_parallel(_played, tasks, processes)), skills)

@@ -75,7 +75,7 @@ def refused_with_own_seed(thefts: Sequence[SubmittedRun], pool: Pool, board: Boa
 def examine(
     runs: Sequence[SubmittedRun], pool: Pool, policy: Policy, processes: int
 ) -> Iterator[tuple[Signals, tuple[NamedFinding, ...]]]:
-    """Yield each run's signals and findings in the order of time, of its timing and its likeness to others."""
+    """Yield each run's signals and findings in the order of time, of timing and likeness to others."""
     tasks = [_task(run, pool) for run in runs]
     shelf, open_limits = Shelf(policy.forensics, pool), sensitive(policy).forensics
     look_at = partial(look, policy.forensics, open_limits, policy.ticks_per_second)
