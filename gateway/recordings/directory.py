@@ -1,4 +1,4 @@
-"""Blobs as files of a directory. A file is synced before it gets its name, and the name before the method ends."""
+"""Blobs as files of a directory. A file is synced before it is named, and its name before a method ends."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ledger import queries
-from gateway.settlement.server_operations import OperationsRefused, Refused, ServerOperation
+from gateway.settlement.server_operations import OperationsRefused, RefusalKind, ServerOperation
 from policies.errors import KeyRevoked, NonceReused
 from policies.fields import SortOrder
 from policies.model import Operator
@@ -56,7 +56,7 @@ def test_T05_a_removal_wins_over_every_older_write_in_all_orders(order: Sequence
     assert {} == shown(books)
     assert [] == books.promoted()
     late = [is_late(number, order[:at], operator) for at, number in enumerate(order)]
-    assert [Refused.STALE if each else None for each in late] == outcomes[:3]
+    assert [RefusalKind.STALE if each else None for each in late] == outcomes[:3]
     assert outcomes[:3] == outcomes[3:]
 
 
@@ -120,7 +120,7 @@ def test_T05_operations_end_alike_in_any_order_and_with_repeats(
     arriving = data.draw(st.permutations([*asked, *repeats]))
     books = Books(board)
     for arrival, each in enumerate(arriving):
-        assert arrive(books, operation_of(each), arrival)[1] in {None, Refused.STALE}
+        assert arrive(books, operation_of(each), arrival)[1] in {None, RefusalKind.STALE}
 
     stands = due(asked, operator, order)
     windows = ["alltime", "daily:20251120", "weekly:2025W47", "monthly:202511"]
@@ -221,7 +221,7 @@ def test_T07_what_cannot_be_done_is_named_and_nothing_is_done():
             nonce="b",
         )
     kinds = [(refusal.at, refusal.kind) for refusal in refused.value.refusals]
-    assert [(1, Refused.OTHER_CONTENT), (2, Refused.STALE), (3, Refused.CONFLICT)] == kinds
+    assert [(1, RefusalKind.OTHER_CONTENT), (2, RefusalKind.STALE), (3, RefusalKind.CONFLICT)] == kinds
     assert before == list(books.connection.iterdump())
 
 
