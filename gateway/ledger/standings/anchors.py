@@ -1,21 +1,22 @@
-"""Anchors: how many standings are ahead of a place every thousand ranks, so that any rank costs one bounded count.
+"""Anchors: the number of standings ahead of a place, every thousand ranks, so that a rank is a bounded count.
 
-An anchor counts as of when the moves since began to be noted, and the moves say what came (1) and what went (-1), so
-that at every commit, for each anchor and both of its series (standings, and groups of tied ones by where they begin):
+An anchor's number is from before the moves that are noted now; moves say what came (1) and what went (-1). At
+every commit, for each anchor and both series (standings, and groups of tied ones by their begin):
 
-    what the anchor says + the sum of the moves ahead of its place = what is ahead of its place now
+    the anchor's number + the sum of the moves ahead of its place = the number ahead of its place now
 
-This is kept by everybody who writes, each in one transaction, and writers take turns:
+Every writer preserves this in one transaction, and writers take turns:
 
-- `note_move`, which every change of a standing goes through, adds to the moves what the change does to the right side;
-- an anchor is added with what is ahead of it now less the moves ahead of it;
-- folding adds to each anchor the moves ahead of it that it takes away; which of them it takes is all the same;
-- anchors can be taken away; and who places standings by another rule takes away all of the window, with its moves.
+- `note_move`, called for every change of a standing, adds the change of the right side to the moves;
+- a new anchor gets the number ahead of it now less the moves ahead of it;
+- folding adds moves to the anchors behind them and removes these moves, whichever they are;
+- anchors can be removed; a writer that places standings by another rule removes all anchors and moves of the
+  window.
 
-So an answer is exact however old the anchors are; their age is a matter of cost alone. Up to SPACING standings twice
-lie between two anchors, and the moves are folded when there are FOLDED of them: a rank examines no more than
-2 x SPACING standings and the moves, of which there are FOLDED and what came since the steward's last round. A window of
-LEAST standings or fewer is counted without.
+So a rank is exact however old the anchors are; age only costs time. at most 2 x SPACING standings lie
+between two anchors, and moves are folded once there are FOLDED. A rank therefore examines no more than 2 x
+SPACING standings, FOLDED moves, and the moves since the steward's last round. A window of LEAST standings or
+fewer is counted without anchors.
 """
 
 from __future__ import annotations
@@ -58,17 +59,17 @@ from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.ranking import BoardPlace, Ranking
 
 SPACING: Final = 1_000
-"""Standings between two anchors, when they are set."""
+"""Standings between two anchors when they are set."""
 
 LEAST: Final = 4_000
-"""Standings of a window that are counted without anchors."""
+"""Most standings of a window without anchors."""
 
 FOLDED: Final = 1_000
-"""Moves from which on they are folded into the anchors."""
+"""The number of moves at which they are folded into the anchors."""
 
 FOLDED_AT_ONCE: Final = 20_000
 SET_AT_ONCE: Final = 16
-"""Moves folded, and anchors set, in one transaction: other writes wait for it, some hundredths of a second."""
+"""Moves folded, and anchors set, in one transaction: other writes wait some hundredths of a second for it."""
 
 _put_move = insert(rank_moves)
 _PUT_MOVE = Query(
@@ -129,7 +130,7 @@ _NEXT = Query(
 
 
 def _along(table: Table, entries: Any, groups: Any, is_anchor: int) -> Select[Any]:
-    """The places of a table in the window, with what each adds to the two series."""
+    """Return the places of a table in the window, each with what it adds to the two series."""
     facts: tuple[Any, ...] = (
         literal_column(str(is_anchor)).label("is_anchor"),
         entries.label("entries"),
@@ -139,7 +140,7 @@ def _along(table: Table, entries: Any, groups: Any, is_anchor: int) -> Select[An
 
 
 def _fold() -> Query:
-    """Adds to each anchor the moves ahead of it, up to a place: a sum that runs along anchors and moves in their order."""
+    """Return the query that adds moves up to a place to the anchors behind them, by a running sum."""
     none: Any = literal_column("0")
     delta, series = rank_moves.c.delta, rank_moves.c.series
     moves = _along(
@@ -152,8 +153,8 @@ def _fold() -> Query:
         line.c.is_anchor.desc(),
     )  # a move at its place is not ahead of it
     sums = [
-        cast(func.sum(each).over(order_by=order, rows=(None, 0)), BigInteger()).label(name)
-        for name, each in (("entries", line.c.entries), ("grouped", line.c.grouped))
+        cast(func.sum(column).over(order_by=order, rows=(None, 0)), BigInteger()).label(name)
+        for name, column in (("entries", line.c.entries), ("grouped", line.c.grouped))
     ]
     shifts = select(line.c.order_value, line.c.member, line.c.is_anchor, *sums).subquery("shifts")
     return Query(
@@ -182,7 +183,7 @@ async def note_move(
     now: BoardPlace | None,
     rule: str | None,
 ) -> None:
-    """Notes that the standing of a slot, (window, player), is about to move from one place to another; None is nowhere.
+    """Note that the standing of a slot, (window, player), is about to move between places; None is nowhere.
 
     `rule` is that of the window's anchors, None if it has none.
     """
@@ -194,23 +195,23 @@ async def note_move(
         return
     await _note(tx, ranking, window, ENTRIES, was, now)
     if ranking.keeps_groups:
-        left, joined = (each and ranking.group_begin(window, each) for each in (was, now))
+        left, joined = (place and ranking.group_begin(window, place) for place in (was, now))
         if left != joined:
             left, joined = [
-                None if each is None or await _has_others(tx, ranking, slot, each) else each
-                for each in (left, joined)
+                None if begin is None or await _has_others(tx, ranking, slot, begin) else begin
+                for begin in (left, joined)
             ]
             await _note(tx, ranking, window, GROUPS, left, joined)
 
 
 async def drop_anchors(tx: Transaction, board: str, window: str) -> None:
-    """Has a window counted without anchors, until the steward sets some."""
+    """Remove a window's anchors and moves; it is counted without them until the steward sets new ones."""
     for query in _DROPS:
         await tx.run(query, board=board, window=window)
 
 
 def anchored(board: str) -> Operation[list[str]]:
-    """The windows of a board that have anchors."""
+    """Return the windows of a board that have anchors."""
 
     async def work(tx: Transaction) -> list[str]:
         return [row[0] for row in await tx.rows(_ANCHORED, board=board)]
@@ -219,7 +220,7 @@ def anchored(board: str) -> Operation[list[str]]:
 
 
 def next_window(board: str, after: str) -> Operation[str | None]:
-    """The name of the first window with standings after such a name."""
+    """Return the name of the first window with standings after a name, or None."""
 
     async def work(tx: Transaction) -> str | None:
         rows = await tx.rows(_NEXT, board=board, after=after)
@@ -229,7 +230,7 @@ def next_window(board: str, after: str) -> Operation[str | None]:
 
 
 def is_large(ranking: Ranking, window: str) -> Operation[bool]:
-    """True for a window with more than LEAST standings."""
+    """Return whether a window has more than LEAST standings."""
 
     async def work(tx: Transaction) -> bool:
         return await RankedWindow(tx, ranking, window).nth(FIRST, LEAST) is not None
@@ -238,48 +239,52 @@ def is_large(ranking: Ranking, window: str) -> Operation[bool]:
 
 
 def need_tending(ranking: Ranking, window: str) -> Operation[bool]:
-    """True if the anchors of a window want for something: to begin with, to be dropped, or to have moves folded."""
+    """Return whether anchors of a window have to be begun, dropped, or have moves folded into them."""
 
     async def work(tx: Transaction) -> bool:
-        named = {"board": ranking.policy.board, "window": window}
-        rules = await tx.rows(_RULE, **named)
+        key = {"board": ranking.policy.board, "window": window}
+        rules = await tx.rows(_RULE, **key)
         if not rules:
             return await is_large(ranking, window)(tx)
-        [[moves]] = await tx.rows(_MOVES, **named, most=FOLDED)
+        [[moves]] = await tx.rows(_MOVES, **key, most=FOLDED)
         return bool(rules[0][0] != anchor_rule(ranking) or moves >= FOLDED)
 
     return work
 
 
 def tend_anchors(ranking: Ranking, window: str) -> Operation[int]:
-    """How many moves were folded into a window's anchors, or 1 if they were begun, or dropped since they are of another rule."""
+    """Fold moves into a window's anchors, begin its anchors, or drop those of another rule.
+
+    Returns the number of folded moves, or 1 if anchors were begun or dropped.
+    """
 
     async def work(tx: Transaction) -> int:
-        named = {"board": ranking.policy.board, "window": window}
-        rules = await tx.rows(_RULE, **named)
+        key = {"board": ranking.policy.board, "window": window}
+        rules = await tx.rows(_RULE, **key)
         if rules and rules[0][0] != anchor_rule(ranking):
-            await drop_anchors(tx, **named)
+            await drop_anchors(tx, **key)
             return 1
         if rules:
-            return await _fold_moves(tx, named)
+            return await _fold_moves(tx, key)
         if not await is_large(ranking, window)(tx):
             return 0
-        await tx.run(_BEGIN, **named, rule=anchor_rule(ranking))
-        await _set(tx, named, Anchor(FIRST, 0, 0))
+        await tx.run(_BEGIN, **key, rule=anchor_rule(ranking))
+        await _set(tx, key, Anchor(FIRST, 0, 0))
         return 1
 
     return work
 
 
 def spacing_of(ranking: Ranking, window: str) -> Operation[tuple[list[BoardPlace], list[BoardPlace]]]:
-    """The anchors of a window that are followed by too many standings, and those that can go.
+    """Return the anchors of a window that are followed by too many standings, and those that can go.
 
-    One can go when its neighbours are then no more than SPACING apart. By what the anchors say themselves, so as of when moves were folded last; behind the last one it is counted.
+    An anchor can go if its neighbours are at most SPACING apart. Distances are by the anchors' own numbers,
+    from before the noted moves; standings behind the last anchor are counted.
     """
 
     async def work(tx: Transaction) -> tuple[list[BoardPlace], list[BoardPlace]]:
-        found = await tx.rows(_ANCHORS, board=ranking.policy.board, window=window)
-        anchors = [Anchor(BoardPlace(order, member), ahead, 0) for order, member, ahead in found]
+        rows = await tx.rows(_ANCHORS, board=ranking.policy.board, window=window)
+        anchors = [Anchor(BoardPlace(order, member), ahead, 0) for order, member, ahead in rows]
         if not anchors:
             return [], []
         wide = [one.place for one, other in pairwise(anchors) if other.ahead - one.ahead > 2 * SPACING]
@@ -293,36 +298,36 @@ def spacing_of(ranking: Ranking, window: str) -> Operation[tuple[list[BoardPlace
 def respace(
     ranking: Ranking, window: str, wide: Sequence[BoardPlace], spare: Sequence[BoardPlace]
 ) -> Operation[int]:
-    """How many anchors were set behind those that are followed by too many standings, and taken away where they are spare."""
+    """Set anchors behind `wide` ones, remove `spare` ones, and return how many changed."""
 
     async def work(tx: Transaction) -> int:
-        named = {"board": ranking.policy.board, "window": window}
+        key = {"board": ranking.policy.board, "window": window}
         ranked = RankedWindow(tx, ranking, window)
-        changed = sum([await tx.run(_UNSET, **named, **bind(at=each)) for each in spare])
-        for each in wide:
-            changed += await _fill(ranked, named, each, SET_AT_ONCE)
+        changed = sum([await tx.run(_UNSET, **key, **bind(at=place)) for place in spare])
+        for place in wide:
+            changed += await _fill(ranked, key, place, SET_AT_ONCE)
         return changed
 
     return work
 
 
-async def _fill(ranked: RankedWindow, named: dict[str, str], begin: BoardPlace, most: int) -> int:
-    """Sets up to so many anchors behind a place while more than twice SPACING standings come before the next anchor."""
+async def _fill(ranked: RankedWindow, key: dict[str, str], begin: BoardPlace, limit: int) -> int:
+    """Set anchors behind a place while over 2 x SPACING standings precede the next one; return how many."""
     count = 0
-    found = await ranked.tx.rows(_ANCHORS_AFTER, **named, **bind(at=begin))
-    end = BoardPlace(*found[0]) if found else LAST
-    while count < most:
+    rows = await ranked.tx.rows(_ANCHORS_AFTER, **key, **bind(at=begin))
+    end = BoardPlace(*rows[0]) if rows else LAST
+    while count < limit:
         far = await ranked.nth(begin, 2 * SPACING)
         at = await ranked.nth(begin, SPACING)
         if far is None or at is None or far >= end:
             break
-        await _set(ranked.tx, named, await _anchor(ranked, at))
+        await _set(ranked.tx, key, await _anchor(ranked, at))
         begin, count = at, count + 1
     return count
 
 
 async def _anchor(ranked: RankedWindow, place: BoardPlace) -> Anchor:
-    """The anchor of a standing's place, less the moves that are noted."""
+    """Return the anchor of a standing's place, less the moves that are noted."""
     moveless = Anchor(place, 0, 0)
     ahead = await ranked.ahead(place) - await ranked.moved(moveless, ENTRIES)
     if not ranked.ranking.keeps_groups:
@@ -335,18 +340,18 @@ async def _anchor(ranked: RankedWindow, place: BoardPlace) -> Anchor:
     return Anchor(place, ahead, groups)
 
 
-async def _fold_moves(tx: Transaction, named: dict[str, str]) -> int:
-    """How many moves were folded: the first of them, if they are too many for one transaction."""
-    rows = await tx.rows(_LAST_FOLDED, **named, skipped=FOLDED_AT_ONCE)
+async def _fold_moves(tx: Transaction, key: dict[str, str]) -> int:
+    """Fold moves, the first ones if they are too many for one transaction, and return how many."""
+    rows = await tx.rows(_LAST_FOLDED, **key, skipped=FOLDED_AT_ONCE)
     upto = BoardPlace(*rows[0]) if rows else LAST
-    await tx.run(_FOLD, **named, **bind(upto=upto))
-    return await tx.run(_FORGET, **named, **bind(upto=upto))
+    await tx.run(_FOLD, **key, **bind(upto=upto))
+    return await tx.run(_FORGET, **key, **bind(upto=upto))
 
 
-async def _set(tx: Transaction, named: dict[str, str], anchor: Anchor) -> None:
+async def _set(tx: Transaction, key: dict[str, str], anchor: Anchor) -> None:
     order, member = anchor.place
     await tx.run(
-        _SET, **named, order_value=order, member=member, ahead=anchor.ahead, groups_ahead=anchor.groups_ahead
+        _SET, **key, order_value=order, member=member, ahead=anchor.ahead, groups_ahead=anchor.groups_ahead
     )
 
 
@@ -372,19 +377,19 @@ async def _note(
 
 
 async def _has_others(tx: Transaction, ranking: Ranking, slot: tuple[str, str], begin: BoardPlace) -> bool:
-    """True if others than this player are of the group that begins there."""
+    """Return whether the group that begins there has other players than this one."""
     window, player = slot
     span = bind(begin=begin, end=ranking.group_end(window, begin))
     return bool(await tx.rows(_OTHERS, board=ranking.policy.board, window=window, player=player, **span))
 
 
 def _spare(anchors: Sequence[Anchor]) -> list[BoardPlace]:
-    """Those, never two neighbours, without which their neighbours are no more than SPACING apart; not the first and the last."""
-    found: list[BoardPlace] = []
+    """Return anchors whose neighbours are at most SPACING apart; never two adjacent ones or an end."""
+    spare: list[BoardPlace] = []
     kept = 0
     for at in range(1, len(anchors) - 1):
         if kept == at - 1 and anchors[at + 1].ahead - anchors[kept].ahead <= SPACING:
-            found.append(anchors[at].place)
+            spare.append(anchors[at].place)
         else:
             kept = at
-    return found[:SET_AT_ONCE]
+    return spare[:SET_AT_ONCE]
