@@ -1,4 +1,4 @@
-"""What the ledger tells the boards: the records that both speak of, owned by neither."""
+"""Records that the ledger passes to the index: both use them, neither owns them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from validators.baseline import Baseline
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What counts for a player in a window. `score` None: nothing does any more. `seq` orders its versions.
+    """A player's standing in a window. `score` is None if nothing counts any more; `seq` orders its versions.
 
-    `order` and `member` are its place by the ranking of `rule` (`policies.ranking`); 0 and empty while nothing counts.
+    `order` and `member` are its place by the ranking of `rule` (`policies.ranking`), 0 and empty if nothing counts.
     """
 
     board: str
@@ -36,7 +36,7 @@ class Standing:
 class StoredBaseline:
     """A baseline with the sequence number that orders its versions (`validators.baseline.Baseline`).
 
-    Player `""` is the board's population, `@` and a build that of the build.
+    Player `""` is the population of the board; `@<build>` is that of a build.
     """
 
     board: str
@@ -51,13 +51,13 @@ class StoredBaseline:
 
     @property
     def known(self) -> Baseline:
-        """What a check is told of it."""
+        """The baseline as checks take it."""
         return Baseline(self.count, self.mean, self.squares, self.scores, self.lowest, self.highest)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the index has to learn of one settled decision. Projecting it twice does nothing more."""
+    """The effect of one settled decision on the index. Projecting it twice changes nothing more."""
 
     seq: int
     submission_id: str
@@ -70,7 +70,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class FriendList:
-    """Whom a player follows, in order of their ids. `version` grows by one with each change; 0 is before the first."""
+    """The friends of a player, in order of their ids. `version` grows by one with each change, from 0."""
 
     player: str
     version: int = 0
@@ -106,9 +106,9 @@ WHOLE_SHARE: Final = 10_000
 
 
 def position_at(total: int, share: int) -> int:
-    """The position, from 0 for the first, of the last entry that is ahead of a share of all, or tied at its end.
+    """Return the position (0 is first) of the entry at a share of all, counted from the last entry up.
 
-    SQL's PERCENTILE_DISC in the order of merit: of the entries from the last one up, the first with which the share is
-    reached. `total` is one or more.
+    This is SQL's PERCENTILE_DISC in the order of merit: the first entry from the end with which the share is reached.
+    `total` is one or more.
     """
     return total - max(1, -(-share * total // WHOLE_SHARE))

@@ -1,4 +1,4 @@
-"""The one bootstrap: puts the parts together from the settings, with overrides for tests."""
+"""The bootstrap: it assembles edge and steward from the settings, with overrides for tests."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ QUEUE_TIMEOUT_S = 2.0
 
 
 def load_policies(settings: Settings) -> Mapping[str, Board]:
-    """The boards of this deployment. Raises PolicyError."""
+    """Load the boards of this deployment. Raises PolicyError."""
     return load_boards(settings.policies_dir)
 
 
 def ledger_of(settings: Settings) -> Ledger:
-    """The ledger that the settings name, not opened yet."""
+    """Return the ledger that the settings name, not opened yet."""
     read_limits = limits_with_pages(settings.ledger_pages)
     if settings.is_on_postgres and settings.ledger_url:
         from gateway.ledger.postgres.store import PostgresLedger  # noqa: PLC0415 - its driver is loaded where it is used
@@ -82,7 +82,7 @@ def ledger_of(settings: Settings) -> Ledger:
 
 @asynccontextmanager
 async def open_ledger(settings: Settings) -> AsyncIterator[Ledger]:
-    """The ledger, open. Raises LedgerUnavailable."""
+    """Open the ledger for a while. Raises LedgerUnavailable."""
     ledger = ledger_of(settings)
     try:
         await ledger.open()
@@ -93,7 +93,7 @@ async def open_ledger(settings: Settings) -> AsyncIterator[Ledger]:
 
 @asynccontextmanager
 async def open_recordings(settings: Settings) -> AsyncIterator[Recordings]:
-    """The recordings; whether their store is there shows when it is asked. Raises SettingsError."""
+    """Open the recordings, without connecting to their store yet. Raises SettingsError."""
     recordings = recordings_of(settings)
     try:
         yield recordings
@@ -103,7 +103,7 @@ async def open_recordings(settings: Settings) -> AsyncIterator[Recordings]:
 
 @asynccontextmanager
 async def open_index(settings: Settings, boards: Mapping[str, Board]) -> AsyncIterator[Index]:
-    """The index's client; whether Redis is there shows when it is asked. Raises SettingsError if it may evict."""
+    """Open the index; Redis may be away. Raises SettingsError if Redis may evict keys."""
     client = connect(settings.redis_url, timeout_ms=settings.redis_timeout_ms)
     try:
         await refuse_evicting(client)
@@ -116,18 +116,18 @@ async def open_index(settings: Settings, boards: Mapping[str, Board]) -> AsyncIt
 
 
 def index_new_boards(index: Index, boards: Mapping[str, Board]) -> None:
-    """Has the index serve the boards that it does not know yet."""
+    """Make the index serve the boards that are new."""
     for name, board in boards.items():
         if name not in index.boards:
-            made = board_index(index.client, board.ranking)
-            index.add(made)
+            new = board_index(index.client, board.ranking)
+            index.add(new)
             if board.policy.segments:
-                made.segments = SegmentBoards(made, board.policy.segments)
+                new.segments = SegmentBoards(new, board.policy.segments)
 
 
 @asynccontextmanager
 async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Edge]:
-    """A running edge without its listener. It goes by the shared clock, unless it is given one."""
+    """Run an edge without its listener, by the shared clock or the given one."""
     boards = load_policies(settings)
     keyring = keyring_of(settings)
     async with (
@@ -138,9 +138,11 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
         keep_projecting(ledger, index) as owed,
     ):
         reference = None if clock else await shared_clock(settings, ledger, index.client, boards.values())
-        told = clock or reference
-        assert told is not None
-        opened = _Opened(settings, boards, told, reference, ledger, index, recordings, live, owed)
+        chosen_clock = clock or reference
+        assert chosen_clock is not None
+        opened = _EdgeResources(
+            settings, boards, chosen_clock, reference, ledger, index, recordings, live, owed
+        )
         edge = _edge(opened, keyring)
         await edge.builds.refresh()
         try:
@@ -184,7 +186,7 @@ async def _open_live(settings: Settings, boards: Mapping[str, Board]) -> AsyncIt
 
 @asynccontextmanager
 async def open_steward(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Steward]:
-    """A steward that is ready to do its rounds. It goes by the shared clock, unless it is given one."""
+    """Prepare a steward for its rounds, by the shared clock or the given one."""
     boards = load_policies(settings)
     async with (
         open_ledger(settings) as ledger,
@@ -196,11 +198,11 @@ async def open_steward(settings: Settings, *, clock: Clock | None = None) -> Asy
         )
         try:
             reference = None if clock else await shared_clock(settings, ledger, index.client, boards.values())
-            told = clock or reference
-            assert told is not None
+            chosen_clock = clock or reference
+            assert chosen_clock is not None
             async with _kept_fresh(reference):
                 yield Steward(
-                    settings, boards, ledger, index, RqJobs(queue), recordings=recordings, clock=told
+                    settings, boards, ledger, index, RqJobs(queue), recordings=recordings, clock=chosen_clock
                 )
         finally:
             queue.close()
@@ -211,8 +213,8 @@ def _rankings(boards: Mapping[str, Board]) -> dict[str, Ranking]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
-    """What an edge is made of that had to be opened, and what it was opened with."""
+class _EdgeResources:
+    """The opened resources of an edge, and the settings and boards that opened them."""
 
     settings: Settings
     boards: Mapping[str, Board]
@@ -225,8 +227,8 @@ class _Opened:
     owed: UnprojectedChanges
 
 
-class _OfBoards(TypedDict):
-    """The parts of an edge that there is one of for each board, or for some, by its name."""
+class _PartsPerBoard(TypedDict):
+    """The parts of an edge that each board has one of, or some boards have."""
 
     readers: PerBoard[BoardReader]
     distributions: PerBoard[DistributionReader]
@@ -239,8 +241,8 @@ class _OfBoards(TypedDict):
     open_runs: PerBoard[OpenRuns]
 
 
-class _OfSenders(TypedDict):
-    """The parts of an edge that tell who sends something."""
+class _SenderParts(TypedDict):
+    """The parts of an edge that identify senders."""
 
     addresses: ClientAddresses
     cursors: Cursors
@@ -249,7 +251,7 @@ class _OfSenders(TypedDict):
     server_keys: ServerKeys
 
 
-def _edge(opened: _Opened, keyring: Keyring) -> Edge:
+def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
     client, boards = opened.index.client, BoardsInForce(opened.boards)
     return Edge(
         settings=opened.settings,
@@ -274,12 +276,12 @@ def _edge(opened: _Opened, keyring: Keyring) -> Edge:
         shutdown=Shutdown(),
         presence=Presence(client, PartKind.EDGE, lambda: boards),
         probes=Probes(opened.ledger, opened.index, boards),
-        **_of_boards(opened, boards),
-        **_of_senders(opened, keyring),
+        **_parts_per_board(opened, boards),
+        **_sender_parts(opened, keyring),
     )
 
 
-def _of_boards(opened: _Opened, boards: BoardsInForce) -> _OfBoards:
+def _parts_per_board(opened: _EdgeResources, boards: BoardsInForce) -> _PartsPerBoard:
     ledger, index = opened.ledger, opened.index
     of = index.boards
     readers = PerBoard(boards, lambda board: BoardReader(of[board.name], ledger))
@@ -309,7 +311,7 @@ def _of_boards(opened: _Opened, boards: BoardsInForce) -> _OfBoards:
     }
 
 
-def _of_senders(opened: _Opened, keyring: Keyring) -> _OfSenders:
+def _sender_parts(opened: _EdgeResources, keyring: Keyring) -> _SenderParts:
     return {
         "addresses": ClientAddresses(opened.settings.trusted_proxies, keyring.derive(b"address")),
         "cursors": Cursors(keyring.derive(b"cursor")),
@@ -320,10 +322,10 @@ def _of_senders(opened: _Opened, keyring: Keyring) -> _OfSenders:
 
 
 def put_in_force(edge: Edge, boards: Mapping[str, Board]) -> None:
-    """Has a running edge judge by other policies from the next request on, in one step.
+    """Replace the policies of a running edge in one step, from the next request on.
 
-    What was begun goes on under the policy it began with; only counters that requests share, the limits, change for all.
-    A board that is new can be asked for once this returns.
+    Requests in progress finish under their old policy; only the limits, which requests share, change for all. A new board
+    is available once this returns.
     """
     index_new_boards(edge.index, boards)
     edge.live.follow_new(_rankings(boards))
@@ -342,7 +344,7 @@ def _distribution_reader(reader: BoardReader) -> DistributionReader:
 
 
 def _run_limit(index: Index, board: Board) -> KeyedLimit:
-    """Opening runs is limited like submitting them."""
+    """Return the limit on opening runs, which equals the one on submissions."""
     return KeyedLimit(
         index.client, board.policy.limits.player, lambda who: keys.limit(board.name, "runs", who)
     )

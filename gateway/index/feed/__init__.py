@@ -1,1 +1,1 @@
-"""The stream of changes: its one reader, and what each listener hears."""
+"""The live feed: readers of the streams of changes, listeners and their events."""

@@ -1,4 +1,4 @@
-"""The newest changes on a Pub/Sub channel of Redis, for services beside the gateway that want no more than those."""
+"""The newest changes on a Pub/Sub channel of Redis, for services beside the gateway."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gateway.index.feed.events import EventKind, FeedEvent
 from gateway.index.scripts import Script, index_boundary
 
 CLAIMED_AT_ONCE: Final = 500
-"""Changes that are claimed together; of these, the newest of each window and player is announced."""
+"""Changes claimed together; of these, the newest of each window and player is announced."""
 
 
 class Announcer:
-    """Publishes changes as one of all edges: who claims a change announces it. What a dead edge claimed is lost.
+    """A publisher of changes, one per edge: the edge that claims a change announces it, and loses it if it dies.
 
     Every method raises IndexUnavailable.
     """
@@ -28,14 +28,15 @@ class Announcer:
         self._claim = Script(client, "claim_announcements")
 
     async def announce(self, stream: ChangeStream) -> None:
-        """Publishes what nobody has announced of a board."""
+        """Publish the changes of a board that nobody has announced."""
         is_last = False
         while not is_last:
             claimed = await self._claim([stream.key, keys.announced(stream.board)], [CLAIMED_AT_ONCE])
             is_last = len(claimed) < CLAIMED_AT_ONCE
             rows = [(stream_id, dict(zip(flat[::2], flat[1::2], strict=True))) for stream_id, flat in claimed]
-            newest = {(each.window, each.player): each for each in stream.page(rows).changes} if rows else {}
-            for change in sorted(newest.values(), key=lambda each: each.position):
+            changes = stream.page(rows).changes if rows else ()
+            newest = {(change.window, change.player): change for change in changes}
+            for change in sorted(newest.values(), key=lambda change: change.position):
                 await self._publish(stream.board, FeedEvent(EventKind.STANDING, change.stream_id, change))
 
     async def _publish(self, board: str, event: FeedEvent) -> None:

@@ -1,4 +1,4 @@
-"""How much of the past one listener is told at once: so many changes and events, for so long, and then it is a hole."""
+"""The budget of a returning listener: changes, events and time, after which it has to read the board again."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Final
 from gateway.index.changes import StreamTrimmed
 
 MOST_CHANGES: Final = 10_000
-"""Changes that are looked through: about as many as the stream of a board keeps."""
+"""Most changes read: about as many as the stream of a board keeps."""
 
 MOST_EVENTS: Final = 4_096
-"""Events that come of them. None has more than a kilobyte, so that they have four megabytes at most."""
+"""Most events sent. Each has a kilobyte at most, so all have four megabytes at most."""
 
 MOST_S: Final = 1.0
-"""Time that looking takes, with what Redis takes; what a listener takes to read is its own."""
+"""Longest time of reading, with Redis' time; the time that the listener takes to receive does not count."""
 
 
 class CatchUpBudget:
-    """What one listener that comes back may still be told. Every method raises StreamTrimmed once that is used up."""
+    """The rest of a returning listener's budget. Every method raises StreamTrimmed once it is used up."""
 
     def __init__(self) -> None:
         self._changes = MOST_CHANGES
@@ -29,14 +29,14 @@ class CatchUpBudget:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Counts the time that the block takes."""
+        """Charge the time of the block."""
         begun_s = time.perf_counter()
         yield
         self._left_s -= time.perf_counter() - begun_s
         self._check()
 
     def count(self, *, changes: int, events: int) -> None:
-        """Counts what was looked at, and what is told of it."""
+        """Charge the changes read and the events sent."""
         self._changes -= changes
         self._events -= events
         self._check()

@@ -1,4 +1,4 @@
-"""The stream of changes as a consumer group reads it: each entry to one consumer, and again if that one dies with it."""
+"""Consumer groups on the stream of changes: each entry goes to one consumer, and to another if that one dies."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from gateway.index.scripts import Script, index_boundary
 from policies.ranking import Ranking
 
 LEFT_MS: Final = 30_000
-"""How long an entry lies with a consumer before another takes it over. Longer than its effect takes."""
+"""Idle time after which another consumer takes over an entry. It exceeds the time of its effect."""
 
 GONE_MS: Final = 3_600_000
-"""How long a consumer is silent before it is taken for dead: every steward that starts is a new one."""
+"""Silence after which a consumer counts as dead: every steward that starts is a new consumer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A standing that changed. `seq` is its version in the ledger; `score` and `rank` None: the player stands there no more.
+    """A change of a standing. `seq` is its version in the ledger; `score` and `rank` are None without a standing.
 
-    `rank` and `was_rank` are those that the board showed right after and right before; None also where the change is
-    told from the ledger, which keeps no ranks. `at_ms` is when it was shown, or decided (Unix ms).
+    `rank` and `was_rank` are those that the board showed right after and right before. They are None also if the change
+    comes from the ledger, which keeps no ranks. `at_ms` is when it was shown, or decided (Unix ms).
     """
 
     at_ms: int
@@ -42,9 +42,9 @@ class Mutation:
 
 
 class ChangeBatch(NamedTuple):
-    """Entries for one consumer: their ids, and what they say; how many the group has not been given, nor acknowledged.
+    """Entries for one consumer: ids and mutations, and the number not yet given to the group or not acknowledged.
 
-    `is_whole` False: the group has missed some, and there are no entries until it says that it has caught up.
+    If `is_whole` is False, the group has missed some, and gets no entries until it calls `mark_whole`.
     """
 
     is_whole: bool
@@ -55,7 +55,7 @@ class ChangeBatch(NamedTuple):
 
 
 class ConsumerGroup:
-    """One group on the stream of one board. Every method raises IndexUnavailable when Redis does not answer."""
+    """One group on the stream of one board. Every method raises IndexUnavailable if Redis does not answer."""
 
     def __init__(self, client: Redis, ranking: Ranking, group: str, consumer: str) -> None:
         self.board = board = ranking.policy.board
@@ -67,33 +67,33 @@ class ConsumerGroup:
         self._take = Script(client, "take_changes", is_raw=True)
 
     async def take(self, count: int, *, left_ms: int = LEFT_MS, gone_ms: int = GONE_MS) -> ChangeBatch:
-        """Up to `count` entries, those first that a consumer has left lying."""
-        told = [self._group, self._consumer, count, left_ms, gone_ms]
-        whole, lag, pending, entries = await self._take(self._keys, told)
+        """Return up to `count` entries, abandoned ones first."""
+        arguments = [self._group, self._consumer, count, left_ms, gone_ms]
+        whole, lag, pending, entries = await self._take(self._keys, arguments)
         ids = tuple(entry[0].decode() for entry in entries)
         return ChangeBatch(bool(whole), int(lag), int(pending), ids, tuple(self._mutations(entries)))
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
-        """Says that these entries had their effect; they do not come again."""
+        """Acknowledge entries that had their effect; they do not come again."""
         with index_boundary():
             await self._client.xack(self._keys[0], self._group, *ids)
 
     async def mark_whole(self) -> None:
-        """Says that whatever was missed has had its effect."""
+        """Record that everything missed has had its effect."""
         with index_boundary():
             await self._client.set(self._keys[1], "1")
 
     async def unmark(self) -> None:
-        """Has the group begin from the ledger again."""
+        """Make the group start from the ledger again."""
         with index_boundary():
             await self._client.delete(self._keys[1])
 
     def _mutations(self, entries: Iterable[Any]) -> Iterator[Mutation]:
-        """What the entries say; one that we never wrote says nothing."""
+        """Yield the mutations in entries; forged entries are skipped."""
         for stream_id, flat in entries:
             with suppress(KeyError, ValueError):
-                said = [each.decode() for each in flat]
-                fields = dict(zip(said[::2], said[1::2], strict=True))
+                texts = [value.decode() for value in flat]
+                fields = dict(zip(texts[::2], texts[1::2], strict=True))
                 yield _mutation_of(change_of(self._ranking, stream_id.decode(), fields))
 
 

@@ -1,4 +1,4 @@
-"""What a listener asks for, and the events it is told."""
+"""The events of a feed, and a listener's interest in them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class EventKind(StrEnum):
     """The kinds of event of a feed."""
 
     BEGIN = "begin"
-    """The feed begins here, and tells nothing of what was before: read the board."""
+    """The feed begins here, without earlier changes: read the board."""
     RESET = "reset"
-    """What happened up to here is not known in full: read the board again."""
+    """Some changes up to here are missing: read the board again."""
     STANDING = "standing"
     """A standing changed."""
     RANK = "rank"
@@ -25,26 +25,26 @@ class EventKind(StrEnum):
 
 
 class FeedMode(StrEnum):
-    """What a listener gets when it does not keep up."""
+    """The treatment of a listener that does not keep up."""
 
     ALL = "all"
-    """Every event in order; one that falls too far behind is let go, and resumes."""
+    """Every event in order; a listener too far behind is disconnected, and resumes."""
     NEWEST = "newest"
-    """The newest event of each kind, window and player: older ones are left out while it has not taken them."""
+    """The newest event of each kind, window and player: it replaces older ones that were not taken yet."""
 
 
 ABOUT_PLAYERS: Final = frozenset({EventKind.RANK, EventKind.OVERTAKEN})
 """Kinds that need players to watch."""
 
 SELECTABLE_KINDS: Final = frozenset({EventKind.STANDING}) | ABOUT_PLAYERS
-"""Kinds that a listener may choose from; the others come always."""
+"""Kinds that a listener may choose; it always gets the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedEvent:
-    """One event. `stream_id` is where to resume from when all up to this event were had; None: its change has more.
+    """One event. A listener resumes from `stream_id` after this event; None if its change has more events.
 
-    `player`, `rank` and `was_rank` are those of who has another rank.
+    `player`, `rank` and `was_rank` belong to the player whose rank changed.
     """
 
     kind: EventKind
@@ -57,9 +57,9 @@ class FeedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """What a listener wants to hear: windows by name or kind (none: all), of these players (None: of everybody).
+    """A listener's interest: windows by name or kind (empty: all), and players (None: all).
 
-    `watched` are those whose ranks it wants to hear of.
+    `watched` are the players whose ranks it follows.
     """
 
     windows: frozenset[str] = frozenset()
@@ -70,15 +70,15 @@ class Interest:
 
     @property
     def watches_ranks(self) -> bool:
-        """True if what others do matters: whoever moves can move a watched player's rank."""
+        """Whether all changes matter: any player can move a watched player's rank."""
         return bool(self.watched and self.kinds & ABOUT_PLAYERS)
 
     def concerns(self, change: StandingChange) -> bool:
-        """True if some event may come of a change."""
+        """Return whether a change may cause an event."""
         return self._has_window(change.window) and (self.watches_ranks or self.tells_of(change.player))
 
     def tells_of(self, player: str) -> bool:
-        """True if the player's standings are wanted."""
+        """Return whether the listener wants the player's standings."""
         return EventKind.STANDING in self.kinds and (self.players is None or player in self.players)
 
     def _has_window(self, window: str) -> bool:

@@ -1,4 +1,4 @@
-"""One listener's place in the feed: what was read for it and not yet told, within a bound."""
+"""Listeners of the feed, each with a bounded queue of changes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gateway.index.feed.events import Interest
 from gateway.runtime.telemetry import LIVE_CHANGES
 
 LISTENER_LIMIT: Final = 1024
-"""Changes a slow listener may fall behind before it is let go; it resumes by the id of the last one it had. Listeners
-share the changes, so that each costs a listener a reference; several pages of the reader fit."""
+"""Changes that a slow listener may fall behind before it is disconnected; it resumes by the id of its last one. Listeners
+share the changes, so each costs a reference; several pages of the reader fit."""
 
 _dropped = LIVE_CHANGES.labels("dropped")
 
 
 class FeedEnd(Enum):
-    """Why a feed ended."""
+    """The reason for the end of a feed."""
 
     BEHIND = "the listener fell too far behind"
     RELEASED = "this process is shutting down"
@@ -26,13 +26,13 @@ class FeedEnd(Enum):
 
 
 class Gap(NamedTuple):
-    """Changes up to this id, None for no id, were not read."""
+    """A gap: changes up to this id, or of an unknown number for None, were not read."""
 
     stream_id: str | None
 
 
 class Listener:
-    """Changes on their way to one listener. `position` is the id up to which it was told all that concerns it."""
+    """One listener and its queue. It has got every change that concerns it up to the id `position`."""
 
     def __init__(self, interest: Interest, position: str | None) -> None:
         self.interest = interest
@@ -43,16 +43,16 @@ class Listener:
 
     @property
     def is_idle(self) -> bool:
-        """True while everything it was given is dealt with."""
+        """Whether it has handled every change."""
         return self._is_waiting and self._queue.empty()
 
     @property
     def behind(self) -> int:
-        """How many changes wait for it."""
+        """The number of changes in its queue."""
         return self._queue.qsize()
 
     def offer(self, change: StandingChange) -> None:
-        """Gives it a change, if that concerns it; lets it go if it has too many."""
+        """Queue a change that concerns it; disconnect it if its queue is full."""
         if self.end is not None:
             return
         if self.interest.concerns(change):
@@ -64,21 +64,22 @@ class Listener:
             self.position = change.stream_id
 
     def tell_of_gap(self, stream_id: str | None) -> None:
-        """Has it begin again at `stream_id`; what waited for it would be older than the board it then reads."""
+        """Restart it at `stream_id`, and drop its queue, which is older than the board that it then reads."""
         if self.end is None:
             self._empty()
             self._queue.put_nowait(Gap(stream_id))
 
     def let_go(self, end: FeedEnd) -> None:
-        """Ends its feed."""
+        """End its feed."""
         if self.end is None:
             self.end = end
-            # All that it has not seen goes, not the oldest alone: it resumes from the last one it saw, so a hole would stay.
+            # The whole queue goes, not only the oldest: the listener resumes from the last change it got, so a gap after
+            # that one would stay.
             _dropped.inc(self._empty())
             self._queue.put_nowait(None)
 
     async def take(self) -> list[StandingChange | Gap]:
-        """All that waits for it, at least one; nothing once it was let go."""
+        """Wait for changes, and return all of them; an empty list ends the feed."""
         self._is_waiting = True
         try:
             taken = [await self._queue.get()]
@@ -86,7 +87,7 @@ class Listener:
             self._is_waiting = False
         while not self._queue.empty():
             taken.append(self._queue.get_nowait())
-        return [each for each in taken if each is not None]
+        return [change for change in taken if change is not None]
 
     def _empty(self) -> int:
         count = self._queue.qsize()

@@ -1,4 +1,4 @@
-"""What one listener is told: first what it missed, then what comes, as the events that it asked for."""
+"""The events of one listener: first what it missed, then what comes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gateway.runtime.telemetry import LIVE_RESETS
 from policies.errors import IndexUnavailable
 
 RESUME_PAGE: Final = 100
-"""Changes read at once for a listener that comes back."""
+"""Changes read at once for a returning listener."""
 
-TOLD_TOGETHER: Final = 200
-"""Events of the past that are sent together, but for those of one change; others have their turn between."""
+SENT_TOGETHER: Final = 200
+"""Missed events sent together, plus those of one change; other tasks get their turn in between."""
 
 
 class ListenerEvents:
-    """Turns the changes of a board into one listener's events."""
+    """The events that one listener gets for the changes of a board."""
 
     def __init__(self, stream: ChangeStream, listener: Listener) -> None:
         self._stream = stream
@@ -33,22 +33,22 @@ class ListenerEvents:
         self._last_id = listener.position or ""
 
     async def events(self, after: str | None) -> AsyncGenerator[list[FeedEvent], None]:
-        """Events, as many as there are at a time, until the listener is let go: so it is if Redis cannot tell the past."""
+        """Yield events in groups until the listener is disconnected, which it is if its past cannot be read."""
         try:
             if after is None:
                 yield [FeedEvent(EventKind.BEGIN, self._listener.position)]
             else:
                 async for missed in self._missed(after):
                     yield missed
-            while given := await self._listener.take():
-                if upcoming := [event for each in given for event in await self._events_given(each)]:
+            while changes := await self._listener.take():
+                if upcoming := [event for change in changes for event in await self._events_given(change)]:
                     yield upcoming
                 self._listener.position = self._last_id or None
         except IndexUnavailable:
             self._listener.let_go(FeedEnd.UNKNOWN_PAST)
 
     async def _missed(self, after: str) -> AsyncGenerator[list[FeedEvent], None]:
-        """What came after `after`, or a reset if that is too much; what comes meanwhile waits, and is told once."""
+        """Yield what came after `after`, or a reset if that is too much; changes that come meanwhile wait."""
         self._last_id = after
         bounds = CatchUpBudget()
         try:
@@ -57,7 +57,7 @@ class ListenerEvents:
                 for change in page.changes:
                     with bounds.working():
                         missed += await self._events_of(change)
-                    if len(missed) >= TOLD_TOGETHER:
+                    if len(missed) >= SENT_TOGETHER:
                         bounds.count(changes=0, events=len(missed))
                         yield missed
                         missed = []
@@ -84,7 +84,7 @@ class ListenerEvents:
         return events
 
     async def _events_of(self, change: StandingChange) -> list[FeedEvent]:
-        """The events of a change. The last one alone bears its id: who had only some of them gets all again."""
+        """Return the events of a change. Only the last has its id: a listener that got only some gets all again."""
         interest = self._interest
         if not interest.concerns(change):
             return []
@@ -92,8 +92,8 @@ class ListenerEvents:
         if interest.tells_of(change.player):
             events.append(FeedEvent(EventKind.STANDING, None, change))
         if self._watch is not None:
-            events += [each for each in await self._watch.follow(change) if each.kind in interest.kinds]
-        return [*events[:-1], *(replace(each, stream_id=change.stream_id) for each in events[-1:])]
+            events += [event for event in await self._watch.follow(change) if event.kind in interest.kinds]
+        return [*events[:-1], *(replace(event, stream_id=change.stream_id) for event in events[-1:])]
 
     def _reset(self, stream_id: str | None) -> FeedEvent:
         LIVE_RESETS.inc()

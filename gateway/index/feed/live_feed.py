@@ -1,4 +1,4 @@
-"""The live feed: the change streams are read once a process, for many listeners, each able to resume where it left."""
+"""The live feed: change streams, read once per process for many listeners, each of which can resume."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from policies.errors import IndexUnavailable
 from policies.ranking import Ranking
 
 SEATS: Final = 4096
-"""Listeners of one process, unless the settings say otherwise."""
+"""Most listeners of one process by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One listener's feed: its events, as many as there are at a time, and once they have ended, why."""
+    """One listener's feed: its events in groups and, after the last, the reason for its end."""
 
     events: AsyncIterator[list[FeedEvent]]
     _listener: Listener
@@ -36,19 +36,19 @@ class Subscription:
 
     @property
     def end(self) -> FeedEnd | None:
-        """Why the events ended."""
+        """The reason for the end of the events."""
         return self._listener.end
 
     @property
     def position(self) -> str | None:
-        """The id up to which everything was told; None while something is on its way."""
+        """The id up to which everything was sent; None while events are on their way."""
         return self._listener.position if self._listener.is_idle and not len(self._newest) else None
 
 
 class LiveFeed:
-    """The changes of all boards as they happen. Fails open: without Redis listeners wait, and resume after.
+    """The changes of all boards as they happen. Fails open: without Redis, listeners wait and resume later.
 
-    With `announce_as` the newest changes go out on a Pub/Sub channel of Redis too, as what it makes of them.
+    With `announce_as`, which makes their text, the newest changes also go out on a Pub/Sub channel of Redis.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class LiveFeed:
         self._reader_of = {board: reader for reader in self._readers for board in reader.boards}
 
     def follow_new(self, rankings: Mapping[str, Ranking]) -> None:
-        """Follows the boards that it does not know yet: with a reader that can, or a new one."""
+        """Follow boards that are new, with a reader that can read their streams, or a new one."""
         for board, ranking in rankings.items():
             if board in self._streams:
                 continue
             stream = self._streams[board] = change_stream(self._blocking, ranking)
             self._listeners[board] = set()
-            reader = next((each for each in self._readers if self._can_read(each, stream.key)), None)
+            reader = next((one for one in self._readers if self._can_read(one, stream.key)), None)
             if reader is None:
                 reader = self._reader(self._blocking, [board])
                 self._readers.append(reader)
@@ -85,26 +85,26 @@ class LiveFeed:
             self._reader_of[board] = reader
 
     def _can_read(self, reader: ChangeReader, key: str) -> bool:
-        """Whether one command can read a stream together with those of a reader."""
+        """Return whether one command can read a stream together with those of a reader."""
         first = self._streams[next(iter(reader.boards))].key
         return len(streams_by_slot(self._blocking, [first, key])) == 1
 
     def start(self) -> None:
-        """Begins to read."""
+        """Start reading."""
         for reader in self._readers:
             reader.start()
 
     async def stop(self) -> None:
-        """Ends reading and lets every listener go."""
+        """Stop reading, and disconnect every listener."""
         await asyncio.gather(*(reader.stop() for reader in self._readers))
         self.release()
 
     def listeners(self, board: str) -> int:
-        """How many follow a board now."""
+        """Return how many listeners a board has now."""
         return len(self._listeners[board])
 
     def release(self) -> None:
-        """Lets every listener go, and those that come later too; each can resume at another process."""
+        """Disconnect every listener, also those that come later; each can resume at another process."""
         self._is_released = True
         for group in self._listeners.values():
             for listener in group:
@@ -112,7 +112,7 @@ class LiveFeed:
 
     @contextmanager
     def seat(self) -> Iterator[bool]:
-        """Keeps a seat for one listener; False if all are taken."""
+        """Reserve a seat for one listener. Yield False if all are taken."""
         has_seat = self._free > 0
         self._free -= has_seat
         try:
@@ -124,10 +124,10 @@ class LiveFeed:
     async def listen(
         self, board: str, interest: Interest | None = None, after: str | None = None
     ) -> AsyncIterator[Subscription]:
-        """What concerns a listener of a board from now on, preceded by what came after stream id `after`.
+        """Subscribe to a board: first to what came after stream id `after`, then to what comes.
 
-        The events end, without an error, for a listener that fell too far behind or could not be told what it missed:
-        it comes back with the id of the last one it had.
+        The events end without an error if the listener falls too far behind, or if what it missed cannot be read. It
+        resumes with the id of the last event that it got.
         """
         reader = self._reader_of[board]
         await reader.ready(board)
@@ -145,7 +145,7 @@ class LiveFeed:
             self._listeners[board].discard(listener)
 
     def _groups(self, client: Redis) -> list[list[str]]:
-        """Boards whose streams one command can read: all of them, and on a cluster those of one slot."""
+        """Group boards whose streams one command can read: all of them, and on a cluster those of one slot."""
         boards = {stream.key: board for board, stream in self._streams.items()}
         return [[boards[key] for key in group] for group in streams_by_slot(client, boards)]
 
@@ -161,7 +161,7 @@ class LiveFeed:
                 listener.offer(change)
 
     async def _announce(self, board: str) -> None:
-        """Fails open: what cannot be announced is not, and those who listen here are told all the same."""
+        """Announce new changes. Fails open: listeners of this process get them in any case."""
         if self._announcer is not None:
             with suppress(IndexUnavailable):
                 await self._announcer.announce(self._streams[board])

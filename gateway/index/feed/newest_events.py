@@ -1,4 +1,4 @@
-"""Coalescing: of what a listener has not taken yet, the newest event of each kind, window and player."""
+"""Coalesced events: of those a listener has not taken yet, the newest of each kind, window and player."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gateway.index.feed.events import EventKind, FeedEvent
 from gateway.runtime.telemetry import LIVE_CHANGES
 
 NEWEST_LIMIT: Final = 1024
-"""Events that wait for a slow listener at most, of about half a kilobyte each; past that it is told to read the board."""
+"""Most events that wait for a slow listener, of about half a kilobyte each; beyond that it must read the board."""
 
 TAKEN_AT_ONCE: Final = 64
-"""Events that a listener is handed together; what it has been handed cannot be coalesced any more."""
+"""Events given to a listener together; after that they can no longer be coalesced."""
 
 _coalesced = LIVE_CHANGES.labels("coalesced")
 _dropped = LIVE_CHANGES.labels("dropped")
 
 
 class NewestEvents:
-    """What waits for one listener, in the order of the ids, so that the id of what is taken speaks for all before it."""
+    """The events that wait for one listener, in the order of their ids: each id covers all events before it."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[EventKind, str, str], FeedEvent] = {}
@@ -33,7 +33,7 @@ class NewestEvents:
         return len(self._waiting)
 
     def put(self, event: FeedEvent) -> None:
-        """Adds an event, in the place of the one before it of the same kind, window and player."""
+        """Add an event, which replaces the one of the same kind, window and player."""
         self._last_id = event.stream_id or self._last_id
         key = _key(event)
         if event.kind is EventKind.RESET:
@@ -49,12 +49,12 @@ class NewestEvents:
         self._news.set()
 
     def close(self) -> None:
-        """Says that nothing more comes."""
+        """Announce that no more events come."""
         self._is_closed = True
         self._news.set()
 
     async def take(self) -> list[FeedEvent]:
-        """The events that have waited longest; nothing when nothing waits and nothing comes."""
+        """Wait for events, and return the oldest; an empty list if none wait and no more come."""
         while not self._waiting and not self._is_closed:
             self._news.clear()
             await self._news.wait()
@@ -69,7 +69,7 @@ class NewestEvents:
 async def coalesced(
     events: AsyncIterator[list[FeedEvent]], newest: NewestEvents
 ) -> AsyncGenerator[list[FeedEvent], None]:
-    """The events as fast as they are taken, through `newest`."""
+    """Yield events as fast as they are taken, coalesced in `newest`."""
     filling = asyncio.create_task(_fill(events, newest))
     try:
         while taken := await newest.take():
@@ -82,8 +82,8 @@ async def coalesced(
 
 async def _fill(events: AsyncIterator[list[FeedEvent]], newest: NewestEvents) -> None:
     try:
-        async for some in events:
-            for event in some:
+        async for group in events:
+            for event in group:
                 newest.put(event)
     finally:
         newest.close()

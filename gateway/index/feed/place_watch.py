@@ -1,4 +1,4 @@
-"""Watched players' places, kept right change by change, and what each change does to their ranks."""
+"""The places of watched players, updated with each change, and the changes of their ranks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gateway.index.changes import ChangeStream, RankedPlace, StandingChange, ran
 from gateway.index.feed.events import EventKind, FeedEvent
 
 WINDOWS_KEPT: Final = 64
-"""Windows whose places a watch remembers: more than a board has at a time. An older one is read again when it moves."""
+"""Windows whose places a watch remembers: more than a board has at a time. An older one is read again."""
 
 
 class PlaceWatch:
-    """The places of some players in every window that moves. Redis is asked once a window, not once a change."""
+    """The places of some players in every window that changes. Redis is read once per window, not per change."""
 
     def __init__(self, stream: ChangeStream, players: Iterable[str]) -> None:
         self._stream = stream
@@ -21,13 +21,13 @@ class PlaceWatch:
         self._places: dict[str, dict[str, RankedPlace | None]] = {}
 
     def forget(self) -> None:
-        """Has every place read again: changes were missed."""
+        """Forget every place, after missed changes."""
         self._places.clear()
 
     async def follow(self, change: StandingChange) -> list[FeedEvent]:
-        """How the watched players' ranks moved with a change. Raises StreamTrimmed and IndexUnavailable."""
+        """Return how a change moved the watched players' ranks. Raises StreamTrimmed and IndexUnavailable."""
         if change.place and not change.place.rank:
-            # Told of a board that is cold or not whole: places are read again when it is back.
+            # The board is cold or not whole; places are read again when it is back.
             self._places.pop(change.window, None)
             return []
         places = self._places.get(change.window)
@@ -48,9 +48,9 @@ class PlaceWatch:
     async def _moved(
         self, player: str, known: RankedPlace | None, change: StandingChange
     ) -> tuple[RankedPlace | None, RankedPlace | None]:
-        """Where a player stood right before a change, and where it stands right after."""
+        """Return a player's place right before a change and right after it."""
         if player == change.player:
-            # Its own change says where it stands: what a rebuild of the index moved unsaid is put right by it.
+            # A player's own change tells its place; this corrects what a rebuild moved without an entry in the stream.
             return known, change.place
         steps = rank_shift(known, change) if known else 0
         if not known or not steps:

@@ -1,4 +1,4 @@
-"""Reading change streams on, once a process: where each was read to is known, and a hole is noticed."""
+"""The reader of change streams, once per process: it keeps its position in each, and notices gaps."""
 
 from __future__ import annotations
 
@@ -19,23 +19,22 @@ from policies.errors import IndexUnavailable
 RETRY_S: Final = 1.0
 
 UNEXPECTED_S: Final = 5.0
-"""Pause after a failure that nobody foresaw."""
+"""Pause after an unexpected failure."""
 
 POSITION_S: Final = 2.0
-"""How long a listener waits, when the process has just begun, for the reader to know where the streams are: what came
-before that is told to nobody. Without Redis there is nothing to wait for."""
+"""Longest wait of a listener, in a process that just started, until the reader knows the ends of the streams: nobody gets
+what came before. Without Redis the wait would be in vain."""
 
 LOOK_S: Final = 5.0
-"""How often it looks whether the streams still are where it read them to. One that begins again below that (Redis was
-emptied, and its clock is behind) would never wake it."""
+"""Time between checks that the streams still reach its positions. A stream that began again below its position, after
+Redis was emptied and its clock is behind, would never wake the reader."""
 
 
 class ChangeReader:
-    """Reads some streams on from their ends. Fails open: without Redis it waits, and goes on where it was.
+    """A reader of some streams from their ends. Fails open: without Redis it waits, and continues where it was.
 
-    `hear` is given changes of a board in order; `begin_again` the id from which the next ones come, when what was
-    before it could not be read. `grown` is
-    called with a board whose stream has grown.
+    It calls `hear` with the changes of a board in order, and `grown` with a board whose stream has grown. After a gap it
+    calls `begin_again` with the id after which the next changes come.
     """
 
     def __init__(
@@ -62,15 +61,15 @@ class ChangeReader:
 
     @property
     def boards(self) -> Iterable[str]:
-        """The boards whose streams it reads."""
+        """The boards of its streams."""
         return self._streams
 
     def start(self) -> None:
-        """Begins to read."""
+        """Start reading."""
         self._task = asyncio.create_task(self._read_for_ever(), name="live-feed")
 
     def read_too(self, board: str, stream: ChangeStream) -> None:
-        """Reads one stream more from now on, and the others on from where they are."""
+        """Read one more stream from now on."""
         self._streams[board] = stream
         self._boards[stream.key] = board
         self._has_positions.clear()
@@ -78,12 +77,12 @@ class ChangeReader:
             self._turning = asyncio.create_task(self._turn(), name="live-feed-turn")
 
     async def _turn(self) -> None:
-        """Breaks off the read that waits, which does not name the new stream."""
+        """Restart the blocking read, which does not name the new stream."""
         await self._end()
         self.start()
 
     async def stop(self) -> None:
-        """Ends reading."""
+        """Stop reading."""
         if self._turning is not None:
             await self._turning
         await self._end()
@@ -93,7 +92,7 @@ class ChangeReader:
             await ended(self._task)
 
     async def ready(self, board: str) -> None:
-        """Returns once the end of a board's stream is known, or after POSITION_S without Redis."""
+        """Wait until the end of a board's stream is known, or for POSITION_S without Redis."""
         if board in self._positions:
             return
         with suppress(TimeoutError):
@@ -101,7 +100,7 @@ class ChangeReader:
                 await self._has_positions.wait()
 
     def position(self, board: str) -> str | None:
-        """The id of the last entry that was read of a board; None while there was none."""
+        """Return the id of the last entry read of a board, None if there was none."""
         return None if board in self._lost else self._positions.get(board)
 
     async def _read_for_ever(self) -> None:
@@ -110,10 +109,10 @@ class ChangeReader:
                 await self._read_once()
             except IndexUnavailable:
                 self._look_at_s = 0.0
-                # Of a stream that had no entry, nothing can tell whether it is still the same one.
+                # Nothing identifies a stream that had no entry: it may be another one after the failure.
                 self._lost |= {board for board, last_id in self._positions.items() if last_id is None}
                 await asyncio.sleep(RETRY_S)
-            except Exception as error:  # noqa: BLE001 - without it every live feed would stand still
+            except Exception as error:  # noqa: BLE001 - every live feed depends on this loop
                 report(FaultPlace.FEED, error)
                 await asyncio.sleep(UNEXPECTED_S)
 
@@ -127,14 +126,14 @@ class ChangeReader:
             self._look_at_s = now_s + LOOK_S
         ends: Any = {stream.key: self.position(board) or "0-0" for board, stream in self._streams.items()}
         with index_boundary():
-            # It says which streams have grown: they are read from an entry that must still be there.
+            # XREAD tells which streams have grown. They are then read from an entry that must still be there.
             answer: Any = await self._client.xread(ends, block=BLOCK_MS, count=1)
         for key, rows in answer or []:
             await self._read(board := self._boards[key], rows)
             await self._grown(board)
 
     async def _read(self, board: str, first: Sequence[Any]) -> None:
-        """Reads a stream on, of which `first` is the next entry."""
+        """Read on a stream whose next entry is `first`."""
         if board in self._lost:
             await self._skip(board)
             return
@@ -148,14 +147,14 @@ class ChangeReader:
             self._hear(board, page.changes)
 
     async def _skip(self, board: str) -> None:
-        """Goes on from the newest entry, and says so: what came before it cannot be told without a hole."""
+        """Continue from the newest entry, and tell the listeners of the gap before it."""
         newest = await self._streams[board].newest_id()
         self._positions[board] = newest
         self._lost.discard(board)
         self._begin_again(board, newest)
 
     async def _look(self) -> None:
-        """Finds streams that begin anew: gone, which is told when they are there again, or behind where we are."""
+        """Find streams that started again: gone, which listeners hear once it is back, or behind our position."""
         for board, last_id in self._positions.items():
             if last_id is None or board in self._lost:
                 continue

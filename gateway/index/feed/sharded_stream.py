@@ -1,4 +1,4 @@
-"""The stream of changes of a board in shards: its entries are relayed from those of the shards, a moment after the fact."""
+"""The stream of changes of a board in shards: its entries are copied from the shards' streams, a moment later."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from policies.ranking import BoardPlace, Ranking
 class ShardedChangeStream(ChangeStream):
     """The changes of a board in shards.
 
-    Who came by whom is told by their places alone, and is exact. Ranks are counted in the shards when they are told:
-    the shards are ahead of the board's stream, by which no rank could be followed from one entry to the next.
+    Overtaking follows from places alone, and is exact. Ranks are counted in the shards when an event is sent: the shards
+    are ahead of the board's stream, so ranks cannot be followed from one entry to the next.
     """
 
     def __init__(self, client: Redis, ranking: Ranking) -> None:
@@ -24,17 +24,18 @@ class ShardedChangeStream(ChangeStream):
         self._index = ShardedIndex(client, ranking)
 
     async def ranked(self, window: str, place: RankedPlace) -> RankedPlace:
-        """The place with the rank that it has now."""
+        """Return the place with its current rank."""
         ahead = await self._index.position(window, BoardPlace(place.order, place.member))
         return place._replace(rank=ahead + 1)
 
     async def _places_now(
         self, window: str, players: Sequence[str]
     ) -> tuple[str, dict[str, RankedPlace | None]]:
-        # The entry is looked for first: what it tells of is in the shards already.
+        # The entry is read before the places: its change is in the shards already.
         as_of = await self.newest_id() or ""
-        found = await in_turns((self._place_of(window, each) for each in players), at_once=QUESTIONS_AT_ONCE)
-        return as_of, dict(zip(players, found, strict=True))
+        reads = (self._place_of(window, player) for player in players)
+        places = await in_turns(reads, at_once=QUESTIONS_AT_ONCE)
+        return as_of, dict(zip(players, places, strict=True))
 
     async def _place_of(self, window: str, player: str) -> RankedPlace | None:
         page = await self._index.around(window, player, 0)
@@ -45,6 +46,6 @@ class ShardedChangeStream(ChangeStream):
 
 
 def change_stream(client: Redis, ranking: Ranking) -> ChangeStream:
-    """The stream of a board's changes."""
+    """Return the stream of a board's changes."""
     kind = ShardedChangeStream if ranking.policy.shards > 1 else ChangeStream
     return kind(client, ranking)

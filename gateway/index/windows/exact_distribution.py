@@ -1,6 +1,6 @@
 """Exact score distributions: how many entries beat a score, and which score is at a share of all.
 
-Each is one look by rank or by score into a ZSET, which takes O(log N).
+Each answer is one lookup by rank or by score in a ZSET, in O(log N).
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class ExactDistributions:
         self._script = ReadingScript(client, "read_distribution")
 
     async def of(self, window: str, scores: Sequence[int], shares: Sequence[int]) -> ScoreDistribution:
-        """Return the distribution of a window. A board in shards is read at as many moments as it has shards and shares."""
+        """Return the distribution of a window. Each shard and share of a board in shards is read at its own moment."""
         parts = self._index.shards
         if parts == (self._index,):
             return await self._part(self._index, window, scores, shares)
         for _ in range(ATTEMPTS):
-            found = await asyncio.gather(*(self._part(shard, window, scores, ()) for shard in parts))
-            total = sum(each.total for each in found)
+            distributions = await asyncio.gather(*(self._part(shard, window, scores, ()) for shard in parts))
+            total = sum(part.total for part in distributions)
             at = await self._at(window, total, shares) if total else []
             if len(at) == len(shares) or not total:
-                return self._joined(window, found, total, at)
+                return self._joined(window, distributions, total, at)
         raise IndexUnavailable("the board shrinks faster than it can be read")
 
     async def _part(
@@ -62,13 +62,13 @@ class ExactDistributions:
         return [entry.score for page in pages for entry in page.entries]
 
     def _joined(
-        self, window: str, found: Sequence[ScoreDistribution], total: int, at: Sequence[int]
+        self, window: str, parts: Sequence[ScoreDistribution], total: int, at: Sequence[int]
     ) -> ScoreDistribution:
         def merit(score: int) -> int:
             return self._index.ranking.order_from(window, score)
 
-        better = tuple(map(sum, zip(*(each.better for each in found), strict=True)))
-        bests = [each.best for each in found if each.best is not None]
-        worsts = [each.worst for each in found if each.worst is not None]
+        better = tuple(map(sum, zip(*(part.better for part in parts), strict=True)))
+        bests = [part.best for part in parts if part.best is not None]
+        worsts = [part.worst for part in parts if part.worst is not None]
         best, worst = min(bests, key=merit, default=None), max(worsts, key=merit, default=None)
         return ScoreDistribution(total, better, tuple(at), best, worst)

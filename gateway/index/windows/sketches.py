@@ -1,4 +1,4 @@
-"""The distribution of all scores of a window, in bounded memory: a quantile sketch, mergeable, with a stated error.
+"""Sketches of a window's score distribution: mergeable, in bounded memory, with a stated error.
 
 They are datasketches' KLL (Karnin, Lang, Liberty, Optimal Quantile Approximation in Streams, FOCS 2016). The share of
 scores that are not better than one is within `RANK_ERROR` of the truth with 99 % confidence, for any scores.
