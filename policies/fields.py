@@ -17,7 +17,7 @@ BuildName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$")]
 
 
 class SortOrder(StrEnum):
-    """Which values rank first."""
+    """The order of values: which of them rank first."""
 
     DESCENDING = "descending"
     ASCENDING = "ascending"

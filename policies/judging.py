@@ -47,7 +47,7 @@ class StatRange(PolicySection):
 
 
 class Velocity(PolicySection):
-    """How fast points can come, and how far a client's clock may seem to run ahead of ours.
+    """The limits of pace: how fast points can come, and how far a client's clock may seem ahead of ours.
 
     Without `points_per_second` any pace is allowed, because only the studio knows what its game can give.
     """
@@ -57,17 +57,14 @@ class Velocity(PolicySection):
 
 
 class SlowMotion(PolicySection):
-    """How long a run may be open, as a multiple of its play time.
-
-    Runs shorter than `least_s` are not checked.
-    """
+    """The longest time that a run may be open, as a multiple of its play time, from `least_s` of play on."""
 
     ratio: Annotated[float, Field(gt=1, le=1000, allow_inf_nan=False)] = 3.0
     least_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = 30.0
 
 
 class Delay(PolicySection):
-    """How long after its earliest possible end a run may be submitted."""
+    """The longest time from a run's earliest possible end to its submission."""
 
     most_s: Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)] = 600.0
 
@@ -154,7 +151,7 @@ class Drift(PolicySection):
 
 
 class Progress(PolicySection):
-    """How far a player's best may be beaten at once, in points or in multiples of the largest step so far."""
+    """The most by which a player's best may be beaten at once: in points, or in largest steps of the player."""
 
     times: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = 3.0
     points: Annotated[int, Field(ge=1, le=SCORE_LIMIT)] | None = None
@@ -194,7 +191,7 @@ TIME_VALIDATORS: Final = frozenset({"clock", "slow_motion", "delay"})
 
 
 class Modes(PolicySection):
-    """What happens to each validator's findings: nothing, a record, a moderator's decision or a rejection."""
+    """The use of each validator's findings: nothing, a record, a moderator's decision or a rejection."""
 
     bounds: ModeSetting = Mode.REJECT
     stats: ModeSetting = Mode.REJECT

@@ -50,7 +50,10 @@ SEASONS_LOOKED_AT = 24
 
 
 class Operator(StrEnum):
-    """How a player's promoted submissions become one standing. `count` counts them, whatever their scores."""
+    """The way a player's promoted submissions become one standing.
+
+    `count` counts them, whatever their scores.
+    """
 
     BEST = "best"
     LATEST = "latest"
@@ -59,7 +62,7 @@ class Operator(StrEnum):
 
 
 class TieBreak(StrEnum):
-    """What decides between equal scores: time, exactly or in slots, or fields of the run's stats."""
+    """The rule between equal scores: time, exactly or in slots, or fields of the run's stats."""
 
     FIRST = "first"
     COMPOSITE = "composite"
@@ -67,7 +70,7 @@ class TieBreak(StrEnum):
 
 
 class RankKind(StrEnum):
-    """How equal entries rank: consecutively (1 2 3 4), as in sports (1 2 2 4), or without gaps (1 2 2 3).
+    """The ranks of equal entries: consecutive (1 2 3 4), as in sports (1 2 2 4), or without gaps (1 2 2 3).
 
     SQL calls these ROW_NUMBER, RANK and DENSE_RANK.
     """
@@ -108,14 +111,14 @@ COMPOSITE_BITS = 53
 
 
 class Joins(StrEnum):
-    """Whether a player must join the board before it shows anything of theirs."""
+    """The condition for appearing on the board: none, or joining it first."""
 
     OPEN = "open"
     REQUIRED = "required"
 
 
 class Writes(StrEnum):
-    """Who can put a score on the canonical board.
+    """The writers of the canonical board.
 
     `verified`: clients, through a verified replay. `open`: clients, without a replay, each through a
     moderator. `trusted`: only registered game servers. Servers may write to every board.

@@ -13,7 +13,7 @@ from policies.model import TieBreak
 
 
 class Effect(StrEnum):
-    """What a change needs to take effect, least first."""
+    """The condition for a change to take effect, the easiest first."""
 
     AT_ONCE = "takes effect at once"
     RESTART = "needs a restart of all parts"

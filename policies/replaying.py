@@ -26,7 +26,7 @@ class RecordingKind(StrEnum):
 
 
 class BuildStatus(StrEnum):
-    """What a build may do: everything, nothing without a moderator, or not even open a run."""
+    """The rights of a build: everything, nothing without a moderator, or not even opening a run."""
 
     ALLOW = "allow"
     PROVISIONAL = "provisional"
@@ -54,7 +54,7 @@ class Budget(PolicySection):
 
 
 class AuditRules(PolicySection):
-    """How many of a day's verified runs are simulated again, and when: `at`, in the board's time zone.
+    """The daily audit: how many verified runs are simulated again, and when (`at`, in the board's time zone).
 
     Each run is drawn with probability `share`; if that gives fewer than `least`, that many are drawn.
     """
@@ -74,7 +74,7 @@ def detection_probability(share: float, runs: int) -> float:
 
 
 class Verification(PolicySection):
-    """What is verified, and in which order. `top`: how many of a window's first places are worth a lie.
+    """The choice and order of verification. `top`: how many of a window's first places are worth a lie.
 
     Always verified: a run that would enter the top, a newcomer's, and one that beats the player's best by
     more than `beats_best_by` points. A random `share` of the rest is. With `reveal_s`, a client may send the
@@ -90,7 +90,7 @@ class Verification(PolicySection):
 
 
 class Replay(PolicySection):
-    """How a recording is re-simulated, by the simulator of the run's build."""
+    """The re-simulation of a recording, by the simulator of the run's build."""
 
     simulator: Annotated[SimulatorKind, Field(strict=False)] = SimulatorKind.WASM
     recording: Annotated[RecordingKind, Field(strict=False)] = RecordingKind.SCOREGATE

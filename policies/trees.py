@@ -178,7 +178,7 @@ def _refuse_target(path: str, target: str, folder: Path) -> None:
     _refuse_name(target, folder)
     destination = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     is_inside = not destination.startswith(("/", "../")) and destination != ".."
-    if not is_inside and not any(f"{destination}/".startswith(f"{each}/") for each in SYSTEM):
+    if not is_inside and not any(f"{destination}/".startswith(f"{path}/") for path in SYSTEM):
         raise TreeRefused(
             f"{folder}: {path} links to {target!r}, which is neither in the folder nor among the "
             "system folders that a sandbox shows (/usr, /bin, /lib)"

@@ -161,7 +161,7 @@ class Reason(StrEnum):
 
 
 class Mode(StrEnum):
-    """What a board does with a validator's findings."""
+    """A board's use of a validator's findings."""
 
     OFF = "off"
     SHADOW = "shadow"
@@ -170,7 +170,7 @@ class Mode(StrEnum):
 
 
 class Severity(StrEnum):
-    """What a finding leads to: only a record, a moderator's decision, or a rejection."""
+    """The consequence of a finding: only a record, a moderator's decision, or a rejection."""
 
     NOTE = "note"
     FLAG = "flag"
@@ -278,7 +278,7 @@ class InputRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where claim and replay diverge: after `after_tick`, and no later than the checkpoint `at_tick`.
+    """The divergence of claim and replay: after `after_tick`, and no later than the checkpoint `at_tick`.
 
     `claimed` and `simulated` are the 64-bit state hashes after `at_tick`; `inputs` are the inputs around it.
     """

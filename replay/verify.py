@@ -45,11 +45,10 @@ def verify(
         return replace(unplayed, detail=outcome.detail, said=outcome.said)
     divergence = divergence_of(played, outcome)
     kind, reason = _compared(claim, replay, outcome, is_divergent=divergence is not None)
-    return Verdict(
-        kind,
-        reason,
-        simulator.digest,
-        engine,
+    return replace(
+        verdict,
+        kind=kind,
+        reason=reason,
         divergence=divergence if reason is Reason.DIVERGED else None,
         detail=_numbers(outcome),
         simulated=fingerprint_of(outcome),

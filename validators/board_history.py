@@ -19,7 +19,7 @@ from validators.submission import History, Submission
 
 
 class BoardHistory:
-    """What is known of players and populations, from promoted submissions alone."""
+    """The known scores of players and populations, from promoted submissions alone."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, _Subject] = {}

@@ -19,15 +19,15 @@ def stats(submission: Submission, policy: Policy, _history: History) -> Iterator
         value = claimed.get(name)
         if value is None:
             if rule.required:
-                yield _unexpected(name, 0, due=1)
+                yield _unexpected(name, 0, expected=1)
         elif not rule.minimum <= value <= rule.maximum or (value - rule.minimum) % rule.step:
             expected = Expected(at_least=rule.minimum, at_most=rule.maximum, unit=name)
             yield Finding(Reason.STATS_BOUNDS, value, expected, detail={"step": rule.step}, code=name)
     if policy.stats and policy.replay is None:
         for name in sorted(claimed.keys() - policy.claim_stats.keys()):
-            yield _unexpected(name, 1, due=0)
+            yield _unexpected(name, 1, expected=0)
 
 
-def _unexpected(name: str, given: int, *, due: int) -> Finding:
-    expected = Expected(at_least=due, at_most=due, unit="statistics of this name")
-    return Finding(Reason.STATS_NAMES, given, expected, code=name)
+def _unexpected(name: str, given: int, *, expected: int) -> Finding:
+    exactly = Expected(at_least=expected, at_most=expected, unit="statistics of this name")
+    return Finding(Reason.STATS_NAMES, given, exactly, code=name)

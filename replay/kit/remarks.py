@@ -17,7 +17,7 @@ PAGE_BYTES = 65_536
 
 
 class Weight(StrEnum):
-    """Whether the gateway accepts the module all the same."""
+    """The effect of a remark: the gateway refuses the module, or accepts it all the same."""
 
     UNUSABLE = "unusable"
     NOTE = "note"

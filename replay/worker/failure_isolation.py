@@ -27,7 +27,7 @@ async def isolate_failures(
         raise
     except Exception as error:  # noqa: BLE001 - the other runs have done nothing
         if len(runs) > 1:
-            return [done for each in runs for done in await isolate_failures(work, [each], id_of)]
+            return [result for run in runs for result in await isolate_failures(work, [run], id_of)]
         report(FaultPlace.WORKER, error, submission=id_of(runs[0]))
         return []
 

@@ -82,7 +82,7 @@ def test_a_difference_is_told_with_what_it_takes(tmp_path: Path):
     assert "title: Perihelion -> Aphelion; takes effect at once" == title
     assert (
         "order: descending -> ascending; needs a restart of all parts, then `scoregate board refold` "
-        "(Which values rank first.)"
+        "(The order of values: which of them rank first.)"
     ) == order
 
 
