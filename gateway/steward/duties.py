@@ -13,7 +13,7 @@ from gateway.deployment.reference_clock import ReferenceClock
 from gateway.derived.derivations import Derivations
 from gateway.index.board_index import Index
 from gateway.ledger import index_pages, queries
-from gateway.ledger.judgement import audits, prospects, reveals, sampling
+from gateway.ledger.judgement import audits, promotion_impact, reveals, sampling
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.submissions import work
@@ -231,7 +231,7 @@ class Steward:
         """Store how much harm each new submission could do. Later submissions do not change it."""
         rows = await self._ledger.read(work.due_to_assess(now_ms=self._clock(), count=SLICE))
         if rows:
-            harms = await self._ledger.read(prospects.harms_of(rows, self._rankings, self._tops))
+            harms = await self._ledger.read(promotion_impact.harms_of(rows, self._rankings, self._tops))
             await self._ledger.write(work.prioritise(harms))
 
     async def project(self) -> int:

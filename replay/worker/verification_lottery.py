@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from gateway.ledger.judgement import prospects
+from gateway.ledger.judgement import promotion_impact
 from gateway.ledger.judgement.bands import BandedRecording, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease
@@ -58,7 +58,7 @@ class VerificationLottery:
             submission = lease.submission
             board = self._boards[submission.board]
             verification = board.policy.verification
-            asking = prospects.prospect(board.ranking, submission, verification.top)
+            asking = promotion_impact.impact_of(board.ranking, submission, verification.top)
             impact = await self._ledger.read(asking)
             if must_verify(impact, allowed_gain=verification.beats_best_by):
                 continue
@@ -101,7 +101,7 @@ class VerificationLottery:
             and submission.state is State.PENDING
             and lease.attempt == 1
             and lease.submission.recording_digest is not None
-            and not prospects.is_flagged(submission)
+            and not promotion_impact.is_flagged(submission)
             and self._builds.status_of(board, submission.build) is BuildStatus.ALLOW
         )
 

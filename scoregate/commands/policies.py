@@ -218,7 +218,7 @@ async def _backtest(settings: Settings, file: Path, since: str | None, screen: C
     """Return what the policy in `file` would have decided. Raises PolicyError and SettingsError."""
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
-    from gateway.ledger.judgement.past import log_of
+    from gateway.ledger.judgement.board_history import history_of_board
     from policies.loader import load_board
     from validators.backtest import Backtest
 
@@ -228,7 +228,7 @@ async def _backtest(settings: Settings, file: Path, since: str | None, screen: C
     async with existing_ledger(settings) as ledger:
         with Progress(*columns, console=screen, transient=True) as progress:
             task = progress.add_task(f"{board.name}: events", total=None)
-            async for event in log_of(ledger, board.name):
+            async for event in history_of_board(ledger, board.name):
                 test.take(event)
                 progress.advance(task)
     return test.report

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.ledger import queries
-from gateway.ledger.judgement import audits, past, prospects
+from gateway.ledger.judgement import audits, board_history, promotion_impact
 from gateway.ledger.judgement.bands import BandedRecording
 from gateway.ledger.submissions import work
 from gateway.settlement.settle import Decision, settle
@@ -57,7 +57,7 @@ async def test_F13_a_row_that_cannot_be_read_is_held_at_once(yard: Yard, store: 
     await tear(store, "submissions", """stats = '{"moves": "three"}' WHERE submission_id = 'worded'""")
     due = await yard.ledger.read(work.due_to_assess(now_ms=yard.clock(), count=9))
     rankings = {"tiny": yard.boards["tiny"].ranking}
-    assert 5 == len(await yard.ledger.read(prospects.harms_of(due, rankings, {"tiny": 10})))
+    assert 5 == len(await yard.ledger.read(promotion_impact.harms_of(due, rankings, {"tiny": 10})))
     assert {
         "first": "promoted verified",
         "torn": "held record-unreadable",
@@ -70,7 +70,11 @@ async def test_F13_a_row_that_cannot_be_read_is_held_at_once(yard: Yard, store: 
         (each.submission_id, each.unreadable, each.attempt) for each in held
     ]
     assert 5 == len(
-        [each async for each in past.log_of(yard.ledger, "tiny") if each.to_state is State.PENDING]
+        [
+            each
+            async for each in board_history.history_of_board(yard.ledger, "tiny")
+            if each.to_state is State.PENDING
+        ]
     )
 
 
@@ -149,14 +153,14 @@ async def test_F13_a_run_for_which_no_lot_can_be_drawn_is_verified(
             await verified(yard, "low")
         await yard.append("bad", first=2, player="ada", points=3)
         await yard.append("spared", first=3, player="ada", points=4)
-        honest = verification_lottery.prospects.prospect
+        honest = verification_lottery.promotion_impact.impact_of
 
         def failing(ranking: Any, found: Any, top: int) -> Any:
             if found.submission_id == "bad":
                 raise ZeroDivisionError
             return honest(ranking, found, top)
 
-        monkeypatch.setattr(verification_lottery.prospects, "prospect", failing)
+        monkeypatch.setattr(verification_lottery.promotion_impact, "impact_of", failing)
         assert {"bad": "promoted verified", "spared": "promoted sampled"} == await verified(
             yard, "bad", "spared"
         )

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.edge.http.responses import submission_status
 from gateway.ledger import queries
-from gateway.ledger.judgement import prospects, sampling
+from gateway.ledger.judgement import promotion_impact, sampling
 from gateway.ledger.submissions import work
 from gateway.ledger.transaction import Operation
 from gateway.settlement.settle import Decision, settle
@@ -230,7 +230,7 @@ async def test_whatever_counts_enters_a_top_that_is_not_full(yard: Yard):
     found = await yard.ledger.read(queries.submission("run"))
     assert found
     ranking = yard.boards["tiny"].ranking
-    ahead = [await yard.ledger.read(prospects.prospect(ranking, found, top)) for top in (2, 3, 10)]
+    ahead = [await yard.ledger.read(promotion_impact.impact_of(ranking, found, top)) for top in (2, 3, 10)]
     assert [False, True, True] == [each.enters_top for each in ahead]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import bindparam, func, select
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
-from gateway.ledger.judgement.prospects import place_with, reached_with
+from gateway.ledger.judgement.promotion_impact import place_with, reached_with
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.ledger.schema import events, is_in, players, recordings, submissions
 from gateway.ledger.standings.folds import read_slot

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.ledger.judgement.cases import background
-from gateway.ledger.judgement.prospects import prospect
+from gateway.ledger.judgement.promotion_impact import impact_of
 from gateway.ledger.queries import submission
 from policies.vocabulary import State
 from tests.support.archives import Shelf, a_board
@@ -34,7 +34,7 @@ def test_where_the_last_score_counts_the_top_is_that_without_what_it_replaces(to
         shelf.submit(f"ada-{score}", "ada", score)
         found = shelf.do(submission(f"ada-{score}"))
         assert found is not None
-        assert (rank <= top) == shelf.do(prospect(shelf.board.ranking, found, top)).enters_top
+        assert (rank <= top) == shelf.do(impact_of(shelf.board.ranking, found, top)).enters_top
 
 
 def test_where_the_last_score_counts_nobody_is_behind_themselves():

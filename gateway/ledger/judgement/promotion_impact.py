@@ -37,7 +37,7 @@ class _WindowImpact(NamedTuple):
     gain: int | None
 
 
-async def prospect_of(
+async def impact_in(
     tx: Transaction, ranking: Ranking, submission: StoredSubmission, top: int
 ) -> PromotionImpact:
     """Return the impact of promoting a submission now.
@@ -109,11 +109,11 @@ def _gain(ranking: Ranking, slot: SlotContent, score: int) -> int | None:
     return -difference if ranking.policy.order is SortOrder.ASCENDING else difference
 
 
-def prospect(ranking: Ranking, submission: StoredSubmission, top: int) -> Operation[PromotionImpact]:
+def impact_of(ranking: Ranking, submission: StoredSubmission, top: int) -> Operation[PromotionImpact]:
     """Return the impact of one submission on its board."""
 
     async def work(tx: Transaction) -> PromotionImpact:
-        return await prospect_of(tx, ranking, submission, top)
+        return await impact_in(tx, ranking, submission, top)
 
     return work
 
@@ -131,7 +131,7 @@ def harms_of(
         for row in rows:
             submission = await load_submission(tx, row.submission_id)
             if submission and row.board in rankings:
-                impact = await prospect_of(tx, rankings[row.board], submission, tops[row.board])
+                impact = await impact_in(tx, rankings[row.board], submission, tops[row.board])
                 harms[row.seq] = expected_harm(impact, is_flagged=is_flagged(submission))
         return harms
 

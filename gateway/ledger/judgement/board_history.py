@@ -36,7 +36,7 @@ _LOG = Query(
 )  # fmt: skip
 
 
-async def log_of(ledger: Ledger, board: str) -> AsyncIterator[HistoricalEvent]:
+async def history_of_board(ledger: Ledger, board: str) -> AsyncIterator[HistoricalEvent]:
     """Yield every event of a board up to the newest of this moment."""
     newest = await ledger.read(queries.newest_seq())
     for after in range(0, newest, SLICE):
