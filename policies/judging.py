@@ -151,7 +151,7 @@ class Drift(PolicySection):
 
 
 class Progress(PolicySection):
-    """The most by which a player's best may be beaten at once: in points, or in the player's largest steps."""
+    """The most by which a player's best may be beaten at once: in points, or in a player's largest step."""
 
     times: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = 3.0
     points: Annotated[int, Field(ge=1, le=SCORE_LIMIT)] | None = None

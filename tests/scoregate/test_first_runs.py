@@ -91,7 +91,7 @@ def test_N01_modules_that_cannot_play_are_refused_with_the_cause(tmp_path: Path)
     }
     result = checked(tmp_path, files)
     expected = {
-        "junk.wasm": ("no WebAssembly module",),
+        "junk.wasm": ("not a WebAssembly module",),
         "torn.wasm": ("the gateway does not accept this WebAssembly module",),
         "bare.wasm": ("exports no function simulate", "exports no memory"),
         "traps.wasm": ("it trapped: unreachable",),
