@@ -1,1 +1,1 @@
-"""What the processes of a deployment know of each other: which parts run, and one shared clock."""
+"""The processes of a deployment as they know each other: the parts that run, and a shared clock."""

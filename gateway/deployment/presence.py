@@ -1,4 +1,4 @@
-"""Which parts of the deployment are there: each says so every BEAT_S, with the digest of its policies and what fails in it."""
+"""The presence of a deployment's parts. Each reports itself every BEAT_S, with policies and failures."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from policies.errors import IndexUnavailable
 from policies.loader import Board
 
 BEAT_S: Final = 2.0
-"""How often a part says that it is there."""
+"""Time between two reports of a part."""
 
 VERSION: Final = version("scoregate")
 
-MOST_TOLD: Final = 16
-"""Failures that a part tells of; there may be one for each board."""
+FAILURES_LIMIT: Final = 16
+"""Maximum number of failures in a report. There may be one for each board."""
 
 _log = logger()
 
 
 class PartKind(StrEnum):
-    """What a part is."""
+    """The kinds of parts."""
 
     EDGE = "edge"
     STEWARD = "steward"
@@ -50,7 +50,7 @@ class PartKind(StrEnum):
 
 
 class PartReport(BaseModel):
-    """What a part says of itself: the digest of all its policies, which process it is, and which duties fail."""
+    """A part's report of itself: the digest of its policies, its process, and its failing duties."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -64,7 +64,7 @@ class PartReport(BaseModel):
 
 
 class Presence:
-    """The presence of one part, and what it knows of the others; None until the index has told."""
+    """The presence of one part, and its knowledge of the others. `parts` is None until the index answers."""
 
     def __init__(
         self,
@@ -84,57 +84,57 @@ class Presence:
         self._has_differed = False
 
     async def keep(self) -> None:
-        """Says that the part is there, and hears of the others, until it is cancelled."""
+        """Report the part and read the others' reports until cancelled."""
         task = asyncio.current_task()
         while not (task and task.cancelling()):  # redis-py swallows a cancellation while it connects
             try:
                 await self.beat()
             except IndexUnavailable:
                 self.parts = None
-            except Exception as error:  # noqa: BLE001 - what is only told must end no part
+            except Exception as error:  # noqa: BLE001 - a failed report must not end the part
                 self.parts = None
                 report(FaultPlace.PRESENCE, error)
             await asyncio.sleep(BEAT_S)
 
     async def beat(self) -> None:
-        """Says it once. Raises IndexUnavailable."""
+        """Report the part once, and read the others' reports. Raises IndexUnavailable."""
         own = PartReport(
             kind=self._kind,
             policies=digest_of(self._boards()),
             host=own_host(),
             pid=os.getpid(),
             since_ms=BEGAN_MS,
-            failing=tuple(self._failing())[:MOST_TOLD],
+            failing=tuple(self._failing())[:FAILURES_LIMIT],
             version=VERSION,
         )
-        told = await self._store.register(self.part_id, own.model_dump_json())
-        self.parts = tuple(part for part in map(_part, told) if part)
-        self._tell_of_policies()
+        reports = await self._store.register(self.part_id, own.model_dump_json())
+        self.parts = tuple(part for part in map(_parsed, reports) if part)
+        self._report_differing_policies()
 
     def missing(self) -> list[str]:
-        """What the deployment lacks, by name; nothing while the index does not tell."""
+        """Return the names of what the deployment lacks; nothing while the index does not answer."""
         if self.parts is None:
             return []
         kinds = {part.kind for part in self.parts}
         has_replays = any(board.policy.replay for board in self._boards().values())
         needed = [PartKind.STEWARD, *([PartKind.WORKER] if has_replays else [])]
-        alike = ["policies"] if self._differs() else []
-        alike += ["versions"] if len({part.version for part in self.parts}) > 1 else []
-        return [kind.value for kind in needed if kind not in kinds] + alike
+        agreements = ["policies"] if self._differs() else []
+        agreements += ["versions"] if len({part.version for part in self.parts}) > 1 else []
+        return [kind.value for kind in needed if kind not in kinds] + agreements
 
     def failing(self) -> list[str]:
-        """The duties that fail in any part, as `duty` or `duty:board`."""
-        return sorted({each for part in self.parts or () for each in part.failing})[:MOST_TOLD]
+        """Return the duties that fail in any part, as `duty` or `duty:board`."""
+        return sorted({duty for part in self.parts or () for duty in part.failing})[:FAILURES_LIMIT]
 
     def _differs(self) -> bool:
         return len({part.policies for part in self.parts or ()}) > 1
 
-    def _tell_of_policies(self) -> None:
+    def _report_differing_policies(self) -> None:
         differs = self._differs()
         POLICIES_DIFFER.set(int(differs))
         if differs and not self._has_differed:
-            found = sorted({f"{part.kind}:{part.policies}" for part in self.parts or ()})
-            _log.warning(Event.POLICIES_DIFFER, parts=found[:MOST_TOLD])
+            policies = sorted({f"{part.kind}:{part.policies}" for part in self.parts or ()})
+            _log.warning(Event.POLICIES_DIFFER, parts=policies[:FAILURES_LIMIT])
         self._has_differed = differs
 
 
@@ -142,7 +142,7 @@ class Presence:
 def present_on_a_thread(
     settings: Settings, kind: PartKind, boards: Callable[[], Mapping[str, Board]]
 ) -> Iterator[None]:
-    """Keeps the presence of a part whose own thread is busy for long, as a worker's is, while the block runs."""
+    """Report a part from a thread while the block runs, since a worker's main thread is busy."""
     begun: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
 
     async def keep() -> None:
@@ -164,28 +164,28 @@ def present_on_a_thread(
 
 
 async def parts_there(settings: Settings) -> list[PartReport]:
-    """The parts that the index has heard of in the last seconds, on whatever machine. Raises IndexUnavailable."""
+    """Return the reports of the last seconds from all machines. Raises IndexUnavailable."""
     client = connect(settings.redis_url, timeout_ms=settings.redis_timeout_ms)
     try:
-        return [part for part in map(_part, await PartRegistry(client).reports()) if part]
+        return [part for part in map(_parsed, await PartRegistry(client).reports()) if part]
     finally:
         await client.aclose()
 
 
 def own_host() -> str:
-    """The name of this machine, as parts say it."""
+    """Return the name of this machine, as parts report it."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:253]
 
 
 def digest_of(boards: Mapping[str, Board]) -> str:
-    """Sixteen hex digits of the SHA-256 of the digests of all policies."""
+    """Return sixteen hex digits of the SHA-256 of the digests of all policies."""
     digests = {name: board.digest for name, board in boards.items()}
     return hashlib.sha256(orjson.dumps(digests, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
-def _part(said: bytes | None) -> PartReport | None:
-    """None for what no part of ours said: whoever can write to Redis can write it there."""
+def _parsed(report: bytes | None) -> PartReport | None:
+    # Anybody with access to Redis can write reports, so a bad one is ignored.
     try:
-        return PartReport.model_validate_json(said or b"")
+        return PartReport.model_validate_json(report or b"")
     except ValidationError:
         return None

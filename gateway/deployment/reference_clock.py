@@ -1,7 +1,8 @@
 """The time that all processes of a deployment share, however their own clocks are set.
 
-A process keeps the offset between the shared clock and its own steady one (time since boot, which nobody sets), so its
-wall clock decides nothing. How far off that may be is known too: whoever decides by time allows for it.
+A process keeps the offset between the shared clock and its own steady one (time since boot, which nobody
+sets), so its wall clock decides nothing. It also knows the error of that offset, and decisions by time allow
+for it.
 """
 
 from __future__ import annotations
@@ -16,44 +17,44 @@ from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.telemetry import CLOCK_ERROR, CLOCK_OFFSET, Event, logger
 
 REFRESH_S: Final = 5.0
-"""How often the shared clock is asked for."""
+"""Time between two measurements."""
 
 RETRY_S: Final = 0.5
-"""The same while it has never answered."""
+"""Time between two measurements while no source has ever answered."""
 
 SAMPLES: Final = 4
-"""Questions of one measurement; the one with the shortest way there and back counts (as in RFC 5905, section 10)."""
+"""Samples of a measurement. The one with the shortest round trip counts (as in RFC 5905, section 10)."""
 
 UNMEASURED_MS: Final = 600_000
-"""The doubt about a clock that was compared with nothing."""
+"""The error of a clock that was never compared."""
 
 FAR_MS: Final = 300_000
-"""A shared clock that leaps farther than this is followed only if that brings it nearer to our own."""
+"""A shared clock that leaps farther is followed only if that brings it nearer to the other clocks."""
 
 NOTICED_MS: Final = 100
-"""A leap from here on is remembered as doubt: runs that were opened before it are still to come in."""
+"""The least leap that adds to the error, since runs opened before it are still to be submitted."""
 
 MEMORY_S: Final = 86_400
-"""How long it is remembered, unless the longest run of the boards says otherwise."""
+"""Time for which a leap adds to the error, unless the longest run of the boards sets it."""
 
 DRIFT: Final = 0.0005
-"""How far a steady clock may go wrong, per unit of time: 500 ppm, the most that NTP slews by (RFC 5905)."""
+"""The drift of a steady clock per unit of time: 500 ppm, the maximum slew of NTP (RFC 5905)."""
 
 _log = logger()
 
 
 class Source(Protocol):
-    """A clock that every process can ask."""
+    """A clock that every process can read."""
 
     name: str
 
     async def now_us(self) -> int | None:
-        """Its time (Unix microseconds), None if it does not answer. Fails open."""
+        """Return its time (Unix microseconds), None if it does not answer. Fails open."""
         ...
 
 
 class Measure(NamedTuple):
-    """What a source's clock is ahead of the steady one (ms), how far off that may be, and when it was found (steady ms)."""
+    """A source's lead over the steady clock (ms), the error of that, and when it was measured (steady ms)."""
 
     offset_ms: float
     error_ms: float
@@ -67,12 +68,12 @@ class _Doubt:
 
 
 def steady_ms() -> float:
-    """Milliseconds since boot, sleep included where the system counts it; nobody sets this clock."""
+    """Return the milliseconds since boot, with sleep where the system counts it. Nobody sets this clock."""
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) / 1e6
 
 
 class ReferenceClock:
-    """A `Clock` that follows the first of its sources that answers; without any, our own clock with a large doubt."""
+    """A `Clock` that follows the first source that answers; without any, the own clock with a large error."""
 
     def __init__(
         self,
@@ -86,65 +87,64 @@ class ReferenceClock:
         self._memory_ms = memory_s * 1000
         self._wall = wall
         self._steady = steady
-        self._held: Measure | None = None
+        self._followed: Measure | None = None
         self._leading = ""
         self._contested_ms = 0.0
         self._doubts: list[_Doubt] = []
 
     def __call__(self) -> int:
-        """The shared time (Unix ms)."""
-        return self._wall() if self._held is None else int(self._steady() + self._held.offset_ms)
+        """Return the shared time (Unix ms)."""
+        return self._wall() if self._followed is None else int(self._steady() + self._followed.offset_ms)
 
     def earliest(self) -> int:
-        """The earliest that it can be now (Unix ms): what convicts whom it finds late goes by this."""
+        """Return the earliest possible shared time (Unix ms), by which lateness is judged."""
         return self() - self.error_ms
 
     @property
     def is_measured(self) -> bool:
-        """False while no source has ever answered, so that this is nothing but our own clock."""
-        return self._held is not None
+        """Return whether a source has ever answered."""
+        return self._followed is not None
 
     @property
     def error_ms(self) -> int:
-        """How far the shared time may be from what this says (ms), and from what it said before a leap."""
-        if self._held is None:
+        """Return the error of this clock (ms), including leaps of the last time."""
+        if self._followed is None:
             return UNMEASURED_MS
         now_ms = self._steady()
-        self._doubts = [each for each in self._doubts if each.until_ms > now_ms]
-        remembered = max((each.size_ms for each in self._doubts), default=0.0)
-        aged = (now_ms - self._held.at_ms) * DRIFT
-        return round(self._held.error_ms + aged + max(remembered, self._contested_ms)) + 1
+        self._doubts = [doubt for doubt in self._doubts if doubt.until_ms > now_ms]
+        leaps_ms = max((doubt.size_ms for doubt in self._doubts), default=0.0)
+        drift_ms = (now_ms - self._followed.at_ms) * DRIFT
+        return round(self._followed.error_ms + drift_ms + max(leaps_ms, self._contested_ms)) + 1
 
     @property
     def offset_ms(self) -> int:
-        """What our own wall clock is ahead of the shared one (ms)."""
+        """Return the own wall clock's lead over the shared one (ms)."""
         return self._wall() - self()
 
     async def measure(self) -> None:
-        """Asks every source once, and follows what they say."""
-        found = {source.name: await self._measure(source) for source in self._sources}
+        """Measure every source once, and follow the best that answers."""
+        measures = {source.name: await self._measure(source) for source in self._sources}
         own_ms = self._wall() - self._steady()
-        for name, each in found.items():
-            if each is not None:
-                CLOCK_OFFSET.labels(name).set((own_ms - each.offset_ms) / 1000)
-        answered = {name: each for name, each in found.items() if each is not None}
-        names = list(found)
+        answered = {name: measure for name, measure in measures.items() if measure is not None}
+        for name, measure in answered.items():
+            CLOCK_OFFSET.labels(name).set((own_ms - measure.offset_ms) / 1000)
+        names = list(measures)
         leading = next(iter(answered), "")
-        # While a better source is silent, what it said goes on by the steady clock; a lesser one would be another time.
+        # While a better source is silent, the steady clock continues it. A lesser one would be another time.
         if leading and (not self._leading or names.index(leading) <= names.index(self._leading)):
             self._leading = leading
             measured = answered.pop(leading)
-            self._follow(measured, [own_ms, *(each.offset_ms for each in answered.values())])
+            self._follow(measured, [own_ms, *(measure.offset_ms for measure in answered.values())])
         CLOCK_ERROR.set(self.error_ms / 1000)
 
     async def refresh(self) -> None:
-        """Measures if the last measurement is old: for processes that have no loop while they wait."""
-        held = self._held
-        if held is None or self._steady() - held.at_ms > REFRESH_S * 1000:
+        """Measure if the last measurement is old. This is for processes without a loop."""
+        followed = self._followed
+        if followed is None or self._steady() - followed.at_ms > REFRESH_S * 1000:
             await self.measure()
 
     async def keep_fresh(self) -> None:
-        """Measures again and again until it is cancelled."""
+        """Measure every REFRESH_S until cancelled."""
         while True:
             await asyncio.sleep(REFRESH_S if self.is_measured else RETRY_S)
             try:
@@ -153,36 +153,37 @@ class ReferenceClock:
                 _log.warning(Event.DUTY_FAILED, duty="clock", error=f"{type(error).__name__}: {error}")
 
     async def _measure(self, source: Source) -> Measure | None:
-        found: list[Measure] = []
-        while len(found) < SAMPLES and (sample := await self._sample(source)):
-            found.append(sample)
-        return min(found, key=lambda each: each.error_ms, default=None)
+        samples: list[Measure] = []
+        while len(samples) < SAMPLES and (sample := await self._sample(source)):
+            samples.append(sample)
+        return min(samples, key=lambda measure: measure.error_ms, default=None)
 
     async def _sample(self, source: Source) -> Measure | None:
-        asked_ms = self._steady()
+        begun_ms = self._steady()
         now_us = await source.now_us()
         answered_ms = self._steady()
         if now_us is None:
             return None
-        half_ms = (answered_ms - asked_ms) / 2
-        return Measure(now_us / 1000 - asked_ms - half_ms, half_ms, answered_ms)
+        half_ms = (answered_ms - begun_ms) / 2
+        return Measure(now_us / 1000 - begun_ms - half_ms, half_ms, answered_ms)
 
     def _follow(self, measured: Measure, witnesses: Sequence[float]) -> None:
-        held = self._held
-        # A first measurement is compared with our own clock: it is all that knows of leaps before our time.
-        before_ms = held.offset_ms if held else witnesses[0]
+        followed = self._followed
+        # The first measurement is compared with the own clock, which alone can show a leap before this
+        # process.
+        before_ms = followed.offset_ms if followed else witnesses[0]
         leap_ms = abs(measured.offset_ms - before_ms)
-        if held and leap_ms > FAR_MS and _are_against(measured.offset_ms, held.offset_ms, witnesses):
+        if followed and leap_ms > FAR_MS and _are_against(measured.offset_ms, followed.offset_ms, witnesses):
             self._contested_ms = leap_ms
             _log.warning(Event.CLOCK_LEAPT, leap_ms=round(measured.offset_ms - before_ms), is_followed=False)
             return
         if leap_ms > NOTICED_MS:
             self._doubts.append(_Doubt(leap_ms, self._steady() + self._memory_ms))
             _log.warning(Event.CLOCK_LEAPT, leap_ms=round(measured.offset_ms - before_ms), is_followed=True)
-        self._held, self._contested_ms = measured, 0.0
+        self._followed, self._contested_ms = measured, 0.0
 
 
-def _are_against(measured_ms: float, held_ms: float, witnesses: Sequence[float]) -> bool:
-    """True if most clocks are nearer to what was held than to what is measured now."""
-    votes = [abs(each - held_ms) < abs(each - measured_ms) for each in witnesses]
+def _are_against(measured_ms: float, followed_ms: float, witnesses: Sequence[float]) -> bool:
+    """Return whether most clocks are nearer to the followed offset than to the measured one."""
+    votes = [abs(witness_ms - followed_ms) < abs(witness_ms - measured_ms) for witness_ms in witnesses]
     return 2 * sum(votes) > len(votes)

@@ -1,6 +1,6 @@
-"""Which processes of a deployment run on this machine: each keeps a locked file in `run/` of the data directory.
+"""The processes of a deployment on this machine. Each keeps a locked file in `run/` of the data directory.
 
-The kernel says who holds a lock, so a number in a file is never believed: a process that is gone holds none.
+The kernel knows who holds a lock, so no number in a file is believed: a process that is gone holds none.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from gateway.runtime.clock import wall_clock
 from gateway.runtime.telemetry import Event, logger
 
 BEGAN_MS: Final = wall_clock()
-"""When this process began, in Unix milliseconds."""
+"""The start of this process (Unix milliseconds)."""
 
 FOLDER: Final = "run"
 
 _FLOCK: Final = "qqihh" if sys.platform == "darwin" else "hhqqi4x"
-"""`struct flock` of fcntl(2) in the order of the platform's fields."""
+"""The layout of `struct flock` (fcntl(2)) on this platform."""
 
 _log = logger()
 
 
 @dataclass(frozen=True, slots=True)
 class RunningPart:
-    """A part that runs here; `pid` is 0 if its process is in another container."""
+    """A part that runs on this machine. `pid` is 0 if its process is in another container."""
 
     part: str
     pid: int
@@ -50,13 +50,14 @@ class _Lock(NamedTuple):
 
 @contextmanager
 def noted(data_dir: Path, part: str) -> Iterator[None]:
-    """Keeps the file of this process while the block runs. One process keeps one file: POSIX locks end when any is closed."""
+    """Keep the file of this process while the block runs. Use it once per process."""
+    # A second file would end the lock of the first when it is closed (fcntl(2): POSIX locks are of the
+    # process).
     try:
         file, path = _note(data_dir / FOLDER, part)
     except OSError as error:
-        _log.warning(
-            Event.NOT_NOTED, part=part, error=str(error)
-        )  # `reload` and `status` miss it, and no more
+        # Only `reload` and `status` need the file, so the part goes on without one.
+        _log.warning(Event.NOT_NOTED, part=part, error=str(error))
         yield
         return
     try:
@@ -67,22 +68,24 @@ def noted(data_dir: Path, part: str) -> Iterator[None]:
 
 
 def running_parts(data_dir: Path) -> list[RunningPart]:
-    """The parts that run here; files of processes that are gone are taken away. Raises OSError."""
+    """Return the parts that run here, and remove the files of those that are gone. Raises OSError."""
     folder = data_dir / FOLDER
     if not folder.is_dir():
         return []
-    found = (_read(path) for path in sorted(folder.iterdir()) if not path.name.startswith("."))
-    return [each for each in found if each]
+    parts = (_read(path) for path in sorted(folder.iterdir()) if not path.name.startswith("."))
+    return [part for part in parts if part]
 
 
 def hang_up(part: RunningPart) -> bool:
-    """Sends SIGHUP to a part; False if it is gone, or in another container."""
+    """Send SIGHUP to a part; return False if it is gone, or in another container."""
     if not part.pid:
         return False
     process = None
     try:
+        # The descriptor is opened before the second look at the lock, so that a reused pid is never
+        # signalled.
         process = os.pidfd_open(part.pid) if sys.platform == "linux" else None
-        if (again := _read(part.path)) is None or again.pid != part.pid:
+        if (current := _read(part.path)) is None or current.pid != part.pid:
             return False
         if process is None:
             os.kill(part.pid, signal.SIGHUP)
@@ -105,7 +108,7 @@ def _note(folder: Path, part: str) -> tuple[int, Path]:
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.write(file, orjson.dumps({"part": part, "since_ms": BEGAN_MS}))
-        unready.rename(path)  # whoever sees the file sees it locked
+        unready.rename(path)  # nobody sees the file before it is locked
     except OSError:
         os.close(file)
         unready.unlink(missing_ok=True)
@@ -123,13 +126,14 @@ def _read(path: Path) -> RunningPart | None:
         if lock.kind == fcntl.F_UNLCK:
             path.unlink(missing_ok=True)
             return None
-        said = orjson.loads(os.read(file, 4096))
-        return RunningPart(said["part"], max(lock.pid, 0), said["since_ms"], path)
+        facts = orjson.loads(os.read(file, 4096))
+        return RunningPart(facts["part"], max(lock.pid, 0), facts["since_ms"], path)
     finally:
         os.close(file)
 
 
 def _lock_of(file: int) -> _Lock:
-    asked = (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET) if sys.platform == "darwin" else (fcntl.F_WRLCK, 0, 0, 0, 0)
-    told = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(_FLOCK, *asked)))
-    return _Lock(told[3], told[2]) if sys.platform == "darwin" else _Lock(told[0], told[4])
+    is_darwin = sys.platform == "darwin"
+    query = (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET) if is_darwin else (fcntl.F_WRLCK, 0, 0, 0, 0)
+    answer = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(_FLOCK, *query)))
+    return _Lock(answer[3], answer[2]) if is_darwin else _Lock(answer[0], answer[4])

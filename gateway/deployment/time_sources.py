@@ -1,4 +1,4 @@
-"""The clocks that every process of a deployment can ask: the database's, and Redis'."""
+"""The clocks that every process of a deployment can read: the database's and Redis'."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from policies.loader import Board
 TIMEOUT_S: Final = 1.0
 
 _NOW = Query(select(cast(func.extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)))
-"""Not `now()`, which is when the transaction began."""
+"""`clock_timestamp()`, because `now()` is the beginning of the transaction."""
 
 _TIMEKEEPER: Final = "lb:clock"
-"""No key: on a cluster the node of its slot is the one that all ask."""
+"""Not a key: on a cluster, all processes read the clock of the node with this slot."""
 
 
 class DatabaseTime:
-    """PostgreSQL's clock."""
+    """The clock of PostgreSQL."""
 
     name = "database"
 
@@ -36,7 +36,7 @@ class DatabaseTime:
         self._ledger = ledger
 
     async def now_us(self) -> int | None:
-        """Its time (Unix microseconds), None if it does not answer. Fails open."""
+        """Return its time (Unix microseconds), None if it does not answer. Fails open."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 return await self._ledger.read(_database_time)
@@ -45,7 +45,7 @@ class DatabaseTime:
 
 
 class RedisTime:
-    """The clock of the index's Redis; of a cluster, that of one node."""
+    """The clock of the index's Redis, or of one node of its cluster."""
 
     name = "redis"
 
@@ -53,7 +53,7 @@ class RedisTime:
         self._client = client
 
     async def now_us(self) -> int | None:
-        """Its time (Unix microseconds), None if it does not answer. Fails open."""
+        """Return its time (Unix microseconds), None if it does not answer. Fails open."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 return await self._time()
@@ -64,10 +64,10 @@ class RedisTime:
         with index_boundary():
             if isinstance(self._client, RedisCluster):
                 node = await node_of(self._client, _TIMEKEEPER)
-                told: Any = await self._client.execute_command("TIME", target_nodes=node)
+                answer: Any = await self._client.execute_command("TIME", target_nodes=node)
             else:
-                told = await self._client.time()
-            seconds, microseconds = told
+                answer = await self._client.time()
+            seconds, microseconds = answer
             return int(seconds) * 1_000_000 + int(microseconds)
 
 
@@ -77,7 +77,7 @@ async def _database_time(tx: Transaction) -> int:
 
 
 def sources_of(settings: Settings, ledger: Ledger, client: Client) -> Sequence[Source]:
-    """The clocks of a deployment; the first decides. SQLite has none of its own: it tells whatever its process believes."""
+    """Return the clocks of a deployment, the deciding one first. SQLite has no clock of its own."""
     in_redis = RedisTime(client)
     return [DatabaseTime(ledger), in_redis] if settings.is_on_postgres else [in_redis]
 
@@ -85,7 +85,7 @@ def sources_of(settings: Settings, ledger: Ledger, client: Client) -> Sequence[S
 async def shared_clock(
     settings: Settings, ledger: Ledger, client: Client, boards: Iterable[Board] = ()
 ) -> ReferenceClock:
-    """The clock of a deployment, measured once if that can be."""
+    """Return the clock of a deployment, after one attempt to measure it."""
     longest_s = max((board.policy.run_lifetime_s for board in boards), default=0)
     sources = sources_of(settings, ledger, client)
     clock = ReferenceClock(sources, memory_s=longest_s + 60) if longest_s else ReferenceClock(sources)

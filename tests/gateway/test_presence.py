@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from gateway.deployment.presence import (
-    MOST_TOLD,
+    FAILURES_LIMIT,
     VERSION,
     PartKind,
     PartReport,
@@ -132,12 +132,12 @@ async def test_F25_a_part_says_who_it_is_and_a_few_of_its_failures(
     client: Redis, board: Board, valkey: ValkeyServer
 ):
     """Its kind, machine, process, beginning and version; each failure is named once by whoever asks, and not without end."""
-    failures = [f"archive:b{number:02}" for number in range(3 * MOST_TOLD)]
+    failures = [f"archive:b{number:02}" for number in range(3 * FAILURES_LIMIT)]
     for failing in (failures, failures[:1]):
         await a_part(client, PartKind.STEWARD, board, failing=lambda failing=failing: failing).beat()
     edge = a_part(client, PartKind.EDGE, board)
     await edge.beat()
-    assert failures[:MOST_TOLD] == edge.failing()
+    assert failures[:FAILURES_LIMIT] == edge.failing()
     there = await parts_there(Settings(redis_url=valkey.url))
     steward = PartReport(
         kind=PartKind.STEWARD,
@@ -145,7 +145,7 @@ async def test_F25_a_part_says_who_it_is_and_a_few_of_its_failures(
         host=own_host(),
         pid=os.getpid(),
         since_ms=BEGAN_MS,
-        failing=tuple(failures[:MOST_TOLD]),
+        failing=tuple(failures[:FAILURES_LIMIT]),
         version=VERSION,
     )
     alone = steward.model_copy(update={"failing": (failures[0],)})
