@@ -23,13 +23,13 @@ from pathlib import Path
 from gateway.ledger.records import NewSubmission
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import audit
-from gateway.ledger.seals.keys import PublicKeys
 from gateway.ledger.seals.leaves import entry_of
+from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.sqlite.store import SqliteLedger
-from gateway.records import Change
 from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import Settings, bundled_policies
 from gateway.settlement.settle import Decision, settle
+from gateway.shared_records import Change
 from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.loader import Board, load_board
 from policies.vocabulary import Claim, Reason, State

@@ -12,9 +12,9 @@ from gateway.index.board_index import Index
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import SERVER_CREDENTIAL, StoredSubmission
-from gateway.records import Change
 from gateway.runtime.clock import Clock
 from gateway.settlement.settle import Decision, settle
+from gateway.shared_records import Change
 from policies.loader import Board
 from policies.vocabulary import Reason, State
 from scoregate.commands.common import OPERATOR

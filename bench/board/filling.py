@@ -9,7 +9,7 @@ from typing import Any, Final
 from redis.asyncio import Redis
 
 from gateway.index.generation import Generation
-from gateway.records import Standing
+from gateway.shared_records import Standing
 from policies.ranking import Ranking, ReachedScore
 from policies.windows import FOREVER_MS, window_named
 from tests.support.policies import a_ranking

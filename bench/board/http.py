@@ -21,7 +21,7 @@ from redis.asyncio import Redis
 from bench.board.filling import BOARD, WINDOWS, fill, player_of, ranking_of, standing_of
 from bench.load import LoadRound, run_wrk, server
 from gateway.index.board_index import BoardIndex
-from gateway.records import Change
+from gateway.shared_records import Change
 from policies.ranking import Ranking
 from policies.vocabulary import State
 from tests.support.policies import write_policies

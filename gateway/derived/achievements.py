@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from gateway.derived.join_history import JoinHistory, join_history_of
-from gateway.derived.webhooks.events import achievement_reached
+from gateway.derived.webhooks.event_types import achievement_reached
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import achievements, log, webhooks
 from gateway.ledger.derived.achievements import Achievement

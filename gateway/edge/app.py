@@ -28,7 +28,7 @@ from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable
 
 if TYPE_CHECKING:
-    from gateway.edge.listener import Connection
+    from gateway.edge.connections import Connection
 
 _SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~:-]*+"
 _PLAIN_PATH: Final = re.compile(rf"/(?:{_SEGMENT}(?:/{_SEGMENT})*+/?)?")

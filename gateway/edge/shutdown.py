@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from gateway.edge.listener import Connection
+    from gateway.edge.connections import Connection
 
 IN_FLIGHT_S: Final = 0.25
 """Quiet time after which no request is on its way; longer than most round trips to a balancer."""

@@ -17,8 +17,8 @@ from gateway.index.ranges import window_key
 from gateway.index.residency import Residency
 from gateway.index.scripts import ReadingScript, Script, index_boundary
 from gateway.index.versions import Versions
-from gateway.records import Change, Standing, StoredBaseline
 from gateway.runtime.concurrency import in_turns
+from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable
 from policies.model import RankKind
 from policies.ranking import BoardPlace, Ranking

@@ -16,8 +16,8 @@ from gateway.index.board_index import BoardIndex
 from gateway.index.ranges import renamed, window_key, zset_at, zsets_of
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
-from gateway.records import Standing, StoredBaseline
 from gateway.runtime.concurrency import in_turns
+from gateway.shared_records import Standing, StoredBaseline
 from policies.errors import IndexUnavailable, RebuildLost, RebuildRefused
 from policies.ranking import Ranking
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
-from gateway.records import Standing, StoredBaseline
+from gateway.shared_records import Standing, StoredBaseline
 from policies.ranking import BoardPlace, Ranking
 from validators.baseline import Baseline
 

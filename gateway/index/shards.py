@@ -30,8 +30,8 @@ from gateway.index.board_index import BoardIndex, Cut, Entry, Page
 from gateway.index.changes import FIELDS, read_raw_changes
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.versions import Version, Versions
-from gateway.records import Change, Standing
 from gateway.runtime.concurrency import in_turns
+from gateway.shared_records import Change, Standing
 from policies.errors import IndexNotWhole
 from policies.model import Policy, RankKind
 from policies.ranking import BoardPlace, Ranking

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, bindparam, func, select
 from gateway.ledger.records import baseline_from
 from gateway.ledger.schema import baselines, events, players, standings, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from gateway.records import Standing, StoredBaseline
+from gateway.shared_records import Standing, StoredBaseline
 from policies.vocabulary import State
 from validators.baseline import POPULATION, population_of
 

@@ -27,7 +27,7 @@ from gateway.ledger.schema import (
 )
 from gateway.ledger.submission_rows import detail_from, findings_from, submission_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from gateway.records import StoredBaseline
+from gateway.shared_records import StoredBaseline
 from policies.errors import NameTaken
 from policies.vocabulary import Finding, State
 from validators.baseline import POPULATION, population_of

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from gateway.records import StoredBaseline
+from gateway.shared_records import StoredBaseline
 from policies.vocabulary import Claim, Expected, Finding, Reason, Severity, State
 from validators.baseline import PromotedScore, RunningBaseline, ScoreExtremes, Sums, recent_of
 from validators.judge import Judgement

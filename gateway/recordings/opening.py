@@ -6,8 +6,8 @@ from pathlib import Path
 
 from gateway.recordings.blobs import Blobs
 from gateway.recordings.directory import DirectoryBlobs
+from gateway.recordings.recording_store import RecordingStore
 from gateway.recordings.recordings import Recordings
-from gateway.recordings.store import RecordingStore
 from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 

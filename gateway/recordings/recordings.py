@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
 
 from gateway.ledger.records import StoredRecording
-from gateway.recordings.store import RecordingStore, checked
+from gateway.recordings.recording_store import RecordingStore, checked
 from gateway.runtime.telemetry import RECORDING_FAULTS
 from policies.errors import RecordingsUnavailable
 

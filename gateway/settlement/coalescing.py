@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.ledger.submissions import work
-from gateway.records import Change, Standing, StoredBaseline
 from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import LedgerWrites, Projection
+from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
 GATHERED_LIMIT: Final = 10_000

@@ -18,7 +18,6 @@ from gateway.ledger.records import NewSubmission
 from gateway.ledger.submissions import operations as stored
 from gateway.ledger.submissions.operations import VERSION_LIMIT, ServerRequest, SlotVersion
 from gateway.ledger.transaction import Operation, Transaction
-from gateway.records import Change
 from gateway.runtime.failpoints import Point, reach
 from gateway.settlement.settle import (
     Decision,
@@ -29,6 +28,7 @@ from gateway.settlement.settle import (
     receive,
     trusted,
 )
+from gateway.shared_records import Change
 from policies.errors import ScoregateError, StateConflict
 from policies.loader import Board
 from policies.model import Operator

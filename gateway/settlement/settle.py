@@ -20,8 +20,8 @@ from gateway.ledger.standings.folds import CountChange, fold_standings
 from gateway.ledger.submissions import work
 from gateway.ledger.submissions.append import rows_of
 from gateway.ledger.transaction import Operation, Query, Transaction
-from gateway.records import Change, Standing, StoredBaseline
 from gateway.runtime.failpoints import Point, reach
+from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import CaseOvertaken, IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.loader import Board
 from policies.vocabulary import TRANSITIONS, Reason, State

@@ -16,10 +16,10 @@ from typing import Final
 
 from gateway.index.board_index import Index
 from gateway.ledger.submissions import work
-from gateway.records import Change
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import PROJECT_AFTER_MS, LedgerWrites
+from gateway.shared_records import Change
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
 RETRY_S: Final = 0.05

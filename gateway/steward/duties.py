@@ -18,13 +18,13 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.submissions import work
 from gateway.recordings.recordings import Recordings
-from gateway.records import Change
 from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, logger
 from gateway.settlement.settle import PROJECT_AFTER_MS, project
+from gateway.shared_records import Change
 from gateway.steward.archive.archiving import Archiver
 from gateway.steward.audits.auditing import AuditDraw
 from gateway.steward.audits.top_check import TopCheck

@@ -24,9 +24,9 @@ from gateway.ledger.judgement.reverification import (
 )
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings
-from gateway.records import Change
 from gateway.runtime.clock import Clock
 from gateway.settlement.settle import Decision, settle
+from gateway.shared_records import Change
 from gateway.steward.audits.revocation_impact import StandingImpact, impact_of_revoking
 from policies.errors import RecordingLost, SettingsError
 from policies.loader import Board, Simulator

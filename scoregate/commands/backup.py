@@ -36,7 +36,7 @@ from scoregate.backup_files import (
 from scoregate.commands.common import DataDir, fail, own_version, settings_of
 
 if TYPE_CHECKING:
-    from gateway.recordings.store import RecordingStore
+    from gateway.recordings.recording_store import RecordingStore
     from gateway.runtime.settings import Settings
 
 _STORED_APART: Final = "SELECT digest, size_bytes FROM recordings WHERE body IS NULL ORDER BY digest"
@@ -105,7 +105,7 @@ def _copy_recordings(store: RecordingStore, target: Path) -> tuple[int, list[str
     import sqlite3
 
     from gateway.recordings.directory import INCOMING, DirectoryBlobs
-    from gateway.recordings.store import RecordingStore
+    from gateway.recordings.recording_store import RecordingStore
     from policies.errors import RecordingLost
 
     copies, copied, lost = RecordingStore(DirectoryBlobs(target / RECORDINGS)), 0, []

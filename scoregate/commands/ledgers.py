@@ -24,8 +24,8 @@ from scoregate.commands.tables import AsJson, show_json
 if TYPE_CHECKING:
     from gateway.ledger.ledger import Ledger
     from gateway.ledger.seals.audit import AuditReport
-    from gateway.ledger.seals.keys import PublicKeys
     from gateway.ledger.seals.proofs import Proof
+    from gateway.ledger.seals.signing_keys import PublicKeys
     from gateway.runtime.settings import Settings
 
 PROOF_LIMIT_BYTES: Final = 16 * 1024 * 1024
@@ -210,8 +210,8 @@ async def _proof(settings: Settings, submission_id: str) -> tuple[bytes, int]:
 
 def _verify_proof(file: Path, key_file: Path) -> str:
     """Return what a proof proves, in words. Raises ProofInvalid."""
-    from gateway.ledger.seals.keys import read_public_keys
     from gateway.ledger.seals.proofs import check_proof
+    from gateway.ledger.seals.signing_keys import read_public_keys
 
     keys = read_public_keys(key_file)
     try:
@@ -224,7 +224,7 @@ def _verify_proof(file: Path, key_file: Path) -> str:
 
 
 def _keys(settings: Settings, key_file: Path | None) -> PublicKeys:
-    from gateway.ledger.seals.keys import PublicKeys, read_public_keys
+    from gateway.ledger.seals.signing_keys import PublicKeys, read_public_keys
     from gateway.steward.seals.sealing import seal_key_of
 
     if key_file is not None:

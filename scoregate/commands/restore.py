@@ -123,7 +123,7 @@ def _facts(source: Path) -> BackupFacts:
 def _copy(settings: Settings, source: Path, sums: Mapping[str, str], ledger: Path) -> None:
     """Copy everything, the ledger last, because it names the rest."""
     from gateway.recordings.opening import store_of
-    from gateway.recordings.store import kept_digest
+    from gateway.recordings.recording_store import kept_digest
 
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = store_of(settings)

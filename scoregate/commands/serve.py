@@ -15,8 +15,8 @@ def serve(bind: Bind = None) -> None:
     """Run the edge."""
     import asyncio
 
+    from gateway.edge.connections import listen
     from gateway.edge.health.gauges import measure_from_threads
-    from gateway.edge.listener import listen
     from gateway.runtime.reload import reload_when_asked
     from gateway.wiring import open_edge, put_in_force
     from scoregate.metrics import serving_edge_metrics

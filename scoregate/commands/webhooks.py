@@ -118,9 +118,9 @@ async def _add(
     """
     import secrets
 
-    from gateway.derived.webhooks.events import EventType
+    from gateway.derived.webhooks.event_types import EventType
     from gateway.derived.webhooks.guard import check_url
-    from gateway.derived.webhooks.signing import new_secret, written
+    from gateway.derived.webhooks.webhook_signatures import new_secret, written
     from gateway.ledger.derived import webhooks
     from gateway.ledger.derived.webhooks import EVERY, Webhook
     from gateway.runtime.clock import wall_clock
@@ -173,7 +173,7 @@ async def _enable(settings: Settings, webhook_id: str) -> None:
 
 async def _test(settings: Settings, webhook_id: str) -> EndpointResponse:
     """Send an endpoint an empty event and return its answer. Raises SettingsError if it does not exist."""
-    from gateway.derived.webhooks.events import trial
+    from gateway.derived.webhooks.event_types import trial
     from gateway.derived.webhooks.sender import Sender
     from gateway.ledger.derived import webhooks
     from gateway.runtime.clock import wall_clock

@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from gateway import wiring
-from gateway.edge import listener
-from gateway.edge.listener import Connection, ConnectionGate
+from gateway.edge import connections
+from gateway.edge.connections import Connection, ConnectionGate
 from gateway.runtime.settings import Settings
 from policies.limits import Rate
 from tests.support.attack import until
@@ -85,8 +85,8 @@ async def test_F10_the_door_writes_nothing_to_a_client_that_takes_nothing(
         written.append(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
         return written[-1]
 
-    monkeypatch.setattr(listener, "ConnectionGate", Watched)
-    monkeypatch.setattr(listener, "refusal", refusal)
+    monkeypatch.setattr(connections, "ConnectionGate", Watched)
+    monkeypatch.setattr(connections, "refusal", refusal)
     async with running_harness(settings) as harness, RawConnection(harness.authority) as client:
         monkeypatch.setattr(harness.edge.entrance, "is_full", lambda: True)
         post = f"POST /v1/players HTTP/1.1\r\nHost: {harness.authority}\r\nContent-Length: 0\r\n\r\n".encode()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from gateway.edge.listener import ConnectionGate
+from gateway.edge.connections import ConnectionGate
 from gateway.edge.live import heartbeats, sse
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_edge

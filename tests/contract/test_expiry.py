@@ -14,11 +14,11 @@ from gateway.ledger.judgement.audits import KIND
 from gateway.ledger.judgement.expiry import MOST_USES, expired_at
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals.audit import audit
-from gateway.ledger.seals.keys import PublicKeys
+from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.submissions import work
-from gateway.records import Change
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
+from gateway.shared_records import Change
 from gateway.steward.recordings import expiring
 from gateway.steward.recordings.expiring import DAY_MS, Expirer
 from gateway.steward.seals.sealing import Sealer, seal_key_of

@@ -19,7 +19,7 @@ from gateway.ledger.players.friends import (
 )
 from gateway.ledger.players.joins import has_joined, put_join
 from gateway.ledger.transaction import Operation, Transaction
-from gateway.records import FriendList, Membership
+from gateway.shared_records import FriendList, Membership
 from policies.errors import FriendsFull
 from tests.support.ledger import NOON_MS
 from tests.support.stores import Store, open_in

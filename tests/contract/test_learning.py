@@ -8,8 +8,8 @@ import pytest
 
 from gateway.ledger import index_pages, queries
 from gateway.ledger.ledger import Ledger
-from gateway.records import Change, StoredBaseline
 from gateway.settlement.settle import Decision, settle
+from gateway.shared_records import Change, StoredBaseline
 from policies.fields import SortOrder
 from policies.model import Operator
 from policies.vocabulary import Reason, State

@@ -11,7 +11,6 @@ from gateway.ledger import index_pages, queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import ServerKey
 from gateway.ledger.submissions.operations import ServerRequest
-from gateway.records import Change
 from gateway.settlement.server_operations import (
     OperationsRefused,
     PerformedOperation,
@@ -19,6 +18,7 @@ from gateway.settlement.server_operations import (
     ServerOperation,
     perform,
 )
+from gateway.shared_records import Change
 from policies.errors import KeyRevoked, NonceReused
 from policies.fields import SortOrder
 from policies.model import Operator

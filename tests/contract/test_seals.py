@@ -12,8 +12,8 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import AuditReport, audit, check_checkpoints
 from gateway.ledger.seals.checkpoints import export_checkpoints
-from gateway.ledger.seals.keys import PublicKeys
 from gateway.ledger.seals.proofs import check_proof, prove
+from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.standings.history import board_as_of
 from gateway.runtime.settings import Settings
 from gateway.steward.seals.sealing import Sealer, seal_key_of

@@ -11,10 +11,10 @@ import pytest
 
 from gateway.index.board_index import BoardIndex
 from gateway.ledger.submissions import work
-from gateway.records import Change
 from gateway.runtime.settings import Settings
 from gateway.settlement import unprojected
 from gateway.settlement.unprojected import UnprojectedChanges
+from gateway.shared_records import Change
 from policies.errors import IndexUnavailable
 from policies.vocabulary import State
 from replay.worker import process

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from gateway.records import Change, StoredBaseline
 from gateway.settlement import coalescing
 from gateway.settlement.coalescing import Coalescer, newest
+from gateway.shared_records import Change, StoredBaseline
 from policies.errors import IndexUnavailable
 from policies.vocabulary import State
 from tests.support.metrics import counts

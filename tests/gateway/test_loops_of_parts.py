@@ -13,11 +13,11 @@ from gateway.deployment.presence import PartKind, Presence
 from gateway.deployment.reference_clock import ReferenceClock
 from gateway.edge.health import lag
 from gateway.edge.health.lag import Lag
-from gateway.records import Change
 from gateway.runtime.settings import Settings
 from gateway.settlement import builds, unprojected
 from gateway.settlement.builds import BuildRegistry
 from gateway.settlement.unprojected import UnprojectedChanges
+from gateway.shared_records import Change
 from gateway.wiring import open_edge, open_steward
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.vocabulary import State

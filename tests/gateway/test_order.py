@@ -15,8 +15,8 @@ from redis import Redis
 from gateway.index.board_index import BoardIndex
 from gateway.index.connection import connect
 from gateway.index.inspection import Inspection
-from gateway.records import Change
 from gateway.runtime.clock import wall_clock
+from gateway.shared_records import Change
 from gateway.steward.index.check import check
 from gateway.steward.index.comparison.difference import BoardView
 from policies.fields import SortOrder

@@ -19,8 +19,8 @@ from gateway.ledger import queries
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.ledger.sqlite.transaction import drive
 from gateway.ledger.submissions import work
-from gateway.records import Change
 from gateway.settlement.settle import Decision, settle
+from gateway.shared_records import Change
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.fields import SortOrder
 from policies.loader import Board

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.seals.keys import SealKey
+from gateway.ledger.seals.signing_keys import SealKey
 from gateway.runtime.clock import rfc3339
 from scoregate.cli import main
 from tests.support import boards

@@ -19,7 +19,6 @@ from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
 from gateway.ledger.sqlite.writer import SqliteWriter
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.ledger.transaction import Operation
-from gateway.records import Change
 from gateway.settlement.server_operations import (
     OperationsRefused,
     PerformedOperation,
@@ -28,6 +27,7 @@ from gateway.settlement.server_operations import (
     perform_all,
 )
 from gateway.settlement.settle import Decision, _decide_all
+from gateway.shared_records import Change
 from policies.fields import SortOrder
 from policies.loader import Board
 from policies.model import Operator

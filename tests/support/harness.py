@@ -17,9 +17,9 @@ from redis import Redis
 
 from gateway.edge.auth.signing import Draft, sign_ed25519, sign_hmac_sha256
 from gateway.edge.auth.tokens import Bearer, Role
+from gateway.edge.connections import listen
 from gateway.edge.context import Edge
 from gateway.edge.health.gauges import measure_ledger
-from gateway.edge.listener import listen
 from gateway.index import keys
 from gateway.index.scripts import index_boundary
 from gateway.ledger import queries

@@ -28,7 +28,7 @@ from gateway.runtime import failpoints
 
 ROOT: Final = Path(__file__).parents[2]
 MODULES: Final = (
-    "gateway.edge.listener",
+    "gateway.edge.connections",
     "gateway.wiring",
     "replay.worker.process",
     "rich.console",

@@ -13,7 +13,7 @@ from aiohttp import web
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
-from gateway.derived.webhooks.signing import written
+from gateway.derived.webhooks.webhook_signatures import written
 from tests.support.ports import free_port
 
 PATIENCE_S = 30.0

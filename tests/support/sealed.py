@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.seals.keys import PublicKeys
-from gateway.records import Change
+from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
+from gateway.shared_records import Change
 from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.loader import Board
 from policies.vocabulary import Reason, State

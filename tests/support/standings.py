@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from gateway.records import Standing
+from gateway.shared_records import Standing
 from policies.ranking import Ranking, ReachedScore
 from policies.windows import window_named
 from tests.support.policies import EXACT_LIMIT, a_ranking

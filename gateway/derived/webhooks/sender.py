@@ -19,7 +19,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, T
 from aiohttp.abc import AbstractResolver
 
 from gateway.derived.webhooks.guard import GuardedResolver, check_url
-from gateway.derived.webhooks.signing import signed_headers
+from gateway.derived.webhooks.webhook_signatures import signed_headers
 from gateway.ledger.derived import webhooks
 from gateway.ledger.derived.webhooks import Delivery, DeliveryAttempt, DeliveryState, Webhook
 from gateway.ledger.ledger import Ledger

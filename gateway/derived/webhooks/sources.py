@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.derived.followers import standings_since
-from gateway.derived.webhooks.events import DECIDED, rank_changed, standing_changed, submission_decided
+from gateway.derived.webhooks.event_types import DECIDED, rank_changed, standing_changed, submission_decided
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import webhooks
 from gateway.ledger.derived.log import LoggedEvent

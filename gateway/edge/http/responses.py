@@ -13,10 +13,10 @@ from gateway.edge.http.preconditions import etag
 from gateway.edge.wire import outcomes, read_models
 from gateway.index.board_index import Entry, Page
 from gateway.ledger.records import Receipt, StoredSubmission
-from gateway.records import Standing
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.telemetry import Event, count_submission, logger
 from gateway.settlement.builds import BuildRegistry
+from gateway.shared_records import Standing
 from policies.loader import Board
 from policies.vocabulary import Finding, Reason, State
 

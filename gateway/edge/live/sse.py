@@ -16,7 +16,7 @@ from gateway.edge.problems import COMMON_HEADERS
 from gateway.index.feed.live_feed import Subscription
 
 if TYPE_CHECKING:
-    from gateway.edge.listener import Connection
+    from gateway.edge.connections import Connection
 
 RETRY: Final = b"retry: 2000\n\n"
 """The field by which a browser reconnects after 2000 ms."""

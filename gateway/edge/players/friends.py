@@ -27,7 +27,7 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.submissions import operations
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.ledger.transaction import Operation, Transaction
-from gateway.records import FriendList
+from gateway.shared_records import FriendList
 from policies.errors import FriendsFull, IndexUnavailable
 from policies.limits import Rate
 

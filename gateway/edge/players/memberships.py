@@ -22,7 +22,7 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.submissions import operations
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.ledger.transaction import Operation, Transaction
-from gateway.records import Membership
+from gateway.shared_records import Membership
 from policies.errors import IndexUnavailable
 from policies.loader import Board
 

@@ -24,8 +24,8 @@ from gateway.ledger.archive.reading import ArchivedEntries, ArchivedEntry
 from gateway.ledger.archive.windows import archived_window
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation
-from gateway.records import ScoreDistribution
 from gateway.runtime.clock import rfc3339
+from gateway.shared_records import ScoreDistribution
 from policies.loader import Board
 from policies.model import RankKind
 from policies.ranking import BoardPlace

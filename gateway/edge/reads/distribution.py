@@ -20,7 +20,7 @@ from gateway.edge.reads.distribution_reader import SourcedDistribution
 from gateway.edge.reads.entries import remembered, window_of
 from gateway.edge.reads.page_cache import PAGES, RenderedPage
 from gateway.edge.wire import read_models
-from gateway.records import WHOLE_SHARE
+from gateway.shared_records import WHOLE_SHARE
 from policies.fields import SortOrder
 from policies.loader import Board
 from policies.vocabulary import SCORE_LIMIT

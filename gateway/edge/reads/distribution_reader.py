@@ -19,7 +19,7 @@ from gateway.index.windows.sketches import RANK_ERROR, Sketches, missing_changes
 from gateway.ledger.index_pages import standings_of
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.distribution import distribution_of
-from gateway.records import WHOLE_SHARE, ScoreDistribution, Standing
+from gateway.shared_records import WHOLE_SHARE, ScoreDistribution, Standing
 from policies.errors import IndexNotWhole, IndexUnavailable
 from policies.model import RankKind
 from policies.ranking import BoardPlace

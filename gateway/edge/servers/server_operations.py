@@ -21,9 +21,9 @@ from gateway.edge.servers.server_requests import (
 )
 from gateway.edge.wire import bodies
 from gateway.ledger.submissions.operations import ServerRequest
-from gateway.records import Change
 from gateway.settlement.server_operations import OperationsRefused, PerformedOperation, Show, perform
 from gateway.settlement.settle import project
+from gateway.shared_records import Change
 from policies.loader import Board
 from policies.vocabulary import State
 

@@ -16,7 +16,7 @@ from gateway.index.board_index import BoardIndex
 from gateway.index.groups.circle_memory import CircleMemory
 from gateway.index.scripts import ReadingScript, Script
 from gateway.index.windows.subsets import PlayerLookup, SubsetPage, neighbours_in, subset_page
-from gateway.records import FriendList
+from gateway.shared_records import FriendList
 from policies.errors import IndexUnavailable
 
 CIRCLE_MS: Final = 10_000

@@ -14,7 +14,7 @@ from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.scripts import ReadingScript, Script, index_boundary
 from gateway.index.windows.subsets import SubsetPage, subset_page
-from gateway.records import Membership
+from gateway.shared_records import Membership
 from policies.errors import IndexUnavailable
 
 ATTEMPTS: Final = 8

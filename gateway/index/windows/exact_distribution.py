@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from gateway.index.board_index import BoardIndex
 from gateway.index.scripts import ReadingScript
-from gateway.records import ScoreDistribution, position_at
 from gateway.runtime.concurrency import in_turns
+from gateway.shared_records import ScoreDistribution, position_at
 from policies.errors import IndexUnavailable
 
 SHARES_AT_ONCE: Final = 4

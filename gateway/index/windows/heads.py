@@ -23,7 +23,7 @@ from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
-from gateway.records import Standing
+from gateway.shared_records import Standing
 from policies.errors import IndexUnavailable
 from policies.ranking import BoardPlace
 

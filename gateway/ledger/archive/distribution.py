@@ -12,7 +12,7 @@ from gateway.ledger.archive.reading import ArchivedEntry, archived_players
 from gateway.ledger.archive.windows import ArchivedWindow, load
 from gateway.ledger.schema import archived_entries
 from gateway.ledger.transaction import Operation, Query, Transaction
-from gateway.records import ScoreDistribution, position_at
+from gateway.shared_records import ScoreDistribution, position_at
 from policies.fields import SortOrder
 
 _e = archived_entries.c

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from gateway.ledger.records import baseline_from, learnt_from_row, row_of
 from gateway.ledger.schema import baselines, is_in, submissions
 from gateway.ledger.transaction import Query, Transaction
-from gateway.records import StoredBaseline
+from gateway.shared_records import StoredBaseline
 from policies.vocabulary import State
 from validators.baseline import (
     BUILD_PREFIX,

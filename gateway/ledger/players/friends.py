@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from gateway.ledger.index_pages import LIST
 from gateway.ledger.schema import friend_lists, friends
 from gateway.ledger.transaction import Operation, Query, Transaction
-from gateway.records import FriendList
+from gateway.shared_records import FriendList
 from policies.errors import FriendsFull
 
 FRIENDS_LIMIT: Final = 2_000

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import memberships
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from gateway.records import Membership
+from gateway.shared_records import Membership
 
 _m = memberships.c
 

@@ -13,7 +13,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import events, submissions
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.chain import LOWEST, NOTHING, PAGE, Leaf, Seal
-from gateway.ledger.seals.keys import PublicKeys
+from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import LedgerTampered, LedgerUnavailable, SettingsError
 

@@ -13,9 +13,9 @@ from sqlalchemy.dialects.postgresql import insert  # its ON CONFLICT compiles fo
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import events, seals, submissions
-from gateway.ledger.seals.keys import PublicKeys, SealKey
 from gateway.ledger.seals.leaves import EVENT_COLUMNS, FACT_COLUMNS, record, row_leaf
 from gateway.ledger.seals.merkle import DIGEST_BYTES, root_of
+from gateway.ledger.seals.signing_keys import PublicKeys, SealKey
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import State
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.chain import Digest, Seal
-from gateway.ledger.seals.keys import PublicKeys
 from gateway.ledger.seals.leaves import entry_of
 from gateway.ledger.seals.merkle import inclusion_path, leaf_hash, root_by_path
+from gateway.ledger.seals.signing_keys import PublicKeys
 from policies.errors import LedgerTampered, ProofInvalid
 
 PATH_LIMIT: Final = 63

@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, select, tuple_
 from gateway.ledger.index_pages import STANDING
 from gateway.ledger.schema import standings
 from gateway.ledger.transaction import Operation, Query, Transaction
-from gateway.records import Standing
+from gateway.shared_records import Standing
 from policies.ranking import BoardPlace
 
 _s = standings.c

@@ -15,7 +15,7 @@ from gateway.ledger.schema import anchored_windows, is_in, players, standings, s
 from gateway.ledger.standings.anchors import note_move
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Query, Row, Transaction
-from gateway.records import Standing
+from gateway.shared_records import Standing
 from policies.fields import SortOrder
 from policies.model import Joins, Operator
 from policies.ranking import BoardPlace, Ranking, ReachedScore

@@ -30,10 +30,10 @@ from gateway.ledger import index_pages, queries
 from gateway.ledger.index_pages import BoardChanges, BoardEvent
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.players.memberships import memberships_after
-from gateway.records import Change, Standing
 from gateway.runtime.clock import Clock
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.failpoints import Point, reach
+from gateway.shared_records import Change, Standing
 from gateway.steward.index.readable_windows import readable_window_names
 from policies.errors import RebuildLost
 from policies.model import Policy

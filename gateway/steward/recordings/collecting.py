@@ -21,8 +21,8 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.submissions import work
 from gateway.recordings.blobs import Blob
 from gateway.recordings.directory import INCOMING
+from gateway.recordings.recording_store import condemned_digest, kept_digest
 from gateway.recordings.recordings import Recordings
-from gateway.recordings.store import condemned_digest, kept_digest
 from gateway.runtime.telemetry import RECORDINGS_COLLECTED, Event, logger
 
 SLICE: Final = 1000

@@ -10,10 +10,10 @@ from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
-from gateway.records import Change
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import REVEALS, Event, logger
 from gateway.settlement.settle import Decision, Projection, settle
+from gateway.shared_records import Change
 from policies.loader import Board
 from policies.vocabulary import Reason, State
 

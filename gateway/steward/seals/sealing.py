@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.checkpoints import export_checkpoints
-from gateway.ledger.seals.keys import SealKey, load_seal_key
+from gateway.ledger.seals.signing_keys import SealKey, load_seal_key
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, logger

@@ -9,7 +9,7 @@ import hmac
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.derived.webhooks.signing import SECRET_BYTES, new_secret, signed_headers, written
+from gateway.derived.webhooks.webhook_signatures import SECRET_BYTES, new_secret, signed_headers, written
 
 
 def test_the_example_of_the_standard_is_signed_as_there():

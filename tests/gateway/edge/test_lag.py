@@ -13,8 +13,8 @@ from gateway.edge.health import lag
 from gateway.edge.health.lag import Lag
 from gateway.ledger.schema import outbox
 from gateway.ledger.transaction import Query, Transaction
-from gateway.records import Change
 from gateway.settlement.settle import PROJECT_AFTER_MS, Decision, settle
+from gateway.shared_records import Change
 from policies.errors import IndexUnavailable
 from policies.vocabulary import Reason, State
 from tests.support import boards

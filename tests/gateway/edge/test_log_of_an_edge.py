@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.edge import app, listener
+from gateway.edge import app, connections
 from gateway.edge.health import lag
 from gateway.edge.health.lag import Lag
 from gateway.edge.http import request as reading
@@ -34,7 +34,7 @@ IMPOSSIBLE = {"score": -1, "ticks": 60}
 
 async def test_an_edge_says_when_it_is_ready_and_when_it_has_ended(settings: Settings):
     """With the address that it has, which `SCOREGATE_BIND` may have left to the system."""
-    with logged(listener) as lines:
+    with logged(connections) as lines:
         async with running_harness(settings.model_copy(update={"bind": "127.0.0.1:0"})) as harness:
             port = int(harness.authority.rpartition(":")[2])
             started = {"part": "edge", "host": "127.0.0.1", "port": port, "log_level": "info"}

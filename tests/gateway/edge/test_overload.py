@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from gateway.edge import listener
+from gateway.edge import connections
 from gateway.edge.admission.early_refusals import is_whole_request, is_write, refusal
 from gateway.edge.admission.shedding import ALWAYS, Entrance, Visit, overload_problem
 from gateway.edge.problems import Problem, problem_response
@@ -265,7 +265,7 @@ async def test_F21_a_connection_that_was_busy_is_refused_at_the_door_again(
         refused.append(refusal())
         return refused[-1]
 
-    monkeypatch.setattr(listener, "refusal", noted)
+    monkeypatch.setattr(connections, "refusal", noted)
     raw = as_bytes(honest(harness, issued(harness)), harness.authority)
     read = f"GET /readyz HTTP/1.1\r\nHost: {harness.authority}\r\n\r\n".encode()
     asked, asking = asyncio.Event(), asyncio.Event()

@@ -16,7 +16,7 @@ from gateway.edge.routes import ROUTES
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.inspection import Inspection
-from gateway.records import Change
+from gateway.shared_records import Change
 from policies.vocabulary import State
 from tests.gateway.edge.conftest import KINDS
 from tests.gateway.edge.test_cursors import change, whole  # noqa: F401 - a fixture

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from gateway.edge.admission.send_backlog import SendBacklog, SendBuffer
-from gateway.edge.listener import ConnectionGate
+from gateway.edge.connections import ConnectionGate
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_edge
 from tests.support.attack import until

@@ -20,7 +20,7 @@ from gateway.index.feed.live_feed import LiveFeed, Subscription
 from gateway.index.feed.newest_events import NewestEvents
 from gateway.index.feed.sharded_stream import change_stream
 from gateway.index.shards import ShardedIndex
-from gateway.records import Change
+from gateway.shared_records import Change
 from policies.vocabulary import State
 from tests.support.attack import until
 from tests.support.feeds import entry

@@ -11,8 +11,8 @@ from gateway.index import keys
 from gateway.index.connection import connect
 from gateway.index.groups import friends
 from gateway.index.groups.friends import FriendLists
-from gateway.records import FriendList
 from gateway.runtime.settings import Settings
+from gateway.shared_records import FriendList
 from gateway.wiring import open_edge
 from tests.support.valkey import ValkeyServer
 

@@ -11,7 +11,7 @@ from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.groups import segments
 from gateway.index.groups.segments import SegmentBoards
-from gateway.records import Membership
+from gateway.shared_records import Membership
 from policies.errors import IndexUnavailable
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing

@@ -21,7 +21,7 @@ from gateway.index.limits.admission import (
 )
 from gateway.index.limits.refusals import LocalCounts
 from gateway.index.scripts import script_source
-from gateway.records import StoredBaseline
+from gateway.shared_records import StoredBaseline
 from policies.limits import Limits, Rate, RefusalLimits
 from tests.support.valkey import ValkeyServer
 from validators.baseline import EMPTY, PromotedScore, running_baseline_of

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex, CommittedRun, Cut
 from gateway.index.connection import connect
-from gateway.records import Change, Standing, StoredBaseline
+from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable
 from policies.fields import SortOrder
 from policies.model import COMPOSITE_BEGIN_MS, RankKind, TieBreak, WindowKind

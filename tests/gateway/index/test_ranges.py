@@ -19,7 +19,7 @@ from gateway.index.groups.friends import Circles, FriendList
 from gateway.index.groups.segments import SegmentBoards
 from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.index.windows.subsets import PlayerLookup
-from gateway.records import Membership, Standing
+from gateway.shared_records import Membership, Standing
 from policies.fields import SortOrder
 from policies.model import RankKind, TieBreak
 from policies.ranking import BoardPlace, Ranking

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex, Index
-from gateway.records import Change
+from gateway.shared_records import Change
 from policies.errors import IndexNotWhole, IndexUnavailable
 from policies.model import RankKind
 from tests.gateway.index.test_order_and_projection import a_change

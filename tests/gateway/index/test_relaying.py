@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.shards import ShardedIndex
-from gateway.records import Change
+from gateway.shared_records import Change
 from policies.vocabulary import State
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing

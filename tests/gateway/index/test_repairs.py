@@ -12,7 +12,7 @@ from gateway.index.board_index import BoardIndex
 from gateway.index.inspection import Inspection
 from gateway.index.shards import ShardedIndex
 from gateway.index.windows.heads import Heads
-from gateway.records import Change
+from gateway.shared_records import Change
 from policies.ranking import Ranking
 from policies.vocabulary import State
 from tests.gateway.index.test_order_and_projection import a_change

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.index.board_index import BoardIndex, Cut, Entry, Page
-from gateway.records import Change
+from gateway.shared_records import Change
 from policies.model import RankKind
 from policies.ranking import BoardPlace
 from policies.vocabulary import State

@@ -15,9 +15,9 @@ from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import AuditReport, audit, check_checkpoints
 from gateway.ledger.seals.chain import Seal
 from gateway.ledger.seals.checkpoints import export_checkpoints
-from gateway.ledger.seals.keys import PublicKeys, SealKey
 from gateway.ledger.seals.leaves import CHANGING, EVENT_COLUMNS, FACT_COLUMNS
 from gateway.ledger.seals.merkle import root_of
+from gateway.ledger.seals.signing_keys import PublicKeys, SealKey
 from gateway.steward.seals.sealing import seal_key_of
 from policies.errors import LedgerTampered, LedgerUnavailable, SettingsError
 from tests.support.ledger import opened, rows

@@ -14,8 +14,8 @@ from gateway.ledger.sqlite.transaction import drive
 from gateway.ledger.standings import history
 from gateway.ledger.standings.history import board_as_of
 from gateway.ledger.transaction import Operation
-from gateway.records import Change
 from gateway.settlement.settle import _decide_all
+from gateway.shared_records import Change
 from policies.errors import HistoryTooLong
 from policies.fields import SortOrder
 from policies.loader import Board

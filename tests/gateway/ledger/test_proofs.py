@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.seals.keys import PublicKeys, SealKey, read_public_keys
 from gateway.ledger.seals.proofs import check_proof, prove
+from gateway.ledger.seals.signing_keys import PublicKeys, SealKey, read_public_keys
 from gateway.steward.seals.sealing import seal_key_of
 from policies.errors import LedgerTampered, ProofInvalid, SettingsError
 from tests.support.ledger import opened

@@ -17,7 +17,7 @@ from gateway.ledger.standings.anchors import drop_anchors, respace, spacing_of, 
 from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.ledger.standings.ranks import Slice, around_of, before_of, behind_of, just_behind, page_of
 from gateway.ledger.transaction import Transaction
-from gateway.records import Standing
+from gateway.shared_records import Standing
 from gateway.steward.index.anchoring import Anchoring
 from policies.fields import SortOrder
 from policies.model import COMPOSITE_BEGIN_MS, RankKind, TieBreak

@@ -17,8 +17,8 @@ import pytest
 
 from gateway.ledger.submissions import work
 from gateway.recordings.opening import recordings_of
+from gateway.recordings.recording_store import condemned_name, kept_name
 from gateway.recordings.recordings import Recordings
-from gateway.recordings.store import condemned_name, kept_name
 from gateway.runtime.failpoints import Point
 from gateway.runtime.settings import Settings
 from gateway.steward.recordings import collecting

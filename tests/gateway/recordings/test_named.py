@@ -12,8 +12,8 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import NewSubmission, StoredRecording
 from gateway.ledger.submissions import work
 from gateway.recordings.directory import DirectoryBlobs
+from gateway.recordings.recording_store import RecordingStore
 from gateway.recordings.recordings import Recordings
-from gateway.recordings.store import RecordingStore
 from gateway.steward.recordings.collecting import Collector
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, open_in

@@ -11,8 +11,8 @@ import pytest
 
 from gateway.recordings import recordings as module
 from gateway.recordings.directory import DirectoryBlobs
+from gateway.recordings.recording_store import RecordingStore
 from gateway.recordings.recordings import Recordings
-from gateway.recordings.store import RecordingStore
 from policies.errors import RecordingsUnavailable
 from tests.support.deployment import eventually
 from tests.support.metrics import counts

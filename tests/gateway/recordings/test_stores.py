@@ -14,7 +14,7 @@ import pytest
 from gateway.recordings.blobs import Blobs
 from gateway.recordings.directory import DirectoryBlobs
 from gateway.recordings.opening import store_of
-from gateway.recordings.store import RecordingStore, condemned_name, kept_digest, kept_name
+from gateway.recordings.recording_store import RecordingStore, condemned_name, kept_digest, kept_name
 from gateway.runtime.settings import Settings
 from policies.errors import RecordingLost, RecordingsUnavailable, SettingsError
 from tests.support.bucket import Bucket

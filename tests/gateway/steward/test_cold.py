@@ -25,9 +25,9 @@ from gateway.ledger import queries
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.standings import ranks
 from gateway.recordings.opening import recordings_of
-from gateway.records import Change
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, _decide_all, project
+from gateway.shared_records import Change
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.steward.index.check import check

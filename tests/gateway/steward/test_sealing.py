@@ -16,7 +16,7 @@ from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.chain import Seal
 from gateway.ledger.seals.checkpoints import export_checkpoints
-from gateway.ledger.seals.keys import PublicKeys
+from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.runtime.settings import Settings
 from gateway.steward.seals.sealing import Sealer, seal_key_of

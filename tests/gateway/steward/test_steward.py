@@ -16,9 +16,9 @@ from gateway.ledger import queries
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.submissions import work
 from gateway.recordings.opening import recordings_of
-from gateway.records import Change
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event
+from gateway.shared_records import Change
 from gateway.steward import duties
 from gateway.steward.dispatch import QUEUED_JOBS, RqJobs
 from gateway.steward.duties import ABSENT_MS, Steward

@@ -12,8 +12,8 @@ from gateway.index.inspection import Inspection
 from gateway.index.ranges import zsets_of
 from gateway.ledger import index_pages
 from gateway.ledger.ledger import Ledger
-from gateway.records import Standing
 from gateway.runtime.clock import Clock
+from gateway.shared_records import Standing
 from gateway.steward.index.readable_windows import readable_windows
 from policies.model import Policy
 from policies.windows import FOREVER_MS

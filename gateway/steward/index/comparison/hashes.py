@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from gateway.index import keys
 from gateway.ledger import index_pages, queries
-from gateway.records import StoredBaseline
+from gateway.shared_records import StoredBaseline
 from gateway.steward.index.comparison.difference import (
     BoardView,
     Difference,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gateway.index import keys
 from gateway.index.groups.segments import SegmentBoards
 from gateway.ledger.players import memberships as stored
-from gateway.records import Membership
+from gateway.shared_records import Membership
 from gateway.steward.index.comparison.difference import (
     BoardView,
     Difference,

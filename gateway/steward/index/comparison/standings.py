@@ -11,7 +11,7 @@ from gateway.index import keys
 from gateway.index.ranges import zset_at
 from gateway.index.windows.heads import Heads
 from gateway.ledger import index_pages
-from gateway.records import Standing
+from gateway.shared_records import Standing
 from gateway.steward.index.comparison.difference import (
     BoardView,
     Difference,
