@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +109,14 @@ def test_every_breakage_on_the_list_applies():
             if not (CHECKOUT / test.split("::")[0]).exists()
         ]
     assert [] == wrong
+
+
+def test_no_breakage_breaks_by_a_name_that_is_not_there(tmp_path: Path):
+    """A name that was renamed since raises a NameError, which every test would notice, and says nothing."""
+    for breakage in read_catalogue():
+        if breakage.file.endswith(".py"):
+            text = breakage.applied((CHECKOUT / breakage.file).read_text(encoding="utf-8"))
+            (tmp_path / f"{breakage.id}.py").write_text(text, encoding="utf-8")
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--quiet"]
+    given = [*ruff, "--select", "F821,F823", "--output-format", "concise", str(tmp_path)]
+    assert "" == subprocess.run(given, capture_output=True, text=True, check=False).stdout
