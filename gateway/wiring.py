@@ -135,13 +135,13 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
         open_index(settings, boards) as index,
         open_recordings(settings) as recordings,
         _open_live(settings, boards) as live,
-        keep_projecting(ledger, index) as owed,
+        keep_projecting(ledger, index) as unprojected,
     ):
         reference = None if clock else await shared_clock(settings, ledger, index.client, boards.values())
         chosen_clock = clock or reference
         assert chosen_clock is not None
         opened = _EdgeResources(
-            settings, boards, chosen_clock, reference, ledger, index, recordings, live, owed
+            settings, boards, chosen_clock, reference, ledger, index, recordings, live, unprojected
         )
         edge = _edge(opened, keyring)
         await edge.builds.refresh()
@@ -224,7 +224,7 @@ class _EdgeResources:
     index: Index
     recordings: Recordings
     live: LiveFeed
-    owed: UnprojectedChanges
+    unprojected: UnprojectedChanges
 
 
 class _PartsPerBoard(TypedDict):
@@ -262,7 +262,7 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
         recordings=opened.recordings,
         index=opened.index,
         live=opened.live,
-        lag=Lag(opened.ledger, opened.owed, lambda: boards, clock=opened.clock),
+        lag=Lag(opened.ledger, opened.unprojected, lambda: boards, clock=opened.clock),
         player_limit=AddressLimit(client, PLAYER_RATE, keys.player_creation),
         profile_limit=KeyedLimit(client, PROFILE_RATE, keys.profile_limit),
         profile_changes=AddressLimit(client, ADDRESS_RATE, keys.profile_changes),

@@ -336,7 +336,7 @@ class Index:
     def __init__(self, client: Redis, boards: dict[str, BoardIndex]) -> None:
         self.client = client
         self.boards = boards
-        self.owe: Callable[[Sequence[Change]], None] | None = None
+        self.on_unprojected: Callable[[Sequence[Change]], None] | None = None
         for board in boards.values():
             board.guard()
 
@@ -348,14 +348,14 @@ class Index:
     async def project(self, changes: Sequence[Change]) -> None:
         """Show every change on its board. Raises IndexUnavailable if one fails; the others may be shown.
 
-        All of them then go to `owe`, if it is set.
+        All of them then go to `on_unprojected`, if it is set.
         """
         projections = (self.boards[change.board].project(change) for change in changes)
         try:
             await in_turns(projections, at_once=SHOWN_AT_ONCE)
         except IndexUnavailable:
-            if self.owe:
-                self.owe(changes)
+            if self.on_unprojected:
+                self.on_unprojected(changes)
             raise
 
     async def drained(self) -> None:

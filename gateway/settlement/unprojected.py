@@ -91,7 +91,9 @@ class UnprojectedChanges:
         while not (task and task.cancelling()):  # redis-py swallows a cancellation while it connects
             await self._has_some.wait()
             try:
-                await in_turns([self._pay(board) for board in list(self._changes)], at_once=_AT_ONCE)
+                await in_turns(
+                    [self._project_board(board) for board in list(self._changes)], at_once=_AT_ONCE
+                )
             except Exception as error:  # noqa: BLE001 - the next changes must still be projected
                 report(FaultPlace.OWED, error)
             if self._count:
@@ -100,11 +102,11 @@ class UnprojectedChanges:
                 self._has_some.clear()
                 self._has_none.set()
 
-    async def paid(self) -> None:
+    async def wait_until_projected(self) -> None:
         """Return once no change is waiting."""
         await self._has_none.wait()
 
-    async def _pay(self, board: str) -> None:
+    async def _project_board(self, board: str) -> None:
         """Project the longest waiting change of a board, and if that succeeds the others."""
         count = 1
         while waiting := self._changes.get(board):
@@ -140,12 +142,12 @@ class UnprojectedChanges:
 @asynccontextmanager
 async def keep_projecting(ledger: LedgerWrites, index: Index) -> AsyncIterator[UnprojectedChanges]:
     """Retry the failed projections of this process until the block ends. The rest is left to the steward."""
-    owed = UnprojectedChanges(ledger, index)
-    index.owe = owed.add
-    paying = asyncio.create_task(owed.run(), name="owed")
+    unprojected = UnprojectedChanges(ledger, index)
+    index.on_unprojected = unprojected.add
+    task = asyncio.create_task(unprojected.run(), name="owed")
     try:
-        yield owed
+        yield unprojected
     finally:
-        index.owe = None
-        paying.cancel()
-        await asyncio.gather(paying, return_exceptions=True)
+        index.on_unprojected = None
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -49,7 +49,7 @@ dead connection."""
 
 RETRY_S: Final = 0.5
 
-PAID_WITHIN_S: Final = PROJECT_AFTER_MS / 1000
+PROJECTED_WITHIN_S: Final = PROJECT_AFTER_MS / 1000
 """How long a job waits for Redis to show what it settled; after that the steward shows it."""
 
 JOB_BYTES: Final = 65_536
@@ -133,7 +133,7 @@ class _Process:
     auditor: Auditor | None = None
     policies: WorkerPolicies | None = None
     clock: ReferenceClock | None = None
-    owed: UnprojectedChanges | None = None
+    unprojected: UnprojectedChanges | None = None
     is_told_to_stop = False
     grace_s = 0.0
 
@@ -167,15 +167,15 @@ async def _on_time(work: Awaitable[int]) -> int:
     try:
         return await work
     finally:
-        await _paid()
+        await _wait_until_projected()
 
 
-async def _paid() -> None:
+async def _wait_until_projected() -> None:
     """Wait until Redis shows what the job settled, since nothing is shown while the worker waits."""
-    if _Process.owed:
+    if _Process.unprojected:
         with suppress(TimeoutError):
-            async with asyncio.timeout(PAID_WITHIN_S):
-                await _Process.owed.paid()
+            async with asyncio.timeout(PROJECTED_WITHIN_S):
+                await _Process.unprojected.wait_until_projected()
 
 
 RUNS: Final = {VERIFY_JOB: verify_submissions, AUDIT_JOB: audit_submissions}
@@ -197,7 +197,7 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
         ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
         index = runner.run(stack.enter_async_context(open_index(settings, boards)))
         recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
-        _Process.owed = runner.run(stack.enter_async_context(keep_projecting(ledger, index)))
+        _Process.unprojected = runner.run(stack.enter_async_context(keep_projecting(ledger, index)))
         clock = runner.run(shared_clock(settings, ledger, index.client, boards.values()))
         _Process.runner, _Process.clock = runner, clock
         in_force = dict(boards)

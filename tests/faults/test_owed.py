@@ -205,36 +205,36 @@ async def test_B04_what_is_owed_is_bounded_and_one_change_keeps_no_other(monkeyp
     """Of more than fit readers are told until the outbox tells; what nothing can show goes behind the others."""
     monkeypatch.setattr(unprojected, "UNPROJECTED_LIMIT", 4)
     now_s, index = [100.0], Boards()
-    owed = UnprojectedChanges(index, index, clock=lambda: now_s[0])  # type: ignore[arg-type]
-    owed.add([a_change(seq) for seq in (2, 1, 3, 4, 5, 3)])
+    changes = UnprojectedChanges(index, index, clock=lambda: now_s[0])  # type: ignore[arg-type]
+    changes.add([a_change(seq) for seq in (2, 1, 3, 4, 5, 3)])
     now_s[0] = 101.5
-    assert (1.5, 0.0) == (owed.behind_s("vault"), owed.behind_s("sprint"))
-    paying = asyncio.create_task(owed.run())
+    assert (1.5, 0.0) == (changes.behind_s("vault"), changes.behind_s("sprint"))
+    task = asyncio.create_task(changes.run())
     async with asyncio.timeout(20):
         await index.has_shown_three.wait()
         index.broken.clear()
-        await owed.paid()
-    paying.cancel()
+        await changes.wait_until_projected()
+    task.cancel()
     assert [1, 2, 3, 4] == sorted(index.shown)
-    assert 1.5 == owed.behind_s("vault")  # of what was dropped
+    assert 1.5 == changes.behind_s("vault")  # of what was dropped
     now_s[0] = 105.0
-    assert 0.0 == owed.behind_s("vault")
+    assert 0.0 == changes.behind_s("vault")
 
 
 async def test_B04_a_worker_waits_for_redis_to_show_what_it_settled(monkeypatch: pytest.MonkeyPatch):
     """Between two jobs nothing runs in a worker, so a job ends once it is shown, or when the steward takes over."""
     index = Boards()
-    owed = UnprojectedChanges(index, index)  # type: ignore[arg-type]
-    monkeypatch.setattr(process._Process, "owed", owed)
-    paying = asyncio.create_task(owed.run())
+    changes = UnprojectedChanges(index, index)  # type: ignore[arg-type]
+    monkeypatch.setattr(process._Process, "unprojected", changes)
+    task = asyncio.create_task(changes.run())
 
     async def settled() -> int:
-        owed.add([a_change(1)])
+        changes.add([a_change(1)])
         return 1
 
     assert 1 == await process._on_time(settled())
     assert [1] == index.shown
-    monkeypatch.setattr(process, "PAID_WITHIN_S", 0.01)
-    owed.add([a_change(2)])
+    monkeypatch.setattr(process, "PROJECTED_WITHIN_S", 0.01)
+    changes.add([a_change(2)])
     assert 1 == await process._on_time(settled())
-    paying.cancel()
+    task.cancel()

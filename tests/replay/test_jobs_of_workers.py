@@ -120,7 +120,7 @@ class Parts:
             "runner": self.runner,
             "policies": SimpleNamespace(held=self.held),
             "clock": SimpleNamespace(refresh=lambda: self.note("clock")),
-            "owed": SimpleNamespace(paid=lambda: self.note("paid")),
+            "unprojected": SimpleNamespace(wait_until_projected=lambda: self.note("projected")),
             "verifier": SimpleNamespace(verify_all=lambda ids: self.work("verified", ids)),
             "auditor": SimpleNamespace(audit_all=lambda ids: self.work("audited", ids)),
         }
@@ -156,7 +156,7 @@ def test_a_job_runs_under_one_policy_by_the_shared_clock_until_it_is_shown(
 ):
     """The policies are held for all of it; our clock is looked at first, and what it settled is shown before it ends."""
     assert 2 == restored({"data": data(function)}).perform()
-    assert ["held", "clock", f"{work} r1,r2", "paid", "let go"] == parts.used
+    assert ["held", "clock", f"{work} r1,r2", "projected", "let go"] == parts.used
 
 
 def test_a_job_that_cannot_be_done_now_comes_again_from_the_ledger(parts: Parts):
@@ -164,7 +164,7 @@ def test_a_job_that_cannot_be_done_now_comes_again_from_the_ledger(parts: Parts)
     parts.error = LedgerUnavailable("it is away")
     with capture_logs() as logs:
         assert 0 == restored({"data": data()}).perform()
-    assert ["held", "clock", "verified r1,r2", "paid"] == parts.used
+    assert ["held", "clock", "verified r1,r2", "projected"] == parts.used
     assert [("duty_failed", "warning", "verify", "it is away")] == [
         (each["event"], each["log_level"], each["duty"], each["error"]) for each in logs
     ]

@@ -36,13 +36,13 @@ class Lag:
     def __init__(
         self,
         ledger: Ledger,
-        owed: UnprojectedChanges,
+        unprojected: UnprojectedChanges,
         boards: Callable[[], Mapping[str, Board]],
         *,
         clock: Clock,
     ) -> None:
         self._ledger = ledger
-        self._owed = owed
+        self._unprojected = unprojected
         self._boards = boards
         self._clock = clock
         self._overdue_ms: dict[str, int] = {}
@@ -52,7 +52,7 @@ class Lag:
         """Return how long the oldest known change of the board has been waiting (s), 0 without one."""
         since_ms = self._overdue_ms.get(board, self._all_since_ms)
         overdue_s = 0.0 if since_ms is None else max(0.001, (self._clock() - since_ms) / 1000)
-        return max(self._owed.behind_s(board), overdue_s)
+        return max(self._unprojected.behind_s(board), overdue_s)
 
     async def look(self) -> None:
         """Read the overdue changes in the outbox. Raises LedgerUnavailable."""

@@ -100,7 +100,7 @@ async def test_a_board_that_is_not_shown_keeps_no_other_from_it(client: Redis):
     changes = [replace(a_change(1), board=board) for board in ("a", "b")]
     with pytest.raises(IndexUnavailable):
         await index.project(changes)
-    index.owe = owed.extend
+    index.on_unprojected = owed.extend
     with pytest.raises(IndexUnavailable):
         await index.project(changes)
     assert changes == owed
