@@ -5,25 +5,41 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.runtime.telemetry import Event
 from tests.test_docs import rows
 
 ROOT = Path(__file__).parents[1]
+OPEN = "**"
 LEVELS = {"debug", "info", "warning", "error"}
 
 
-def logged_at() -> dict[str, set[str]]:
-    """The levels at which each event is logged by some code, by its name."""
-    found: dict[str, set[str]] = defaultdict(set)
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """Every call by which an event is logged, and the name of the event."""
     for path in (path for room in ("gateway", "replay", "scoregate") for path in (ROOT / room).rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text())):
             if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not call.args:
                 continue
             event = ast.unparse(call.args[0])
             if call.func.attr in LEVELS and event.startswith("Event."):
-                found[getattr(Event, event.removeprefix("Event."))].add(call.func.attr)
+                yield getattr(Event, event.removeprefix("Event.")), call
+
+
+def logged_at() -> dict[str, set[str]]:
+    """The levels at which each event is logged by some code, by its name."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for event, call in calls():
+        found[event].add(ast.unparse(call.func).rpartition(".")[2])
+    return dict(found)
+
+
+def fields_of() -> dict[str, set[str]]:
+    """The fields with which each event is logged by some code; one that is made elsewhere counts as `OPEN`."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for event, call in calls():
+        found[event] |= {keyword.arg or OPEN for keyword in call.keywords} - {"exc_info"}
     return dict(found)
 
 
@@ -32,3 +48,12 @@ def test_every_log_event_is_logged_at_the_level_that_the_reference_says():
     table = [row for row in rows("metrics.md", heading="Log events") if row[0].startswith("`")]
     stated = {row[0].strip("`"): LEVELS & set(re.findall("[a-z]+", row[1])) for row in table}
     assert stated == logged_at()
+
+
+def test_every_log_event_has_the_fields_that_the_reference_says():
+    """None is missing to who searches by it, none is there unsaid; where a line names what it finds, more may be stated."""
+    table = [row for row in rows("metrics.md", heading="Log events") if row[0].startswith("`")]
+    stated = {row[0].strip("`"): set(re.findall("`([a-z_]+)`", row[3])) for row in table}
+    logged = fields_of()
+    left_open = {name: stated[name] for name, fields in logged.items() if OPEN in fields}
+    assert {name: fields - {OPEN} | left_open.get(name, set()) for name, fields in logged.items()} == stated

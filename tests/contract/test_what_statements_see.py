@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from gateway.ledger.schema import metadata
 from tests.support import ordering, strangers
 from tests.support.strangers import DELIVERIES, KINDS, STAGES, STATES, World
 
@@ -62,8 +63,6 @@ OF_EVERY_WINDOW = {
 }
 
 ALL_THE_SAME = {
-    ("standings.anchors._OTHERS", "standings"): "it is about others than the one",
-    ("archive.freezing._OF_OTHER_RULE", "standings"): "it is about others than the one",
     ("archive.freezing._COPY", "archived_entries"): "it puts its rows there",
     (
         "submissions.operations._COUNTING",
@@ -109,6 +108,18 @@ def test_what_is_asked_of_one_says_nothing_of_others(world: World, column: str):
     assert set() == wanted & world.that_see_strangers(column)
 
 
+@pytest.mark.parametrize("column", ["board", "window", *KNOWN["of_one"]])
+def test_what_is_not_there_is_not_found_in_a_stranger(world: World, column: str):
+    """Where nothing is what was asked for, nothing is seen; a row that is given alone would hide that others are, too."""
+    of_every = {"board": OF_EVERY_BOARD, "window": OF_EVERY_WINDOW}
+    if column in of_every:
+        wanted = strangers.asked().keys() - of_every[column].keys()
+    else:
+        wanted = named(KNOWN["of_one"][column])
+    known = named(KNOWN["in_place_of_one"].get(column, {}))
+    assert known == wanted & world.that_see_strangers(column, at_home=False)
+
+
 @pytest.mark.parametrize("column", KNOWN["sees_only"])
 def test_what_is_in_another_state_is_not_seen(world: World, column: str):
     """What waits, counts, is held or has ended is taken for nothing else, and work of one kind for no other."""
@@ -116,6 +127,19 @@ def test_what_is_in_another_state_is_not_seen(world: World, column: str):
     wanted = {each: states for states, found in KNOWN["sees_only"][column].items() for each in named(found)}
     seen = world.seen(table, name, VALUES[column])
     assert wanted == {each: states for each, states in seen.items() if states.split() != list(VALUES[column])}
+
+
+@pytest.mark.parametrize("column", [*KNOWN["only_with"], *KNOWN["only_without"]])
+def test_what_has_been_emptied_is_not_seen(world: World, column: str):
+    """A standing whose last run was revoked has no rank and hides nobody; a key is revoked once, a webhook disabled once."""
+    table, name = column.split(".")
+    value = strangers.cell(metadata.tables[table], name, {})
+    seen = world.seen(table, name, (None, value))
+    only = {
+        "None": named(KNOWN["only_without"].get(column, {})),
+        str(value): named(KNOWN["only_with"].get(column, {})),
+    }
+    assert only == {each: {one for one, found in seen.items() if found == each} for each in only}
 
 
 @pytest.mark.parametrize("column", KNOWN["ends"])

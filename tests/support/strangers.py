@@ -184,13 +184,18 @@ class World:
         """Forgets all."""
         self._connection.close()
 
-    def that_see_strangers(self, column: str) -> set[str]:
-        """The statements that see rows with another value in a column than the one that they are asked for."""
+    def that_see_strangers(self, column: str, *, at_home: bool = True) -> set[str]:
+        """The statements that see rows with another value in a column than the one that they are asked for.
+
+        That one is there too, or is not: many a statement gives one row, or the first, which hides all others.
+        """
         found: set[str] = set()
-        known = of_tables(name for name, table in metadata.tables.items() if column in table.columns)
+        tables = [name for name, table in metadata.tables.items() if column in table.columns]
+        known = of_tables(tables)
         for mood in MOODS:
             with self._undone():
                 self._put({**HOME, **mood})
+                self._empty([] if at_home else tables)
                 alone = {
                     name: self._answer(query, mood) for name, query in known.items() if name not in found
                 }
@@ -251,6 +256,10 @@ class World:
                 for name, query in writing.items():
                     found[name] |= self._changed(query, mood)
         return {name: sorted(columns) for name, columns in found.items()}
+
+    def _empty(self, tables: Iterable[str]) -> None:
+        for table in tables:
+            self._connection.execute(f'DELETE FROM "{table}"')
 
     def _changed(self, query: Query, mood: Values) -> set[str]:
         table = metadata.tables[_first_table(query)]
@@ -338,7 +347,7 @@ def _all_binds(text: str) -> tuple[Bind, ...]:
     for column, names in re.findall(r"(\w+)\"? IN \(([^)]*)\)", text):
         found |= {name: Bind(name, column, "=") for name in re.findall(r":(\w+)", names)}
     pairs = [
-        *re.findall(r"(\w+)\"? (=|<=|<|>=|>) :(\w+)", text),
+        *re.findall(r"(\w+)\"? (!=|=|<=|<|>=|>) :(\w+)", text),
         *re.findall(r"()(LIMIT|OFFSET) :(\w+)", text),
     ]
     pairs += [(column, "set", name) for column, name in re.findall(r"(\w+)\"?=:(\w+)", text)]
@@ -357,6 +366,8 @@ def value_of(bind: Bind, mood: Values) -> Any:
     if bind.how == "=":
         return own
     kind = int if own is None else type(own)
+    if bind.how == "!=":
+        return other_than(column)
     if bind.how == "set":
         return PUT[kind]
     _, low, _, high, _ = MARKS[kind]
