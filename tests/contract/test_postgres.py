@@ -181,6 +181,16 @@ async def test_an_empty_database_is_refused_with_the_command_that_helps(empty: P
             pass
 
 
+async def test_a_server_that_is_too_old_is_refused_by_its_version(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Before anything is asked of it that it does not know."""
+    monkeypatch.setattr(postgres, "MINIMUM_VERSION", 99)
+    with pytest.raises(LedgerUnavailable, match="PostgreSQL 99 or newer is needed, this is "):
+        async with open_in(store):
+            pass
+
+
 @pytest.mark.parametrize("version", ["0000", "9999", "a1b2c3d4e5f6"])
 async def test_a_schema_of_another_version_is_refused_with_the_command_that_helps(
     store: PostgresStore, version: str

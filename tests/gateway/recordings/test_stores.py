@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.recordings.blobs import Blobs
 from gateway.recordings.directory import DirectoryBlobs
 from gateway.recordings.opening import store_of
 from gateway.recordings.recording_store import RecordingStore, condemned_name, kept_digest, kept_name
 from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import Event
 from policies.errors import RecordingLost, RecordingsUnavailable, SettingsError
 from tests.support.bucket import Bucket
 from tests.support.metrics import counts
@@ -107,10 +109,13 @@ def test_what_is_gone_is_moved_and_removed_without_a_word(blobs: Blobs):
 def test_a_damaged_recording_is_never_given_out(store: RecordingStore, blobs: Blobs, damage: bytes):
     """Cut short, grown, emptied or changed: it is lost; storing the right bytes again puts it right."""
     blobs.put(NAME, damage)
-    with counts(1, FAULTS, fault="altered"), pytest.raises(RecordingLost, match="altered"):
-        store.load(DIGEST, len(BODY))
-    with counts(1, FAULTS, fault="healed"):
-        store.store(DIGEST, BODY)
+    with capture_logs() as logs:
+        with counts(1, FAULTS, fault="altered"), pytest.raises(RecordingLost, match="altered"):
+            store.load(DIGEST, len(BODY))
+        with counts(1, FAULTS, fault="healed"):
+            store.store(DIGEST, BODY)
+    said = {"event": Event.RECORDING_FAULT, "recording": DIGEST.hex(), "log_level": "error"}
+    assert [said | {"fault": "altered"}, said | {"fault": "healed"}] == logs
     assert BODY == store.load(DIGEST, len(BODY))
 
 
@@ -155,6 +160,53 @@ def test_I18_file_and_folders_are_synced_before_the_store_answers(
     ]
     assert {"sync .", "sync kept", "sync kept/ab"} <= set(done)
     assert "sync kept/ab/cd" == done[-1]
+
+
+def test_I18_what_replaces_or_is_moved_is_synced_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The name that a file has last is on the disk before anybody is told, and the one that it had is gone from it."""
+    blobs = DirectoryBlobs(tmp_path / "kept")
+    blobs.put("ab/cd/one", b"x")
+    blobs.put("condemned/other", b"x")
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(tmp_path).parts[1])
+
+    monkeypatch.setattr(os, "fsync", noted)
+    blobs.replace("ab/cd/one", b"y")
+    assert ["incoming", "ab"] == synced
+    blobs.move("ab/cd/one", "condemned/one")
+    assert ["incoming", "ab", "condemned", "ab"] == synced
+
+
+def test_recordings_are_nobody_elses_to_read_and_leave_nothing_open(tmp_path: Path):
+    """Files are the owner's alone; after a thousand calls there are as many descriptors as after one."""
+    before = sorted(Path("/proc/self/fd").iterdir())
+    store = RecordingStore(DirectoryBlobs(tmp_path))
+    store.store(DIGEST, BODY)
+    store.now_ms()
+    store.condemn(DIGEST)
+    store.load(DIGEST, len(BODY))
+    assert {0o600} == {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()}
+    assert before == sorted(Path("/proc/self/fd").iterdir())
+
+
+def test_a_recording_that_is_put_back_while_it_is_looked_for_is_found(tmp_path: Path):
+    """It was set aside at the first look and is in its place again at the second: it is not called lost."""
+    store = RecordingStore(DirectoryBlobs(tmp_path))
+    store.store(DIGEST, BODY)
+    store.condemn(DIGEST)
+    get = store._blobs.get
+
+    def put_back_meanwhile(name: str, limit_bytes: int) -> bytes | None:
+        if name == condemned_name(DIGEST):
+            store.reprieve(DIGEST)
+        return get(name, limit_bytes)
+
+    store._blobs.get = put_back_meanwhile  # type: ignore[method-assign]
+    assert BODY == store.load(DIGEST, len(BODY))
 
 
 def test_I18_a_full_disk_leaves_nothing_behind(tmp_path: Path):

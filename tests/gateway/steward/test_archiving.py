@@ -11,18 +11,21 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from gateway.ledger.archive import freezing, reading, windows
+from gateway.ledger.archive.distribution import archived_distribution, archived_standing
 from gateway.ledger.archive.reading import archived_around, archived_beside, archived_page, archived_players
 from gateway.ledger.archive.windows import ArchiveStage
 from gateway.ledger.transaction import Query
 from gateway.runtime.failpoints import Point, Unforeseen, arm
+from gateway.runtime.telemetry import Event
 from gateway.steward.archive import archiving
 from policies.errors import ArchiveRefused
 from policies.model import WindowKind
 from policies.ranking import BoardPlace
 from policies.vocabulary import State
-from policies.windows import window_at
+from policies.windows import FOREVER_MS, window_at
 from tests.support.archives import DAY_S, VARIANTS, Shelf, a_board, board_with
 from tests.support.ledger import NOON_MS
 
@@ -99,6 +102,19 @@ def test_a_window_is_frozen_when_it_is_over_and_nothing_in_it_is_pending():
     assert "alltime" not in {name for (name,) in shelf.rows("SELECT window FROM archived_windows")}
 
 
+def test_each_revision_is_in_the_log_by_its_board_and_window():
+    """A window that was frozen, and again after a late decision; what is tidied up is not said."""
+    shelf, name = filled(3)
+    with capture_logs() as logs:
+        shelf.settle_down()
+        shelf.decide("s0", State.REVOKED)
+        shelf.settle_down()
+        shelf.clock.shift(90 * DAY_S)
+        shelf.settle_down()
+    frozen = {"event": Event.WINDOW_FROZEN, "board": shelf.board.name, "window": name, "log_level": "info"}
+    assert [frozen | {"revision": 1}, frozen | {"revision": 2}] == logs
+
+
 def filled(players: int = 10, **settings: Any) -> tuple[Shelf, str]:
     """A day that is over with this many players, every two of them tied; and its name."""
     shelf = Shelf(a_board(windows=["alltime", "daily"]), **settings)
@@ -143,6 +159,7 @@ def test_a_steward_that_dies_is_gone_on_from_by_the_next(slices: int, monkeypatc
         with pytest.raises(Unforeseen):
             asyncio.run(shelf.another_archiver().step())
         assert shelf.do(archived_page("tiny", name, first=0, count=10)) is None
+        assert_unreadable(shelf, name)
     written = 3 * slices
     assert [(written,)] == shelf.rows("SELECT count(*) FROM archived_entries")
 
@@ -151,8 +168,17 @@ def test_a_steward_that_dies_is_gone_on_from_by_the_next(slices: int, monkeypatc
     begun_ended_and_swept = 3
     assert (10 - written) // 3 + 1 + begun_ended_and_swept == shelf.writes
     assert 1 == shelf.archived(name).revision
+    listed = shelf.do(windows.readable_before("tiny", (FOREVER_MS, "~"), WindowKind.DAILY, count=10))
+    assert [(name, 10)] == [(each.window, each.entries) for each in listed]
     shelf.settle_down()
     shelf.assert_archived(name)
+
+
+def assert_unreadable(shelf: Shelf, name: str) -> None:
+    """It is in no list, and has neither a distribution nor anybody's standing."""
+    assert [] == shelf.do(windows.readable_before("tiny", (FOREVER_MS, "~"), None, count=10))
+    assert shelf.do(archived_distribution("tiny", name, [1], [50])) is None
+    assert shelf.do(archived_standing("tiny", name, "p1")) is None
 
 
 def died() -> None:
@@ -338,6 +364,7 @@ def test_archives_are_kept_for_as_long_as_the_settings_say():
     shelf.settle_down()
     assert (ArchiveStage.FORGOTTEN, False) == (shelf.archived(name).stage, shelf.archived(name).is_readable)
     assert {"page": [], "around": [], "players": [], "beside": []} == entries_of(shelf, name)
+    assert_unreadable(shelf, name)
     shelf.decide("s1", State.REVOKED)
     shelf.settle_down()
     left = f"SELECT (SELECT count(*) FROM archived_entries), (SELECT count(*) FROM standings WHERE window = '{name}')"

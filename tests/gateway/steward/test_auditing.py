@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.audits import VerifiedSubmission
 from gateway.ledger.transaction import Operation
+from gateway.runtime.telemetry import Event
 from gateway.steward.audits import auditing
 from gateway.steward.audits.auditing import AuditDraw, Sample
 from gateway.steward.dispatch import AUDIT_JOB, AUDITS_AT_ONCE
@@ -56,9 +58,11 @@ async def test_what_was_verified_since_the_draw_before_is_drawn_from_once_a_day(
     await duty.promote("held", to_state=State.HELD)
     assert 0 == await draw.step()
     duty.clock.shift(DAY_S)
-    assert 2 == await draw.step()
-    assert {"run-1", "run-2"} == noted(duty)
-    assert 0 == await draw.step()
+    with capture_logs() as logs:
+        assert 2 == await draw.step()
+        assert {"run-1", "run-2"} == noted(duty)
+        assert 0 == await draw.step()
+    assert [{"event": Event.AUDIT_DRAWN, "board": "tiny", "count": 2, "log_level": "info"}] == logs
 
     await promote(duty, "run-3")
     duty.clock.shift(DAY_S)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
+from structlog.testing import capture_logs
 
 from gateway.edge.reads.board_reader import BoardReader
 from gateway.index import generation as building
@@ -26,6 +27,7 @@ from gateway.ledger.records import OutboxRow
 from gateway.ledger.standings import ranks
 from gateway.recordings.opening import recordings_of
 from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import Event
 from gateway.settlement.settle import Decision, _decide_all, project
 from gateway.shared_records import Change
 from gateway.steward.dispatch import RqJobs
@@ -143,6 +145,21 @@ async def test_a_reader_is_answered_at_once_and_brings_the_board_back(duty: Duty
     assert not duty.redis.exists(COLD)
     duty.assert_index_is_the_ledgers()
     assert 0 == await duty.steward.see_to_cold()
+
+
+async def test_that_a_board_left_or_came_back_is_in_the_log(duty: Duty):
+    """Once each, with the board, and with how many entries it has again; a look that does nothing says nothing."""
+    reader = reader_of(duty)
+    with capture_logs() as logs:
+        await idle(duty)
+        assert 0 == await duty.steward.see_to_cold()
+        await reader.page("alltime", 0, 100, RankKind.UNIQUE)
+        assert 1 == await duty.steward.see_to_cold()
+        assert 0 == await duty.steward.see_to_cold()
+    rebuilt = await duty.rebuilder().rebuild()
+    evicted = {"event": Event.EVICTED, "board": BOARD, "log_level": "info"}
+    warmed = {"event": Event.WARMED, "board": BOARD, "restored": rebuilt.entries, "log_level": "info"}
+    assert [evicted, warmed] == logs
 
 
 async def test_two_stewards_warm_a_board_once(duty: Duty):

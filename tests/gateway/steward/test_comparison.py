@@ -246,6 +246,9 @@ async def test_I26_the_steward_repairs_and_reports_it(duty: Duty, forgeries: lis
         fields = ("kind", "window", "player", "submission", "key")
         assert expected <= {tuple(entry[name] for name in fields) for entry in reported}, together
         assert {"tiny"} == {entry["board"] for entry in reported}
+        repaired = [entry for entry in logs if entry["event"] == Event.REPAIRED]
+        assert {("tiny", "warning")} == {(entry["board"], entry["log_level"]) for entry in repaired}
+        assert len(reported) == sum(entry["repaired"] for entry in repaired)
         assert len(reported) == count_differences() - counted
 
 

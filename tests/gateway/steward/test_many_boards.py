@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.index import keys
 from gateway.index.groups.segments import SegmentBoards
 from gateway.ledger.archive.windows import archived_windows_of
 from gateway.ledger.players.joins import put_join
 from gateway.ledger.players.memberships import change_membership
+from gateway.runtime.telemetry import Event
 from gateway.steward.failures import Failures
 from gateway.steward.index.check import check
 from gateway.steward.index.rebuild import RebuildCounts, Rebuilder
@@ -189,6 +191,32 @@ async def test_B03_a_failure_is_logged_once_until_it_changes(capsys: pytest.Capt
     failures.clear("archive", "tiny")
     failures.note("archive", "tiny", IndexUnavailable("no"))
     assert 2 == capsys.readouterr().out.count("duty_failed")
+
+
+def test_B03_what_fails_is_known_until_it_works_and_logged_each_minute(monkeypatch: pytest.MonkeyPatch):
+    """By duty and board, whatever the error; each is counted, and one that goes on failing has a line a minute."""
+    now_s = 1000.0
+    monkeypatch.setattr("gateway.steward.failures.time.monotonic", lambda: now_s)
+    failures, before = Failures(), failures_of("archive", "tiny")
+    with capture_logs() as logs:
+        for moment_s in (1000.0, 1059.0, 1060.0, 1061.0):
+            now_s = moment_s
+            failures.note("archive", "tiny", IndexUnavailable("no"))
+        failures.note("seal", "", ValueError("nobody foresaw this"))
+    assert before + 4 == failures_of("archive", "tiny")
+    said = {"event": Event.DUTY_FAILED, "duty": "archive", "board": "tiny", "log_level": "warning"}
+    said |= {"error": "IndexUnavailable: no"}
+    assert [said, said] == logs[:2]
+    [unforeseen] = logs[2:]
+    assert ("unexpected", "duty", "seal", "") == tuple(
+        unforeseen[name] for name in ("event", "place", "duty", "board")
+    )
+    assert ("archive:tiny", "seal") == failures.now()
+    failures.clear("archive", "other")
+    failures.clear("seal", "")
+    assert ("archive:tiny",) == failures.now()
+    failures.clear("archive", "tiny")
+    assert () == failures.now()
 
 
 async def test_B03_a_board_that_takes_long_holds_up_no_other():

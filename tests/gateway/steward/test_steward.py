@@ -20,7 +20,7 @@ from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event
 from gateway.shared_records import Change
 from gateway.steward import duties
-from gateway.steward.dispatch import QUEUED_JOBS, RqJobs
+from gateway.steward.dispatch import JOB_KEPT_S, JOB_TIMEOUT_S, QUEUED_JOBS, RqJobs
 from gateway.steward.duties import ABSENT_MS, Steward
 from gateway.steward.index import reconcile
 from gateway.wiring import load_policies, open_index, open_ledger
@@ -40,6 +40,8 @@ async def test_due_submissions_are_handed_to_rq_in_batches(duty: Duty):
 
     assert [16, 16, 8] == [len(job) for job in duty.queued()]
     assert sorted(f"run-{n}" for n in range(40)) == sorted(each for job in duty.queued() for each in job)
+    lives = {(job.timeout, job.ttl, job.result_ttl, job.failure_ttl) for job in duty.queue.jobs}
+    assert {(JOB_TIMEOUT_S, JOB_KEPT_S, 0, JOB_KEPT_S)} == lives, "Redis keeps one that nobody takes for ever"
 
 
 async def test_I15_losing_every_rq_key_loses_nothing(duty: Duty):
@@ -110,15 +112,15 @@ async def test_work_of_boards_without_a_policy_is_in_nobodys_way(duty: Duty):
 async def test_B04_a_board_whose_index_fails_keeps_no_other_from_being_shown(
     duty: Duty, monkeypatch: pytest.MonkeyPatch
 ):
-    """What is due on other boards is shown and struck off; the failing one is named, and makes room where it fills a slice."""
-    shown, postponed = [], []
+    """What is due on other boards is shown and struck off; the failing one is named until it works, and makes room."""
+    shown, postponed, failing = [], [], {"b1"}
     rows_due = [OutboxRow(seq, "project", f"s{seq}", f"b{seq % 2}", "p", 0, 0, 0) for seq in range(1, 5)]
 
     async def due(_kind: str) -> list[OutboxRow]:
         return rows_due
 
     async def shows(_ledger: Any, _index: Any, changes: Sequence[Change]) -> bool:
-        if changes[0].board == "b1":
+        if changes[0].board in failing:
             return False
         shown.extend(change.seq for change in changes)
         return True
@@ -132,6 +134,14 @@ async def test_B04_a_board_whose_index_fails_keeps_no_other_from_being_shown(
     assert 2 == await duty.steward.project()
     assert ([2, 4], [1, 3]) == (shown, [row.seq for row in postponed])
     assert ("project:b1",) == duty.steward.failures.now()
+    rows_due.pop()  # what does not fill a slice stands in nobody's way, and comes again at once
+    failing.add("b0")
+    assert 0 == await duty.steward.project()
+    assert [1, 3] == [row.seq for row in postponed]
+    assert ("project:b0", "project:b1") == duty.steward.failures.now()
+    failing.clear()
+    assert 3 == await duty.steward.project()
+    assert () == duty.steward.failures.now()
 
 
 async def test_I10_a_change_whose_projection_died_is_shown_by_the_steward(duty: Duty):
