@@ -18,6 +18,7 @@ from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 from structlog.testing import capture_logs
 
+from gateway.settlement.settle import PROJECT_AFTER_MS
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, QUEUE_NAME, VERIFY_JOB, Lane
 from policies.errors import LedgerUnavailable, ScoregateError
 from replay.worker import process
@@ -168,6 +169,22 @@ def test_a_job_that_cannot_be_done_now_comes_again_from_the_ledger(parts: Parts)
     assert [("duty_failed", "warning", "verify", "it is away")] == [
         (each["event"], each["log_level"], each["duty"], each["error"]) for each in logs
     ]
+
+
+def test_a_job_does_not_wait_longer_for_redis_than_the_steward_does(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+):
+    """What it settled is in the ledger: where Redis stays away it ends, and the steward shows it from then on."""
+
+    async def never() -> None:
+        parts.used.append("waits")
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(process._Process, "owed", SimpleNamespace(paid=never))
+    assert PROJECT_AFTER_MS == 1000 * process.PAID_WITHIN_S
+    monkeypatch.setattr(process, "PAID_WITHIN_S", 0.01)
+    assert 2 == restored({"data": data()}).perform()
+    assert ["waits", "let go"] == parts.used[-2:]
 
 
 @pytest.mark.parametrize("missing", ["runner", "policies", "verifier", "auditor"])

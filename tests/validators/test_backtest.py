@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -267,3 +269,112 @@ def test_what_was_rejected_at_once_and_would_be_replayed_now_is_counted_by_itsel
     rejected = log.received()
     log.replayed(rejected, State.REJECTED, MISMATCH)
     assert [loose.submission_id] == [case.submission_id for case in log.report.unplayed]
+
+
+DAY_S = 86_400
+STRICT = {
+    "velocity": {"points_per_second": 40.0},
+    "validators": Modes(velocity=Mode.FLAG, anomaly=Mode.OFF, drift=Mode.OFF),
+}
+"""A policy under which 20 seconds of play with more than 800 points wait for a moderator."""
+
+
+def a_mixed_log() -> Log:
+    """Four days of runs under the strict policy: two that it holds, one that it lets through, one that was held then."""
+    log = Log(**STRICT)
+    log.promoted(score=1_000, elapsed_s=25)
+    cheat = log.promoted(score=1_200, elapsed_s=DAY_S)
+    slipped = log.promoted(score=500, elapsed_s=2 * DAY_S)
+    honest = log.received(score=500, elapsed_s=4 * DAY_S + 25)
+    log.replayed(honest, State.HELD)
+    log.decided(cheat, State.PROMOTED, State.REVOKED)
+    log.decided(slipped, State.PROMOTED, State.REVOKED)
+    log.decided(honest, State.HELD, State.PROMOTED)
+    return log
+
+
+def test_a_report_says_what_would_have_been_otherwise():
+    """Which cases moved and where to, how many a day were held and would be, and how often each policy was right."""
+    report = a_mixed_log().report
+    promoted, held = CaseOutcome.PROMOTED, CaseOutcome.HELD
+    assert {(promoted, held): 2, (promoted, promoted): 1, (held, promoted): 1} == report.moves
+    assert ["r1", "r2", "r4"] == [case.submission_id for case in report.changed]
+    assert (4.0, 0.25, 0.5) == (
+        report.days,
+        report.held_per_day(is_new=False),
+        report.held_per_day(is_new=True),
+    )
+    assert [Proportion(0, 1), Proportion(1, 1)] == [report.precision(is_new=each) for each in (False, True)]
+    assert [Proportion(0, 2), Proportion(1, 2)] == [report.recall(is_new=each) for each in (False, True)]
+    assert {("velocity", Severity.FLAG): 2} == report.found(is_new=True)
+    assert {} == report.found(is_new=False)
+
+
+def test_the_last_decision_of_a_moderator_is_the_label():
+    """One who thinks better of it was right the second time; a decision that no person made is no label."""
+    log = Log()
+    freed, caught, left = log.promoted(), log.promoted(), log.promoted()
+    log.decided(freed, State.PROMOTED, State.REVOKED)
+    log.decided(freed, State.REVOKED, State.PROMOTED)
+    log.decided(caught, State.HELD, State.PROMOTED)
+    log.decided(caught, State.PROMOTED, State.REJECTED)
+    log.decided(left, State.PROMOTED, State.REVOKED, actor="operator")
+    assert [False, True, None] == [case.is_cheat for case in log.report.cases]
+
+
+@pytest.mark.parametrize("outcome", ["refused", "rejected", "held"])
+def test_whatever_keeps_a_run_off_the_board_is_a_suspicion(outcome: str):
+    """A run that waits, counts, or was not verified is none."""
+    assert CaseOutcome(outcome).is_suspicion
+    assert {"refused", "rejected", "held"} == {each.value for each in CaseOutcome if each.is_suspicion}
+
+
+def test_submissions_of_the_first_moment_are_in_the_report():
+    """`--since` begins with its own millisecond and not before it."""
+    for since_ms, count in ((1_025_000, 1), (1_025_001, 0)):
+        log = Log(since_ms=since_ms)
+        log.promoted()
+        assert count == len(log.report.cases)
+
+
+def test_what_is_found_now_bears_the_policy_of_now():
+    """Before the replay and after it, and what a replay alone had found is added to what was found before it."""
+    log = Log(**STRICT)
+    run = log.received(findings=(FAST,))
+    unknown = replace(REUSED, validator="of-a-plugin")
+    log.replayed(run, State.HELD, findings_after=[REUSED, unknown])
+    [case] = log.report.cases
+    assert ["velocity", "recording_reuse", "of-a-plugin"] == [each.validator for each in case.then.findings]
+    assert [("velocity", "sha256:1"), ("recording_reuse", "sha256:1")] == [
+        (each.validator, each.policy) for each in case.now.findings
+    ]
+
+
+def test_what_was_found_stands_where_a_replay_was_spared():
+    """The new policy's notes on a run that was drawn not to be played are told with its case."""
+    log = Log(**(STRICT | {"validators": Modes(velocity=Mode.SHADOW)}))
+    log.settled(log.received(), State.PROMOTED, Reason.SAMPLED)
+    assert {("velocity", Severity.NOTE): 1} == log.report.found(is_new=True)
+
+
+def test_a_refusal_of_now_says_what_it_found():
+    """A score outside of the bounds is refused with the finding; a claim that no replay could take has none."""
+    log = Log(score={"minimum": 0, "maximum": 500, "step": 10})
+    log.promoted()
+    [case] = log.report.cases
+    assert [Reason.SCORE_BOUNDS] == [each.reason for each in case.now.findings if each.validator == "bounds"]
+
+
+def test_only_the_finding_of_refusals_tells_how_many_there_were():
+    """Another finding's value is no count; of several the highest counts."""
+    probed = [
+        Finding(
+            Reason.LIMITS_PROBED, value, Expected(at_most=19), severity=Severity.NOTE, validator="probing"
+        )
+        for value in (5, 25)
+    ]
+    for findings, values in (((FAST,), []), (probed, [25]), (probed[:1], [5])):
+        log = Log(validators=Modes(probing=Mode.FLAG))
+        log.replayed(log.received(findings=findings), State.PROMOTED)
+        [case] = log.report.cases
+        assert values == [each.value for each in case.now.findings]
