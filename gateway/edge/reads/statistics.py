@@ -13,6 +13,7 @@ from gateway.edge.context import EDGE
 from gateway.edge.http.request import board_of, whole_number
 from gateway.edge.http.responses import json_response
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reads.board_reader import note_away
 from gateway.edge.wire import read_models
 from gateway.index.windows.distinct_players import STANDARD_ERROR, DistinctPlayers
 from gateway.ledger import index_pages
@@ -37,7 +38,8 @@ async def show_statistics(request: web.Request) -> web.Response:
     counts = await edge.ledger.read(counts_of(board.name), ReadKind.PAGES)
     try:
         players = await DistinctPlayers(edge.index.client, board.name).count()
-    except IndexUnavailable:
+    except IndexUnavailable as error:
+        note_away(error)
         players = None
     return json_response(
         read_models.BoardStatistics(
