@@ -102,6 +102,7 @@ class SocketFeed:
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
+        self.reason: str | None = None
 
     async def event(self) -> Told:
         """The next message."""
@@ -116,9 +117,11 @@ class SocketFeed:
         return found
 
     async def close_code(self) -> int | None:
-        """The code that the gateway closes with."""
+        """The code that the gateway closes with, for a reason that is kept in `reason`."""
         while not self.socket.closed:
-            await self.socket.receive(PATIENCE_S)
+            message = await self.socket.receive(PATIENCE_S)
+            if message.type is aiohttp.WSMsgType.CLOSE:
+                self.reason = message.extra
         return self.socket.close_code
 
 

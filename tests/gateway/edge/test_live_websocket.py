@@ -11,6 +11,7 @@ import pytest
 from gateway.edge.live import heartbeats
 from gateway.edge.live import websocket as live_websocket
 from gateway.index.feed import listener
+from gateway.index.feed.listener import FeedEnd
 from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_live_feed import write
 from tests.support.attack import registered, until
@@ -130,6 +131,44 @@ async def test_who_says_anything_is_closed(harness: Harness, say: Any, code: int
     async with websocket(harness) as socket:
         await say(socket.socket)
         assert code == await socket.close_code()
+    if code == aiohttp.WSCloseCode.POLICY_VIOLATION:
+        assert "a listener says nothing" == socket.reason
+
+
+ENDS = {
+    FeedEnd.BEHIND: aiohttp.WSCloseCode.TRY_AGAIN_LATER,
+    FeedEnd.UNKNOWN_PAST: aiohttp.WSCloseCode.TRY_AGAIN_LATER,
+    FeedEnd.RELEASED: aiohttp.WSCloseCode.GOING_AWAY,
+}
+
+
+async def test_each_end_of_a_feed_has_its_code_and_says_why(harness: Harness):
+    """A client knows by the code whether to come back here or elsewhere; who reads the reason knows what happened."""
+    told = {}
+    for end in FeedEnd:
+        async with websocket(harness) as socket:
+            [listener_here] = harness.edge.live._listeners["vault"]
+            listener_here.let_go(end)
+            told[end] = (await socket.close_code(), socket.reason)
+    assert {end: (code, end.value) for end, code in ENDS.items()} == told
+
+
+async def test_a_websocket_is_not_compressed_though_a_client_offers_it(harness: Harness):
+    """Each listener would hold a window of the compression, some hundred kilobytes, for as long as it listens."""
+    async with websocket(harness, compress=15) as socket:
+        assert 0 == socket.socket.compress
+
+
+async def test_a_client_that_answers_no_ping_is_let_go(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """One whose machine is gone closes nothing: it would hold its seat until something is to be sent."""
+    monkeypatch.setattr(live_websocket, "HEARTBEAT_S", 0.2)
+    async with websocket(harness, autoping=False) as dead:
+        assert aiohttp.WSMsgType.PING == (await dead.socket.receive(20)).type
+
+        async def is_gone() -> bool:
+            return harness.edge.live.listeners("vault") == 0
+
+        await until(is_gone, within_s=20)
 
 
 async def test_a_slow_websocket_is_told_to_come_again(harness: Harness, monkeypatch: pytest.MonkeyPatch):
