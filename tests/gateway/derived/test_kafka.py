@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import confluent_kafka
 import pytest
 from confluent_kafka import Consumer, Producer
 
 from gateway.derived import kafka
 from gateway.derived.followers import ChangeFollower
 from gateway.derived.kafka import ExportFailed, KafkaExport
-from gateway.index.feed.consumer_group import Mutation
+from gateway.index.feed.consumer_group import LEFT_MS, Mutation
 from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from tests.support.derived import catch_up
@@ -29,12 +30,12 @@ def brokers() -> Any:
     owner.flush(0)
 
 
-def arrived(brokers: str, count: int) -> list[tuple[str, dict[str, Any]]]:
+def arrived(brokers: str, count: int, topic: str = "scoregate.standings") -> list[tuple[str, dict[str, Any]]]:
     consumer = Consumer(
         {"bootstrap.servers": brokers, "group.id": "reader", "auto.offset.reset": "earliest"}
         | {"isolation.level": "read_uncommitted", "enable.auto.commit": False}
     )
-    consumer.subscribe(["scoregate.standings"])
+    consumer.subscribe([topic])
     found = []
     while len(found) < count:
         some = [each for each in consumer.consume(count, timeout=PATIENCE_S) if each.error() is None]
@@ -105,6 +106,29 @@ async def test_a_steward_exports_what_changes_and_after_a_loss_what_stands(stage
     assert last | {"rank": None, "was_score": None, "was_rank": None, "at_ms": 0} == told_again | {"at_ms": 0}
     told = ("seq", "score", "submission_id", "rank", "was_score", "was_rank")
     assert (of_bob, 2, lost, None, None, None) == tuple(after_loss[each] for each in told)
+
+
+async def test_changes_go_to_the_topic_of_the_settings_in_the_time_that_is_ours(
+    stage, brokers, monkeypatch: pytest.MonkeyPatch
+):
+    """The library gives a record up before another steward takes it over, and sends it with what comes a moment later."""
+    options: dict[str, Any] = {}
+
+    def noting(given: dict[str, Any]) -> Producer:
+        options.update(given)
+        return Producer(given)
+
+    monkeypatch.setattr(confluent_kafka, "Producer", noting)
+    settings = Settings(
+        **stage.settings.model_dump() | {"kafka_servers": brokers, "kafka_topic": "elsewhere"}
+    )
+    change = Mutation(1, 1, "alltime", "ada", "Ada", "run-1", 5, 1, None, None)
+    await KafkaExport(settings, stage.ledger, clock=stage.clock).take(stage.board, [change])
+    assert [5] == [value["score"] for _, value in arrived(brokers, 1, "elsewhere")]
+    assert (10_000, True) == (options["delivery.timeout.ms"], options["delivery.timeout.ms"] < LEFT_MS)
+    assert (5, "scoregate", True) == tuple(
+        options[each] for each in ("linger.ms", "client.id", "enable.idempotence")
+    )
 
 
 async def test_what_the_brokers_do_not_take_is_not_acknowledged(stage):

@@ -134,3 +134,14 @@ def test_F19_edges_of_before_read_our_tickets_and_we_doubt_the_times_of_theirs()
     assert (1, b"0000ea60") == (payload[0], payload[-8:])
     before = base64.urlsafe_b64encode(payload[:-8]).rstrip(b"=").decode()
     assert ticket._replace(clock_error_ms=UNMEASURED_MS) == TICKETS.read(before)
+
+
+def test_a_ticket_of_another_version_is_not_read():
+    """What a later version packs otherwise would be read as other facts: another board, another end."""
+    ticket = Ticket(new_run_id(1), "b", "p", "b-1", bytes(32), 7, 1, 2)
+    text, _ = TICKETS.issue(ticket)
+    payload = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    for version in (0, 2, 255):
+        other = base64.urlsafe_b64encode(bytes([version]) + payload[1:]).rstrip(b"=").decode()
+        with pytest.raises(ValueError, match="version"):
+            TICKETS.read(other)
