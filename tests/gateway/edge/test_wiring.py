@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 from gateway.edge.app import build_app
+from gateway.edge.connections import ConnectionGate
 from gateway.edge.context import Edge
-from gateway.edge.listener import ConnectionGate
 from gateway.edge.live.feed_request import SEATS
 from gateway.edge.reads.read_budget import BUDGET
 from gateway.index.groups.circle_memory import CircleMemory
