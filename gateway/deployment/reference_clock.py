@@ -64,7 +64,12 @@ class Measure(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _Doubt:
     size_ms: float
+    before_ms: float
     until_ms: float
+
+    def at(self, offset_ms: float) -> float:
+        """Return how far times from before the leap may be off at this offset (ms): later leaps add to it."""
+        return max(self.size_ms, abs(offset_ms - self.before_ms))
 
 
 def steady_ms() -> float:
@@ -112,7 +117,7 @@ class ReferenceClock:
             return UNMEASURED_MS
         now_ms = self._steady()
         self._doubts = [doubt for doubt in self._doubts if doubt.until_ms > now_ms]
-        leaps_ms = max((doubt.size_ms for doubt in self._doubts), default=0.0)
+        leaps_ms = max((doubt.at(self._followed.offset_ms) for doubt in self._doubts), default=0.0)
         drift_ms = (now_ms - self._followed.at_ms) * DRIFT
         return round(self._followed.error_ms + drift_ms + max(leaps_ms, self._contested_ms)) + 1
 
@@ -178,7 +183,7 @@ class ReferenceClock:
             _log.warning(Event.CLOCK_LEAPT, leap_ms=round(measured.offset_ms - before_ms), is_followed=False)
             return
         if leap_ms > NOTICED_MS:
-            self._doubts.append(_Doubt(leap_ms, self._steady() + self._memory_ms))
+            self._doubts.append(_Doubt(leap_ms, before_ms, self._steady() + self._memory_ms))
             _log.warning(Event.CLOCK_LEAPT, leap_ms=round(measured.offset_ms - before_ms), is_followed=True)
         self._followed, self._contested_ms = measured, 0.0
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
+from gateway.deployment import presence
 from gateway.deployment.presence import (
     FAILURES_LIMIT,
     VERSION,
@@ -27,6 +29,7 @@ from gateway.index import keys, part_registry
 from gateway.index.connection import connect
 from gateway.index.part_registry import LIFE_MS, MOST_PARTS
 from gateway.runtime.settings import Settings
+from gateway.runtime.unexpected import FaultPlace
 from policies.loader import Board
 from tests.support import boards
 from tests.support.attack import until
@@ -152,6 +155,77 @@ async def test_F25_a_part_says_who_it_is_and_a_few_of_its_failures(
     own = steward.model_copy(update={"kind": PartKind.EDGE, "failing": ()})
     by_failures = sorted(there, key=lambda part: len(part.failing))
     assert [own, alone, steward] == by_failures
+
+
+async def test_F25_nobody_waits_for_a_worker_where_nothing_is_replayed(client: Redis, board: Board):
+    """On boards without a replay a deployment is whole with an edge and a steward."""
+    plain = replace(board, policy=board.policy.model_copy(update={"replay": None}))
+    edge = a_part(client, PartKind.EDGE, plain)
+    await edge.beat()
+    assert ["steward"] == edge.missing()
+
+
+async def test_F25_what_all_parts_say_together_is_bounded(client: Redis, board: Board):
+    """Of many failing parts so many failures are named, and so many policies logged; each report has a form."""
+    registry = part_registry.PartRegistry(client)
+    reports = [
+        PartReport(
+            kind=PartKind.EDGE, policies=f"{at:016x}", failing=(f"archive:b{at:02}",)
+        ).model_dump_json()
+        for at in range(3 * FAILURES_LIMIT)
+    ]
+    for at, report in enumerate((*reports, reports[0].replace('"version":""', '"version":"<b>1</b>"'))):
+        await registry.register(f"p{at}", report)
+    edge = a_part(client, PartKind.EDGE, board, failing=lambda: ["reconcile:tiny"])
+    with capture_logs() as events:
+        await edge.beat()
+    assert [f"archive:b{at:02}" for at in range(FAILURES_LIMIT)] == edge.failing()
+    assert [FAILURES_LIMIT] == [len(each["parts"]) for each in events]
+    assert 3 * FAILURES_LIMIT + 1 == len(edge.parts or ())
+
+
+async def test_F25_a_part_goes_on_whatever_failed_and_says_nothing_of_others_meanwhile(
+    client: Redis, board: Board, monkeypatch: pytest.MonkeyPatch
+):
+    """What nobody foresaw is reported as a fault of that place; the next beat is as if nothing had been."""
+    monkeypatch.setattr(presence, "BEAT_S", 0.01)
+    reported: list[tuple[FaultPlace, BaseException]] = []
+    monkeypatch.setattr(presence, "report", lambda *facts: reported.append(facts))
+    faults: list[Exception] = []
+
+    def failing() -> list[str]:
+        if faults:
+            raise faults[0]
+        return []
+
+    edge = a_part(client, PartKind.EDGE, board, failing=failing)
+
+    async def is_known() -> bool:
+        return edge.parts is not None
+
+    async def is_unknown() -> bool:
+        return edge.parts is None
+
+    keeping = asyncio.create_task(edge.keep())
+    await until(is_known)
+    faults.append(ZeroDivisionError("one of ours"))
+    await until(is_unknown)
+    assert [] == edge.missing()
+    assert (FaultPlace.PRESENCE, faults[0]) == reported[0]
+    faults.clear()
+    await until(is_known)
+    keeping.cancel()
+    await asyncio.wait([keeping])
+
+
+def test_F25_what_a_part_says_of_itself_is_the_same_on_every_machine(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+):
+    """Policies in any order are the same ones, and a machine may have any name."""
+    boards_of = {"a": board, "b": board}
+    assert digest_of(boards_of) == digest_of(dict(reversed(boards_of.items())))
+    monkeypatch.setattr("socket.gethostname", lambda: "caf\u00e9 <1>" + "x" * 300)
+    assert ("caf---1-" + "x" * 245) == own_host()
 
 
 async def test_F25_what_no_part_said_is_passed_over(client: Redis, board: Board):

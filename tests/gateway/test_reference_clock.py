@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from pydantic import SecretStr
 
-from gateway.deployment import reference_clock
+from gateway.deployment import reference_clock, time_sources
 from gateway.deployment.reference_clock import UNMEASURED_MS, ReferenceClock
-from gateway.deployment.time_sources import sources_of
+from gateway.deployment.time_sources import DatabaseTime, RedisTime, shared_clock, sources_of
+from gateway.index.connection import connect
 from gateway.runtime.settings import Settings
+from policies.errors import LedgerUnavailable
+from tests.support import boards
 from tests.support.attack import until
 from tests.support.logs import lines_of, logged
 from tests.support.metrics import metric
+from tests.support.ports import unserved_port
+from tests.support.valkey import ValkeyServer
 
 HOUR_MS = 3_600_000
 START_MS = 1_800_000_000_000
@@ -188,6 +194,85 @@ async def test_F19_a_process_without_a_loop_measures_when_it_is_due():
         await clock.refresh()
         assert expected_ms == clock() - (machine.wall_ms - START_MS)
         machine.asked["redis"] = machine.wall_ms + 60_000
+
+
+async def test_F19_leaps_of_one_way_add_up_and_those_there_and_back_do_not():
+    """A time from before all of them may be off by all that the clock moved since, until runs of before are over."""
+    machine = Machine()
+    clock, seen = machine.clock(), []
+    await clock.measure()
+    for seconds in (60, 150, 90, 60, 0):
+        machine.asked["redis"] = machine.wall_ms + seconds * 1000
+        machine.wait(1)
+        await clock.measure()
+        seen.append(clock.error_ms // 1000)
+    machine.wait(601)
+    await clock.measure()
+    assert ([60, 150, 90, 90, 150], 0) == (seen, clock.error_ms // 1000)
+
+
+async def test_F19_the_shortest_of_four_round_trips_tells_the_time_to_half_of_itself():
+    """The time is that of the middle of a round trip, so half of it is the error; a slow answer spoils no quick one."""
+    machine, trips_ms = Machine(), [80, 10, 40, 200]
+
+    class Slow(Asked):
+        async def now_us(self) -> int:
+            trip_ms = trips_ms.pop(0)
+            machine.wall_ms, machine.steady_ms = machine.wall_ms + trip_ms, machine.steady_ms + trip_ms
+            return (START_MS + int(machine.steady_ms) - 5_000 - trip_ms // 2) * 1000
+
+    clock = ReferenceClock(
+        [Slow(machine, "redis")], wall=lambda: machine.wall_ms, steady=lambda: machine.steady_ms
+    )
+    await clock.measure()
+    assert (START_MS + 330, 6, []) == (clock(), clock.error_ms, trips_ms)
+    assert START_MS + 330 - 6 == clock.earliest()
+
+
+class Hanging:
+    """A ledger that does not answer."""
+
+    async def read(self, work: Any) -> Any:
+        await asyncio.Event().wait()
+
+
+class Failing:
+    """A ledger that is not there."""
+
+    async def read(self, work: Any) -> Any:
+        raise LedgerUnavailable
+
+
+async def test_F19_a_clock_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
+    """Neither one that is not there nor one that says nothing: it has no time, and others are asked."""
+    monkeypatch.setattr(time_sources, "TIMEOUT_S", 0.02)
+    silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    with unserved_port() as nobody:
+        clients = [connect(f"redis://127.0.0.1:{each}/0", timeout_ms=5_000) for each in (port, nobody)]
+        sources = [DatabaseTime(Hanging()), DatabaseTime(Failing()), *map(RedisTime, clients)]  # type: ignore[arg-type]
+        async with asyncio.timeout(4):
+            assert [None] * 4 == [await source.now_us() for source in sources]
+        for client in clients:
+            await client.aclose()
+    silent.close()
+
+
+async def test_F19_a_shared_clock_is_measured_before_it_is_used_and_doubts_as_long_as_runs_last(
+    valkey: ValkeyServer, tmp_path: Path
+):
+    """It remembers leaps for the longest run of any board and the minute in which a run may come; a day without boards."""
+    settings, nothing = Settings(redis_url=valkey.url), cast("Any", None)  # SQLite has no clock to ask
+    client = connect(valkey.url, timeout_ms=5_000)
+    tiny = boards.board(tmp_path / "policies")
+    lives_s = (600, 7_200, 60)
+    several = [
+        replace(tiny, policy=tiny.policy.model_copy(update={"run_lifetime_s": life_s})) for life_s in lives_s
+    ]
+    clocks = [await shared_clock(settings, nothing, client, each) for each in (several, [])]
+    await client.aclose()
+    assert [True, True] == [clock.is_measured for clock in clocks]
+    assert [7_260_000, 86_400_000] == [clock._memory_ms for clock in clocks]
 
 
 @pytest.mark.parametrize(

@@ -234,3 +234,18 @@ def test_F08_a_player_has_so_many_circles(monkeypatch: pytest.MonkeyPatch):
     assert [True, False] == [memory.takes("b1", "bob", 20), memory.takes("b2", "bob", 20)]
     now[0] = 10.0
     assert [True, True] == [memory.takes("k9", "ada", 20), memory.takes("b2", "bob", 40)]
+
+
+def test_F08_what_has_expired_of_a_player_makes_room_for_as_many_and_no_more():
+    """Circles end one by one: each leaves room for one, and of a player without any nothing is remembered."""
+    now = [0.0]
+    memory = CircleMemory(10, clock=lambda: now[0])
+    for number in range(circle_memory.MOST_OF_ONE):
+        now[0] = float(number)
+        assert memory.takes(f"k{number}", "ada", 1)
+    now[0] = 10.0
+    asked = ("k1", "k8", "k9", "k8")
+    assert [True, True, False, True] == [memory.takes(key, "ada", 1) for key in asked]
+    now[0] = 30.0
+    assert memory.takes("b", "bob", 1)
+    assert ({"bob": 1}, {"b"}, 1) == (memory._of_player, memory._keys, len(memory._circles))

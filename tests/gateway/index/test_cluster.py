@@ -118,6 +118,21 @@ async def test_I02_a_call_whose_reply_was_lost_is_not_sent_again(
     assert b"1" == cluster.master_of("tiny").redis.get("{tiny}")
 
 
+async def test_I02_nor_is_one_to_a_single_server(valkey: ValkeyServer):
+    """A charge or a change that it has made already would be made twice."""
+    client = connect(valkey.url, timeout_ms=50)
+    while not await has_a_connection(client):  # as above
+        pass
+    with pytest.raises(IndexUnavailable), index_boundary():
+        await by_command(client)
+    await client.aclose()
+    with valkey.client() as redis:
+        assert ["1", "1"] == [
+            redis.get("{tiny}"),
+            str(redis.eval("return redis.call('GET', KEYS[1])", 1, "{tiny}")),
+        ]
+
+
 @pytest.mark.parametrize("kind", ["one", "cluster"])
 async def test_I02_a_transaction_that_was_refused_leaves_no_reply_to_the_next(
     request: pytest.FixtureRequest, kind: str

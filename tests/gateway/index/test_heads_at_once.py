@@ -106,3 +106,26 @@ async def test_a_count_of_what_is_below_that_is_older_than_the_head_is_not_taken
     await index.project(a_change(10, a_standing("p9", None, 0, 10, index.ranking)))
     assert not await heads.recount("alltime", seen, 2)
     assert (2, 5) == ((await heads.of("alltime")).entries, (await heads.of("alltime")).below)
+
+
+async def test_who_ties_by_the_worst_that_there_is_stands_above_what_is_below(client: Redis):
+    """Such a member begins with a minus, as the mark of those below does; a move of its player changes no count of them."""
+    ties = {"tie_break": "fields", "tie_fields": [{"stat": "kills"}]}
+    index = BoardIndex(client, Ranking(a_ranking(**ties).policy.model_copy(update={"exact_ranks": 2})))
+    best = {"kills": 2**53 - 1}
+    for seq, player, score in ((1, "ada", 9), (2, "bob", 8), (3, "cyd", 7), (4, "ada", 10)):
+        standing = a_standing(player, score, seq, seq, index.ranking, best)
+        assert standing.member.startswith("-")
+        await index.project(a_change(seq, standing))
+    head = await Heads(index).of("alltime")
+    assert (2, 1, 3) == (head.entries, head.below, (await index.page("alltime", 0, 9)).total)
+
+
+async def test_what_was_read_before_a_rebuild_is_not_taken_for_what_is_there_after_it(client: Redis):
+    """A window that is made anew has a version that it never had, though as much happened to it as before."""
+    index, versions = BoardIndex(client, ranking_of(3)), []
+    for _ in range(2):
+        await project(index, (9, 8, 7, 1))
+        versions.append(int((await Heads(index).of("alltime")).version))
+        await client.delete(*await client.keys("lb:{b}:alltime*"))
+    assert versions[0] < versions[1]

@@ -36,6 +36,23 @@ async def test_a_rebuild_of_which_one_part_is_refused_holds_up_no_other(client: 
     await generation_of(ShardedIndex(client, RANKING)).begin()
 
 
+async def test_a_builder_that_died_holds_up_the_next_for_half_a_minute_and_a_forged_lease_not_at_all(
+    client: Redis,
+):
+    """It says how long that is; a lease that never ends is nobody's."""
+    board = ShardedIndex(client, RANKING)
+    await generation_of(board).begin()
+    lives_ms = [await client.pttl(keys.lease(part)) for part in PARTS]
+    assert all(20_000 < life_ms <= 30_000 for life_ms in lives_ms), lives_ms
+    with pytest.raises(RebuildRefused, match=r"try again in (2\d|30) s"):
+        await generation_of(board).begin()
+    for part in PARTS:
+        await client.set(keys.lease(part), "forged")
+    await generation_of(board).begin()
+    lives_ms = [await client.pttl(keys.lease(part)) for part in PARTS]
+    assert all(0 < life_ms <= 30_000 for life_ms in lives_ms), lives_ms
+
+
 async def test_every_page_keeps_every_lease(client: Redis):
     """Whatever it is of, and wherever its players are; once one of them is lost, all begins again."""
     building = generation_of(ShardedIndex(client, RANKING))

@@ -91,6 +91,21 @@ async def test_groups_are_mended_where_that_is_asked_for(client: Redis, inspecti
     assert order == await client.zscore(GROUPS, of_ada)
 
 
+async def test_a_group_that_stands_at_another_score_is_put_where_it_belongs(
+    client: Redis, inspection: Inspection
+):
+    """It is there, and would have the rank of others."""
+    groups = await client.zrange(GROUPS, 0, -1, withscores=True)
+    await client.zadd(GROUPS, {groups[0][0]: 99})
+    asked = [group for group, _ in groups]
+    told = [
+        await inspection.check_groups(DENSE, "alltime", asked, is_mended=is_mended)
+        for is_mended in (False, True, False)
+    ]
+    assert [[False, True], [False, True], [True, True]] == told
+    assert groups == await client.zrange(GROUPS, 0, -1, withscores=True)
+
+
 async def test_what_is_put_or_deleted_lets_go_of_pages(client: Redis, inspection: Inspection):
     """In the same step; nothing to do is nothing done."""
     works: list[Callable[[], Awaitable[None]]] = [

@@ -124,6 +124,23 @@ async def test_who_had_too_many_refusals_is_remembered_for_a_month(client: Redis
     assert 0 < await client.pttl(keys.refusals("b", "address", "home")) <= 600_000
 
 
+async def test_refusals_are_counted_in_a_window_that_begins_with_the_first(client: Redis):
+    """A later one does not make it longer: a few a day never add up to a limit; one that lasts too long is cut."""
+    counts = RefusalCounts(client, "b", RefusalLimits(player=3, address=100, window_s=600))
+    player, seen = keys.refusals("b", "player", "ada"), []
+    for left_ms in (None, 60_000, 10**12):
+        if left_ms:
+            await client.pexpire(player, left_ms)
+        is_limited = await counts.note("ada", "home")
+        seen.append((is_limited, (await client.get(player)).split()[0], await client.pttl(player) // 1000))
+        if left_ms == 60_000:
+            await client.set(player, "1 0 0")
+    assert [(False, "1"), (False, "2"), (False, "2")] == [each[:2] for each in seen]
+    assert all(
+        most - 10 <= life_s <= most for (*_, life_s), most in zip(seen, (600, 60, 600), strict=True)
+    ), seen
+
+
 async def test_what_was_refused_before_is_told_once_the_limit_is_over(client: Redis):
     """Who may go on goes on with what is remembered; while the limit lasts, the answer says for how long."""
     limits = SubmissionLimits(client, "b", LIMITS)
