@@ -17,7 +17,7 @@ from gateway.ledger.players.friends import (
     load_friends,
     unfollow,
 )
-from gateway.ledger.players.joins import has_joined, put_join
+from gateway.ledger.players.joins import has_joined, players_joined_before, put_join
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.shared_records import FriendList, Membership
 from policies.errors import FriendsFull
@@ -76,6 +76,40 @@ async def test_memberships_are_merged_and_read_in_pages(ledger: Ledger):
     assert ["ada", "bob", "eve"] == [each.player for each in (*first, *last)]
     listed = await ledger.read(memberships.memberships_of("vault", ["ada", "nobody"]))
     assert {"ada": changed} == listed
+
+
+async def test_who_was_on_a_board_then_is_told_of_each_board_and_player_apart(ledger: Ledger):
+    """By the last change before the moment; before the oldest one, the opposite of it; without one, nobody was."""
+    said = [("league", "ada", True, 10), ("vault", "ada", False, 20), ("league", "bob", False, 30)]
+    said += [("league", "ada", False, 40), ("league", "ada", True, 50), ("vault", "bob", True, 60)]
+    for board, player, joins_now, at_ms in said:
+
+        async def say(
+            tx: Transaction,
+            board: str = board,
+            player: str = player,
+            joins_now: bool = joins_now,
+            at_ms: int = at_ms,
+        ) -> None:
+            await put_join(tx, board, player, joins_now=joins_now, actor="test", at_ms=at_ms)
+
+        await ledger.write(say)
+
+    async def then(tx: Transaction) -> dict[str, list[set[str]]]:
+        return {
+            board: [
+                await players_joined_before(tx, board, ["ada", "bob", "cy"], before_ms)
+                for before_ms in (10, 11, 21, 31, 41, 51, 61)
+            ]
+            for board in ("league", "vault", "empty")
+        }
+
+    ada, bob, both = {"ada"}, {"bob"}, {"ada", "bob"}
+    assert {
+        "league": [bob, both, both, ada, set(), ada, ada],
+        "vault": [ada, ada, set(), set(), set(), set(), bob],
+        "empty": [set()] * 7,
+    } == await ledger.read(then)
 
 
 async def test_the_last_word_on_a_join_counts(ledger: Ledger):

@@ -19,7 +19,8 @@ from gateway.ledger import queries
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.ledger.sqlite.transaction import drive
 from gateway.ledger.submissions import work
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.joins import PROJECTIONS, show_joined
+from gateway.settlement.settle import PROJECT_AFTER_MS, Decision, settle
 from gateway.shared_records import Change
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.fields import SortOrder
@@ -124,6 +125,44 @@ async def test_I01_an_index_that_is_down_leaves_the_projection_to_the_steward(
     await settle(ledger, Shown(), board, [decision("up", State.PROMOTED)])
     await settle(ledger, Shown(is_down=True), board, [decision("down", State.PROMOTED)])
     assert [("project", "down")] == rows(path, "SELECT kind, submission_id FROM outbox")
+
+
+@pytest.mark.parametrize("staleness_s", [0.0, 1.5])
+async def test_a_projection_is_due_once_whoever_decided_had_time_to_show_it(
+    ledger: SqliteLedger, tmp_path: Path, path: Path, staleness_s: float
+):
+    """A board that may be stale has that much longer: the steward would otherwise show each change a second time."""
+    board = boards.board(tmp_path, operator="sum", writes="trusted", staleness_s=staleness_s)
+    await ledger.append(new_submission("run"))
+    await settle(ledger, Shown(is_down=True), board, [decision("run", State.PROMOTED)])
+    due_at_ms = decision("run", State.PROMOTED).at_ms + PROJECT_AFTER_MS + int(1000 * staleness_s)
+    assert [("project", due_at_ms, 0, 0)] == rows(
+        path, "SELECT kind, due_at_ms, priority, handed_out FROM outbox"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "shown"),
+    [([True], 1), ([False, True], 2), ([False] * 9, PROJECTIONS), ([IndexUnavailable()] * 2, 1)],
+)
+async def test_a_join_that_a_settlement_overtook_is_shown_again_a_few_times(
+    ledger: SqliteLedger, answers: list[bool | IndexUnavailable], shown: int
+):
+    """With what the ledger says by then; without Redis, and after the last attempt, it is left to the steward."""
+    players: list[str] = []
+
+    class Overtaken:
+        board = "tiny"
+
+        async def show_again(self, player: str, _standings: Any) -> bool:
+            players.append(player)
+            answer = answers[len(players) - 1]
+            if isinstance(answer, IndexUnavailable):
+                raise answer
+            return answer
+
+    await show_joined(ledger, Overtaken(), "ada", now_ms=NOON_MS)  # type: ignore[arg-type]
+    assert ["ada"] * shown == players
 
 
 async def test_I07_a_ledger_that_fails_after_the_decision_does_not_take_it_back(

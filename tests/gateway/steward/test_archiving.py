@@ -174,6 +174,20 @@ def test_a_steward_that_dies_is_gone_on_from_by_the_next(slices: int, monkeypatc
     shelf.assert_archived(name)
 
 
+def test_what_was_folded_for_a_build_that_is_void_opens_no_other():
+    """A steward that slept while another began anew: the later build is copied once all of it is folded, and not before."""
+    shelf, name = filled(3)
+    window, today = window_at(shelf.board.policy, WindowKind.DAILY, NOON_MS), shelf.archiver._todays_policy()
+    slept = shelf.do(windows.begin("tiny", window, today))
+    shelf.decide("s0", State.REVOKED)
+    begun = shelf.do(windows.begin("tiny", window, today))
+    assert (1, 2) == (slept.building, begun.building)
+    assert 0 == shelf.do(freezing.mark_folded(slept))
+    assert ArchiveStage.FOLDING is shelf.archived(name).stage
+    assert 1 == shelf.do(freezing.mark_folded(begun))
+    assert ArchiveStage.COPYING is shelf.archived(name).stage
+
+
 def assert_unreadable(shelf: Shelf, name: str) -> None:
     """It is in no list, and has neither a distribution nor anybody's standing."""
     assert [] == shelf.do(windows.readable_before("tiny", (FOREVER_MS, "~"), None, count=10))

@@ -147,6 +147,17 @@ async def test_a_reader_is_answered_at_once_and_brings_the_board_back(duty: Duty
     assert 0 == await duty.steward.see_to_cold()
 
 
+async def test_a_board_that_was_emptied_has_its_idle_time_anew(duty: Duty):
+    """With Redis it is forgotten when it was used last: it does not go cold as soon as it is rebuilt."""
+    assert 0 == await duty.steward.see_to_cold()
+    duty.redis.flushall()
+    assert 0 == await duty.steward.see_to_cold()
+    await duty.settle_down()
+    duty.redis.delete(USED)
+    assert 0 == await duty.steward.see_to_cold()
+    assert [1, 0] == [duty.redis.exists(key) for key in (USED, COLD)]
+
+
 async def test_that_a_board_left_or_came_back_is_in_the_log(duty: Duty):
     """Once each, with the board, and with how many entries it has again; a look that does nothing says nothing."""
     reader = reader_of(duty)
