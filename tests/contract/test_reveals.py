@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
@@ -14,14 +16,29 @@ from gateway.ledger.judgement.bands import BandedRecording, put_and_find
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import Lease, NewSubmission, OutboxRow, StoredRecording
 from gateway.ledger.submissions import work
+from gateway.runtime.telemetry import Event
+from gateway.shared_records import Change
+from gateway.steward.recordings.reveals import OUTAGE_MS, Deadlines
 from policies.vocabulary import State
+from tests.support import boards
 from tests.support.ledger import NOON_MS, new_submission
+from tests.support.metrics import counts
 from tests.support.stores import Store, open_in
 from validators.verification_priority import UNASSESSED
 
 REVEAL_MS = 3_600_000
 BODY = b"a recording"
 RECORDING = StoredRecording(hashlib.sha256(BODY).digest(), len(BODY), BODY)
+
+
+class Shown:
+    """An index that remembers what it was shown."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+
+    async def project(self, changes: Sequence[Change]) -> None:
+        self.changes += changes
 
 
 @pytest.fixture
@@ -140,6 +157,32 @@ async def test_a_deadline_is_put_off_once(ledger: Ledger):
     await ledger.write(reveals.reveal(leases[1].submission.seq, RECORDING, State.PENDING, now_ms=late))
     assert [1, 0] == [await ledger.write(reveals.put_off(rows, now_ms=late + each)) for each in (0, 7)]
     assert ["one"] == [row.submission_id for row in await due(ledger, reveals.KIND, late + REVEAL_MS)]
+
+
+async def test_a_steward_ends_what_was_missed_and_puts_off_what_it_slept_through(
+    ledger: Ledger, tmp_path: Path
+):
+    """Who sent it since the look is not silent; from five minutes after a deadline on it is we who were away."""
+    board, shown = boards.board(tmp_path), Shown()
+    for name in ("missed", "sent", "slept"):
+        await ledger.append(committed(name, player=name))
+    await asked(ledger, "missed", "sent")
+    await asked(ledger, "slept", at_ms=NOON_MS - 1)
+    now_ms = NOON_MS + REVEAL_MS + OUTAGE_MS
+    rows = await due(ledger, reveals.KIND, now_ms)
+    [sent] = [row for row in rows if row.submission_id == "sent"]
+    assert await ledger.write(reveals.reveal(sent.seq, RECORDING, State.PENDING, now_ms=now_ms))
+    deadlines = Deadlines(ledger, shown, {"tiny": board}, clock=lambda: now_ms)
+    said = {"event": Event.REVEALS_PUT_OFF, "count": 1, "log_level": "warning"}
+    with counts(1, "scoregate_reveals_total", board="tiny", outcome="silent"), capture_logs() as logs:
+        await deadlines.end(rows)
+    assert [said] == logs
+    assert [("missed", State.REJECTED)] == [(each.submission_id, each.state) for each in shown.changes]
+    [*_, event] = await ledger.read(queries.history_of("missed"))
+    assert ("budget", "recording-not-revealed", now_ms) == (event["actor"], event["reason"], event["at_ms"])
+    assert {"asked_at_ms": NOON_MS, "due_at_ms": NOON_MS + REVEAL_MS} == event["detail"]
+    assert ["slept"] == [row.submission_id for row in await due(ledger, reveals.KIND, now_ms + REVEAL_MS)]
+    assert [] == await due(ledger, reveals.KIND, now_ms + REVEAL_MS - 1)
 
 
 async def test_a_player_is_told_of_their_own(ledger: Ledger):
