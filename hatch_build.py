@@ -1,7 +1,7 @@
-"""The build hook of the server's wheel: it draws the pages of the reference from the code that goes into the wheel.
+"""The build hook of the server's wheel, which draws the reference pages from the code in the wheel.
 
-It is off unless `HATCH_BUILD_HOOK_ENABLE_CUSTOM=true`, as the Dockerfile sets it: to draw, the build installs all that
-the server needs.
+It is off unless `HATCH_BUILD_HOOK_ENABLE_CUSTOM=true`, as the Dockerfile sets it, because drawing installs
+all that the server needs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class DrawnPages(BuildHookInterface[Any]):
         self._name_the_version(folder)
         path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
         drawing = [sys.executable, "-m", "gateway.edge.docs.drawn_pages", str(folder / "drawn")]
-        subprocess.run(drawing, cwd=self.root, env=os.environ | {"PYTHONPATH": path}, check=True)  # noqa: S603
+        environment = os.environ | {"PYTHONPATH": path}
+        subprocess.run(drawing, cwd=self.root, env=environment, check=True)  # noqa: S603
         build_data["force_include"][str(folder / "drawn")] = "gateway/edge/docs/drawn"
 
     def finalize(self, version: str, _build_data: dict[str, Any], _artifact_path: str) -> None:
@@ -37,7 +38,7 @@ class DrawnPages(BuildHookInterface[Any]):
             self._folder.cleanup()
 
     def _name_the_version(self, folder: Path) -> None:
-        """Write what an installation would say of the version: the pages tell it, and nothing is installed yet."""
+        """Write the metadata that the pages read the version from, since nothing is installed yet."""
         facts = folder / f"{self.metadata.name}-{self.metadata.version}.dist-info"
         facts.mkdir()
         text = f"Metadata-Version: 2.1\nName: {self.metadata.name}\nVersion: {self.metadata.version}\n"

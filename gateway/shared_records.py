@@ -14,7 +14,7 @@ from validators.baseline import Baseline
 class Standing:
     """A player's standing in a window. `score` is None if nothing counts any more; `seq` orders its versions.
 
-    `order` and `member` are its place by the ranking of `rule` (`policies.ranking`), 0 and empty if nothing counts.
+    `order` and `member` are its place in the ranking of `rule` (`policies.ranking`), else 0 and "".
     """
 
     board: str
@@ -79,7 +79,7 @@ class FriendList:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The groups of a board that a player is in: value by segment. `version` grows by one with each change."""
+    """A player's groups on a board: value by segment. `version` grows by one with each change."""
 
     player: str
     version: int = 0
@@ -90,8 +90,8 @@ class Membership:
 class ScoreDistribution:
     """How scores are distributed in a window at one moment.
 
-    `better` counts, for each requested score, the entries with a better one. `at` has the score at each requested
-    share. In an empty window `at` is empty, and `best` and `worst` are None.
+    `better` counts the entries better than each requested score. `at` has the score at each requested share.
+    In an empty window `at` is empty, and `best` and `worst` are None.
     """
 
     total: int
@@ -108,7 +108,7 @@ WHOLE_SHARE: Final = 10_000
 def position_at(total: int, share: int) -> int:
     """Return the position (0 is first) of the entry at a share of all, counted from the last entry up.
 
-    This is SQL's PERCENTILE_DISC in the order of merit: the first entry from the end with which the share is reached.
+    This is SQL's PERCENTILE_DISC in the order of merit: the first entry from the end that reaches the share.
     `total` is one or more.
     """
     return total - max(1, -(-share * total // WHOLE_SHARE))

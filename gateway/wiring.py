@@ -74,7 +74,7 @@ def ledger_of(settings: Settings) -> Ledger:
     """Return the ledger that the settings name, not opened yet."""
     read_limits = limits_with_pages(settings.ledger_pages)
     if settings.is_on_postgres and settings.ledger_url:
-        from gateway.ledger.postgres.store import PostgresLedger  # noqa: PLC0415 - its driver is loaded where it is used
+        from gateway.ledger.postgres.store import PostgresLedger  # noqa: PLC0415 - loads the driver
 
         return PostgresLedger(settings.ledger_url, queue_limit=settings.ledger_queue, read_limits=read_limits)
     return SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue, read_limits=read_limits)
@@ -324,8 +324,8 @@ def _sender_parts(opened: _EdgeResources, keyring: Keyring) -> _SenderParts:
 def put_in_force(edge: Edge, boards: Mapping[str, Board]) -> None:
     """Replace the policies of a running edge in one step, from the next request on.
 
-    Requests in progress finish under their old policy; only the limits, which requests share, change for all. A new board
-    is available once this returns.
+    Requests in progress finish under their old policy; only the limits, which requests share, change for all.
+    A new board is available once this returns.
     """
     index_new_boards(edge.index, boards)
     edge.live.follow_new(_rankings(boards))

@@ -61,7 +61,7 @@ def scoregate(
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """An anti-cheat leaderboard gateway: signed submissions in, re-simulated scores on the board."""
+    """Take the options of the program itself; its help is that of `app`."""
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ _TOP: Final = "SELECT player, order_value FROM standings ORDER BY order_value, m
 
 @dataclass(frozen=True)
 class Latency:
-    """Times (µs) of a question on a board of one size: the index' median, Valkey's own mean, SQL's median."""
+    """Times (µs) of a query on a board of one size: the index' median, Valkey's mean, SQL's median."""
 
     question: str
     entries: int

@@ -180,8 +180,8 @@ class Connection(web.RequestHandler):
         if not data:  # aiohttp calls with nothing to go on with the bytes that it holds
             return False
         self._is_plain = self._is_plain and is_whole_request(data)
-        # A refusal written here ignores the pause of writing. A client that reads nothing must not get one, or
-        # the bytes that wait for it would have no bound.
+        # A refusal written here ignores a pause in writing. A client that reads nothing must not get one, or
+        # its unsent bytes would have no bound.
         is_alone = self._is_without_request() and not self.writing_paused
         is_ending = self._gate.shutdown.has_begun  # the answer then has to say `Connection: close`
         if not (self._is_plain and is_alone and is_write(data)) or is_ending or self.transport is None:

@@ -16,11 +16,11 @@ _Waiting = tuple[Item, asyncio.Future[Answer] | None]
 
 
 class Batcher(Generic[Item, Answer]):
-    """A sender of items in batches: all of one loop tick together, and those that gather during a call in the next.
+    """A sender of items in batches: those of one loop tick, or those that came during the last call.
 
-    `send` returns one answer per item, in order. A call takes at most `limit` items, and `waiting` may wait; beyond
-    that the caller gets IndexUnavailable. If `send` fails, its error goes to every caller of the batch. A caller that
-    is cancelled does not affect the others. Items gather for `linger_s` before each call.
+    `send` returns one answer per item, in order. A call takes at most `limit` items, and at most `waiting`
+    wait: further callers get IndexUnavailable. If `send` fails, every caller of the batch gets its error.
+    Cancelling a caller does not affect the others. Items gather for `linger_s` before each call.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The boards in Redis: settled changes are projected, and ranks are read. All of it can be lost and rebuilt."""
+"""The boards in Redis: a projection of settled changes, which can be lost and rebuilt."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Page:
 
 
 class Cut(NamedTuple):
-    """The place that a page begins behind or ends ahead of, with or without the entry that may stand there."""
+    """The place after which a page begins or before which it ends, with or without the entry at it."""
 
     place: BoardPlace
     is_behind: bool = True
@@ -148,7 +148,7 @@ class BoardIndex:
         """Copy changes of the shards to the board's stream, on boards that have shards."""
 
     def close_run(self, run: CommittedRun) -> None:
-        """Close a run with the next batch. If that fails, the reconciler adds the submission to the pending set."""
+        """Close a run with the next batch. If that fails, the reconciler makes the submission pending."""
         self._closures.tell(run)
 
     async def drained(self) -> None:
@@ -156,7 +156,7 @@ class BoardIndex:
         await self._closures.drained()
 
     async def close_runs(self, runs: Sequence[CommittedRun]) -> int:
-        """Close runs, and return how many submissions were added to the pending set: not there yet, and not settled."""
+        """Close runs, and return how many submissions became pending, which are new and not settled."""
         return int(
             await self._close_runs(
                 [
@@ -217,7 +217,7 @@ class BoardIndex:
         )
 
     async def show_again(self, player: str, standings: Sequence[Standing]) -> bool:
-        """Show standings that no event caused. Return whether they are there: another change may have come between."""
+        """Show standings that no event caused. Return False if another change came first."""
         slot_keys = [keys.members(self.board, standing.window) for standing in standings]
         for key, standing in zip(slot_keys, standings, strict=True):
             await self._reopen([key], [player, standing.seq, keys.slot_value(standing)])
@@ -240,7 +240,7 @@ class BoardIndex:
     async def around(
         self, window: str, player: str, radius: int, kind: RankKind = RankKind.UNIQUE
     ) -> Page | None:
-        """Return a player's entry with `radius` neighbours on each side, None for a player without a standing."""
+        """Return a player's entry and `radius` neighbours on each side, None without a standing."""
         self._rank_arguments(window, kind)  # raises here, before the request joins a batch of others
         return await self._arounds.ask(NeighboursRequest(window, kind, radius, player))
 
@@ -252,7 +252,7 @@ class BoardIndex:
         return self.page_of(window, kind, answer)
 
     def page_of(self, window: str, kind: RankKind, answer: Any) -> Page:
-        """Return the page in a script's answer: total, position of the first entry, its group's rank, and rows.
+        """Return the page of a script's answer: total, first position, rank of its group, and rows.
 
         Raises IndexUnavailable for a malformed answer.
         """
@@ -267,14 +267,14 @@ class BoardIndex:
         self.sentinel = keys.sentinel(self.board)
 
     async def read(self, script: ReadingScript, window: str, arguments: Sequence[Any]) -> Any:
-        """Return what a script reads of a window. Raises IndexNotWhole for a guarded board that is not whole."""
+        """Return what a script reads of a window. Raises IndexNotWhole if a guarded board is not whole."""
         zset, members, groups = self._keys_of(window)
         return await script(self.sentinel, [zset, members, keys.names(self.board), groups], arguments)
 
     def _rank_arguments(self, window: str, kind: RankKind) -> list[Any]:
-        """Return the first arguments of every reading script. Raises ValueError for ranks that the board lacks.
+        """Return the first arguments of every reading script. Raises ValueError for missing ranks.
 
-        Unique and sparse ranks are positions, which every board has: shards and distributions are read by them.
+        Unique and sparse ranks are positions, which every board has; shards and distributions use them.
         """
         if kind is RankKind.DENSE and not self.ranking.keeps_groups:
             raise ValueError(f"{self.board} keeps no {kind} ranks")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
-from redis.client import NEVER_DECODE
 
 from gateway.index import keys
+from gateway.index.cluster import RAW
 from gateway.index.ranges import window_key
 from gateway.index.scripts import Script, index_boundary
 from policies.ranking import Ranking
@@ -55,7 +55,7 @@ class StreamTrimmed(Exception):
 
 
 class RankedPlace(NamedTuple):
-    """The place and rank of a standing in a window. (order, member) sorts as the board does; rank 1 is first."""
+    """The place and 1-based rank of a standing in a window. (order, member) sorts as the board does."""
 
     order: int
     member: str
@@ -128,8 +128,8 @@ class ChangeStream:
     async def after(self, last_id: str, count: int = PAGE) -> ChangePage:
         """Return up to `count` entries after one that was read before. Raises StreamTrimmed.
 
-        One command reads that entry again with those after it. While it is there, none after it was trimmed, and the
-        stream is still the same one.
+        One command reads that entry again with those after it. If it is still there, none after it was
+        trimmed, and the stream is the same one.
         """
         with index_boundary():
             rows: Any = await self._client.xrange(self.key, min=last_id, count=count + 1)
@@ -165,7 +165,7 @@ class ChangeStream:
         return places
 
     async def ranked(self, _window: str, place: RankedPlace) -> RankedPlace:
-        """Return a place, followed change by change, with its rank: here each change tells how far that moves."""
+        """Return a place with its rank, which is known here: each change says how far ranks move."""
         return place
 
     async def _places_now(
@@ -219,7 +219,7 @@ def change_of(ranking: Ranking, stream_id: str, fields: Mapping[str, str]) -> St
 async def read_raw_changes(
     client: Redis, ranking: Ranking, last_id: str, count: int
 ) -> tuple[list[dict[str, str]], str]:
-    """Return the changes among the next `count` entries of a board's stream, and the last entry's id, "" for none.
+    """Return the changes in the next `count` entries of a board's stream, and the last entry's id or "".
 
     An id ahead of the stream is forged or from an earlier stream: reading then starts from the beginning.
     """
@@ -227,7 +227,7 @@ async def read_raw_changes(
     async def entries(command: str, begin: str, end: str, most: int) -> Any:
         parts = (command, keys.changes(ranking.policy.board), begin, end, "COUNT", most)
         with index_boundary():
-            return await client.execute_command(*parts, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
+            return await client.execute_command(*parts, **RAW)  # type: ignore[no-untyped-call]
 
     rows = await entries("XRANGE", f"({last_id}" if is_stream_id(last_id) else "-", "+", count)
     if not rows and last_id:

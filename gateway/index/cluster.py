@@ -1,6 +1,6 @@
 """The index on a Redis Cluster: redis-py's client, with the guarantees that the rest of the index needs.
 
-All keys of a board share a hash tag, so a board is in one slot: its scripts, pipelines and transactions go to one node.
+All keys of a board share a hash tag, so each of its scripts, pipelines and transactions goes to one node.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from redis.exceptions import RedisClusterException, RedisError
 
 Client = Redis | RedisCluster
 
+RAW: Final[dict[str, Any]] = {NEVER_DECODE: True}
+"""The option of a command that returns bytes as they are."""
+
 HOPS: Final = 5
 """Most redirections of one call."""
 
@@ -35,9 +38,9 @@ DISCOVERY_PAUSE_S: Final = 0.1
 class Cluster(RedisCluster):
     """A client of a cluster. Every call ends within `timeout_s`.
 
-    At most `connections` commands run at once, and as many pipelines and transactions; more wait. Nothing is sent twice
-    but after MOVED or ASK, when a node has not done what it was sent. Any other failure goes to the caller, and makes
-    the client discover the nodes again.
+    At most `connections` commands run at once, and as many pipelines and transactions; more wait. A call is
+    sent again only after MOVED or ASK, when the node has not run it. Any other failure goes to the caller,
+    and makes the client discover the nodes again.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class Cluster(RedisCluster):
 
     def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> ClusterPipeline:  # noqa: ARG002
         """Return a pipeline that ends within `timeout_s` too."""
-        return _Pipeline(self, transaction)  # type: ignore[abstract]  # so is redis-py's own, by its annotations
+        return _Pipeline(self, transaction)  # type: ignore[abstract]  # as redis-py's own is
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -93,8 +96,8 @@ class Cluster(RedisCluster):
 
     @contextmanager
     def _rediscovering(self) -> Iterator[None]:
-        # redis-py would make every call wait for the discovery, even calls to healthy nodes. After a failed pipeline, or a
-        # failed COMMAND for the positions of keys, it would not discover the nodes at all.
+        # redis-py would make every call wait for the discovery, even calls to healthy nodes. After a failed
+        # pipeline, or a failed COMMAND for the positions of keys, it would not discover the nodes at all.
         try:
             yield
         except (NoConnection, OSError):
@@ -112,7 +115,7 @@ class Cluster(RedisCluster):
 
 
 class _Commands(AsyncCommandsParser):
-    """The positions of keys in commands, read once: COMMAND is too large for every discovery while a node is down."""
+    """The positions of keys in commands, read once: COMMAND is too large to repeat in every discovery."""
 
     async def initialize(self, node: ClusterNode | None = None) -> None:
         if node and self.commands:
@@ -139,14 +142,13 @@ async def node_of(client: RedisCluster, key: str) -> ClusterNode:
 
 
 async def scan(client: Client, key: str, cursor: int, *, match: str, count: int) -> tuple[int, list[bytes]]:
-    """Return the next cursor and some keys, as bytes, of the server that has `key`; cursors are valid on it alone."""
-    options: dict[str, Any] = {NEVER_DECODE: True}
+    """Return the next cursor and some keys, as bytes, of the server of `key`; cursors are per server."""
     command = ("SCAN", cursor, "MATCH", match, "COUNT", count)
     if not isinstance(client, RedisCluster):
-        next_cursor, names = await client.execute_command(*command, **options)  # type: ignore[no-untyped-call]
+        next_cursor, names = await client.execute_command(*command, **RAW)  # type: ignore[no-untyped-call]
         return next_cursor, names
     node = await node_of(client, key)
-    cursors, names = await client.execute_command(*command, target_nodes=node, **options)
+    cursors, names = await client.execute_command(*command, target_nodes=node, **RAW)
     return cursors[node.name], names
 
 

@@ -91,7 +91,7 @@ async def refuse_evicting(client: Client) -> None:
 async def probe(client: Client, boards: Iterable[str], *, kept_ms: int) -> None:
     """Write to every server that has one of these boards. Raises IndexUnavailable.
 
-    It writes because a server that answers but takes no writes (full, a replica, unable to save) cannot be an index.
+    A server that answers but refuses writes (full, a replica, unable to save) cannot be an index.
     """
     with index_boundary():
         for key in await one_per_server(client, [keys.probe(board) for board in boards]):

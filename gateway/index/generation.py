@@ -44,8 +44,8 @@ Command = tuple[str, str, Sequence[Any]]
 class Generation:
     """A rebuild of one board. Every method raises IndexUnavailable; after RebuildLost it must start again.
 
-    Writes are transactions, so that a builder that dies leaves no key without an expiry. Nobody else writes these keys,
-    so later values replace earlier ones.
+    Writes are transactions, so that a builder that dies leaves no key without an expiry. Nobody else writes
+    these keys, so later values replace earlier ones.
     """
 
     def __init__(self, client: Redis, ranking: Ranking) -> None:
@@ -72,7 +72,7 @@ class Generation:
                     break
                 await self._client.unlink(lease)  # a lease always expires, so this is forged
         raise RebuildRefused(
-            f"{self.board} is being rebuilt already; if its builder died, try again in {max(0, left_ms) // 1000} s"
+            f"{self.board} is already being rebuilt; if that died, retry in {max(0, left_ms) // 1000} s"
         )
 
     async def renew(self) -> None:
@@ -124,7 +124,7 @@ class Generation:
                 await self.renew()
 
     async def swap(self, windows: Iterable[str]) -> None:
-        """Replace the live keys with the built ones, and delete those of these windows that were not built."""
+        """Replace the live keys with the built ones, and delete those of windows that were not built."""
         board = self.board
         fixed = (
             keys.names(board),
@@ -142,7 +142,7 @@ class Generation:
             raise RebuildLost
 
     async def finish(self) -> None:
-        """Mark the index as whole, and release the lease. Raises RebuildLost if Redis was emptied meanwhile."""
+        """Mark the index as whole, and release the lease. Raises RebuildLost if Redis was emptied."""
         if not await self._end([keys.lease(self.board), keys.sentinel(self.board)], [self._name, 1]):
             raise RebuildLost
 
@@ -210,10 +210,10 @@ class Generation:
 
 
 class ShardedGeneration:
-    """A rebuild of a board in shards: a generation for each shard, and one for the keys under the board's own tag.
+    """A rebuild of a board in shards: one generation per shard, and one for the board's own keys.
 
-    Shards are swapped one after the other. In between, some are of the new generation and others of the old, each as
-    the ledger had it at some moment.
+    Shards are swapped one after the other. In between, some are of the new generation and others of the old,
+    each as the ledger had it at some moment.
     """
 
     def __init__(self, client: Redis, index: BoardIndex) -> None:
@@ -268,13 +268,13 @@ class ShardedGeneration:
         await self._with_all(lambda generation: generation.trim(names))
 
     async def swap(self, windows: Iterable[str]) -> None:
-        """Replace the live keys with the built ones, and delete those of these windows that were not built."""
+        """Replace the live keys with the built ones, and delete those of windows that were not built."""
         names = list(windows)
         for generation in self._all:
             await generation.swap(names)
 
     async def finish(self) -> None:
-        """Mark the index as whole, and release the leases. Raises RebuildLost if Redis was emptied meanwhile."""
+        """Mark the index as whole, and release the leases. Raises RebuildLost if Redis was emptied."""
         await self._with_all(Generation.finish)
 
     async def give_up(self) -> None:

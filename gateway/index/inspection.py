@@ -12,11 +12,10 @@ from itertools import chain
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.client import NEVER_DECODE
 from redis.exceptions import ResponseError
 
 from gateway.index import keys
-from gateway.index.cluster import scan
+from gateway.index.cluster import RAW, scan
 from gateway.index.ranges import window_key
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
@@ -62,7 +61,7 @@ class Inspection:
                 return
 
     async def fields(self, key: str, count: int) -> AsyncGenerator[list[bytes], None]:
-        """Yield the fields of a hash, about `count` at once; all at once if Redis stores them in one piece."""
+        """Yield the fields of a hash, about `count` at once; all at once if Redis packs them."""
         cursor = 0
         while True:
             cursor, pairs = await self._raw("HSCAN", key, cursor, "COUNT", count, nothing=(0, {}))
@@ -71,7 +70,7 @@ class Inspection:
                 return
 
     async def members(self, key: str, count: int) -> AsyncGenerator[list[bytes], None]:
-        """Yield the members of a ZSET, about `count` at once; all at once if Redis stores them in one piece."""
+        """Yield the members of a ZSET, about `count` at once; all at once if Redis packs them."""
         async with aclosing(self.scored_members(key, count)) as slices:
             async for pairs in slices:
                 yield [member for member, _ in pairs]
@@ -137,7 +136,7 @@ class Inspection:
         with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
                 pipe.zcard(key)
-                pipe.execute_command("ZRANGE", key, -1, -1, "WITHSCORES", **{NEVER_DECODE: True})
+                pipe.execute_command("ZRANGE", key, -1, -1, "WITHSCORES", **RAW)
                 count, last = await pipe.execute()
         return count, float(last[1]) if last else 0.0
 
@@ -184,7 +183,7 @@ class Inspection:
         """Return the answer in bytes, or `nothing` for a key of another type, which another check reports."""
         with index_boundary():
             try:
-                return await self._client.execute_command(*command, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
+                return await self._client.execute_command(*command, **RAW)  # type: ignore[no-untyped-call]
             except ResponseError as error:
                 if str(error).startswith("WRONGTYPE"):
                     return nothing

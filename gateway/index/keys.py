@@ -1,4 +1,4 @@
-"""All keys of the index, and the encodings of its slots and baselines. The keys of a board share its hash tag."""
+"""The keys of the index, and the encodings of its slots and baselines. A board's keys share its hash tag."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def members(board: str, name: str) -> str:
 
 
 def groups(board: str, name: str) -> str:
-    """ZSET: the scores of a window, each once, with its tie fields: `<score> <ties>` by score; for dense ranks."""
+    """ZSET: the distinct scores of a window with tie fields, `<score> <ties>` by score; for dense ranks."""
     return f"lb:{{{board}}}:{name}:groups"
 
 
 def sketch(board: str, name: str) -> str:
-    """HASH: `sketch`, the KLL sketch of a window's scores (bytes), and `seq`, `begun_at_ms` and `version` of its moment."""
+    """HASH: `sketch`, the KLL sketch of a window (bytes), and its `seq`, `begun_at_ms` and `version`."""
     return f"lb:{{{board}}}:{name}:sketch"
 
 
@@ -87,7 +87,7 @@ def news(board: str) -> str:
 
 
 def version(board: str) -> str:
-    """STRING: the name of a board's current pages; a change of them deletes it, and the next reader makes another."""
+    """STRING: the name of a board's current pages; a change deletes it, and the next reader makes another."""
     return f"lb:{{{board}}}:version"
 
 
@@ -97,12 +97,12 @@ def open_runs(board: str, player: str) -> str:
 
 
 def run_counts(board: str, player: str) -> str:
-    """HASH: how many runs a player opened and submitted, `opened:<hour>` and `submitted:<hour>` since 1970."""
+    """HASH: a player's runs per hour since 1970, `opened:<hour>` and `submitted:<hour>`."""
     return f"lb:{{{board}}}:runs:{player}"
 
 
 def limit(board: str, kind: str, who: str) -> str:
-    """STRING: `<requests> <KiB>`, theoretical arrival times (µs) of a GCRA limit of a player id or hashed address."""
+    """STRING: `<requests> <KiB>`, theoretical arrival times (µs, GCRA) of a player id or hashed address."""
     return f"lb:{{{board}}}:limit:{kind}:{who}"
 
 
@@ -122,12 +122,12 @@ def refusals(board: str, kind: str, who: str) -> str:
 
 
 def player_creation(network: str, address: str) -> str:
-    """STRING: theoretical arrival times (µs) of the limit on new players of a hashed address or its network."""
+    """STRING: theoretical arrival times (µs) of new players of a hashed address or its network."""
     return f"limit:{{{network}}}:players:{address}"
 
 
 def profile_changes(network: str, address: str) -> str:
-    """STRING: theoretical arrival times (µs) of the limit on profile changes by the players of a hashed address."""
+    """STRING: theoretical arrival times (µs) of profile changes by the players of a hashed address."""
     return f"limit:{{{network}}}:profile:{address}"
 
 
@@ -161,7 +161,7 @@ def circle(board: str, player: str, version: int, name: str) -> str:
 
 
 def circle_members(board: str, player: str, version: int, name: str) -> str:
-    """HASH: each of these players to their member in the circle, empty for none; `*` to the newest change in it."""
+    """HASH: player to member in the circle, empty for none; `*` to the newest change in it."""
     return f"lb:{{{board}}}:circle:{player}:{version}:{name}:members"
 
 
@@ -191,7 +191,7 @@ def segment(board: str, segment: str, value: str, name: str) -> str:
 
 
 def segmented(board: str, name: str) -> str:
-    """HASH: player to `<member> <segment>:<value> ...`, their member in a window and the groups that it is in."""
+    """HASH: player to `<member> <segment>:<value> ...`, their member and groups in a window."""
     return f"lb:{{{board}}}:{name}:segmented"
 
 
@@ -206,7 +206,7 @@ def sentinel(board: str) -> str:
 
 
 def cold(board: str) -> str:
-    """HASH: exists while the windows are only in the ledger: `*` to since when (ms), later changes to their sequence."""
+    """HASH: exists while the windows are only in the ledger: `*` to its start (ms), changes to their seq."""
     return f"lb:{{{board}}}:cold"
 
 
@@ -280,5 +280,5 @@ def baseline_from_value(value: str) -> Baseline:
 
 
 def probe(board: str) -> str:
-    """STRING: a constant that the readiness check writes, to see whether the Redis of a board takes writes."""
+    """STRING: a constant that the readiness check writes, to see whether Redis takes writes."""
     return f"scoregate:probe:{{{board}}}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from redis.asyncio import Redis
-from redis.client import NEVER_DECODE
 
 from gateway.index import keys
+from gateway.index.cluster import RAW
 from gateway.index.scripts import Script, index_boundary
 
 LIFE_MS: Final = 10_000
@@ -33,5 +33,5 @@ class PartRegistry:
         """Return the reports of all running parts, for a caller that is not one of them."""
         with index_boundary():
             command = ("HVALS", keys.part_reports())
-            reports = await self._client.execute_command(*command, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
+            reports = await self._client.execute_command(*command, **RAW)  # type: ignore[no-untyped-call]
             return list(reports)

@@ -1,8 +1,8 @@
 """The ZSETs of a window: one, or on a board with `ranges` one for each range of scores, the best first.
 
-The ranges of a window share the hash tag of its board. So one script can move a standing from one range to another,
-and a rank is the sizes of the ranges ahead plus the rank in its range, read at one moment. `lua/_ranges.lua` shows them
-to a script as one ZSET; this file names them.
+The ranges of a window share the hash tag of its board. So one script can move a standing from one range to
+another, and a rank is the sizes of the ranges ahead plus the rank in its range, read at one moment.
+`lua/_ranges.lua` shows them to a script as one ZSET; this file names them.
 """
 
 from __future__ import annotations

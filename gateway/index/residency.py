@@ -13,7 +13,7 @@ from gateway.index.scripts import Script, index_boundary
 from policies.model import Policy
 
 NOTED_PER_TIME: Final = 50
-"""How often use is noted within the time after which a board goes cold. A board may go cold earlier by 1/50 of it."""
+"""Notes of use per time to going cold. A board may go cold early by 1/50 of that time."""
 
 _HOUR_MS: Final = 3_600_000
 
@@ -29,8 +29,8 @@ class ResidencyState(NamedTuple):
 class Residency:
     """The residency of one board. Every method raises IndexUnavailable.
 
-    The mark of a cold board is a hash: `*` to when it began (Unix ms), and for each standing that changed since,
-    `<window> <player>` to its sequence number, so that the stream tells each change once.
+    The mark of a cold board is a hash: `*` to when it began (Unix ms), and `<window> <player>` of each
+    standing changed since to its sequence number, so that the stream has each change once.
     """
 
     def __init__(self, client: Redis, policy: Policy) -> None:

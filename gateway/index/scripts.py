@@ -11,9 +11,9 @@ from importlib.resources import files
 from typing import Any, Final
 
 from redis.asyncio import Redis
-from redis.client import NEVER_DECODE
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
+from gateway.index.cluster import RAW
 from gateway.index.ranges import RangedWindow
 from gateway.runtime.boundary import FAULTS, boundary
 from gateway.runtime.unexpected import FaultPlace
@@ -48,22 +48,23 @@ class _Source:
         self, client: Redis, keys: Sequence[str | bytes], arguments: Sequence[Any], options: Mapping[str, Any]
     ) -> Any:
         parameters = (len(keys), *keys, *arguments)
+        execute: Any = client.execute_command
         try:
-            return await client.execute_command("EVALSHA", self._digest, *parameters, **options)  # type: ignore[no-untyped-call]
+            return await execute("EVALSHA", self._digest, *parameters, **options)
         except NoScriptError:
-            return await client.execute_command("EVAL", self._text, *parameters, **options)  # type: ignore[no-untyped-call]
+            return await execute("EVAL", self._text, *parameters, **options)
 
 
 class Script:
     """A script on one client. Raises IndexUnavailable, and never sends a call twice.
 
-    If its keys include windows in ranges, it runs behind `_ranges.lua` and sees each as one ZSET. With `is_raw` it
-    returns bytes instead of texts, so that one forged value does not fail the whole read.
+    If its keys include windows in ranges, it runs behind `_ranges.lua` and sees each as one ZSET. With
+    `is_raw` it returns bytes instead of texts, so that one forged value does not fail the whole read.
     """
 
     def __init__(self, client: Redis, name: str, *, is_raw: bool = False) -> None:
         self._client = client
-        self._options: Mapping[str, Any] = {NEVER_DECODE: True} if is_raw else {}
+        self._options: Mapping[str, Any] = RAW if is_raw else {}
         self._plain, self._on_ranges = _sources_of(name)
 
     async def __call__(self, keys: Sequence[str | bytes], arguments: Sequence[Any]) -> Any:
@@ -86,7 +87,7 @@ class ReadingScript:
         self._plain, self._on_ranges = _gated_sources_of(name)
 
     async def __call__(self, sentinel: str | None, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Run the script and return its result. Raises IndexNotWhole if a sentinel is given and Redis lacks it."""
+        """Run the script and return its result. Raises IndexNotWhole if Redis lacks a given sentinel."""
         if sentinel is None:
             return await self._open(keys, arguments)
         zsets, values = with_ranges(keys, arguments)
@@ -96,7 +97,7 @@ class ReadingScript:
 
 
 def with_ranges(keys: Sequence[str | bytes], arguments: Sequence[Any]) -> tuple[Sequence[str], Sequence[Any]]:
-    """Return the keys of the ranges among `keys`, and the arguments with their borders, as `_ranges.lua` takes them."""
+    """Return the keys of the ranges among `keys`, and the arguments with their borders, for `_ranges.lua`."""
     windows = {at: key for at, key in enumerate(keys, start=1) if isinstance(key, RangedWindow)}
     zsets = [zset for window in windows.values() for zset in window.zsets]
     if not windows:

@@ -1,12 +1,12 @@
 """A board split by player over several slots of a cluster, and read as one board.
 
-Each player's standings are in one shard: an index of a part of the board under its own hash tag. Places compare across
-shards (`policies.ranking`), so answers about the whole board are composed from those of its shards:
+Each player's standings are in one shard: an index of a part of the board under its own hash tag. Places
+compare across shards (`policies.ranking`), so the shards' answers add up to one about the whole board:
 
-- **Position**: the number of entries ahead of a place on the board is the sum of those ahead of it in each shard.
-- **The first n**: they are among the first n of each shard. An entry that is not has n others of its own shard ahead of
-  it, and so on the board too. Merging n entries from each gives the board's order, for any n. The n entries before or
-  after a place are found in the same way.
+- **Position**: the number of entries ahead of a place is the sum of those ahead of it in each shard.
+- **The first n**: they are among the first n of each shard. Any other entry has n of its own shard ahead of
+  it, and so on the board too. Merging n entries from each gives the board's order, for any n. The n entries
+  before or after a place are found in the same way.
 
 Shards are read side by side, not at one moment: an entry that moves meanwhile may appear where it was.
 """
@@ -23,11 +23,11 @@ from operator import attrgetter
 from typing import Final
 
 from redis.asyncio import Redis
-from redis.client import NEVER_DECODE
 
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex, Cut, Entry, Page
 from gateway.index.changes import FIELDS, read_raw_changes
+from gateway.index.cluster import RAW
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.versions import Version, Versions
 from gateway.runtime.concurrency import in_turns
@@ -52,7 +52,7 @@ _by_place = attrgetter("place")
 
 
 def shard_of(player: str, shards: int) -> int:
-    """Return a player's shard: the first eight bytes of the SHA-256 of the id, modulo the number of shards."""
+    """Return a player's shard: the first eight bytes of the id's SHA-256, modulo the number of shards."""
     return int.from_bytes(sha256(player.encode()).digest()[:8]) % shards
 
 
@@ -80,7 +80,7 @@ class Shard(BoardIndex):
 
 
 class ShardedIndex(BoardIndex):
-    """The index of a board with its windows in shards; its other keys are under the board's own tag, as usual."""
+    """The index of a board with its windows in shards, and its other keys under the board's own tag."""
 
     def __init__(self, client: Redis, ranking: Ranking) -> None:
         super().__init__(client, ranking)
@@ -118,8 +118,8 @@ class ShardedIndex(BoardIndex):
         async with self._turns[shard.number]:
             with index_boundary():
                 command = ("HGET", keys.relayed(self.board), shard.number)
-                relayed = await self.client.execute_command(*command, **{NEVER_DECODE: True}) or b""  # type: ignore[no-untyped-call]
-            last_id = relayed.decode(errors="replace")
+                relayed = await self.client.execute_command(*command, **RAW)  # type: ignore[no-untyped-call]
+            last_id = (relayed or b"").decode(errors="replace")
             changes, newest_id = await read_raw_changes(self.client, shard.ranking, last_id, RELAYED_AT_ONCE)
             if not newest_id:
                 return
@@ -151,7 +151,7 @@ class ShardedIndex(BoardIndex):
         return self._parts[shard_of(player, len(self._parts))]
 
     async def show_again(self, player: str, standings: Sequence[Standing]) -> bool:
-        """Show standings that no event caused. Return whether they are there: another change may have come between."""
+        """Show standings that no event caused. Return False if another change came first."""
         shard = self._of(player)
         is_shown = await shard.show_again(player, standings)
         await self._relay_from(shard)
@@ -182,7 +182,7 @@ class ShardedIndex(BoardIndex):
     async def around(
         self, window: str, player: str, radius: int, kind: RankKind = RankKind.UNIQUE
     ) -> Page | None:
-        """Return a player's entry with `radius` neighbours on each side, None for a player without a standing."""
+        """Return a player's entry and `radius` neighbours on each side, None without a standing."""
         own = await self._of(player).around(window, player, 0)
         if own is None:
             return None
@@ -209,7 +209,7 @@ class ShardedIndex(BoardIndex):
         return await self._ranked(window, kind, first, Page(_total(pages), tuple(entries), first))
 
     async def _ranked(self, window: str, kind: RankKind, first: int, page: Page) -> Page:
-        """Return the page with ranks of the whole board; `first` is the 0-based position of its first entry."""
+        """Return the page with ranks of the whole board; it begins at the 0-based position `first`."""
         if kind is RankKind.DENSE:
             raise ValueError("dense ranks cannot be counted over shards")
         rank, group_before, ranked = 0, None, []
@@ -238,11 +238,12 @@ class ShardedIndex(BoardIndex):
         return await asyncio.gather(*(shard.page(window, first, count) for shard, first in reads))
 
     async def _split(self, window: str, first: int) -> list[int]:
-        """Return a position in each shard that has only entries ahead of the board's position `first` before it.
+        """Return a position in each shard with only entries before it that are ahead of `first` on the board.
 
-        This is a bisection in all shards at once. The entry in the middle of the longest open stretch is ahead of
-        `first` or behind it, and so is everything ahead of that entry, or behind it, in every shard. The positions add
-        up to `first` less at most the number of shards, unless the board moves too fast for BISECTIONS steps.
+        This is a bisection in all shards at once. The middle entry of the longest open stretch is ahead of
+        `first` or behind it, and so is everything ahead of that entry, or behind it, in every shard. The
+        positions add up to `first` less at most the number of shards, unless the board moves too fast for
+        BISECTIONS steps.
         """
         ends = [page.total for page in await self._pages(window, [0] * len(self.shards), 1)]
         begins = [0] * len(ends)

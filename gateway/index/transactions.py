@@ -1,4 +1,4 @@
-"""Large transactions of one board, packed by hiredis: packing in Python takes redis-py half the time of a rebuild."""
+"""Large transactions of one board, packed by hiredis: packing in Python would take half of a rebuild."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Command = tuple[Any, ...]
 
 
 async def transact(client: Client, key: str, commands: Sequence[Command]) -> list[Any]:
-    """Run a transaction whose keys are all in the slot of `key`, and return its replies. Raises redis' errors.
+    """Run a transaction in the slot of `key`, and return its replies. Raises redis' errors.
 
     A node without the slot refuses the whole transaction and names another, which gets it next.
     """

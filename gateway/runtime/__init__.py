@@ -1,1 +1,1 @@
-"""What every process needs: settings, clock, metrics and logs, secrets on disk."""
+"""Settings, clock, metrics, logs and key files: the parts that every process uses."""

@@ -1,4 +1,4 @@
-"""The line between us and what we depend on: whatever a driver raises becomes the one error that we have for it."""
+"""The boundary to a dependency: whatever its driver raises becomes our one error for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import ScoregateError
 
 FAULTS: Final = (OSError, EOFError, RuntimeError)
-"""How a connection fails below every driver. uvloop says with RuntimeError that a socket was closed under its user."""
+"""Errors of a connection below every driver. uvloop raises RuntimeError if a socket in use is closed."""
 
 
 @contextmanager
@@ -22,27 +22,27 @@ def boundary(
     known: tuple[type[Exception], ...] = FAULTS,
     answers: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
-    """Has whatever the block raises say so as `unavailable`; what is not `known` is reported as well.
+    """Raise every error of the block as `unavailable`, and report it if it is not `known`.
 
-    Our own errors pass, and so does what the dependency answers with. A cancellation passes if somebody cancelled us:
-    drivers also raise it when they give up a connection on which others wait.
+    Our own errors pass, and so do `answers` of the dependency. A cancellation passes only if this task was
+    cancelled: drivers also raise it when they drop a connection on which others wait.
     """
     try:
         yield
     except (ScoregateError, *answers):  # type: ignore[misc]
         raise
     except known as error:
-        raise unavailable(_said(error)) from error
+        raise unavailable(_message_of(error)) from error
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise
-        raise unavailable("the driver gave the call up") from error
+        raise unavailable("the driver gave up the call") from error
     except Exception as error:
         event_id = report(place, error)
         raise unavailable(f"{type(error).__name__} (event {event_id})") from error
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""The wall clock, as a thing that can be handed over."""
+"""The wall clock, and moments as RFC 3339 text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from functools import lru_cache
 from typing import Final
 
 Clock = Callable[[], int]
-"""Gives Unix milliseconds."""
+"""A function that returns the time in Unix milliseconds."""
 
 
 def wall_clock() -> int:
-    """Unix milliseconds now."""
+    """Return the current time in Unix milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 @lru_cache(maxsize=16_384)  # the pages of a board show the same moments again and again
 def rfc3339(at_ms: int) -> str:
-    """A moment as text, in UTC with milliseconds."""
+    """Return a moment as text, in UTC with milliseconds."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -33,26 +33,26 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_rfc3339(text: str) -> int | None:
-    """The moment, in Unix milliseconds, that a text names by RFC 3339, or None; a leap second is none that we know.
+    """Return the moment (Unix ms) of an RFC 3339 text, or None. Leap seconds are not supported.
 
-    A fraction may have any number of digits; what is finer than a millisecond is cut off.
+    A fraction may have any number of digits, and is truncated to milliseconds.
     """
-    found = _RFC3339.fullmatch(text)
-    if found is None:
+    match = _RFC3339.fullmatch(text)
+    if match is None:
         return None
     try:
-        moment = datetime.fromisoformat((found[1] + found[2]).upper())
+        moment = datetime.fromisoformat((match[1] + match[2]).upper())
     except ValueError:
         return None
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def fault_of_rfc3339(text: str) -> str:
-    """What to write in the place of a text that names no moment since 1970."""
+    """Return what is wrong with a text that is no moment since 1970, and what to write instead."""
     if parse_rfc3339(text) is not None:
-        return f"is before 1970, where time begins here; expected an instant as {_EXAMPLE}"
+        return f"is before 1970; expected a later instant, such as {_EXAMPLE}"
     if _LEAP.fullmatch(text):
-        return "leap seconds are not known here; write :59 in the place of :60"
+        return "leap seconds are not supported; write :59 instead of :60"
     if parse_rfc3339(text + "Z") is not None:
-        return f"has no time zone; add Z for UTC or an offset as +01:00, as in {_EXAMPLE}"
-    return f"expected an instant by RFC 3339, as {_EXAMPLE}"
+        return f"has no time zone; add Z for UTC or an offset such as +01:00, as in {_EXAMPLE}"
+    return f"expected an RFC 3339 instant, such as {_EXAMPLE}"

@@ -1,4 +1,4 @@
-"""Doing many things at once, but never more than so many: the connections that they need have a bound too."""
+"""Concurrent calls with a limit, because the connections that they need are limited too."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ T = TypeVar("T")
 
 
 async def in_turns(works: Iterable[Awaitable[T]], *, at_once: int) -> list[T]:
-    """What each of these gives, in their order. All are tried; then it raises what the first of those raised that failed."""
+    """Await all of these, and return their results in order. Raises the first error once all have ended."""
     turns = asyncio.Semaphore(at_once)
 
     async def one(work: Awaitable[T]) -> T:
         async with turns:
             return await work
 
-    found = await asyncio.gather(*map(one, works), return_exceptions=True)
+    results = await asyncio.gather(*map(one, works), return_exceptions=True)
     answers: list[T] = []
-    for each in found:
-        if isinstance(each, BaseException):
-            raise each
-        answers.append(each)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+        answers.append(result)
     return answers

@@ -1,4 +1,4 @@
-"""Until when the answer to what this task does is of use: what cannot be done by then is not begun."""
+"""The deadline of the current task's answer. Work that cannot end by then is not begun."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Final, Protocol
 
 
 class Waiter(Protocol):
-    """Somebody who waits for an answer until `until_s` of the monotonic clock."""
+    """A caller who waits for an answer until `until_s` of the monotonic clock."""
 
     until_s: float
 
     def aside(self) -> AbstractContextManager[None]:
-        """Is not kept waiting by us during the block, and gets the time back that it takes."""
+        """Return a context that adds the time of its block to the deadline, and does not count it as ours."""
         ...
 
 
 WAITER: Final[ContextVar[Waiter | None]] = ContextVar("waiting", default=None)
-"""Who waits for what this task does; None for what nobody waits for, such as duties."""
+"""The caller who waits for this task; None if nobody does, as for a duty."""
 
 
 def deadline_s() -> float | None:
-    """The deadline on the monotonic clock, None without one."""
+    """Return the deadline on the monotonic clock (s), None without one."""
     waiting = WAITER.get()
     return waiting.until_s if waiting else None
 
 
 def aside() -> AbstractContextManager[None]:
-    """For the wait for somebody who is not us, as a bucket: it counts neither as ours nor against the deadline."""
+    """Return a context for waiting on a third party, such as a bucket: its time counts for no deadline."""
     waiting = WAITER.get()
     return waiting.aside() if waiting else nullcontext()

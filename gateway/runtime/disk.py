@@ -1,4 +1,4 @@
-"""How much room is left where the ledger and the recordings are, and whether it is below the floor."""
+"""Free space where the ledger and the recordings are stored, and its floor."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import DISK_FREE, Event, logger
 
 SAMPLE_S: Final = 1.0
-"""How long an answer of the file system is believed."""
+"""Age up to which a reading of the file system is used."""
 
-TOLD_S: Final = 60.0
-"""How often the log repeats that room is short."""
+REPEAT_S: Final = 60.0
+"""Time after which the log says again that space is low."""
 
 MIB: Final = 1_048_576
 
@@ -24,7 +24,7 @@ _log = logger()
 
 
 class DiskFloor:
-    """Watches the file systems that a deployment writes to; a database server and a bucket watch their own."""
+    """The floor of the local file systems of a deployment. Database servers and buckets watch their own."""
 
     def __init__(
         self, places: Mapping[str, Path], floor_bytes: int, now_s: Callable[[], float] = time.monotonic
@@ -33,32 +33,32 @@ class DiskFloor:
         self._floor_bytes = floor_bytes
         self._now_s = now_s
         self._sampled_s = float("-inf")
-        self._told_s = float("-inf")
+        self._logged_s = float("-inf")
         self._is_low = False
 
     @property
     def is_low(self) -> bool:
-        """Whether one of them has less room than the floor."""
+        """Whether one of them has less free space than the floor."""
         if self._floor_bytes and self._now_s() - self._sampled_s >= SAMPLE_S:
             self._sample()
         return self._is_low
 
     def _sample(self) -> None:
         self._sampled_s = self._now_s()
-        free = {name: room for name, path in self._places.items() if (room := _free_bytes(path)) is not None}
-        for name, room in free.items():
-            DISK_FREE.labels(name).set(room)
-        short = {name: room for name, room in free.items() if room < self._floor_bytes}
-        if short and (not self._is_low or self._sampled_s - self._told_s >= TOLD_S):
-            self._told_s = self._sampled_s
-            _log.error(Event.DISK_LOW, floor_bytes=self._floor_bytes, **short)
-        elif self._is_low and not short:
+        free = {name: size for name, path in self._places.items() if (size := _free_bytes(path)) is not None}
+        for name, size in free.items():
+            DISK_FREE.labels(name).set(size)
+        low = {name: size for name, size in free.items() if size < self._floor_bytes}
+        if low and (not self._is_low or self._sampled_s - self._logged_s >= REPEAT_S):
+            self._logged_s = self._sampled_s
+            _log.error(Event.DISK_LOW, floor_bytes=self._floor_bytes, **low)
+        elif self._is_low and not low:
             _log.warning(Event.DISK_ENOUGH, floor_bytes=self._floor_bytes, **free)
-        self._is_low = bool(short)
+        self._is_low = bool(low)
 
 
 def disk_floor_of(settings: Settings) -> DiskFloor:
-    """The floor under what this deployment writes to files."""
+    """Return the floor of the file systems that this deployment writes to."""
     places = {}
     if not settings.is_on_postgres:
         places["ledger"] = settings.ledger_path.absolute().parent
@@ -69,13 +69,13 @@ def disk_floor_of(settings: Settings) -> DiskFloor:
 
 
 def _free_bytes(path: Path) -> int | None:
-    """Bytes that we may still write to the file system of a folder, or of the nearest one above it that is there."""
+    """Return the bytes free to us on the file system of a folder, or of its nearest parent that exists."""
     for folder in (path, *path.parents):
         try:
-            found = os.statvfs(folder)
+            status = os.statvfs(folder)
         except FileNotFoundError:
             continue
         except OSError:
             return None
-        return found.f_bavail * found.f_frsize
+        return status.f_bavail * status.f_frsize
     return None

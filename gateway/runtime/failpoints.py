@@ -1,8 +1,8 @@
-"""Places where a test may have a process die, fail or stand still. Inert unless the environment or a test arms one.
+"""Points at which a test can kill, fail or stall a process. Inert unless the environment or a test arms one.
 
-`SCOREGATE_FAILPOINT=<name>:<action>[,<name>:<action>...]` arms points for the first time that each is reached. `kill`
-ends the process with SIGKILL, as if its power had failed; `raise` raises what nobody foresaw; `stall:<seconds>` has the
-thread that is there stand still. It is a tool of the fault tests, not a setting: in service it stays unset.
+`SCOREGATE_FAILPOINT=<name>:<action>[,<name>:<action>...]` arms points; each acts the first time it is
+reached. `kill` ends the process with SIGKILL, like a power failure; `raise` raises an unexpected error;
+`stall:<seconds>` blocks the thread. It is a tool of the fault tests, not a setting: never set it in service.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Action = Callable[[], object]
 
 
 class Point(StrEnum):
-    """Every place where a fault has to be survived, in the order in which a submission passes them."""
+    """Points at which we must survive a fault, in the order in which a submission passes them."""
 
     AFTER_OPEN = "after-open"
     BEFORE_ADMIT = "before-admit"
@@ -46,27 +46,27 @@ class Point(StrEnum):
 
 
 class Unforeseen(Exception):
-    """The failure that `raise` stands for: a bug, of which nothing is known beforehand."""
+    """The error that `raise` raises: it stands for a bug."""
 
 
 def reach(point: Point) -> None:
-    """Nothing, unless the point is armed: then its action, once."""
+    """Do the point's action, once, if it is armed."""
     if _armed and point in _armed:
         _armed.pop(point)()
 
 
 def arm(point: Point, action: Action) -> None:
-    """Has `action` done when this process next reaches the point, on the thread that reaches it."""
+    """Do `action` when this process next reaches the point, on the thread that reaches it."""
     _armed[point] = action
 
 
 def disarm() -> None:
-    """Makes every point inert again."""
+    """Make every point inert again."""
     _armed.clear()
 
 
 def action_of(text: str) -> Action:
-    """What `kill`, `raise` or `stall:<seconds>` stands for. Raises ValueError for anything else."""
+    """Return the action of `kill`, `raise` or `stall:<seconds>`. Raises ValueError for anything else."""
     name, _, seconds = text.partition(":")
     if name == "stall":
         return partial(time.sleep, float(seconds))
@@ -80,12 +80,12 @@ def _kill() -> None:
 
 
 def _raise() -> None:
-    raise Unforeseen("a fail-point was reached")
+    raise Unforeseen("a failpoint was reached")
 
 
 def _read(setting: str) -> dict[Point, Action]:
-    """The points that are armed. Raises ValueError for one that does not exist, which would test nothing."""
-    pairs = [each.partition(":") for each in setting.split(",") if each]
+    """Return the armed points. Raises ValueError for an unknown one, which would test nothing."""
+    pairs = [item.partition(":") for item in setting.split(",") if item]
     return {Point(name): action_of(action) for name, _, action in pairs}
 
 

@@ -1,4 +1,4 @@
-"""The end of a process that was told to end, and may hang in something."""
+"""The forced exit of a process that was told to end and may hang."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _log = logger()
 
 
 def end_within(grace_s: float, part: str) -> None:
-    """Ends this process after `grace_s`, wherever it is by then. What it had begun comes again from the ledger."""
+    """End this process after `grace_s`, whatever it is doing. The ledger still has its unfinished work."""
     timer = threading.Timer(grace_s, _end, [part])
     timer.daemon = True
     timer.start()
@@ -19,4 +19,4 @@ def end_within(grace_s: float, part: str) -> None:
 
 def _end(part: str) -> None:
     _log.warning(Event.STOPPED, part=part, is_in_time=False)
-    os._exit(0)  # nothing of Python's own end can be waited for: that is what hangs
+    os._exit(0)  # skips Python's own shutdown, which may be what hangs

@@ -1,4 +1,4 @@
-"""Secret keys that are kept in the data directory: made once, for their owner's eyes alone."""
+"""Secret keys in the data directory: made once, and readable by their owner alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY_BYTES: Final = 32
 
 
 def make_key(path: Path, what: str) -> None:
-    """Makes the file with 32 random bytes in base64, if there is none. Raises SettingsError."""
+    """Make the file with 32 random bytes in base64, unless it exists. Raises SettingsError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
@@ -26,7 +26,7 @@ def make_key(path: Path, what: str) -> None:
 
 
 def read_key(path: Path, what: str) -> bytes:
-    """The key in the file. Raises SettingsError if it cannot be read, or if others may read its file."""
+    """Return the key in the file. Raises SettingsError if it is unreadable, or readable by others."""
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise SettingsError(f"{path}: others may read {what}; run: chmod 600 {path}")
@@ -36,7 +36,7 @@ def read_key(path: Path, what: str) -> bytes:
 
 
 def decode_key(text: str, where: str, what: str) -> bytes:
-    """The key that is written as base64. Raises SettingsError, which does not repeat it."""
+    """Return the key that `text` holds in base64. Raises SettingsError, which does not repeat the text."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -44,15 +44,15 @@ def decode_key(text: str, where: str, what: str) -> bytes:
 
 
 def _create(path: Path) -> None:
-    made = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode() + "\n")
         file.flush()
         os.fsync(file.fileno())
     try:
-        os.link(made, path)  # whole or not at all, and never over a key that another process has just made
+        os.link(draft, path)  # atomic, and never replaces a key that another process has just made
     except FileExistsError:
         pass
     finally:
-        made.unlink()
+        draft.unlink()

@@ -1,4 +1,4 @@
-"""Bounds how often the log says the same thing, so that nobody can fill a disk by repeating what goes wrong."""
+"""Limits on repeated log lines, so that nobody can fill a disk by repeating a failure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any, Final
 import structlog
 
 PER_MINUTE: Final = 6
-"""Lines about the same thing in a minute; the next one after it says how many were left out."""
+"""Lines about one subject in a minute; the first one after it says how many were left out."""
 
 MINUTE_S: Final = 60.0
 
 NAMES_KEPT: Final = 256
-"""Things of which the lines are counted; more than there are places in the code that can fail at once."""
+"""Subjects whose lines are counted; more than the places in the code that can fail at once."""
 
 TRACEBACK_CHARACTERS: Final = 8_000
 
 _ABOUT: Final = ("fingerprint", "duty", "part", "consumer", "validator", "board")
-"""Fields that tell one thing from another. Each is from a closed set: never a player, an address or a path."""
+"""Fields that make up a subject. Each is from a closed set: never a player, an address or a path."""
 
 
 class Sieve:
-    """Lets `per_minute` lines about each thing through in a minute, and counts the rest. Safe from any thread."""
+    """A filter that passes `per_minute` lines per subject and minute, and counts the rest. Thread-safe."""
 
     def __init__(
         self, *, per_minute: int = PER_MINUTE, monotonic_s: Callable[[], float] = time.monotonic
@@ -36,7 +36,7 @@ class Sieve:
         self._seen: dict[object, tuple[float, int]] = {}
 
     def left_out(self, name: object) -> int | None:
-        """How many lines about `name` were left out before this one; None if this one is to be left out too."""
+        """Return how many lines about `name` were left out before this one; None to leave it out too."""
         now_s = self._monotonic_s()
         with self._lock:
             began_s, count = self._seen.pop(name, (now_s, 0))
@@ -47,20 +47,20 @@ class Sieve:
                 self._seen[name] = (began_s, count + 1)
                 return None
             self._seen[name] = (began_s, count + 1)
-            if len(self._seen) > NAMES_KEPT:  # the one that was met longest ago
+            if len(self._seen) > NAMES_KEPT:  # the one unused for longest
                 del self._seen[next(iter(self._seen))]
             return missed
 
 
 class SievedEvents:
-    """A processor of structlog: puts the events of these names, and whatever has a traceback, through a sieve."""
+    """A structlog processor that sieves the events of these names, and all that have a traceback."""
 
     def __init__(self, names: frozenset[str], sieve: Sieve) -> None:
         self._names = names
         self._sieve = sieve
 
     def __call__(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-        """The event, with how many like it were left out before. Raises DropEvent to leave it out."""
+        """Return the event, with the number of its like left out before. Raises DropEvent to leave it out."""
         name = str(event.get("event"))
         if name in self._names or event.get("exc_info"):
             left_out = self._sieve.left_out((name, *(str(event.get(field)) for field in _ABOUT)))
@@ -72,21 +72,21 @@ class SievedEvents:
 
 
 def shorten_traceback(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Keeps the end of a long traceback: that is where it says what happened."""
+    """Keep only the end of a long traceback, where the error stands."""
     if isinstance(text := event.get("exception"), str) and len(text) > TRACEBACK_CHARACTERS:
         event["exception"] = f"... {text[-TRACEBACK_CHARACTERS:]}"
     return event
 
 
 class SievedRecords(logging.Filter):
-    """The same for what libraries log: of each logger, and of each place in its code."""
+    """A sieve of what libraries log; a subject is a logger and a place in its code."""
 
     def __init__(self, sieve: Sieve) -> None:
         super().__init__()
         self._sieve = sieve
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is written; one that follows others that were not says how many."""
+        """Return whether to write a record, after adding the number of its like left out before."""
         left_out = self._sieve.left_out((record.name, record.pathname, record.lineno))
         if left_out:
             record.msg, record.args = f"{record.getMessage()} ({left_out} like it left out)", None

@@ -1,4 +1,4 @@
-"""Policies that change while a part runs: all of a folder are put in force in one step, or none is."""
+"""Reloads of policies while a part runs: either all files of a folder come into force, or none."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _log = logger()
 
 
 class BoardsInForce(Mapping[str, Board]):
-    """The boards by name. Who looks one up keeps it to the end of the request or run, so that one policy judges it.
+    """The boards in force, by name. Look one up once per request or run, so that one policy judges it.
 
-    `is_stale`: the files say something else by now, which was refused.
+    `is_stale` means that the files have changed since, and that the change was refused.
     """
 
     def __init__(self, boards: Mapping[str, Board]) -> None:
@@ -31,33 +31,33 @@ class BoardsInForce(Mapping[str, Board]):
         self.is_stale = False
 
     def __getitem__(self, name: str) -> Board:
-        """The board as its policy is now."""
+        """Return the board with its current policy."""
         return self._boards[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The names; a change of policies may add some."""
+        """Iterate over the names; a reload may add some."""
         return iter(self._boards)
 
     def __len__(self) -> int:
-        """How many boards there are."""
+        """Return the number of boards."""
         return len(self._boards)
 
     def names_after(self, name: str, count: int) -> list[str]:
-        """Up to so many names behind this one, in the order of the alphabet."""
+        """Return up to `count` names that sort after this one."""
         begin = bisect_right(self._names, name)
         return self._names[begin : begin + count]
 
     def replace(self, boards: Mapping[str, Board]) -> None:
-        """Has other policies in force from now on, for the same boards and for new ones; logs which."""
+        """Put other policies in force, for the same boards and for new ones, and log which changed."""
         before, self._boards = self._boards, boards
         self._names = sorted(boards)
-        same = {name for name, each in before.items() if boards[name].digest == each.digest}
-        changed = {name: each.digest for name, each in boards.items() if name not in same}
+        same = {name for name, board in before.items() if boards[name].digest == board.digest}
+        changed = {name: board.digest for name, board in boards.items() if name not in same}
         _log.info(Event.POLICY_RELOADED, changed=changed)
 
 
 def read_again(settings: Settings, in_force: BoardsInForce) -> Mapping[str, Board] | None:
-    """The boards as the files say now; None, counted and logged, if that is wrong or needs a restart."""
+    """Load the policy files. If they are wrong or need a restart, log it, count it, and return None."""
     try:
         boards = load_boards(settings.policies_dir)
         refuse_restart(in_force, boards)
@@ -74,15 +74,15 @@ def read_again(settings: Settings, in_force: BoardsInForce) -> Mapping[str, Boar
 
 
 async def reload_when_asked(
-    asked: asyncio.Event,
+    requested: asyncio.Event,
     settings: Settings,
     in_force: BoardsInForce,
     put: Callable[[Mapping[str, Board]], None],
 ) -> None:
-    """Reads the files again each time it is asked to, on a thread, and calls `put` in the loop; until cancelled."""
+    """Load the files, on a thread, whenever `requested` is set, and call `put` in the loop. Never returns."""
     while True:
-        await asked.wait()
-        asked.clear()
+        await requested.wait()
+        requested.clear()
         try:
             boards = await asyncio.to_thread(read_again, settings, in_force)
         except Exception as error:  # noqa: BLE001 - a bug in reading must not end a part that serves
@@ -93,5 +93,5 @@ async def reload_when_asked(
 
 
 def is_terminal_gone() -> bool:
-    """True if this process was started in a terminal that was closed since: SIGHUP then means to end, not to reload."""
+    """Return whether the terminal that started this process is closed: SIGHUP then means exit, not reload."""
     return _had_terminal and not os.isatty(0)

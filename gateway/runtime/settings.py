@@ -1,4 +1,4 @@
-"""Where things are and how much they may take: read from `SCOREGATE_*` in the environment, checked at start."""
+"""The settings: read from `SCOREGATE_*` in the environment, and checked at start."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from policies.errors import SettingsError
@@ -16,7 +17,7 @@ from policies.errors import SettingsError
 MAXIMUM_PORT = 65_535
 
 EDGE_METRICS_BIND = "127.0.0.1:9464"
-"""Where an edge serves its metrics unless it is told otherwise."""
+"""The default address of an edge's metrics."""
 
 _HOST = r"(?:[^/?#@:,\[\]]+|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?"
 LEDGER_URL = re.compile(
@@ -24,22 +25,23 @@ LEDGER_URL = re.compile(
     r"postgresql://(?:[^/?#@:]+(?::[^/?#@]*)?@)?"  # user and password
     rf"(?:{_HOST}(?:,{_HOST})*)?(?:/[^/?#@]*)?(?:\?[^#@]*)?"
 )
-"""Strict where a password with a character that should have been escaped would be read as a host, a port or a name."""
+"""Strict, so that an unescaped character in a password is never read as part of a host, port or name."""
 
 CLUSTER_URL = re.compile(
-    rf"(?P<scheme>rediss?)\+cluster://(?P<who>[^/?#@]*@)?(?P<seeds>{_HOST}(?:,{_HOST})*)/?(?P<options>\?[^#@]*)?"
+    r"(?P<scheme>rediss?)\+cluster://(?P<who>[^/?#@]*@)?"
+    rf"(?P<seeds>{_HOST}(?:,{_HOST})*)/?(?P<options>\?[^#@]*)?"
 )
-"""A Redis Cluster by some of its nodes; it has one database, so that there is no path."""
+"""A Redis Cluster, given by some of its nodes. A cluster has only one database, so the URL has no path."""
 
 SERVER_URL = re.compile(
     r"rediss?://(?:[^/?#]*@)?(?:[^/?#@:\[\]]*|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?(?:/[0-9]*/?)?(?:\?[^#]*)?"
     r"|unix://(?:[^/?#]*@)?/[^?#]*(?:\?[^#]*)?"
 )
-"""One Redis, by TCP or by a Unix socket."""
+"""A single Redis, over TCP or a Unix socket."""
 
 
 def _matching(pattern: str, expected: str) -> AfterValidator:
-    """Takes what matches; of anything else it says what was expected."""
+    """Return a validator that refuses a value that does not match, and says what was expected."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
@@ -60,17 +62,17 @@ Csv = Annotated[tuple[str, ...], NoDecode]
 
 
 def bundled_policies() -> Path:
-    """The folder of policy files that comes with the product."""
+    """Return the folder of the policy files in the package."""
     return Path(str(files("policies")))
 
 
 def bundled_arcade() -> Path:
-    """The folder of the game that comes with the product."""
+    """Return the folder of the example game in the package."""
     return bundled_policies().parent / "examples" / "arcade"
 
 
 def _server(url: str) -> str:
-    """The URL of a Redis, by what the client would refuse only when it is used. Raises ValueError."""
+    """Return a Redis URL unchanged. Raises ValueError for one that the client would refuse only in use."""
     if "+cluster:" not in url and not SERVER_URL.fullmatch(url):
         raise ValueError(
             "expected redis://<user>:<password>@<host>:<port>/<database>, rediss:// for TLS, or unix://<path>"
@@ -79,7 +81,7 @@ def _server(url: str) -> str:
 
 
 class Settings(BaseSettings):
-    """Every setting, with its unit in its name. Unset URLs mean the embedded part in the data directory."""
+    """All settings, with units in their names. An unset URL means the embedded part in the data directory."""
 
     model_config = SettingsConfigDict(
         env_prefix="SCOREGATE_", extra="ignore", frozen=True, hide_input_in_errors=True
@@ -171,8 +173,9 @@ class Settings(BaseSettings):
     def _is_an_index(cls, value: str) -> str:
         if "+cluster:" in value and not CLUSTER_URL.fullmatch(value):
             raise ValueError(
-                "expected redis+cluster://<user>:<password>@<host>:<port>,<host>:<port> without a database, or rediss+cluster: "
-                "for TLS, with / ? # @ and : in a name or a password written as %2F %3F %23 %40 and %3A"
+                "expected redis+cluster://<user>:<password>@<host>:<port>,<host>:<port> without a database, "
+                "or rediss+cluster: for TLS, "
+                "with / ? # @ and : in a name or a password written as %2F %3F %23 %40 and %3A"
             )
         return _server(value)
 
@@ -194,12 +197,12 @@ class Settings(BaseSettings):
 
     @property
     def needs_bubblewrap(self) -> bool:
-        """True if native programs run in bubblewrap or not at all."""
+        """Whether native programs run only in bubblewrap."""
         return self.sandbox == "bubblewrap"
 
     @property
     def is_on_postgres(self) -> bool:
-        """True if the ledger is a PostgreSQL database, False if it is an SQLite file."""
+        """Whether the ledger is a PostgreSQL database rather than an SQLite file."""
         return self.ledger_url is not None and self.ledger_url.get_secret_value().startswith("postgresql:")
 
     @property
@@ -213,10 +216,10 @@ class Settings(BaseSettings):
 
     @property
     def jobs_url(self) -> str:
-        """The Redis of RQ; the same server as the index unless told otherwise. Raises SettingsError if that is a cluster."""
+        """The Redis of RQ; by default that of the index. Raises SettingsError if that is a cluster."""
         if self.queue_url is None and CLUSTER_URL.fullmatch(self.redis_url):
             raise SettingsError(
-                "SCOREGATE_QUEUE_URL: set it to a Redis that is no cluster: RQ, the job queue, does not run on one"
+                "SCOREGATE_QUEUE_URL: set it to a single Redis: RQ, the job queue, does not run on a cluster"
             )
         return self.queue_url or self.redis_url
 
@@ -227,7 +230,7 @@ class Settings(BaseSettings):
 
     @cached_property
     def allowed_hosts(self) -> frozenset[str]:
-        """Authorities this deployment answers to (RFC 9421's `@authority`, lower case)."""
+        """The authorities that this deployment answers to (RFC 9421's `@authority`, lower case)."""
         if self.hosts:
             return frozenset(host.lower() for host in self.hosts)
         port = self.bind_address[1]
@@ -235,18 +238,19 @@ class Settings(BaseSettings):
 
 
 def host_and_port(bind: str) -> tuple[str, int]:
-    """The two parts of an address to listen on."""
+    """Return the host and the port of a listening address."""
     host, _, port = bind.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def load_settings(**overrides: object) -> Settings:
-    """The settings of this process. Raises SettingsError naming the variable and what was expected of it."""
+    """Return the settings of this process. Raises SettingsError, which explains each wrong variable."""
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        lines = [
-            f"SCOREGATE_{'.'.join(map(str, each['loc'])).upper()}: {each['msg'].removeprefix('Value error, ')}"
-            for each in error.errors()
-        ]
-        raise SettingsError("\n".join(lines)) from None
+        raise SettingsError("\n".join(map(_fault_line, error.errors()))) from None
+
+
+def _fault_line(fault: ErrorDetails) -> str:
+    variable = ".".join(map(str, fault["loc"])).upper()
+    return f"SCOREGATE_{variable}: {fault['msg'].removeprefix('Value error, ')}"

@@ -1,4 +1,4 @@
-"""Every metric and every log event the product has, in one place. Labels come from closed sets, never from players."""
+"""All metrics and log events. Labels come from closed sets, never from players."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ REGISTRY = CollectorRegistry()
 
 SUBMISSIONS = Counter(
     "scoregate_submissions",
-    "Submissions by where they went: a state, or the problem type they were refused with.",
+    "Submissions by outcome: a state, or the problem type they were refused with.",
     ["board", "outcome"],
     registry=REGISTRY,
 )
 PLUGIN_FAILURES = Counter(
     "scoregate_plugin_failures",
-    "Submissions that a validator of the studio's own failed on.",
+    "Submissions on which a custom validator failed.",
     ["board", "validator"],
     registry=REGISTRY,
 )
@@ -37,23 +37,23 @@ REQUEST_SECONDS = Histogram(
 )
 SHED = Counter(
     "scoregate_shed",
-    "Requests that could not be answered in time: refused at the entrance, or before the ledger's commit.",
+    "Requests that could not be answered in time: refused on arrival, or before the ledger's commit.",
     ["place"],
     registry=REGISTRY,
 )
 UNEXPECTED = Counter(
     "scoregate_unexpected",
-    "Failures that nobody foresaw, by where they were met; each has an event in the log, or is counted by one.",
+    "Unexpected failures by place; each has a log event, or is counted in one.",
     ["place"],
     registry=REGISTRY,
 )
 PROBLEMS = Counter("scoregate_problems", "Refusals by problem type.", ["type"], registry=REGISTRY)
 BACKLOG = Gauge(
-    "scoregate_verify_backlog", "Submissions that wait for a verdict, by lane.", ["lane"], registry=REGISTRY
+    "scoregate_verify_backlog", "Submissions waiting for a verdict, by lane.", ["lane"], registry=REGISTRY
 )
 BACKLOG_AGE = Gauge(
     "scoregate_verify_backlog_age_seconds",
-    "How long the oldest of them has been waiting.",
+    "Age of the oldest waiting submission.",
     ["lane"],
     registry=REGISTRY,
 )
@@ -65,50 +65,51 @@ AUDITS = Counter(
 )
 REVEALS = Counter(
     "scoregate_reveals",
-    "Recordings of which the digest came first: asked for, revealed, or ended by silence.",
+    "Recordings submitted as a digest: requested, revealed, or ended by silence.",
     ["board", "outcome"],
     registry=REGISTRY,
 )
 RECORDING_FAULTS = Counter(
     "scoregate_recording_faults",
-    "What was wrong with the store of recordings: unavailable, missing, altered, healed.",
+    "Faults of the recording store: unavailable, missing, altered, healed.",
     ["fault"],
     registry=REGISTRY,
 )
 DISK_FREE = Gauge(
     "scoregate_disk_free_bytes",
-    "Room on the file systems of the ledger and of the recordings.",
+    "Free space on the file systems of the ledger and of the recordings.",
     ["place"],
     registry=REGISTRY,
 )
 RECORDINGS_COLLECTED = Counter(
     "scoregate_recordings_collected",
-    "What collecting did: condemned, reprieved, removed, expired.",
+    "Actions of recording collection: condemned, reprieved, removed, expired.",
     ["action"],
     registry=REGISTRY,
 )
-UNSEALED = Gauge("scoregate_unsealed_events", "Events that no seal speaks for yet.", registry=REGISTRY)
-UNSEALED_AGE = Gauge(
-    "scoregate_unsealed_age_seconds", "How long the oldest of them has been waiting.", registry=REGISTRY
-)
+UNSEALED = Gauge("scoregate_unsealed_events", "Events that no seal covers yet.", registry=REGISTRY)
+UNSEALED_AGE = Gauge("scoregate_unsealed_age_seconds", "Age of the oldest unsealed event.", registry=REGISTRY)
 LEDGER_PAGES = Counter(
     "scoregate_ledger_pages",
-    "Pages of boards that were read from the ledger, since the index had them not.",
+    "Pages of boards read from the ledger because the index did not have them.",
     ["board"],
     registry=REGISTRY,
 )
 READS_WAITING = Gauge(
-    "scoregate_ledger_reads_waiting", "Reads of the ledger that wait, by kind.", ["kind"], registry=REGISTRY
+    "scoregate_ledger_reads_waiting",
+    "Reads of the ledger that are waiting, by kind.",
+    ["kind"],
+    registry=REGISTRY,
 )
 READS_REFUSED = Counter(
     "scoregate_ledger_reads_refused",
-    "Reads of the ledger that were refused: too many of their kind waited, or for too long.",
+    "Reads of the ledger refused because too many of their kind waited, or waited too long.",
     ["kind"],
     registry=REGISTRY,
 )
 INDEX_DIFFERENCES = Counter(
     "scoregate_index_differences",
-    "What the steward found in the index that the ledger does not say, and repaired.",
+    "Differences between index and ledger that the steward found and repaired.",
     ["board", "kind"],
     registry=REGISTRY,
 )
@@ -120,24 +121,24 @@ DUTY_FAILURES = Counter(
 )
 CLOCK_OFFSET = Gauge(
     "scoregate_clock_offset_seconds",
-    "What this machine's clock is ahead of the clocks that all parts share: database, redis.",
+    "Seconds that this machine's clock is ahead of a shared clock: database, redis.",
     ["source"],
     registry=REGISTRY,
 )
 CLOCK_ERROR = Gauge(
     "scoregate_clock_error_seconds",
-    "How far this process may be wrong about the shared time; decisions by time allow for it.",
+    "Possible error of this process' shared time; decisions by time allow for it.",
     registry=REGISTRY,
 )
 DERIVED_LAG = Gauge(
     "scoregate_derived_lag",
-    "What a consumer has not had yet: events of the log, or changes of standings.",
+    "Events of the log, or changes of standings, that a consumer has not handled yet.",
     ["consumer"],
     registry=REGISTRY,
 )
 DERIVED_REBUILDS = Counter(
     "scoregate_derived_rebuilds",
-    "How often something derived was made anew from the ledger.",
+    "Rebuilds of derived data from the ledger.",
     ["consumer"],
     registry=REGISTRY,
 )
@@ -149,7 +150,7 @@ WEBHOOK_DELIVERIES = Counter(
 )
 UNDELIVERED = Gauge(
     "scoregate_webhook_undelivered",
-    "Deliveries of webhooks that wait, and that were given up.",
+    "Webhook deliveries that are waiting, and that were given up.",
     ["state"],
     registry=REGISTRY,
 )
@@ -158,35 +159,36 @@ LISTENERS = Gauge(
 )
 LIVE_CHANGES = Counter(
     "scoregate_live_changes",
-    "Changes that a slow listener was not given: dropped as it was cut off, or coalesced into a newer one.",
+    "Changes not sent to a slow listener: dropped on disconnection, or coalesced into a newer one.",
     ["fate"],
     registry=REGISTRY,
 )
 LIVE_RESETS = Counter(
-    "scoregate_live_resets", "Listeners that were told to read the board again.", registry=REGISTRY
+    "scoregate_live_resets", "Listeners that had to read the board again.", registry=REGISTRY
 )
 
 POLICY_RELOADS = Counter(
     "scoregate_policy_reloads",
-    "How often the policy files were read again: in_force, refused.",
+    "Reloads of the policy files: in_force, refused.",
     ["outcome"],
     registry=REGISTRY,
 )
 POLICIES_DIFFER = Gauge(
     "scoregate_policies_differ",
-    "1 while parts of the deployment go by different policies.",
+    "1 while parts of the deployment use different policies.",
     registry=REGISTRY,
 )
 POLICY_STALE = Gauge(
     "scoregate_policy_stale",
-    "1 while the files are not what is in force, since they were refused.",
+    "1 while the policy files are not in force because they were refused.",
     registry=REGISTRY,
 )
 
 
 @lru_cache(maxsize=512)
 def request_seconds(route: str, status_class: int) -> Histogram:
-    """The timer of a route's answers of one class (2: 2xx); looking a label up costs more than counting."""
+    """Return the timer of a route's answers of one class (2: 2xx)."""
+    # Cached because looking up a label costs more than counting.
     return REQUEST_SECONDS.labels(route, f"{status_class}xx")
 
 
@@ -196,12 +198,12 @@ def _submissions(board: str, outcome: str) -> Counter:
 
 
 def count_submission(board: str, outcome: str) -> None:
-    """Counts one submission of a board by where it went."""
+    """Count a submission of a board by its outcome."""
     _submissions(board, outcome).inc()
 
 
 class Event:
-    """Names of log events; each is constant, and carries ids, not objects."""
+    """The names of log events. Events carry ids, not objects."""
 
     SUBMISSION = "submission"
     REFUSED = "refused"
@@ -262,11 +264,11 @@ REPEATED: Final = frozenset(
         Event.FORWARDED_UNREAD,
     }
 )
-"""Events that a fault, or a stranger, can repeat at will: the log says each of them a few times a minute."""
+"""Events that a fault or a stranger can repeat at will; they are logged a few times a minute at most."""
 
 
 class _LossyStream:
-    """A stream to log to. What cannot be written is lost, as on a full disk: whoever logs goes on with its work."""
+    """A stream for logs that drops what cannot be written, as on a full disk, so that the caller goes on."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -281,7 +283,7 @@ class _LossyStream:
 
 
 def configure_logging(level: str) -> None:
-    """Makes every log line one JSON object on standard error, and none of them endless."""
+    """Write every log line as a JSON object of bounded size to standard error."""
     structlog.configure(
         processors=[
             SievedEvents(REPEATED, Sieve()),
@@ -301,5 +303,5 @@ def configure_logging(level: str) -> None:
 
 
 def logger() -> Any:
-    """The structured logger."""
+    """Return the structured logger."""
     return structlog.get_logger()

@@ -1,4 +1,4 @@
-"""What nobody expected: one event each, with an id that a user can quote, logged at a bounded rate, and counted."""
+"""Reports of unexpected errors: counted, logged at a limited rate, with an id that a user can quote."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final
 from gateway.runtime.telemetry import UNEXPECTED, Event, logger
 
 _FRAMES: Final = 6
-"""Innermost calls by which two failures are taken for the same one."""
+"""Innermost calls that two failures share if they count as the same one."""
 
 _log = logger()
 
 
 class FaultPlace(StrEnum):
-    """Where something unexpected was met: what was asked, or which work that goes on for ever."""
+    """The places that report unexpected errors: requests, dependencies and loops."""
 
     REQUEST = "request"
     INDEX = "index"
@@ -39,20 +39,20 @@ class FaultPlace(StrEnum):
 
 
 def report(place: FaultPlace, error: BaseException, **context: str) -> str:
-    """The id of the event that tells of `error`; it is counted, and logged unless its like were just logged.
+    """Count and log `error`, and return its event's id. It is not logged if the same one just was.
 
-    The id begins with a fingerprint of where the error came from: also one that was left out leads to its like.
+    The id begins with a fingerprint of the error's origin, which finds the same error in the log.
     """
     fingerprint = _fingerprint(error)
     event_id = f"{fingerprint}-{secrets.token_hex(4)}"
     UNEXPECTED.labels(place.value).inc()
-    told = {"place": place.value, "event_id": event_id, "fingerprint": fingerprint}
-    _log.error(Event.UNEXPECTED, **told, **context, exc_info=error)
+    ids = {"place": place.value, "event_id": event_id, "fingerprint": fingerprint}
+    _log.error(Event.UNEXPECTED, **ids, **context, exc_info=error)
     return event_id
 
 
 def _fingerprint(error: BaseException) -> str:
-    """Eight hexadecimal digits of the error's type and the code that raised it."""
+    """Return eight hexadecimal digits that stand for the error's type and the code that raised it."""
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     where = [f"{frame.filename}:{frame.name}:{frame.lineno}" for frame in frames]
     return hashlib.sha256("\n".join([type(error).__qualname__, *where]).encode()).hexdigest()[:8]

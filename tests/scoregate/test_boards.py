@@ -79,7 +79,7 @@ def test_rebuild_is_refused_while_another_builds(house: Path, valkey: ValkeyServ
         redis.set("lb:{tiny}:building", "another", px=20_000)
         refused = board("rebuild", "tiny")
         assert isinstance(refused.exception, RebuildRefused)
-        assert "tiny is being rebuilt already" in str(refused.exception)
+        assert "tiny is already being rebuilt" in str(refused.exception)
         assert "another" == redis.get("lb:{tiny}:building")
 
 

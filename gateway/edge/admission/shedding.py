@@ -51,7 +51,7 @@ class Visit:
     __slots__ = ("_entrance", "_waited_s", "is_inside", "until_s")
 
     def __init__(self, entrance: Entrance, waited_s: float) -> None:
-        """`waited_s` is how long it waited before it was read."""
+        """Make a visit of a request that waited `waited_s` before it was read."""
         self._entrance = entrance
         self._waited_s = waited_s
         self.is_inside = False

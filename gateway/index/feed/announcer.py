@@ -17,7 +17,7 @@ CLAIMED_AT_ONCE: Final = 500
 
 
 class Announcer:
-    """A publisher of changes, one per edge: the edge that claims a change announces it, and loses it if it dies.
+    """A publisher of changes, one per edge. A claimed change is lost if its edge dies before announcing it.
 
     Every method raises IndexUnavailable.
     """

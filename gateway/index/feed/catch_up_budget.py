@@ -1,4 +1,4 @@
-"""The budget of a returning listener: changes, events and time, after which it has to read the board again."""
+"""The changes, events and time that a returning listener may take before it must read the board again."""
 
 from __future__ import annotations
 

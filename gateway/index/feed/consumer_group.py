@@ -1,4 +1,4 @@
-"""Consumer groups on the stream of changes: each entry goes to one consumer, and to another if that one dies."""
+"""Consumer groups on the stream of changes: each entry goes to one consumer, or to another if it dies."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ GONE_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A change of a standing. `seq` is its version in the ledger; `score` and `rank` are None without a standing.
+    """A change of a standing. `seq` is its ledger version; `score` and `rank` are None without a standing.
 
-    `rank` and `was_rank` are those that the board showed right after and right before. They are None also if the change
-    comes from the ledger, which keeps no ranks. `at_ms` is when it was shown, or decided (Unix ms).
+    `rank` and `was_rank` are those on the board right after and right before; None too for a change from the
+    ledger, which keeps no ranks. `at_ms` is when it was shown, or decided (Unix ms).
     """
 
     at_ms: int
@@ -42,7 +42,7 @@ class Mutation:
 
 
 class ChangeBatch(NamedTuple):
-    """Entries for one consumer: ids and mutations, and the number not yet given to the group or not acknowledged.
+    """Entries for one consumer: ids, mutations, and the number not yet delivered or acknowledged.
 
     If `is_whole` is False, the group has missed some, and gets no entries until it calls `mark_whole`.
     """

@@ -11,8 +11,8 @@ from gateway.index.feed.events import Interest
 from gateway.runtime.telemetry import LIVE_CHANGES
 
 LISTENER_LIMIT: Final = 1024
-"""Changes that a slow listener may fall behind before it is disconnected; it resumes by the id of its last one. Listeners
-share the changes, so each costs a reference; several pages of the reader fit."""
+"""Changes that a slow listener may fall behind before it is disconnected; it resumes from its last id.
+Listeners share the changes, so each costs a reference; several pages of the reader fit."""
 
 _dropped = LIVE_CHANGES.labels("dropped")
 
@@ -73,8 +73,8 @@ class Listener:
         """End its feed."""
         if self.end is None:
             self.end = end
-            # The whole queue goes, not only the oldest: the listener resumes from the last change it got, so a gap after
-            # that one would stay.
+            # Drop the whole queue, not only the oldest: the listener resumes from the last change it got, so
+            # a gap after that one would stay.
             _dropped.inc(self._empty())
             self._queue.put_nowait(None)
 

@@ -33,7 +33,7 @@ class ListenerEvents:
         self._last_id = listener.position or ""
 
     async def events(self, after: str | None) -> AsyncGenerator[list[FeedEvent], None]:
-        """Yield events in groups until the listener is disconnected, which it is if its past cannot be read."""
+        """Yield groups of events until the listener ends, as it does if its past is unreadable."""
         try:
             if after is None:
                 yield [FeedEvent(EventKind.BEGIN, self._listener.position)]
@@ -84,7 +84,7 @@ class ListenerEvents:
         return events
 
     async def _events_of(self, change: StandingChange) -> list[FeedEvent]:
-        """Return the events of a change. Only the last has its id: a listener that got only some gets all again."""
+        """Return the events of a change. Only the last has the id, so a partial group is sent again."""
         interest = self._interest
         if not interest.concerns(change):
             return []

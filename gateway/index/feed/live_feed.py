@@ -126,7 +126,7 @@ class LiveFeed:
     ) -> AsyncIterator[Subscription]:
         """Subscribe to a board: first to what came after stream id `after`, then to what comes.
 
-        The events end without an error if the listener falls too far behind, or if what it missed cannot be read. It
+        The events end without an error if the listener falls too far behind, or if its past is unreadable. It
         resumes with the id of the last event that it got.
         """
         reader = self._reader_of[board]
@@ -145,7 +145,7 @@ class LiveFeed:
             self._listeners[board].discard(listener)
 
     def _groups(self, client: Redis) -> list[list[str]]:
-        """Group boards whose streams one command can read: all of them, and on a cluster those of one slot."""
+        """Group boards whose streams one command can read: all, or those of one slot on a cluster."""
         boards = {stream.key: board for board, stream in self._streams.items()}
         return [[boards[key] for key in group] for group in streams_by_slot(client, boards)]
 

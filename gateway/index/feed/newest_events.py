@@ -11,7 +11,7 @@ from gateway.index.feed.events import EventKind, FeedEvent
 from gateway.runtime.telemetry import LIVE_CHANGES
 
 NEWEST_LIMIT: Final = 1024
-"""Most events that wait for a slow listener, of about half a kilobyte each; beyond that it must read the board."""
+"""Most events (0.5 kB each) that wait for a slow listener; beyond that it must read the board."""
 
 TAKEN_AT_ONCE: Final = 64
 """Events given to a listener together; after that they can no longer be coalesced."""
@@ -21,7 +21,7 @@ _dropped = LIVE_CHANGES.labels("dropped")
 
 
 class NewestEvents:
-    """The events that wait for one listener, in the order of their ids: each id covers all events before it."""
+    """The events that wait for a listener, ordered by id: each id covers all events before it."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[EventKind, str, str], FeedEvent] = {}

@@ -13,7 +13,7 @@ WINDOWS_KEPT: Final = 64
 
 
 class PlaceWatch:
-    """The places of some players in every window that changes. Redis is read once per window, not per change."""
+    """The places of some players in every changed window, at one read of Redis per window."""
 
     def __init__(self, stream: ChangeStream, players: Iterable[str]) -> None:
         self._stream = stream
@@ -50,7 +50,7 @@ class PlaceWatch:
     ) -> tuple[RankedPlace | None, RankedPlace | None]:
         """Return a player's place right before a change and right after it."""
         if player == change.player:
-            # A player's own change tells its place; this corrects what a rebuild moved without an entry in the stream.
+            # The change has the player's place, which is right even after a rebuild moved the player.
             return known, change.place
         steps = rank_shift(known, change) if known else 0
         if not known or not steps:

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from gateway.index.changes import ChangeStream, StandingChange, StreamTrimmed, position_of
 from gateway.index.connection import BLOCK_MS
 from gateway.index.scripts import index_boundary
-from gateway.runtime.background import ended
+from gateway.runtime.background import cancel_and_wait
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import IndexUnavailable
 
@@ -22,19 +22,19 @@ UNEXPECTED_S: Final = 5.0
 """Pause after an unexpected failure."""
 
 POSITION_S: Final = 2.0
-"""Longest wait of a listener, in a process that just started, until the reader knows the ends of the streams: nobody gets
-what came before. Without Redis the wait would be in vain."""
+"""Longest wait of a listener, just after a start, for the reader to know the ends of the streams: what came
+before is sent to nobody. Without Redis the wait would be in vain."""
 
 LOOK_S: Final = 5.0
-"""Time between checks that the streams still reach its positions. A stream that began again below its position, after
-Redis was emptied and its clock is behind, would never wake the reader."""
+"""Time between checks that the streams still reach its positions. After Redis was emptied, with a clock that
+is behind, a new stream would stay below the position and never wake the reader."""
 
 
 class ChangeReader:
-    """A reader of some streams from their ends. Fails open: without Redis it waits, and continues where it was.
+    """A reader of streams from their ends. Fails open: without Redis it waits, then continues where it was.
 
-    It calls `hear` with the changes of a board in order, and `grown` with a board whose stream has grown. After a gap it
-    calls `begin_again` with the id after which the next changes come.
+    It calls `hear` with the changes of a board in order, and `grown` with a board whose stream has grown.
+    After a gap it calls `begin_again` with the id after which the next changes come.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ChangeReader:
 
     async def _end(self) -> None:
         if self._task:
-            await ended(self._task)
+            await cancel_and_wait(self._task)
 
     async def ready(self, board: str) -> None:
         """Wait until the end of a board's stream is known, or for POSITION_S without Redis."""
@@ -154,7 +154,7 @@ class ChangeReader:
         self._begin_again(board, newest)
 
     async def _look(self) -> None:
-        """Find streams that started again: gone, which listeners hear once it is back, or behind our position."""
+        """Find streams that started again: those that are gone or behind our position."""
         for board, last_id in self._positions.items():
             if last_id is None or board in self._lost:
                 continue

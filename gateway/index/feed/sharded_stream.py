@@ -1,4 +1,4 @@
-"""The stream of changes of a board in shards: its entries are copied from the shards' streams, a moment later."""
+"""The stream of changes of a board in shards, copied from the shards' streams a moment later."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from policies.ranking import BoardPlace, Ranking
 class ShardedChangeStream(ChangeStream):
     """The changes of a board in shards.
 
-    Overtaking follows from places alone, and is exact. Ranks are counted in the shards when an event is sent: the shards
-    are ahead of the board's stream, so ranks cannot be followed from one entry to the next.
+    Overtaking follows from places alone, and is exact. Ranks are counted in the shards when an event is sent:
+    the shards are ahead of the board's stream, so ranks cannot be followed from entry to entry.
     """
 
     def __init__(self, client: Redis, ranking: Ranking) -> None:

@@ -1,8 +1,8 @@
 """Boards among friends: copies of friend lists, and the ranks of a player and their friends among each other.
 
-The circle of a player, which is the player and their friends, is a ZSET beside the window, made by one Lua call and kept
-for `CIRCLE_MS`. Its key contains the version of the list, so a changed list makes a new circle. The board's stream of
-changes tells what moved since the circle was last read, so each page shows the board of its moment.
+The circle of a player, which is the player and their friends, is a ZSET beside the window, made by one Lua
+call and kept for `CIRCLE_MS`. Its key contains the version of the list, so a changed list makes a new circle.
+The board's stream of changes says what moved since the circle was last read, so each page is up to date.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNMADE: Final = 0
 
 
 class FriendLists:
-    """Copies of friend lists, within `most_bytes` of Redis altogether. Every method raises IndexUnavailable."""
+    """Copies of friend lists, in at most `most_bytes` of Redis. Every method raises IndexUnavailable."""
 
     def __init__(self, client: Redis, *, most_bytes: int) -> None:
         self._most_bytes = most_bytes // keys.FRIENDS_BUCKETS
@@ -76,14 +76,14 @@ class Circles:
         return subset_page(self._index, window, answer)
 
     async def around(self, window: str, friends: FriendList, player: str, radius: int) -> SubsetPage | None:
-        """Return one of them with `radius` neighbours among them on each side, None for a player without an entry."""
+        """Return a player's place among them with `radius` neighbours on each side, None without an entry."""
         if not self._may_store(window, friends):
             return neighbours_in(await self._look_up(window, friends), player, radius)
         answer = await self._read(window, friends, [player, 0, radius])
         return subset_page(self._index, window, answer) if answer else None
 
     def _may_store(self, window: str, friends: FriendList) -> bool:
-        """Return whether a circle may be stored: within the bounds, and beside one window, so not in shards."""
+        """Return whether a circle may be stored: within the bounds, and not beside shards."""
         if len(self._index.shards) > 1:
             return False
         key = keys.circle(self._index.board, friends.player, friends.version, window)

@@ -1,8 +1,8 @@
-"""Boards of groups: for each window, a ZSET per value of each declared segment, kept up to date beside the board.
+"""Boards of groups: per window, a ZSET for each value of a declared segment, kept with the board.
 
-They follow from what the index itself holds: the slots of a window and the player's membership. A script compares what
-the caller read with what is there. So after a score and a change of membership in any order, the last update leaves the
-groups right, and repeating it changes nothing.
+They follow from what the index itself holds: the slots of a window and the player's membership. A script
+compares what the caller read with what is there. So after a score and a change of membership in any order,
+the last update leaves the groups right, and repeating it changes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SegmentBoards:
         self._subset = ReadingScript(client, "read_subset")
 
     async def keep(self, membership: Membership, windows: Iterable[str]) -> None:
-        """Put the player into these groups and no others, in these windows, unless a newer membership is there."""
+        """Put the player into exactly these groups in these windows, unless a newer membership is there."""
         value = self.membership_value(membership)
         await self._keep([keys.memberships(self.board)], [membership.player, membership.version, value])
         await self.follow(membership.player, windows)

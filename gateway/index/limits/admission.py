@@ -1,4 +1,4 @@
-"""Rate limits and histories, with one Redis call for all submissions of a moment; a local bucket when Redis is down."""
+"""Rate limits and histories: one Redis call per batch of submissions, a local bucket without Redis."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AdmissionRequest(NamedTuple):
 
 
 class AdmissionResult(NamedTuple):
-    """The decision on a submission: the wait (ms), how many more would fit, and the history if Redis has all of it.
+    """The decision on a submission: wait (ms), remaining submissions, and the history if Redis has all of it.
 
     `refusals` counts those for which the player was limited before.
     """
@@ -70,7 +70,7 @@ class AdmissionResult(NamedTuple):
 
 
 class SubmissionLimits:
-    """The limits of one board's submissions. Fails limited: without Redis this process's own bucket decides."""
+    """The limits of one board's submissions. Fails limited: without Redis this process decides."""
 
     def __init__(self, client: Redis, board: str, limits: Limits) -> None:
         self._board = board
@@ -102,7 +102,7 @@ class SubmissionLimits:
             return self._admit_locally(request)
 
     async def note_refusal(self, player: str, address: str) -> bool:
-        """Count a claim that was refused, or rejected at once. Return whether player or address now have too many."""
+        """Count a refused claim, or one rejected at once. Return whether player or address have too many."""
         return await self._refusals.note(player, address)
 
     async def _send(self, group: Sequence[AdmissionRequest]) -> Sequence[AdmissionResult]:
@@ -165,7 +165,7 @@ class SubmissionLimits:
 
 
 class KeyedLimit:
-    """A limit by key, for other requests than submissions. Fails limited: without Redis this process decides."""
+    """A limit by key, for other requests. Fails limited: without Redis this process decides."""
 
     def __init__(self, client: Redis, rate: Rate, key: Callable[[str], str]) -> None:
         self._script = Script(client, "charge_limits")
@@ -247,7 +247,7 @@ class LocalLimiter:
 
 
 def _numbers(rate: Rate, kib: Rate | None = None) -> tuple[int, int, int, int]:
-    """Return a limit as scripts take it: interval (µs) and burst of requests, then of KiB (0: not limited)."""
+    """Return a script's limit: interval (µs) and burst of requests, then of KiB (0: unlimited)."""
     of_kib = (interval_us(kib), kib.burst) if kib else (0, 0)
     return (interval_us(rate), rate.burst, *of_kib)
 
@@ -263,7 +263,8 @@ def interval_us(rate: Rate) -> int:
 def _history(status: int, player: Any, populations: Mapping[str, Any] | None, build: str) -> History | None:
     """Return the history of a player and of the populations, for admitted submissions.
 
-    Return None if it is unreadable, or if the index is not whole (`populations` None): every player would be a newcomer.
+    Return None if it is unreadable, or if `populations` is None because the index is not whole: every player
+    would be a newcomer.
     """
     if status != Admission.ADMITTED or populations is None:
         return None

@@ -30,7 +30,7 @@ def count_field(kind: RunCount, at_ms: int) -> str:
 
 
 class RunOpening(NamedTuple):
-    """Whether a run may be opened, and the player's opened and submitted runs of the last 24 hours; None: unknown."""
+    """Whether a run may be opened, and the player's opened and submitted runs of 24 hours (None: unknown)."""
 
     may_open: bool
     opened: int | None = None
@@ -38,7 +38,7 @@ class RunOpening(NamedTuple):
 
 
 class OpenRuns:
-    """The open runs of one board's players. Fails open, without counts: the rate of opening is limited elsewhere."""
+    """The open runs of one board's players. Fails open, without counts: opening is also rate-limited."""
 
     def __init__(self, client: Redis, board: str, most: int) -> None:
         self._script = Script(client, "open_run")
@@ -46,7 +46,7 @@ class OpenRuns:
         self._most = most
 
     async def note(self, player: str, run: str, *, now_ms: int, expires_at_ms: int) -> RunOpening:
-        """Decide whether the run may be opened; it then counts as open until it is submitted or its ticket expires."""
+        """Decide whether a run may be opened. It is open until it is submitted or its ticket expires."""
         counting = [now_ms // HOUR_MS, count_field(RunCount.OPENED, now_ms), COUNTS_LIFE_MS]
         try:
             may_open, opened, submitted = await self._script(

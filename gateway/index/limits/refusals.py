@@ -17,7 +17,7 @@ from policies.limits import RefusalLimits
 Value = TypeVar("Value")
 
 MEMORY_MS: Final = 30 * 86_400_000
-"""How long a limited player or address is remembered: their submissions carry a finding (`validators.probing`)."""
+"""Time for which submissions of a limited player or address carry a finding (`validators.probing`)."""
 
 
 class RefusalCounts:
@@ -54,7 +54,7 @@ class RefusalCounts:
 
 
 class LocalCounts:
-    """Counts within a window (ms) in this process's memory, for the most recent `size` names, by the monotonic clock."""
+    """Counts within a window (ms) in this process, for the most recent `size` names, by monotonic time."""
 
     def __init__(
         self, window_ms: int, size: int = 65_536, now_ns: Callable[[], int] = time.monotonic_ns

@@ -1,4 +1,4 @@
-"""The number of players that a board ever had: a HyperLogLog in Redis, counted again from the ledger if it is lost.
+"""The number of players that a board ever had: a HyperLogLog in Redis, rebuilt from the ledger if lost.
 
 The standard error is 1.04 / sqrt(16384) = 0.81 % (Redis' 2^14 registers; Flajolet et al., HyperLogLog, 2007).
 """

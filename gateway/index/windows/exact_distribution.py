@@ -31,7 +31,7 @@ class ExactDistributions:
         self._script = ReadingScript(client, "read_distribution")
 
     async def of(self, window: str, scores: Sequence[int], shares: Sequence[int]) -> ScoreDistribution:
-        """Return the distribution of a window. Each shard and share of a board in shards is read at its own moment."""
+        """Return the distribution of a window. Shards and their shares are read at different moments."""
         parts = self._index.shards
         if parts == (self._index,):
             return await self._part(self._index, window, scores, shares)
@@ -56,7 +56,7 @@ class ExactDistributions:
         return ScoreDistribution(total, tuple(better), tuple(scored[: len(at)]), best, worst)
 
     async def _at(self, window: str, total: int, shares: Sequence[int]) -> list[int]:
-        """Return the scores at shares of all shards together, by position; fewer if entries left meanwhile."""
+        """Return the board's scores at these shares, by position; fewer if entries left meanwhile."""
         reads = (self._index.page(window, position_at(total, share), 1) for share in shares)
         pages = await in_turns(reads, at_once=SHARES_AT_ONCE)
         return [entry.score for page in pages for entry in page.entries]

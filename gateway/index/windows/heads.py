@@ -1,15 +1,17 @@
 """The heads of a board's windows: all that the index keeps of them on a board with `exact_ranks`.
 
-Invariant: a head holds the first entries in the order of all standings. So a rank in it is exact, and the standings
-below follow directly. `project_change.lua` keeps this true as standings come and go, without reading below: an entry
-that would be the last of a head while anything is below goes below too, and so do surplus entries. This only shrinks
-heads; the steward refills them from the ledger (`gateway.steward.index.exact_ranks`).
+Invariant: a head holds the first entries in the order of all standings. So a rank in it is exact, and the
+standings below follow directly. `project_change.lua` keeps this true as standings come and go, without
+reading below: an entry that would be the last of a head while anything is below goes below too, and so do
+surplus entries. This only shrinks heads; the steward refills them from the ledger
+(`gateway.steward.index.exact_ranks`).
 
-Why refilling keeps the invariant: between two reads of the same version nothing went below or left from there, so the
-same players are below with the same standings. The ledger, read in between, is not behind the index: it has the same
-standing of each of these players, or a later one that is still to be shown. Of the standings that are the same, those
-that follow the head are added in their order, up to the first player whose slot differs. A player with a later standing
-elsewhere is skipped: the standing below no longer counts, and showing the later one places the player again.
+Why refilling keeps the invariant: between two reads of the same version nothing went below or left from
+there, so the same players are below with the same standings. The ledger, read in between, is not behind the
+index: it has the same standing of each of these players, or a later one that is still to be shown. Of the
+standings that are the same, those that follow the head are added in their order, up to the first player whose
+slot differs. A player with a later standing elsewhere is skipped: the standing below no longer counts, and
+showing the later one places the player again.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class Heads:
             raise IndexUnavailable("the index holds a place that Scoregate never wrote") from error
 
     async def refill(self, window: str, version: str, standings: Sequence[Standing]) -> int:
-        """Add standings that follow a head to it. Return how many: none if anything changed below since `version`."""
+        """Add the standings that follow a head. Return how many: 0 if any changed below since `version`."""
         rows = [
             (row.player, keys.slot_below(row), row.order, row.member, keys.slot_value(row))
             for row in standings

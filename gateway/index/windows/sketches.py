@@ -1,7 +1,7 @@
 """Sketches of a window's score distribution: mergeable, in bounded memory, with a stated error.
 
-They are datasketches' KLL (Karnin, Lang, Liberty, Optimal Quantile Approximation in Streams, FOCS 2016). The share of
-scores that are not better than one is within `RANK_ERROR` of the truth with 99 % confidence, for any scores.
+They are datasketches' KLL (Karnin, Lang, Liberty, Optimal Quantile Approximation in Streams, FOCS 2016). The
+share of scores not better than a given one is within `RANK_ERROR` of the truth with 99 % confidence.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple, Self
 
 from datasketches import kll_doubles_sketch
 from redis.asyncio import Redis
-from redis.client import NEVER_DECODE
 
 from gateway.index import keys
+from gateway.index.cluster import RAW
 from gateway.index.scripts import index_boundary
 from gateway.index.transactions import transact
 from policies.errors import SketchUnreadable
@@ -22,7 +22,7 @@ from policies.fields import SortOrder
 K: Final = 1_000
 """The library's size parameter: about 25 kB at most, for any number of scores."""
 
-RANK_ERROR: Final[float] = kll_doubles_sketch.get_normalized_rank_error(K, False)  # noqa: FBT003 - positional only
+RANK_ERROR: Final[float] = kll_doubles_sketch.get_normalized_rank_error(K, False)  # noqa: FBT003
 """The error of a share, as the library states it: about 0.3 %."""
 
 
@@ -35,7 +35,7 @@ class ScoreSketch:
 
     @classmethod
     def merged(cls, order: SortOrder, stored: Iterable[bytes]) -> Self:
-        """Return one sketch of all these, with the same error as theirs. Raises ValueError for other bytes."""
+        """Return one sketch of all these, with the same error. Raises ValueError for other bytes."""
         sketch = cls(order)
         for serialized in stored:
             try:
@@ -62,8 +62,10 @@ class ScoreSketch:
         return self._score(self._kll.get_max_value()), self._score(self._kll.get_min_value())
 
     def share(self, score: int) -> float:
-        """Return the share of scores that are not better than this one, from 0 to 1; 0 for an empty sketch."""
-        return float(self._kll.get_rank(float(self._sign * score), True)) if self.count else 0.0  # noqa: FBT003
+        """Return the share of scores not better than this one, from 0 to 1; 0 for an empty sketch."""
+        if not self.count:
+            return 0.0
+        return float(self._kll.get_rank(float(self._sign * score), True))  # noqa: FBT003 - inclusive
 
     def score_at(self, share: float) -> int:
         """Return the worst score with this share, from 0 to 1, of a sketch that is not empty."""
@@ -80,8 +82,8 @@ class ScoreSketch:
 class StoredSketch(NamedTuple):
     """A window's sketch as of event `seq` of the ledger, begun at `begun_at_ms` (Unix ms).
 
-    `version` is that of the standings below the head then (`gateway.index.windows.heads`). It grows by one with each
-    change, so the difference to the current one counts the changes that the sketch lacks.
+    `version` is that of the standings below the head then (`gateway.index.windows.heads`). It grows by one
+    with each change, so the difference to the current one counts the changes that the sketch lacks.
     """
 
     sketch: ScoreSketch
@@ -91,7 +93,7 @@ class StoredSketch(NamedTuple):
 
 
 def missing_changes(stored: StoredSketch, *, version: int, total: int) -> int:
-    """Return how many changes a sketch lacks at most: those below the head since, plus the change of the total.
+    """Return the most changes a sketch may lack: those below the head, plus the change of the total.
 
     If the version started again, as after a rebuild, the sketch lacks all entries.
     """
@@ -101,7 +103,7 @@ def missing_changes(stored: StoredSketch, *, version: int, total: int) -> int:
 
 
 class Sketches:
-    """The sketches of one board's windows, which the steward can always make again. Raises IndexUnavailable."""
+    """The sketches of one board's windows, which the steward can rebuild. Raises IndexUnavailable."""
 
     def __init__(self, client: Redis, board: str, order: SortOrder) -> None:
         self._client = client
@@ -112,7 +114,8 @@ class Sketches:
         """Return the sketch of a window, None if there is none. Raises SketchUnreadable for forged bytes."""
         key, names = keys.sketch(self._board, window), ("seq", "begun_at_ms", "version", "sketch")
         with index_boundary():
-            values: Any = await self._client.execute_command("HMGET", key, *names, **{NEVER_DECODE: True})  # type: ignore[no-untyped-call]
+            command = ("HMGET", key, *names)
+            values: Any = await self._client.execute_command(*command, **RAW)  # type: ignore[no-untyped-call]
         if None in values:
             return None
         *facts, serialized = values

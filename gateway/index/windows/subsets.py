@@ -63,7 +63,7 @@ class PlayerLookup:
 
 
 def neighbours_in(page: SubsetPage, player: str, radius: int) -> SubsetPage | None:
-    """Return a player's entry of a whole subset with `radius` neighbours on each side, None if it has none."""
+    """Return a player's entry in a subset and `radius` neighbours on each side, None without an entry."""
     at = next((at for at, row in enumerate(page.entries) if row.entry.player == player), None)
     if at is None:
         return None

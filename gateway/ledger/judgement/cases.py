@@ -77,7 +77,7 @@ def background(ranking: Ranking, submission: StoredSubmission) -> Operation[Back
 
 
 async def _rank(tx: Transaction, ranking: Ranking, window: Any, submission: StoredSubmission) -> int | None:
-    """The unique rank in a window that the submission has, or would have once it is promoted."""
+    """Return the unique rank that a submission has in a window, or would have once it is promoted."""
     slot = await read_slot(tx, ranking, window.name, submission.player)
     ranked = RankedWindow(tx, ranking, window.name)
     if submission.state is State.PROMOTED:

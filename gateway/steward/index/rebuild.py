@@ -47,8 +47,8 @@ EVENTS: Final = 500
 """Events in one slice of catching up."""
 
 CATCH_UPS: Final = 1_000
-"""Most slices of catching up. Under a load that needs more, readers may see, between the swap and the end, a board
-that has some changes and lacks others from just before the swap."""
+"""Most slices of catching up. Under a load that needs more, readers may see a board that lacks some changes
+from just before the swap, until the rebuild ends."""
 
 REGROUPED: Final = 200
 """Players whose memberships are read in one page."""

@@ -29,7 +29,7 @@ async def held(client: Redis) -> dict[str, list[str]]:
 async def test_a_rebuild_of_which_one_part_is_refused_holds_up_no_other(client: Redis):
     """The leases that it had are given back, and the other builder's stays."""
     await client.set(keys.lease("b/1"), "another's", px=LEASE_MS)
-    with pytest.raises(RebuildRefused, match="b/1 is being rebuilt already"):
+    with pytest.raises(RebuildRefused, match="b/1 is already being rebuilt"):
         await generation_of(ShardedIndex(client, RANKING)).begin()
     assert {part: ["lease"] if part == "b/1" else [] for part in PARTS} == await held(client)
     await client.delete(keys.lease("b/1"))

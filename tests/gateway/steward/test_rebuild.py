@@ -182,7 +182,7 @@ async def test_two_rebuilds_at_once_are_one(duty: Duty):
     )
     assert ["RebuildCounts", "RebuildRefused"] == sorted(type(each).__name__ for each in results)
     [refusal] = [each for each in results if isinstance(each, RebuildRefused)]
-    assert "tiny is being rebuilt already" in str(refusal)
+    assert "tiny is already being rebuilt" in str(refusal)
     assert before == duty.snapshot()
     await duty.rebuilder().rebuild()
 
