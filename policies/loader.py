@@ -22,7 +22,7 @@ from policies.ranking import Ranking
 from policies.trees import TreeRefused
 from policies.vocabulary import Mode
 
-_PLAIN = {"missing": "this setting is missing", "extra_forbidden": "there is no such setting"}
+_PLAIN = {"missing": "this setting is missing", "extra_forbidden": "unknown setting"}
 """Plain wording for pydantic's error types, which would mean little to a game developer."""
 
 

@@ -262,7 +262,7 @@ class Policy(PolicySection):
             raise ValueError("a board with a `replay` section needs `builds`, each with its `simulator`")
         for name, build in self.builds.items():
             if (build.simulator is None) != (self.replay is None):
-                message = "a `simulator` and a `replay` section need each other"
+                message = "the sections `simulator` and `replay` need each other"
                 raise SettingRefused(message, "builds", name, "simulator")
             if self.replay:
                 self.replay.refuse_unreachable(name, build)

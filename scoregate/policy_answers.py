@@ -200,5 +200,5 @@ def maximum_of(text: str) -> int | None:
 def file_of(text: str) -> Path:
     """Read the path of an existing file."""
     if not Path(text).is_file():
-        raise ValueError(f"there is no such file: {text}")
+        raise ValueError(f"no such file: {text}")
     return Path(text)

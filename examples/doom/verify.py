@@ -134,7 +134,7 @@ def parse_demo(data: bytes) -> Demo:
     if version != VERSION:
         raise NotADemo("it is not of Doom 1.9")
     if skill > HIGHEST_SKILL or episode != 1 or not 1 <= level <= HIGHEST_MAP:
-        raise NotADemo("there is no such skill or map")
+        raise NotADemo("no such skill or map")
     if deathmatch or max(switches) > 1 or data[8:HEADER_BYTES] != ALONE:
         raise NotADemo("it is not of one player who plays alone")
     _check_tics(data[HEADER_BYTES:])

@@ -74,7 +74,7 @@ class ProblemType(Enum):
     PRECONDITION_FAILED = ("precondition-failed", 412, "The case has changed since it was read")
     PRECONDITION_REQUIRED = ("precondition-required", 428, "The decision does not say what it rests on")
     SCOPE_FORBIDDEN = ("scope-forbidden", 403, "The credential does not reach this")
-    NOT_FOUND = ("not-found", 404, "There is no such thing")
+    NOT_FOUND = ("not-found", 404, "Not found")
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not available here")
     TOO_EARLY = ("too-early", 425, "Early data is not accepted")
     CSRF = ("csrf", 403, "The request comes from another site")

@@ -247,11 +247,11 @@ async def _fold_populations(
 
 def _conflict(submission: StoredSubmission | None, board: Board, decision: Decision) -> StateConflict | None:
     if submission is None or submission.board != board.name:
-        return StateConflict("there is no such submission on the board")
+        return StateConflict("no such submission on the board")
     if submission.state not in decision.from_states:
         return StateConflict()
     if decision.attempt is not None and decision.attempt != submission.attempt:
-        return StateConflict("another worker has taken the submission over")
+        return StateConflict("another worker has taken over the submission")
     return _forbidden(submission, decision)
 
 

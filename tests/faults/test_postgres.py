@@ -107,7 +107,7 @@ async def test_I07_a_connection_lost_during_commit_is_no_acknowledgement(store: 
 
     assert [fate] == proxy.applied
     assert {LedgerUnavailable} == {type(outcome) for outcome in outcomes}
-    assert all("what became of a commit is unknown" in str(outcome) for outcome in outcomes)
+    assert all("the outcome of a commit is unknown" in str(outcome) for outcome in outcomes)
     assert {fate is Fate.RESET_BEFORE} == {receipt.is_new for receipt in again}
     assert [(6, 6)] == await store.sql("SELECT count(*), max(seq) FROM events")
 

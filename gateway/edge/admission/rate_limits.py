@@ -54,7 +54,7 @@ def refuse_large(edge: Edge, size_bytes: int) -> None:
     if size_bytes > edge.settings.disk_small_bytes and edge.disk.is_low:
         raise Problem(
             ProblemType.REDUCED_CAPACITY,
-            f"room is short: only recordings of up to {edge.settings.disk_small_bytes} bytes are taken now",
+            f"disk space is low: recordings may have at most {edge.settings.disk_small_bytes} bytes",
             headers={"Retry-After": str(FULL_RETRY_S)},
         )
 

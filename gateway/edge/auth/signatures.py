@@ -94,7 +94,7 @@ def parse(signature_input: str | None, signature: str | None) -> ParsedSignature
     if signature_input is None and signature is None:
         raise Problem(ProblemType.SIGNATURE_MISSING, "Send Signature-Input and Signature.")
     if signature_input is None or signature is None:
-        raise _malformed("Signature-Input and Signature go together.")
+        raise _malformed("Send both Signature-Input and Signature.")
     return _parse_usual(signature_input, signature) or _parse_any(signature_input, signature)
 
 
@@ -127,7 +127,7 @@ def _parse_any(signature_input: str, signature: str) -> ParsedSignature:
         raise _malformed("Signature-Input and Signature must have the same labels.")
     label, tag = _select_tagged(members)
     if len(signatures[label]) not in _SIGNATURE_BYTES:
-        raise _malformed("The signature has not the length of one.")
+        raise _malformed("The signature has the wrong length.")
     return _read_member(label, tag, members[label], signatures[label])
 
 

@@ -60,5 +60,5 @@ def _joined(request: web.Request, name: str) -> str | None:
 def _single(request: web.Request, name: str) -> str | None:
     values = request.headers.getall(name, ())
     if len(values) > 1:
-        raise Problem(ProblemType.SIGNATURE_MALFORMED, f"{name} is there more than once")
+        raise Problem(ProblemType.SIGNATURE_MALFORMED, f"{name} appears more than once")
     return values[0] if values else None

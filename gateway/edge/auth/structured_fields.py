@@ -102,5 +102,5 @@ def _parse_parameters(text: str) -> dict[str, str]:
     pairs = _PARAMETER.findall(text)
     parameters = dict(pairs)
     if len(parameters) != len(pairs):
-        raise StructuredFieldError("A parameter stands twice.")
+        raise StructuredFieldError("A parameter appears twice.")
     return parameters

@@ -93,7 +93,7 @@ def _within(body: Body, limit: int) -> Body:
 
 
 def _too_large(limit: int) -> Problem:
-    return Problem(ProblemType.PAYLOAD_TOO_LARGE, f"the body may have {limit} bytes")
+    return Problem(ProblemType.PAYLOAD_TOO_LARGE, f"the body may have at most {limit} bytes")
 
 
 def parse_body(body: bytes, model: type[Model]) -> Model:
@@ -115,7 +115,7 @@ def board_of(request: web.Request) -> Board:
     """Return the board in the path. Raises `not-found`."""
     board = request.app[EDGE].boards.get(request.match_info["board"])
     if board is None:
-        raise Problem(ProblemType.NOT_FOUND, "there is no such board")
+        raise Problem(ProblemType.NOT_FOUND, "no such board")
     return board
 
 

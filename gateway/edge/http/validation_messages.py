@@ -25,7 +25,7 @@ _Message = Callable[[Mapping[str, Any]], str]
 
 _MESSAGES: Final[Mapping[str, _Message]] = {
     "missing": lambda _: "is missing",
-    "extra_forbidden": lambda _: "there is no such field",
+    "extra_forbidden": lambda _: "unknown field",
     "int_type": lambda _: "expected a whole number, written without a point, an exponent or quotes",
     "int_from_float": lambda _: "expected a whole number",
     "float_type": lambda _: "expected a number",

@@ -58,7 +58,7 @@ async def feed_request_of(request: web.Request, bearer: Bearer | None) -> FeedRe
     players = watched = _players(request)
     if wants_friends(request):
         if players is not None:
-            raise _violation("friends and players do not go together")
+            raise _violation("friends and players cannot be combined")
         players, watched = await _friends(edge, bearer)
     if "events" in request.query and watched is None and kinds != {EventKind.STANDING}:
         raise _violation("events: rank and overtaken are about players: name them, or ask for friends")
@@ -148,7 +148,7 @@ def _players(request: web.Request) -> frozenset[str] | None:
     try:
         players = frozenset(_PLAYER.validate_python(player) for player in ids)
     except ValidationError:
-        raise _violation("players: expected player ids with commas between them") from None
+        raise _violation("players: expected player ids, separated by commas") from None
     if len(players) > PLAYERS_LIMIT:
         raise _violation(f"players: expected at most {PLAYERS_LIMIT}")
     return players

@@ -58,4 +58,4 @@ async def send_in_time(request: web.Request, sending: Awaitable[None]) -> None:
     except TimeoutError:
         if request.transport:
             request.transport.abort()
-        raise ConnectionResetError("the listener takes nothing") from None
+        raise ConnectionResetError("the listener does not read") from None

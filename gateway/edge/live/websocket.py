@@ -131,5 +131,5 @@ async def _receive(socket: web.WebSocketResponse) -> tuple[int, str]:
     """Wait until the client leaves or sends a message; return the code and reason to close with."""
     message = await socket.receive()
     if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
-        return WSCloseCode.POLICY_VIOLATION, "a listener says nothing"
+        return WSCloseCode.POLICY_VIOLATION, "listeners must not send messages"
     return WSCloseCode.OK, ""

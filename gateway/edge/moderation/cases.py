@@ -144,5 +144,5 @@ async def case_of(request: web.Request) -> tuple[Edge, StoredSubmission, Bearer]
     )
     moderator = moderator_of(request, submission.board if submission else "")
     if submission is None or submission.board not in edge.boards:
-        raise Problem(ProblemType.NOT_FOUND, "there is no such submission")
+        raise Problem(ProblemType.NOT_FOUND, "no such submission")
     return edge, submission, moderator

@@ -74,7 +74,7 @@ def _joinable(request: web.Request) -> Board:
     """Return the board of the path. Raises `state-conflict` if it does not have to be joined."""
     board = board_of(request)
     if board.policy.joins is not Joins.REQUIRED:
-        raise Problem(ProblemType.STATE_CONFLICT, "everybody is on this board; nobody has to join it")
+        raise Problem(ProblemType.STATE_CONFLICT, "this board has every player; there is no need to join")
     return board
 
 

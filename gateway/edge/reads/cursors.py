@@ -81,7 +81,7 @@ class Cursors:
         if text is None:
             return None
         if excluded := [name for name in _ALONE if name in request.query]:
-            raise _violation(f"{excluded[0]} and cursor do not go together")
+            raise _violation(f"{excluded[0]} and cursor cannot be combined")
         cursor = self._parsed(text, board)
         window = request.query.get("window", cursor.window)
         if window not in (cursor.window, cursor.window.partition(":")[0]):
@@ -118,7 +118,7 @@ class Cursors:
         """Return the content of a cursor. Raises ValueError if we did not write it."""
         content, tag = raw[:-_TAG_BYTES], raw[-_TAG_BYTES:]
         if not hmac.compare_digest(tag, self._tag(content)):
-            raise ValueError("this cursor was never given out")
+            raise ValueError("this cursor was never issued")
         return content
 
     def _tag(self, content: bytes) -> bytes:

@@ -60,7 +60,7 @@ async def show_distribution(request: web.Request) -> web.Response:
     """Return a histogram of the scores."""
     if "edges" in request.query:
         if "bins" in request.query:
-            raise Problem(ProblemType.SCHEMA_VIOLATION, "bins and edges do not go together")
+            raise Problem(ProblemType.SCHEMA_VIOLATION, "bins and edges cannot be combined")
         return await _show(request, partial(_histogram_by_edges, _edges(request.query["edges"])))
     return await _show(request, partial(_histogram, whole_number(request, "bins", 20, 1, BINS_LIMIT)))
 

@@ -186,7 +186,7 @@ async def window_of(edge: Edge, board: Board, request: web.Request, as_of_ms: in
     kind = kinds.get(name.partition(":")[0])
     if kind is not None:
         current = window_at(board.policy, kind, edge.clock()).name
-        raise Problem(ProblemType.NOT_FOUND, f"window: there is no such window; the current one is {current}")
+        raise Problem(ProblemType.NOT_FOUND, f"window: no such window; the current one is {current}")
     raise Problem(ProblemType.NOT_FOUND, f"the board keeps the windows {', '.join(kinds)}")
 
 

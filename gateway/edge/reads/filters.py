@@ -38,7 +38,7 @@ def filter_of(request: web.Request) -> Filter | None:
     """Return the filter of the query, or None. Raises `schema-violation` for two filters."""
     given = [name for name in ("friends", "players", "segment", "as_of", "ranks") if name in request.query]
     if len(given) > 1 and given != ["as_of", "ranks"]:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, f"{' and '.join(given)} do not go together")
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"{' and '.join(given)} cannot be combined")
     if "players" in given:
         return Filter.LISTED
     if "segment" in given:

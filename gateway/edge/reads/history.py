@@ -79,7 +79,7 @@ def _window(board: Board, name: str) -> Window:
     try:
         return window_named(board.policy, name)
     except ValueError:
-        raise Problem(ProblemType.NOT_FOUND, "there is no such window") from None
+        raise Problem(ProblemType.NOT_FOUND, "no such window") from None
 
 
 async def _standings(edge: Edge, board: Board, window: Window, at_ms: int) -> list[Counting]:

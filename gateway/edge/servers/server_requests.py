@@ -45,7 +45,7 @@ def refuse_impossible(board: Board, server: ServerRequest, body: OperationBody) 
             f"the board's operator is `{board.policy.operator.value}`: write the score itself",
         )
     if not isinstance(body, bodies.NewRemoval) and not is_score_possible(body.score, board.policy):
-        raise Problem(ProblemType.BOUNDS_VIOLATION, "score: the board's policy rules such a score out")
+        raise Problem(ProblemType.BOUNDS_VIOLATION, "score: the board's policy rules out this score")
     if isinstance(body, bodies.NewEntry):
         stored_details(board, body.details)
         _achieved_at_ms(server, body)

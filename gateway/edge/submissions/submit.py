@@ -114,7 +114,7 @@ def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_m
     if earliest_ms > ticket.expires_at_ms:
         raise Problem(ProblemType.RUN_EXPIRED, "open a new run")
     if "Authorization" in request.headers and bearer_of(request).subject != ticket.player:
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket is another player's")
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket belongs to another player")
 
 
 def _admission_request(edge: Edge, request: web.Request, ticket: Ticket, size_bytes: int) -> AdmissionRequest:

@@ -36,9 +36,11 @@ def recording_of(body: bodies.NewScore, board: Board) -> tuple[bytes | None, byt
     if not board.policy.verification.reveal_s:
         raise Problem(ProblemType.SCHEMA_VIOLATION, "recording_digest: this board needs the recording itself")
     if body.recording is not None:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "recording_digest: leave it out next to a recording")
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "recording_digest: omit it when you send a recording")
     if body.recording_digest is None or body.recording_bytes is None:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "recording_digest and recording_bytes need each other")
+        raise Problem(
+            ProblemType.SCHEMA_VIOLATION, "send both recording_digest and recording_bytes, or neither"
+        )
     _refuse_too_large(body.recording_bytes, board)
     return None, bytes.fromhex(body.recording_digest.removeprefix("sha256:")), body.recording_bytes
 
@@ -56,7 +58,7 @@ def _recording_limit(board: Board) -> int:
 def _refuse_too_large(size_bytes: int, board: Board) -> None:
     if size_bytes > _recording_limit(board):
         limit = _recording_limit(board)
-        raise Problem(ProblemType.PAYLOAD_TOO_LARGE, f"a recording may have {limit} bytes")
+        raise Problem(ProblemType.PAYLOAD_TOO_LARGE, f"a recording may have at most {limit} bytes")
 
 
 def _decode_recording(text: str | None, board: Board) -> bytes | None:

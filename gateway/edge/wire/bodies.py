@@ -58,11 +58,11 @@ def _storable(value: dict[str, Any]) -> dict[str, Any]:
         node, depth = stack.pop()
         if isinstance(node, dict | list):
             if depth > OBJECT_DEPTH:
-                raise ValueError(f"expected at most {OBJECT_DEPTH} objects and arrays inside one another")
+                raise ValueError(f"expected objects and arrays nested at most {OBJECT_DEPTH} deep")
             children = node.values() if isinstance(node, dict) else node
             stack.extend((child, depth + 1) for child in children)
         elif isinstance(node, int) and not -(2**63) <= node < 2**63:
-            raise ValueError("expected whole numbers of at most 64 bits; send others as texts")
+            raise ValueError("expected whole numbers of at most 64 bits; send others as strings")
     return value
 
 

@@ -22,7 +22,7 @@ class FeedEnd(Enum):
 
     BEHIND = "the listener fell too far behind"
     RELEASED = "this process is shutting down"
-    UNKNOWN_PAST = "what was missed cannot be told now"
+    UNKNOWN_PAST = "missed changes cannot be read"
 
 
 class Gap(NamedTuple):

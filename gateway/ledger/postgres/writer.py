@@ -98,7 +98,7 @@ class PostgresWriter:
         try:
             status = await self._connection.execute("COMMIT")
         except Exception as error:
-            raise LedgerUnavailable(f"what became of a commit is unknown: {describe(error)}") from error
+            raise LedgerUnavailable(f"the outcome of a commit is unknown: {describe(error)}") from error
         if status != "COMMIT":  # a transaction that had failed is rolled back without an error
             raise LedgerUnavailable(f"a commit was answered with {status}")
 

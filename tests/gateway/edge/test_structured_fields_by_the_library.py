@@ -61,7 +61,7 @@ def dictionaries(members: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 def refuse_duplicate(key: str, _where: str) -> None:
-    raise http_sf.StructuredFieldError(f"{key} stands twice")
+    raise http_sf.StructuredFieldError(f"{key} appears twice")
 
 
 def by_library(text: str) -> dict[str, tuple[object, dict[str, object]]] | None:

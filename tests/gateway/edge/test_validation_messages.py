@@ -24,7 +24,7 @@ FAULTS: list[tuple[type[BaseModel], Any, str]] = [
     (bodies.NewPlayer, {"name": 5}, "name: expected a text"),
     (bodies.NewPlayer, {"name": ""}, "name: expected at least 1 character"),
     (bodies.NewPlayer, {"name": "x" * 97}, "name: expected at most 96 characters"),
-    (bodies.NewPlayer, {"nick": "x"}, "nick: there is no such field"),
+    (bodies.NewPlayer, {"nick": "x"}, "nick: unknown field"),
     (bodies.NewRun, {}, "build: is missing"),
     (
         bodies.NewRun,
@@ -49,7 +49,7 @@ FAULTS: list[tuple[type[BaseModel], Any, str]] = [
     (
         bodies.NewScore,
         SCORE | {"details": {"object": {"a": 2**63}}},
-        "details.object: expected whole numbers of at most 64 bits; send others as texts",
+        "details.object: expected whole numbers of at most 64 bits; send others as strings",
     ),
     (
         bodies.NewScore,
