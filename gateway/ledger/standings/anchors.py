@@ -1,22 +1,22 @@
-"""Anchors: the number of standings ahead of a place, every thousand ranks, so that a rank is a bounded count.
+"""Anchors store the number of standings ahead of every thousandth place or so, which bounds the cost of a rank.
 
-An anchor's number is from before the moves that are noted now; moves say what came (1) and what went (-1). At
+A move notes a standing that came (1) or went (-1). An anchor's number does not include the moves noted now. At
 every commit, for each anchor and both series (standings, and groups of tied ones by their begin):
 
     the anchor's number + the sum of the moves ahead of its place = the number ahead of its place now
 
-Every writer preserves this in one transaction, and writers take turns:
+Every writer keeps this true in one transaction, and writers take turns:
 
-- `note_move`, called for every change of a standing, adds the change of the right side to the moves;
-- a new anchor gets the number ahead of it now less the moves ahead of it;
-- folding adds moves to the anchors behind them and removes these moves, whichever they are;
+- `note_move`, called for every change of a standing, adds the change of the right-hand side to the moves;
+- a new anchor gets the number ahead of it now, less the moves ahead of it;
+- folding adds some of the moves to the anchors behind them, and removes these moves;
 - anchors can be removed; a writer that places standings by another rule removes all anchors and moves of the
   window.
 
-So a rank is exact however old the anchors are; age only costs time. at most 2 x SPACING standings lie
-between two anchors, and moves are folded once there are FOLDED. A rank therefore examines no more than 2 x
-SPACING standings, FOLDED moves, and the moves since the steward's last round. A window of LEAST standings or
-fewer is counted without anchors.
+So a rank is exact however old the anchors are; their age only costs time. At most 2 x SPACING standings lie
+between two anchors, and the steward folds moves once there are FOLDED. A rank therefore examines at most
+2 x SPACING standings, FOLDED moves, and the moves since the steward's last round. A window of up to LEAST
+standings is counted without anchors.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ LEAST: Final = 4_000
 """Most standings of a window without anchors."""
 
 FOLDED: Final = 1_000
-"""The number of moves at which they are folded into the anchors."""
+"""Noted moves from which on the steward folds them into the anchors."""
 
 FOLDED_AT_ONCE: Final = 20_000
 SET_AT_ONCE: Final = 16
@@ -183,7 +183,7 @@ async def note_move(
     now: BoardPlace | None,
     rule: str | None,
 ) -> None:
-    """Note that the standing of a slot, (window, player), is about to move between places; None is nowhere.
+    """Note that the standing of a slot, (window, player), is about to move between places (None: nowhere).
 
     `rule` is that of the window's anchors, None if it has none.
     """
@@ -335,7 +335,7 @@ async def _anchor(ranked: RankedWindow, place: BoardPlace) -> Anchor:
     own = ranked.ranking.group_begin(ranked.window, place)
     begins_here = (
         own == place
-    )  # never for a member with a player in it, of which every one is behind its group's begin
+    )  # never at a member with a player in it: each is behind its group's begin
     groups = await ranked.groups_ahead(own) + (not begins_here) - await ranked.moved(moveless, GROUPS)
     return Anchor(place, ahead, groups)
 

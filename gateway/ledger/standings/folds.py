@@ -1,4 +1,4 @@
-"""Folds standings from promoted submissions, in the transaction that changed which are promoted."""
+"""Folds of promoted submissions into standings, in the transaction that changes which are promoted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FOLDED: Final = (
 )
 
 _NAME = Query(select(players.c.name).where(players.c.player == bindparam("player")))
-_put_standing = insert(standings)  # PostgreSQL's upsert compiles for SQLite too, and not the other way round
+_put_standing = insert(standings)  # PostgreSQL's upsert compiles for SQLite too, but not vice versa
 _PUT_STANDING = Query(
     _put_standing.on_conflict_do_update(
         index_elements=["board", "window", "player"],
@@ -87,7 +87,7 @@ class SlotContent(NamedTuple):
 
     @property
     def place(self) -> BoardPlace | None:
-        """The place of the standing; None where nothing counts."""
+        """The place of the standing; None if nothing counts."""
         return None if self.score is None else BoardPlace(self.order, self.member)
 
 

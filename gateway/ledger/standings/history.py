@@ -23,7 +23,7 @@ from policies.vocabulary import State
 from policies.windows import Window
 
 SLICE: Final = 10_000
-"""Sequence numbers covered by one read, so that nobody waits behind a long one."""
+"""Sequence numbers covered by one read, so that nobody waits long behind it."""
 
 PLAYERS: Final = 1_280
 """Players whose joins are looked up in one read."""

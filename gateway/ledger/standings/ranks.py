@@ -1,7 +1,7 @@
-"""Reads a window by place from SQL alone, with the same order, ranks and totals as the index.
+"""Reads of a window by place in SQL alone, with the same order, ranks and totals as the index.
 
 Standings ahead of a place are counted from the last anchor before it (`gateway.ledger.standings.anchors`), or
-from the beginning of a window without anchors. Either number is exact at the transaction's snapshot.
+from the beginning of a window without anchors. Both are exact in the transaction's snapshot.
 """
 
 from __future__ import annotations
