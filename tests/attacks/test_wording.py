@@ -79,7 +79,7 @@ async def test_B13_other_refusals_say_what_to_do(harness: Harness):
     assert "is in the future; by our clock" in (await refuse(harness, ahead, SCHEMA)).body["detail"]
     week = await harness.get("/v1/boards/arcade/entries?window=weekly:2026W54")
     assert (404, "not-found") == (week.status, week.problem)
-    assert "none of that name; the current one is weekly:" in week.body["detail"]
+    assert "no such window; the current one is weekly:" in week.body["detail"]
     impossible = honest(harness, issued(harness), {"score": -1, "ticks": 60})
     answer = await refuse(harness, impossible, (422, "bounds-violation"))
     assert "there cannot be such a run" in answer.body["detail"]

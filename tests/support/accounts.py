@@ -1,4 +1,4 @@
-"""What clients know of their submissions, written down as it happens, and held against the ledger afterwards."""
+"""Records of what clients know of their submissions, to be checked against the ledger."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ class Audit:
     def __str__(self) -> str:
         broken = f", strange {len(self.strange)}" if self.strange else ""
         return (
-            f"sent {self.sent}, acknowledged {self.acknowledged}, unknown {self.unknown}, killed {self.killed}, "
-            f"lost {len(self.lost)}, doubled {len(self.doubled)}, stuck {len(self.stuck)}{broken}, "
-            f"index {'equal' if self.is_index_equal else 'DIFFERENT'}"
+            f"sent {self.sent}, acknowledged {self.acknowledged}, unknown {self.unknown}, "
+            f"killed {self.killed}, lost {len(self.lost)}, doubled {len(self.doubled)}, "
+            f"stuck {len(self.stuck)}{broken}, index {'equal' if self.is_index_equal else 'DIFFERENT'}"
         )
 
 
 def audit(
     accounts: Accounts, history: History, wrong: Sequence[str], *, killed: int, is_index_equal: bool
 ) -> Audit:
-    """What comes of holding the accounts against the ledger; `wrong` is what was found in the ledger itself."""
+    """Check the accounts against the ledger; `wrong` is what is wrong in the ledger itself."""
     stored = Counter(each.submission_id for each in history.submissions)
     verdicts = Counter(each.submission_id for each in history.events if each.from_state == State.PENDING)
     return Audit(

@@ -30,7 +30,10 @@ BOUNDS = {"minimum": -20, "maximum": 20}
 VARIANTS: dict[str, dict[str, Any]] = {
     "first": {},
     "first ascending": {"order": "ascending"},
-    "fields": {"tie_break": "fields", "tie_fields": [{"stat": "moves", "order": "ascending"}, {"stat": "lives"}]},
+    "fields": {
+        "tie_break": "fields",
+        "tie_fields": [{"stat": "moves", "order": "ascending"}, {"stat": "lives"}],
+    },
     "composite": {"tie_break": "composite", "tie_resolution_ms": 1000},
     "composite ascending": {"tie_break": "composite", "tie_resolution_ms": 1000, "order": "ascending"},
     "latest": {"operator": "latest"},
@@ -127,11 +130,12 @@ class Shelf(Books):
         return [(*each[:4], each.score, each.submission_id) for each in found.entries]
 
     def due_ranks(self, name: str) -> list[tuple[int, int, int, str, int, str]]:
-        """The same as SQL counts it, over the fold of the log, under the policy that the window was frozen by."""
+        """Return the same, counted in SQL over the fold of the log, under the policy of the frozen window."""
         found = self.archived(name)
         assert found is not None
         ranking = ranking_of(found, self.board.policy)
-        folded = asyncio.run(board_as_of(self, ranking.policy, found.span, FOREVER_MS))  # type: ignore[arg-type]
+        ledger: Any = self
+        folded = asyncio.run(board_as_of(ledger, ranking.policy, found.span, FOREVER_MS))
         self.connection.execute("CREATE TEMP TABLE folded (place, merit, ties, player, score, submission)")
         sign = 1 if ranking.policy.order is SortOrder.ASCENDING else -1
         rows = [(n, sign * e.score, e.ties, e.player, e.score, e.submission_id) for n, e in enumerate(folded)]
@@ -144,7 +148,7 @@ class Shelf(Books):
         return ranked  # type: ignore[return-value]
 
     def assert_archived(self, *names: str) -> None:
-        """Each window is archived as the ledger folds it, with counts to match, and no other revision is left."""
+        """Assert that each window is archived as the ledger folds it, with its counts, in one revision."""
         for name in names:
             found = self.archived(name)
             assert found is not None, name

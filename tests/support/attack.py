@@ -1,4 +1,4 @@
-"""What tests of attacks are written with: a hostile request that must leave nothing, and the honest one beside it."""
+"""Tools of the attack tests: a hostile request that must leave nothing, beside an honest one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boards of a tiny game whose runs take no time, and of modules that misbehave, written as policy files for tests."""
+"""Policy files of boards of a tiny, fast game, and of modules that misbehave."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ BUILD = "tiny-1"
 CHECKPOINT_TICKS = 10
 
 LOOP = "(loop $for_ever (br $for_ever)) i32.const 0"
-BOMB = "(block $end (loop $more (br_if $end (i32.eq (memory.grow (i32.const 16)) (i32.const -1))) (br $more))) i32.const 8"
+_GROWN = "(i32.eq (memory.grow (i32.const 16)) (i32.const -1))"
+BOMB = f"(block $end (loop $more (br_if $end {_GROWN}) (br $more))) i32.const 8"
 TRAP = "unreachable"
 
 

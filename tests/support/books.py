@@ -1,4 +1,4 @@
-"""A ledger in memory, driven without threads: thousands of histories a minute, each on the real statements."""
+"""A ledger in memory without threads: thousands of histories a minute, on the real statements."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Books:
         return self.do(work)
 
     def flip(self, submission_ids: Sequence[str], promoted: Iterable[str]) -> None:
-        """Promotes or revokes each in one transaction, `promoted` being what counts before; each as often as it is named."""
+        """Promote or revoke these in one transaction, each as often as named; `promoted` counted before."""
         now, decisions = set(promoted), []
         for each in submission_ids:
             to_state = State.REVOKED if each in now else State.PROMOTED
@@ -107,9 +107,8 @@ class Books:
 
     def promoted(self) -> list[Promoted]:
         """What counts, by the state of the submissions."""
-        found = self.rows(
-            "SELECT seq, submission_id, player, score, received_at_ms FROM submissions WHERE state = 'promoted'"
-        )
+        columns = "seq, submission_id, player, score, received_at_ms"
+        found = self.rows(f"SELECT {columns} FROM submissions WHERE state = 'promoted'")
         return [Promoted(*row) for row in found]
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:

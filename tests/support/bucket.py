@@ -1,4 +1,4 @@
-"""A bucket that speaks as much S3 as an object store asks of it, over real HTTP, and that can be told to misbehave."""
+"""A bucket over real HTTP that speaks as much S3 as we use, and misbehaves on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 
 
 class Bucket:
-    """The objects by key, each with its bytes and its date; `status` refuses everything, `go_on` cleared stalls it."""
+    """Objects with their date, by key. `status` refuses everything; clearing `go_on` stalls it."""
 
     name = "evidence"
 
@@ -148,8 +148,8 @@ class Handler(BaseHTTPRequestHandler):
         more = f"<NextContinuationToken>{escape(keys[count - 1])}</NextContinuationToken>" if is_cut else ""
         truncated = str(is_cut).lower()
         return (
-            f"<ListBucketResult><Name>{self.bucket.name}</Name><IsTruncated>{truncated}</IsTruncated>{more}{shown}"
-            "</ListBucketResult>"
+            f"<ListBucketResult><Name>{self.bucket.name}</Name><IsTruncated>{truncated}</IsTruncated>"
+            f"{more}{shown}</ListBucketResult>"
         ).encode()
 
     def listed(self, key: str) -> str:

@@ -23,8 +23,9 @@ from tests.support.ports import free_port
 SLOTS = 16_384
 MASTERS = 3
 HASTY_MS, PATIENT_MS = 1_500, 15_000
-"""How long a node is silent before the others take it for dead: while that is waited for, and at all other times, so
-that nodes of a busy machine do not fail over by themselves."""
+"""Silence after which a node counts as dead: while a test waits for that, and at other times, so that nodes
+on
+a busy machine do not fail over by themselves."""
 
 HANDOVER_S = 6.0
 """A replica that was told to take over has tried by then, for better or worse."""
@@ -186,7 +187,7 @@ class ValkeyCluster:
                 each.redis.script_flush()
 
     def mend(self) -> None:
-        """Wakes what is silent, starts what was killed, and returns once every slot has a master again and it has its replica."""
+        """Wake and restart nodes, and wait until every slot has a master, and that a replica."""
         for each in self.nodes:
             each.wake()
             if each.is_dead:

@@ -1,4 +1,4 @@
-"""The parts of a deployment as the processes they are in service: started, killed and told to end one by one."""
+"""The parts of a deployment as real processes, which a test starts, kills and ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.valkey import ValkeyServer
 PATIENCE_S = 60.0
 
 WALL = {"wall_ms": 1_500}
-"""A budget that ends before a lease of a deployment does, and that an honest run keeps to on a busy machine."""
+"""A budget shorter than a deployment's lease, but enough for an honest run on a busy machine."""
 
 
 class Deployment:
@@ -52,7 +52,7 @@ class Deployment:
         self._running: list[Process] = []
 
     def start(self, part: str, failpoint: str | None = None, *, before: str = "", **settings: Any) -> Process:
-        """A new process of this part; with a fail-point, one that dies there unless the point names another action.
+        """Start a process of this part; at a failpoint it dies, unless the point names another action.
 
         `before` is Python that it runs before anything else.
         """

@@ -18,7 +18,7 @@ import time
 
 time.sleep = lambda seconds: select.select([], [], [], seconds) and None
 """
-"""Python sleeps until a moment of the steady clock, which libfaketime takes for one of the clock that it shows."""
+"""Python sleeps until a moment of the steady clock, which libfaketime takes for its own."""
 
 _PLACES = ("/usr/lib", "/usr/local/lib", "/opt/homebrew/lib")
 
@@ -43,7 +43,7 @@ def _python() -> str:
 
 
 class SetClock:
-    """The wall clock of the processes that are started under it; the steady one stays, as on a machine whose date is set."""
+    """The wall clock of processes started under it. The steady clock stays, as when a date is set."""
 
     def __init__(self, file: Path, ahead_s: int = 0) -> None:
         self._file = file

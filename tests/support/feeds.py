@@ -140,7 +140,7 @@ async def websocket(
 
 
 async def caught_up(harness: Harness, board: str = "vault") -> None:
-    """Returns once the edge has read all that is in a board's stream now, so that a new listener hears what comes after."""
+    """Wait until the edge has read a board's stream, so that a new listener hears only what follows."""
     live, client = harness.edge.live, harness.edge.index.client
     newest = [each for each, _ in await client.xrevrange(keys.changes(board), count=1)]
     deadline = time.monotonic() + PATIENCE_S

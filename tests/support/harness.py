@@ -1,4 +1,4 @@
-"""A real edge on a real port, with a real Valkey and a real ledger, and an honest client that can be made to lie."""
+"""A real edge with a port, Valkey and ledger, and an honest client that can be made to lie."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Manner(Enum):
-    """What a connection meets. The value is what is answered to whatever comes, before the connection is cut."""
+    """How a server treats a connection. The value is its answer to anything, before it hangs up."""
 
     RESET = b""
     RESET_AT_ONCE = None

@@ -1,4 +1,4 @@
-"""Submissions for tests of the ledger, and the ledger read from the outside, with nothing of ours in between."""
+"""Submissions for tests of the ledger, and direct reads of its database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ledger and the boards must say, worked out from the events in plain Python, and what Redis does show."""
+"""The expected ledger and boards, computed from the events in plain Python, and what Redis has."""
 
 from __future__ import annotations
 
@@ -189,7 +189,8 @@ async def history_of(ledger: Ledger) -> History:
     async def work(tx: Transaction) -> History:
         sent, told = await _all(tx, _SENT), await _all(tx, _TOLD)
         stands = {tuple(row[:3]): (row[3], row[4]) for row in await tx.rows(_STANDINGS)}
-        return History([Sent(*row) for row in sent], [Told(*row) for row in told], stands)  # type: ignore[arg-type]
+        submissions, events = [Sent(*row) for row in sent], [Told(*row) for row in told]
+        return History(submissions, events, stands)  # type: ignore[arg-type]
 
     operation: Operation[History] = work
     return await ledger.read(operation)

@@ -1,6 +1,6 @@
-"""In which order the statements of a ledger give rows, wherever the rows lie: in tables without a key or an index.
+"""The order in which the ledger's statements return rows, tested in tables without a key or an index.
 
-Each row alone says what its part of an answer is; the answer about all of them then says in which order they come.
+Asking about each row alone gives its part of an answer; asking about all of them then gives their order.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ STEADY: Final = frozenset(
 
 
 def order_of(name: str, keys: Sequence[str]) -> tuple[list[int], list[int]]:
-    """The order in which a statement gives rows, by their numbers, and that of these columns, each `-` for downwards.
+    """Return the order of a statement's rows, by number, and that of these columns (`-`: descending).
 
-    Of a statement that gives one row it is the first of them.
+    For a statement that returns one row, each is only the first of them.
     """
     query = strangers.asked()[name]
     chance = random.Random(name)
@@ -67,7 +67,7 @@ def _turned(value: Any) -> Any:
 
 
 def _rows(chance: random.Random, fixed: set[str], keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of which many are equal in one of the columns that they are ordered by, and none are in all or in another."""
+    """Return rows that are often equal in one of the columns of the order, but never in another or all."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for number in chance.sample(range(strangers.LOW + 1, strangers.HIGH), ROWS):
         row: dict[str, Any] = {}
@@ -90,9 +90,8 @@ def _answer(rows: Sequence[Values], name: str, mood: Values) -> list[str]:
     query = strangers.asked()[name]
     with closing(sqlite3.connect(":memory:")) as connection:
         for table in (metadata.tables[each] for each in strangers.tables_of(query)):
-            connection.execute(
-                f'CREATE TABLE "{table.name}" ({", ".join(f"{each.name}" if each.name != "window" else chr(34) + each.name + chr(34) for each in table.columns)})'
-            )
+            columns = ", ".join(f'"{column.name}"' for column in table.columns)
+            connection.execute(f'CREATE TABLE "{table.name}" ({columns})')
             there: set[Any] = set()
             for row in rows:
                 given: Mapping[str, Any] = {**HOME, **mood, **row}

@@ -1,4 +1,4 @@
-"""A how-to page followed literally: its commands, run on a machine whose folders are below a temporary one."""
+"""A how-to page followed literally: its commands, run with all folders below a temporary one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DATABASE = "db.example:5432"
 
 
 def examples(page: str, *headings: str, language: str = "sh") -> list[str]:
-    """The examples below a heading of a how-to page, each as it is written there; the headings above it come first."""
+    """Return the examples, verbatim, below a heading of a how-to page; its parent headings come first."""
     text = (HOW_TO / page).read_text()
     for heading in headings:
         mark, _, name = heading.partition(" ")
@@ -160,7 +160,8 @@ class Player:
 async def player_on(machine: Machine) -> AsyncIterator[Player]:
     timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        yield Player(Client(Harness(None, ShiftedClock(), session, machine.authority)))  # type: ignore[arg-type]
+        harness = Harness(None, ShiftedClock(), session, machine.authority)  # type: ignore[arg-type]
+        yield Player(Client(harness))
 
 
 async def submit_until(is_over: asyncio.Event, player: Player) -> list[str]:

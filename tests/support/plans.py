@@ -1,9 +1,9 @@
 """How each database would carry out every statement of ours on tables of a million rows.
 
-SQLite plans without statistics unless somebody ran ANALYZE, and then by them: both are looked at, the statistics written
-into `sqlite_stat1`, which is all that its planner knows of the rows. PostgreSQL plans by what it keeps of each column and
-by the pages there are: its own functions restore the one, and tables of one row whose page is said to hold a million
-stand for the other. That makes reading a whole table look cheaper than it is, so that a scan shows itself sooner.
+SQLite plans without statistics unless somebody ran ANALYZE. We test both: `sqlite_stat1`, which we write, is
+all that its planner knows of the rows. PostgreSQL plans by its statistics of each column and by the pages of
+a table. Its own functions restore the first; tables of one row, whose page claims a million, stand for the
+second. So reading a whole table looks cheaper than it is, and a scan shows itself sooner.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DISTINCT: Final = {
 """How many values a column has; one that is not here has as many as there are rows."""
 
 COARSE: Final = frozenset(DISTINCT) - {"player"}
-"""Columns of which one value is on thousands of rows, even where several are given: a search by them alone is a scan."""
+"""Columns whose values are each on thousands of rows: a search by them alone, even by several, is a scan."""
 
 MADE_BY_FUNCTIONS: Final = {"gateway.ledger.standings.folds._counting"}
 """Functions that make a statement for each of their arguments, all of which are planned."""
@@ -180,11 +180,14 @@ async def fill_postgres(connection: Any) -> None:
     for table in metadata.sorted_tables:
         values = ", ".join(_value(column) for column in table.columns)
         await connection.execute(f'INSERT INTO "{table.name}" VALUES ({values})')
-    relations = "SELECT oid::regclass::text, relkind FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i')"
+    relations = (
+        "SELECT oid::regclass::text, relkind FROM pg_class "
+        "WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i')"
+    )
     for relation, _ in await connection.fetch(relations):
         await connection.execute(
-            f"SELECT pg_restore_relation_stats('schemaname', 'public', 'relname', '{relation.strip(chr(34))}', "
-            f"'relpages', {1}, 'reltuples', {ROWS}::real)"
+            "SELECT pg_restore_relation_stats('schemaname', 'public', "
+            f"'relname', '{relation.strip(chr(34))}', 'relpages', {1}, 'reltuples', {ROWS}::real)"
         )
     for table in metadata.sorted_tables:
         for name in (table.name, "events_default") if table.name == "events" else (table.name,):
@@ -204,8 +207,9 @@ def _column_statistics(table: str, column: Column[Any]) -> str:
     is_spread = isinstance(column.type, BigInteger) and distinct < 0
     bounds = ", 'histogram_bounds', '{0,250000,500000,750000,1000000}'" if is_spread else ""
     return (
-        f"SELECT pg_restore_attribute_stats('schemaname', 'public', 'relname', '{table}', 'attname', '{column.name}', "
-        f"'inherited', {str(inherited).lower()}, 'null_frac', 0::real, 'avg_width', 8, 'n_distinct', {distinct}::real{bounds})"
+        f"SELECT pg_restore_attribute_stats('schemaname', 'public', 'relname', '{table}', "
+        f"'attname', '{column.name}', 'inherited', {str(inherited).lower()}, "
+        f"'null_frac', 0::real, 'avg_width', 8, 'n_distinct', {distinct}::real{bounds})"
     )
 
 

@@ -24,7 +24,7 @@ def install(folder: Path, name: str, source: str, *, package: str = "", attribut
 
 @contextmanager
 def installed(folder: Path) -> Iterator[Path]:
-    """A folder that packages can be installed in, until the block ends; what is loaded from it is forgotten then."""
+    """Make a folder importable until the block ends, and then forget the modules loaded from it."""
     folder.mkdir(parents=True, exist_ok=True)
     before = set(sys.modules)
     sys.path.insert(0, str(folder))

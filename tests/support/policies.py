@@ -27,7 +27,7 @@ GENEROUS = {
 
 
 def a_policy(board: str = "sprint", **changes: Any) -> dict[str, Any]:
-    """A board that takes runs without a replay, each through a moderator; `changes` replace whole sections."""
+    """Return a policy without a replay, whose runs a moderator judges; `changes` replace sections."""
     return {
         "board": board,
         "title": board.title(),

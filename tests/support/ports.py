@@ -1,8 +1,8 @@
 """Ports that nobody else takes: every process has a block of them, claimed for as long as it lives.
 
-A port that the kernel picks and that is closed before it is used can be gone by then: another test's server has it, or
-an outgoing connection. So ports are drawn from below the range that the kernel picks from, out of a block whose first
-port is bound by the process that drew it. Two suites on a machine and the workers of one never share a block.
+A port that the kernel picks, if it is closed before use, may go to another test's server or to an outgoing
+connection. So ports are drawn from below the kernel's range, out of a block whose first port the drawing
+process has bound. Neither two suites on a machine nor the workers of one share a block.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def claimed_block(process_id: int) -> Block:
 
 
 def _blocks() -> range:
-    """Return the first ports of the blocks: below those that the kernel picks from, where there is room for any."""
+    """Return the first ports of the blocks: below the kernel's range if there is room for a block."""
     picked = int(EPHEMERAL_RANGE.read_text().split()[0]) if EPHEMERAL_RANGE.exists() else DEFAULT_EPHEMERAL
     end = picked if picked >= FIRST_PORT + BLOCK_PORTS else LAST_PORT + 1
     return range(FIRST_PORT, end - BLOCK_PORTS + 1, BLOCK_PORTS)

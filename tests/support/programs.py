@@ -114,7 +114,7 @@ def request(
     budget: Budget = BUDGET,
     recording: bytes = b"as it was sent",
 ) -> SimulationRequest:
-    """A request to play the words, with a checkpoint every 50 ticks; without words, a recording of the game's own."""
+    """Return a request to play the words, or the game's own recording, with a checkpoint every 50 ticks."""
     inputs = b"".join(word.to_bytes(4, "little") for word in words)
     return SimulationRequest(
         simulator.path,

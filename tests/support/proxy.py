@@ -1,9 +1,8 @@
-"""A TCP proxy that does to a connection what networks do: delays, silence, resets, and replies that never arrive.
+"""A TCP proxy that does what networks do: delays, silence, resets, and replies that never arrive.
 
-It stands between one of our parts and Redis, whose protocol it understands as far as to know where a command and a
-reply end (RESP2 and RESP3). For anything else `framing=as_it_comes` takes whatever arrives together as one message:
-enough to cut a connection before or after the other side has answered, where the one waits for the other (PostgreSQL's
-driver sends one thing at a time, and waits until the server is ready for the next).
+It stands between one of our parts and Redis, whose commands and replies it can tell apart (RESP2 and RESP3).
+For other protocols `framing=as_it_comes` takes whatever arrives together as one message. That is enough to
+cut a connection before or after an answer if each side waits for the other, as PostgreSQL's driver does.
 """
 
 from __future__ import annotations
@@ -212,7 +211,7 @@ def is_a_commit(message: bytes) -> bool:
 
 
 def end_of_resp(buffer: bytes, at: int = 0) -> int | None:
-    """Where the RESP value that begins at `at` ends, None while it is not all there (redis.io, RESP specification)."""
+    """Return the end of the RESP value at `at`, None while it is incomplete (redis.io, RESP)."""
     line_end = buffer.find(b"\r\n", at)
     if line_end < 0:
         return None

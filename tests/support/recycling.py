@@ -1,7 +1,7 @@
-"""Databases of PostgreSQL that tests have one after the other: to make one costs ten times what it costs to empty one.
+"""PostgreSQL databases that tests reuse: making one costs ten times as much as emptying one.
 
-Only one that is again as it was made goes to the next test: the same tables, triggers, rights and settings, nobody in
-it, and no row.
+A database goes to the next test only if it is as it was when made: the same tables, triggers, rights and
+settings, no connections, and no rows.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _SHAPE: Final = (
 
 
 async def shape_of(url: str) -> str:
-    """Return what tells one database from another that has other tables, triggers, rights, settings or statistics."""
+    """Return a text that differs if tables, triggers, rights, settings or statistics differ."""
     connection = await asyncpg.connect(url)
     try:
         return str(await connection.fetchval(_SHAPE))

@@ -1,7 +1,7 @@
-"""The rooms of the product, drawn: `python -m tests.support.rooms` redraws them in docs/explanation/architecture.md.
+"""The picture of the rooms: `python -m tests.support.rooms` redraws it in docs/explanation/architecture.md.
 
-The tree says of each package what its docstring says. The picture has an arrow where one room imports another, but none
-that follows from two others.
+The tree quotes the docstring of each package. The picture has an arrow where one room imports another, but
+none that follows from two others.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Nowhere:
 
 @dataclass(frozen=True)
 class SealedLedger:
-    """Ten runs, `run-0` to `run-9` (events 1 to 10); 0 to 4 promoted (11 to 15), 5 rejected (16), 0 revoked (17).
+    """Ten runs, `run-0` to `run-9` (events 1-10); 0-4 promoted (11-15), 5 rejected (16), 0 revoked (17).
 
     Sealed by fives, so that events 16 and 17 are not sealed yet.
     """

@@ -73,7 +73,7 @@ class SqliteStore:
 
 
 class PostgresStore:
-    """The same on PostgreSQL: the ledger goes in as the application's role, who looks from outside as a superuser."""
+    """The same on PostgreSQL: the ledger has the application's role, the test is a superuser."""
 
     refusals = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
     errors = (asyncpg.PostgresError,)

@@ -1,8 +1,9 @@
 """What each statement of ours sees of the rows of a ledger.
 
-A ledger has one row in each table: that of a player on a board, in a window. Every statement is asked with values that
-find it. It is seen if the answer, or what is changed, is not the same without it. Strangers are further rows that differ
-from it in one thing, as the board that they are of, and in their numbers, so that they come before and after it.
+A ledger has one row in each table: that of a player on a board, in a window. Every statement runs with values
+that find it. A row is seen if the answer, or what the statement changes, differs without it. Strangers are
+further rows that differ from it in one thing, such as their board, and in their numbers, so that they sort
+before and after it.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ MARKS: Final = {
 
 
 class Bind(NamedTuple):
-    """A value that a statement takes: the column that it is compared with or put into, and how it is compared."""
+    """A value that a statement takes, the column it is compared with or put into, and how."""
 
     name: str
     column: str
@@ -185,9 +186,10 @@ class World:
         self._connection.close()
 
     def that_see_strangers(self, column: str, *, at_home: bool = True) -> set[str]:
-        """The statements that see rows with another value in a column than the one that they are asked for.
+        """Return the statements that see rows with a value in a column that they did not ask for.
 
-        That one is there too, or is not: many a statement gives one row, or the first, which hides all others.
+        With `at_home` the row that they ask for is there too. It can hide all others from a statement that
+        returns one row, or the first.
         """
         found: set[str] = set()
         tables = [name for name, table in metadata.tables.items() if column in table.columns]
@@ -208,7 +210,7 @@ class World:
         return found
 
     def seen(self, table: str, column: str, values: Iterable[str]) -> dict[str, str]:
-        """Under which of these values of a column each statement sees the row of a table, of those that see it at all."""
+        """Return the values of a column with which each statement sees a table's row, if it ever does."""
         found: dict[str, str] = {}
         for value in values:
             for name in self._seeing(table, {column: value}, {column: value}):
@@ -216,7 +218,7 @@ class World:
         return found
 
     def ends(self, table: str, column: str, beside: str = "") -> dict[str, str]:
-        """How the spans end that statements ask for: `[` or `]` where what stands at the end is in it, else `(` or `)`.
+        """Return how the spans of statements end: `[` or `]` if the end is included, else `(` or `)`.
 
         `beside` is a column of text that is compared together with this one.
         """
@@ -243,7 +245,7 @@ class World:
         }
 
     def changes(self) -> dict[str, list[str]]:
-        """The columns that each statement changes of a row, in whatever mood; of one that is put in, where it is already."""
+        """Return the columns that each statement changes, in any mood; for an insert, those of a conflict."""
         writing = {
             name: query
             for name, query in asked().items()

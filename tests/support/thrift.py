@@ -1,4 +1,4 @@
-"""What a suite would do thousands of times and need do once: compiling modules, reading policies, making tables."""
+"""Work that a suite needs to do once, not thousands of times: compiling, reading policies, making tables."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("gateway", "policies", "replay", "scoregate", "validators", "tests")
 BY_CONTENT: Final = py_compile.PycInvalidationMode.CHECKED_HASH
 HEAD: Final = b"\x03\x00\x00\x00"
-"""What a compiled module that is good for one content only has behind its magic number; the content's hash follows."""
+"""Flags of a compiled module that is checked by its source's hash; they precede the hash."""
 
 GARBAGE_THRESHOLD: Final = 50_000
 
 
 def keep_compiled() -> None:
-    """Compile what changed of our modules: where Python may keep none, each process of a suite would compile them all.
+    """Compile our changed modules: if Python may not keep them, each process of a suite compiles them all.
 
-    They are known by their content, so that no process ever runs what a file held before.
+    They are checked by content, so that no process ever runs an older version of a file.
     """
     for package in PACKAGES:
         for source in (ROOT / package).rglob("*.py"):
@@ -46,7 +46,7 @@ def keep_compiled() -> None:
 def keep_rewritten(config: pytest.Config) -> None:
     """Have the modules of tests, whose asserts pytest rewrites, be rewritten once and not by every worker.
 
-    What is kept is pytest's own, under its own name: a pytest that knows it under another rewrites them as ever.
+    The files are pytest's own, under its own name; a pytest that names them otherwise rewrites them.
     """
     state = config.stash.get(rewrite.assertstate_key, None)
     if state is None:  # asserts are left as they are
@@ -67,12 +67,12 @@ def look_for_cycles_seldom() -> None:
 
 
 def remember_policies(patch: pytest.MonkeyPatch) -> None:
-    """Have a text that was read as YAML once not be read again: most tests have the boards of their neighbours."""
+    """Parse each YAML text only once: most tests have the boards of their neighbours."""
     patch.setattr(loader, "YAML", _Remembering)
 
 
 def copy_ledgers(patch: pytest.MonkeyPatch) -> None:
-    """Have a new ledger in a file be a copy of one that was made as all are: its tables cost more than most tests."""
+    """Make a new ledger file by copying an empty one: its tables cost more than most tests."""
     make = SqliteLedger._create
 
     @cache
@@ -96,7 +96,7 @@ def copy_ledgers(patch: pytest.MonkeyPatch) -> None:
 
 
 def know_the_driver(patch: pytest.MonkeyPatch) -> None:
-    """Have the version of Redis' client be looked up once, and not on the disk for each of its connections."""
+    """Look up the version of Redis' client once, not on the disk for each connection."""
     patch.setattr(redis.utils, "get_lib_version", cache(redis.utils.get_lib_version))
 
 

@@ -1,4 +1,4 @@
-"""What a bad disk, or somebody with a database's tools, makes of rows that the database lets nobody change."""
+"""Damage that a bad disk, or somebody with a database's tools, does to rows that nobody may change."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class World:
         return await history_of(self.edge.ledger)
 
     async def heal(self) -> History:
-        """What the ledger says once every lease has ended, every submission is judged, and every difference is seen to."""
+        """End every lease, judge every submission, repair every difference, and return the ledger."""
         assert not failpoints._armed, f"nothing ever came to {[*failpoints._armed]}"
         await self.edge.index.drained()
         self.harness.clock.shift(10 * LEASE_S)

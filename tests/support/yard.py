@@ -1,4 +1,4 @@
-"""A board, its ledger, and the workers that are called by hand: what they make of honest runs and of false ones."""
+"""A board, its ledger, and workers called by hand, which judge honest and false runs."""
 
 from __future__ import annotations
 

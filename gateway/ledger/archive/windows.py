@@ -1,7 +1,7 @@
 """The windows that are or will be archived, their policies, and the changes that their revisions lack.
 
-A window goes `folding` → `copying` → `sweeping` → `frozen` → `kept`. A change of the window is noted in
-the same transaction, so that a revision without it can never be put in place.
+A window goes `folding` → `copying` → `sweeping` → `frozen` → `kept`. A change of it is noted in the
+same transaction, so that a revision without it can never be put in place.
 """
 
 from __future__ import annotations

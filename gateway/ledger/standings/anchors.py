@@ -1,7 +1,7 @@
-"""Anchors store the number of standings ahead of every thousandth place or so, which bounds the cost of a rank.
+"""Anchors: the number of standings ahead of about every thousandth place, so that ranks are cheap to count.
 
-A move notes a standing that came (1) or went (-1). An anchor's number does not include the moves noted now. At
-every commit, for each anchor and both series (standings, and groups of tied ones by their begin):
+A move notes a standing that came (1) or went (-1). An anchor's number leaves out the moves noted now.
+At every commit, for each anchor and both series (standings, and groups of tied ones by their begin):
 
     the anchor's number + the sum of the moves ahead of its place = the number ahead of its place now
 
@@ -333,9 +333,7 @@ async def _anchor(ranked: RankedWindow, place: BoardPlace) -> Anchor:
     if not ranked.ranking.keeps_groups:
         return Anchor(place, ahead, 0)
     own = ranked.ranking.group_begin(ranked.window, place)
-    begins_here = (
-        own == place
-    )  # never at a member with a player in it: each is behind its group's begin
+    begins_here = own == place  # never at a member with a player in it: each is behind its group's begin
     groups = await ranked.groups_ahead(own) + (not begins_here) - await ranked.moved(moveless, GROUPS)
     return Anchor(place, ahead, groups)
 
