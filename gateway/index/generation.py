@@ -71,8 +71,9 @@ class Generation:
                 if left_ms != FOR_EVER:
                     break
                 await self._client.unlink(lease)  # a lease always expires, so this is forged
+        left_s = max(0, left_ms) // 1000
         raise RebuildRefused(
-            f"{self.board} is already being rebuilt; if that died, retry in {max(0, left_ms) // 1000} s"
+            f"{self.board} is already being rebuilt; if its process died, try again in {left_s} s"
         )
 
     async def renew(self) -> None:

@@ -1,7 +1,7 @@
 """A board split by player over several slots of a cluster, and read as one board.
 
 Each player's standings are in one shard: an index of a part of the board under its own hash tag. Places
-compare across shards (`policies.ranking`), so the shards' answers add up to one about the whole board:
+compare across shards (`policies.ranking`), so an answer about the board combines those of its shards:
 
 - **Position**: the number of entries ahead of a place is the sum of those ahead of it in each shard.
 - **The first n**: they are among the first n of each shard. Any other entry has n of its own shard ahead of
@@ -118,8 +118,9 @@ class ShardedIndex(BoardIndex):
         async with self._turns[shard.number]:
             with index_boundary():
                 command = ("HGET", keys.relayed(self.board), shard.number)
-                relayed = await self.client.execute_command(*command, **RAW)  # type: ignore[no-untyped-call]
-            last_id = (relayed or b"").decode(errors="replace")
+                stored = await self.client.execute_command(*command, **RAW)  # type: ignore[no-untyped-call]
+            relayed = stored or b""
+            last_id = relayed.decode(errors="replace")
             changes, newest_id = await read_raw_changes(self.client, shard.ranking, last_id, RELAYED_AT_ONCE)
             if not newest_id:
                 return
