@@ -48,7 +48,7 @@ def test_the_bundled_policy_loads():
         ("order: descending", "order: down", "order", "order:", "'descending' or 'ascending'"),
         ("  step: 10", "  step: 0", "score.step", "step:", "greater than or equal to 1"),
         ("  step: 10", "  step: '10'", "score.step", "step:", "valid integer"),
-        ("  step: 10", "  stepp: 10", "score.stepp", "stepp:", "no such setting"),
+        ("  step: 10", "  stepp: 10", "score.stepp", "stepp:", "unknown setting"),
         ("title: Perihelion", "titel: Perihelion", "title", "", "missing"),
         (
             "points_per_second: 1000",

@@ -139,7 +139,7 @@ def _version_of(connection: sqlite3.Connection, path: Path) -> str | None:
     if not tables:
         return None
     if not tables >= {"alembic_version", "events", "submissions"}:
-        raise LedgerUnavailable(f"{path}: is a database, but not a Scoregate ledger")
+        raise LedgerUnavailable(f"{path}: is a database, but not a ledger of Scoregate")
     version: str
     [version] = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     if not is_known(version):
