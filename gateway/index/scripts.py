@@ -11,9 +11,9 @@ from importlib.resources import files
 from typing import Any, Final
 
 from redis.asyncio import Redis
+from redis.client import NEVER_DECODE
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
-from gateway.index.cluster import RAW
 from gateway.index.ranges import RangedWindow
 from gateway.runtime.boundary import FAULTS, boundary
 from gateway.runtime.unexpected import FaultPlace
@@ -64,7 +64,7 @@ class Script:
 
     def __init__(self, client: Redis, name: str, *, is_raw: bool = False) -> None:
         self._client = client
-        self._options: Mapping[str, Any] = RAW if is_raw else {}
+        self._options: Mapping[str, Any] = {NEVER_DECODE: True} if is_raw else {}
         self._plain, self._on_ranges = _sources_of(name)
 
     async def __call__(self, keys: Sequence[str | bytes], arguments: Sequence[Any]) -> Any:
