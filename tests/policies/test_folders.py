@@ -163,3 +163,25 @@ def test_N10_a_folder_without_a_name_is_refused(tmp_path: Path, name: str) -> No
     path = described(tmp_path, f"  simulator: process\n  files: ['{name}']")
     with pytest.raises(PolicyError, match=r":\d+: replay\.files: '.*' has no name"):
         load_board(path)
+
+
+def test_N10_what_was_replaced_since_it_was_listed_is_neither_followed_nor_waited_for(
+    packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever writes to the folder meanwhile reads no file of ours by a link, and holds no worker up with a pipe."""
+    listed = [entry for entry in trees.entries(packages) if entry.path == "levels-1.0"]
+    monkeypatch.setattr(trees, "entries", lambda _folder: iter(listed))
+    (packages / "levels-1.0").unlink()
+    (packages / "levels-1.0").symlink_to("/etc/hostname")
+    with pytest.raises(OSError, match="symbolic links"):
+        read_tree(packages)
+    (packages / "levels-1.0").unlink()
+    os.mkfifo(packages / "levels-1.0")
+    assert 0 == read_tree(packages).size_bytes
+
+
+def test_N10_the_files_of_a_simulator_are_listed_by_name() -> None:
+    """In whichever order the policy names them; without any the digest is the program's own."""
+    one, other = {"a": "1" * 64, "b/": "2" * 64}, {"b/": "2" * 64, "a": "1" * 64}
+    assert simulator_digest("0" * 64, one) == simulator_digest("0" * 64, other)
+    assert f"sha256:{'0' * 64}" == simulator_digest("0" * 64, {})

@@ -199,3 +199,29 @@ def test_the_digest_is_of_the_meaning(write):
     write()
     (path.parent / "game.wasm").write_bytes(b"another module")
     assert digest != load_board(path).digest
+
+
+def test_every_fault_of_a_file_is_told_in_the_order_of_its_lines(write):
+    """Who mends a file goes through it from the top, whichever order the settings are checked in."""
+    path = write(("  step: 10", "  step: 0"), ("order: descending", "order: down"))
+    path.write_text("staleness_s: 99\nno_such_setting: 1\n" + path.read_text())
+    with pytest.raises(PolicyError) as raised:
+        load_board(path)
+    lines = [int(line.removeprefix(f"{path}:").partition(":")[0]) for line in str(raised.value).splitlines()]
+    assert (4, sorted(lines)) == (len(lines), lines)
+
+
+def test_what_is_wrong_with_the_whole_is_told_of_the_policy(write):
+    """No setting alone is wrong with it: it has a name all the same, and the value is not told, which is all of the file."""
+    path = write(("windows: [alltime, daily, weekly, monthly]", "windows: [alltime, alltime]"))
+    with pytest.raises(PolicyError) as raised:
+        load_board(path)
+    assert f"{path}:1: policy: each window may be named once" == str(raised.value)
+
+
+def test_a_file_that_is_no_text_is_told_by_name(tmp_path):
+    """A folder may hold whatever somebody saved there."""
+    path = tmp_path / "wrong.yaml"
+    path.write_bytes(b"title: \xff\xfe")
+    with pytest.raises(PolicyError, match=r"wrong\.yaml: cannot be read: "):
+        load_boards(tmp_path)

@@ -59,6 +59,15 @@ def test_the_bounds_of_a_composite_board_are_in_its_standings(tmp_path: Path):
     assert expected == told(a_board(tmp_path, "old", **PACKED), a_board(tmp_path, "new", **wide))
 
 
+def test_either_bound_is_in_the_standings_if_either_policy_is_composite(tmp_path: Path):
+    """Also where the board leaves that tie-break, or takes it up, with the same change."""
+    plain = {"score": SMALL | {"minimum": -10, "maximum": 900}}
+    for at, (old, new) in enumerate([(PACKED, plain), (plain, PACKED), (PACKED, PACKED | plain)]):
+        found = changes_between(a_board(tmp_path, f"old{at}", **old), a_board(tmp_path, f"new{at}", **new))
+        effects = {each.name: each.effect for each in found}
+        assert (Effect.REFOLD, Effect.REFOLD) == (effects["score.minimum"], effects["score.maximum"])
+
+
 def test_other_bytes_of_a_simulator_are_a_difference(tmp_path: Path):
     """The file keeps its name, and the policy its text; the digest does not."""
     module = tmp_path / "game.wasm"

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from policies.errors import PolicyError
 from policies.loader import load_board
 from policies.model import Policy
-from policies.rules import NESTING, RULE_LENGTH, Rule
+from policies.rules import NESTING, RULE_LENGTH, RULES, Condition, Rule
 from tests.support.policies import a_policy
 
 STATS = {"coins": {"maximum": 500}, "kills": {"maximum": 99}, "all": {"required": False}}
@@ -113,6 +114,60 @@ def test_a_rule_that_cannot_be_asked_is_an_error_of_its_line(tmp_path: Path, tex
     line = len(a_policy(stats=STATS)) + 5
     assert told.startswith(f"{line}: rules.1.rule: ")
     assert message in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stats.coins == 0 ? 1 : true",
+        "stats.coins == 500 ? 1 : true",
+        "stats.coins == 0 || stats.coins == 500 ? true : 1",
+        "stats.all > 1000 ? 1 : true",
+        "score == 0 ? 1 : true",
+        "score > 1000000 ? 1 : true",
+        "ticks > 1000000 ? 1 : true",
+        "elapsed_ms == 0 ? 1 : true",
+        "elapsed_ms > 1000000 ? 1 : true",
+        "build == '2.1' ? 1 : true",
+        "score > 1000000 && stats.coins == 500 && stats.kills == 0 ? 1 : true",
+    ],
+)
+def test_a_rule_that_is_wrong_only_for_some_claims_is_refused_as_well(text: str):
+    """It is tried on both ends of every range and between them, with a build of the board's own."""
+    with pytest.raises(ValidationError, match="a rule must be true or false, but this gives"):
+        Policy.model_validate(a_policy(stats=STATS, builds={"2.1": {}}, rules=[{"name": "r", "rule": text}]))
+
+
+def test_a_board_has_as_many_rules_as_it_says(tmp_path: Path):
+    """Each is evaluated for every claim that breaks one of them, so their number is bounded."""
+    rules = [{"name": f"rule-{number}", "rule": "score >= 0"} for number in range(RULES + 1)]
+    assert len(rules[:-1]) == len(Policy.model_validate(a_policy(rules=rules[:-1])).compiled_rules.weighed)
+    assert "at most 16 items" in refusal(tmp_path, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"), [("score", None), ("ticks - 1", None), ("build", None), ("true", True)]
+)
+def test_what_is_neither_true_nor_false_is_no_answer(text: str, holds: bool | None):
+    """A number is not taken for true: a rule that was wrong lets nobody through."""
+    assert holds is Condition((text,)).holds(CLAIM)
+    assert holds is Condition(("true", text)).holds(CLAIM)
+
+
+def test_the_mode_of_a_rule_goes_before_that_of_all_rules():
+    """A rule that has one is asked though all others are off, and is off though they are not."""
+    rules = [
+        {"name": "own", "rule": "score > 0", "mode": "flag"},
+        {"name": "off", "rule": "score > 1", "mode": "off"},
+        {"name": "plain", "rule": "score > 2"},
+    ]
+    found = {}
+    for mode in ("off", "reject"):
+        policy = Policy.model_validate(a_policy(rules=rules, validators={"rules": mode}))
+        found[mode] = [(rule.name, each.value) for rule, each in policy.compiled_rules.weighed]
+    assert {"off": [("own", "flag")], "reject": [("own", "flag"), ("plain", "reject")]} == found
+    none = Policy.model_validate(a_policy(rules=rules[1:], validators={"rules": "off"})).compiled_rules
+    assert (None, ()) == (none.together, none.weighed)
 
 
 def test_rules_are_named_once(tmp_path: Path):

@@ -180,9 +180,9 @@ def test_a_job_does_not_wait_longer_for_redis_than_the_steward_does(
         parts.used.append("waits")
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(process._Process, "owed", SimpleNamespace(paid=never))
-    assert PROJECT_AFTER_MS == 1000 * process.PAID_WITHIN_S
-    monkeypatch.setattr(process, "PAID_WITHIN_S", 0.01)
+    monkeypatch.setattr(process._Process, "unprojected", SimpleNamespace(wait_until_projected=never))
+    assert PROJECT_AFTER_MS == 1000 * process.PROJECTED_WITHIN_S
+    monkeypatch.setattr(process, "PROJECTED_WITHIN_S", 0.01)
     assert 2 == restored({"data": data()}).perform()
     assert ["waits", "let go"] == parts.used[-2:]
 
