@@ -84,6 +84,7 @@ def test_a_gap_stays_until_it_is_filled():
     scores = [PromotedScore(at, at, score) for at, score in enumerate([0, 5, 6, 7, 9])]
     known = running_baseline_of(scores, SIZE)
     assert [True, False, True, True, True] == [known.minus(scored).has_gap for scored in scores]
+    assert known.minus(scores[0]).minus(scores[1]).has_gap
     gap = known.minus(scores[4])
     more = PromotedScore(9, 9, 6)
     assert [True, True] == [each.has_gap for each in (gap.plus(more), gap.plus(more).minus(more))]
