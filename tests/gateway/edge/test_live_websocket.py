@@ -132,7 +132,7 @@ async def test_who_says_anything_is_closed(harness: Harness, say: Any, code: int
         await say(socket.socket)
         assert code == await socket.close_code()
     if code == aiohttp.WSCloseCode.POLICY_VIOLATION:
-        assert "a listener says nothing" == socket.reason
+        assert "listeners must not send messages" == socket.reason
 
 
 ENDS = {
