@@ -98,7 +98,7 @@ def test_a_failed_probe_is_made_again(monkeypatch: pytest.MonkeyPatch):
         [Probe(None, "too slow"), Probe("bubblewrap 1.0"), Probe(None, "no"), Probe(None, "never")]
     )
     monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: "/usr/bin/bwrap")
-    monkeypatch.setattr(bubblewrap, "_tried", lambda path: next(answers))
+    monkeypatch.setattr(bubblewrap, "_try", lambda path: next(answers))
 
     assert Probe("bubblewrap 1.0") == bubblewrap.probe.__wrapped__()
     assert Probe(None, "never") == bubblewrap.probe.__wrapped__()

@@ -41,7 +41,12 @@ _CLIENT: Final = "scoregate.js"
 """The JavaScript client: beside the game in an installation, in `clients/` in a checkout."""
 
 _loading: Final = threading.Lock()
-_load: Final = cache(load_pages)
+
+
+@cache
+def _load() -> Mapping[str, bytes]:
+    """Return the pages, loaded once for all edges of this process."""
+    return load_pages()
 
 
 def add_pages(app: web.Application, edge: Edge) -> None:
