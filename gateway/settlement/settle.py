@@ -196,7 +196,7 @@ async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDe
     if due_at_ms is not None and due_at_ms != await reveals.due_at(tx, submission.seq):
         return StateConflict("the recording has arrived, or its deadline was moved")
     last = await queries.newest_seq()(tx)
-    await _record(tx, board, decision, submission, last + 1)
+    await _write_decision(tx, board, decision, submission, last + 1)
     reach(Point.INSIDE_SETTLE)
     return SettledDecision(submission, last + 1, decision.to_state)
 
@@ -267,7 +267,7 @@ def _forbidden(submission: StoredSubmission, decision: Decision) -> StateConflic
     return None
 
 
-async def _record(
+async def _write_decision(
     tx: Transaction, board: Board, decision: Decision, submission: StoredSubmission, seq: int
 ) -> None:
     """Write the event, the state and the outbox rows of a decision."""
