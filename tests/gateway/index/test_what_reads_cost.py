@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -130,7 +131,7 @@ async def test_the_rank_of_a_place_on_a_board_in_shards_is_what_it_is_now(client
 
 async def test_bytes_that_are_no_text_end_no_feed(running: LiveFeed, client: Redis):
     """What somebody else put on the stream is passed over, and what follows is told."""
-    async with running.listen("b") as following:
+    async with asyncio.timeout(20), running.listen("b") as following:
         await anext(following.events)
         await client.xadd(keys.changes("b"), {b"\xff\xfe": b"\xff", "window": b"\x80"})
         await add(client, entry("bob", 2), board="b")
