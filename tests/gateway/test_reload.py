@@ -162,6 +162,36 @@ async def test_a_part_reloads_as_often_as_it_is_asked_whatever_came_of_the_last(
     assert reloading.cancelled()
 
 
+async def test_what_is_asked_while_files_are_read_is_not_lost(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Files that change behind the reader, with a second signal, are read again."""
+    folder, settings, read = harness.edge.settings.policies_dir, harness.edge.settings, reload.read_again
+    requested, titles = asyncio.Event(), asyncio.Queue[str]()
+    loop = asyncio.get_running_loop()
+    later = ["Third"]
+
+    def read_slowly(*given: Any) -> Any:
+        boards = read(*given)
+        if later:
+            write_policies(folder, a_policy("sprint", title=later.pop()))
+            asyncio.run_coroutine_threadsafe(ask_again(), loop).result()
+        return boards
+
+    async def ask_again() -> None:
+        requested.set()
+
+    monkeypatch.setattr(reload, "read_again", read_slowly)
+    write_policies(folder, a_policy("sprint", title="Second"))
+    put = lambda boards: titles.put_nowait(boards["sprint"].policy.title)  # noqa: E731
+    reloading = asyncio.create_task(reload.reload_when_asked(requested, settings, harness.edge.boards, put))
+    requested.set()
+    async with asyncio.timeout(30):
+        assert ["Second", "Third"] == [await titles.get(), await titles.get()]
+    reloading.cancel()
+    await asyncio.wait([reloading])
+
+
 async def test_N03_a_new_board_is_served_without_a_restart(harness: Harness):
     """Its runs, limits, pages and feed are there from the change on; who follows the others misses nothing."""
     folder = harness.edge.settings.policies_dir

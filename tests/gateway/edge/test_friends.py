@@ -86,6 +86,14 @@ async def test_a_server_replaces_a_whole_list_once(harness: Harness):
     assert ["mel"] == [each["player"] for each in listed.body["friends"]]
 
 
+async def test_the_order_of_a_list_does_not_make_it_another(harness: Harness):
+    """A resend is the same whatever order its friends are in, also if another edge answers it."""
+    key, friends = await registered(harness), [f"f{number}" for number in range(40)]
+    assert 200 == (await bring(harness, key, "ada", friends)).status
+    again = await bring(harness, key, "ada", friends[::-1])
+    assert (200, "true") == (again.status, again.headers.get("Idempotency-Replayed"))
+
+
 async def test_T01_lists_are_for_keys_of_every_board(harness: Harness):
     """A key of one board changes no list, for that would show on the others; nor does a nonce that was used."""
     key, every = await registered(harness, "eu-2", "vault"), await registered(harness)

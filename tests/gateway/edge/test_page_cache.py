@@ -11,6 +11,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.edge.context import EDGE
 from gateway.edge.reads import page_cache
+from gateway.edge.reads.board_reader import BoardReader
 from gateway.edge.reads.page_cache import PageCache, RenderedPage
 from gateway.edge.routes import ROUTES
 from gateway.index import keys
@@ -142,12 +143,15 @@ async def test_parameters_that_no_route_has_are_refused(harness: Harness):
         if route.method != "GET":
             continue
         path = route.path.format(board="vault", player="p1", submission="s", segment="country")
-        unknown = await harness.get(f"{path}?nonsense=1")
-        assert (422, "schema-violation") == (unknown.status, unknown.problem), path
-        assert "nonsense" in unknown.body["detail"]
+        for given in ("nonsense=1", "nonsense=", "nonsense"):
+            unknown = await harness.get(f"{path}?{given}")
+            assert (422, "schema-violation") == (unknown.status, unknown.problem), (path, given)
+            assert "nonsense" in unknown.body["detail"]
         for name in route.query:
-            twice = await harness.get(f"{path}?{name}=1&{name}=2")
-            assert (422, f"{name}: is given more than once") == (twice.status, twice.body["detail"]), path
+            for again in (f"{name}=2", f"{name}=", name):
+                twice = await harness.get(f"{path}?{name}=1&{again}")
+                told = (twice.status, twice.body["detail"])
+                assert (422, f"{name}: is given more than once") == told, (path, again)
 
 
 async def test_no_reader_sees_a_board_older_than_the_request(harness: Harness):
@@ -175,6 +179,33 @@ async def test_no_reader_sees_a_board_older_than_the_request(harness: Harness):
     await asyncio.gather(
         writer, *(read(path) for path in ("/entries", "/entries/p1", "/entries/p1/around") * 3)
     )
+
+
+async def test_a_reader_after_a_change_does_not_wait_for_the_page_before_it(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """A page that is being rendered when a score changes goes to those who asked before, and to nobody else."""
+    await filled(harness, 2)
+    index, read = harness.edge.index.boards["vault"], BoardReader.page
+    has_read, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def page(reader: BoardReader, *given: Any) -> Any:
+        result = await read(reader, *given)
+        if not has_read.is_set():
+            has_read.set()
+            await may_go_on.wait()
+        return result
+
+    monkeypatch.setattr(BoardReader, "page", page)
+    before = asyncio.create_task(harness.get(f"{VAULT}/entries"))
+    async with asyncio.timeout(20):
+        await has_read.wait()
+        standing = a_standing("p1", 2000, 1, 2000, index.ranking)
+        await index.project(Change(2000, "s2000", "vault", "p1", State.PROMOTED, (standing,)))
+        after = await harness.get(f"{VAULT}/entries")
+    may_go_on.set()
+    scores = [answer.body["entries"][0]["score"] for answer in (after, await before)]
+    assert 2000 == scores[0] > scores[1]
 
 
 @pytest.fixture
