@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.ledger import queries
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.builds import build_changes_of
+from gateway.recordings.recordings import Recordings
+from policies.errors import RecordingsUnavailable
 from policies.replaying import BuildStatus
 from policies.vocabulary import Reason
 from replay.fingerprint import differences, fingerprint_of
@@ -161,6 +164,26 @@ async def test_I11_an_audit_that_died_is_done_by_the_next_worker(yard: Yard):
     before = counted("unable")
     assert 1 == await yard.audit("run-1", fresh=fresh)
     assert before + 1 == counted("unable")
+
+
+async def test_an_audit_waits_for_its_recording_while_the_store_is_away(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    """An outage of the store is no outcome: the audit is done when it comes again."""
+    await promoted(yard, "run-1")
+    await yard.draw("run-1")
+    fresh, before = as_fresh(Told(*[simulation_of(0)] * 2)), (counted("unable"), counted("agrees"))
+
+    async def load(*_: Any) -> bytes:
+        raise RecordingsUnavailable
+
+    with monkeypatch.context() as outage:
+        outage.setattr(Recordings, "load", load)
+        await yard.audit("run-1", fresh=fresh)
+    assert before == (counted("unable"), counted("agrees"))
+    yard.clock.shift(3_600)
+    assert 1 == await yard.audit("run-1", fresh=fresh)
+    assert (before[0], before[1] + 1) == (counted("unable"), counted("agrees"))
 
 
 async def test_the_lease_of_an_audit_outlasts_its_simulations(tmp_path: Path, valkey: ValkeyServer):

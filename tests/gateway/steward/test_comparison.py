@@ -143,6 +143,10 @@ FORGERIES = {
         ],
         named("forged-open-runs", player="bob", key=f"{BOARD}open:bob"),
     ),
+    "an open run without an end, in a key that ends soon": Forgery(
+        lambda r: [r.zadd(f"{BOARD}open:cy", {"run": 9e15}), r.expire(f"{BOARD}open:cy", 60)],
+        named("forged-open-runs", player="cy", key=f"{BOARD}open:cy"),
+    ),
     "a window that does not exist": Forgery(
         lambda r: r.zadd(f"{BOARD}daily:20991231", {f"{EARLY}:eve": -1}),
         named("forged-key", key=f"{BOARD}daily:20991231"),

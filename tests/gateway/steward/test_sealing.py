@@ -196,13 +196,16 @@ async def test_M09_heads_of_another_past_stop_the_export(hands: Hands, tmp_path:
 
 
 async def test_sealing_goes_on_while_heads_cannot_be_written(hands: Hands, tmp_path: Path):
-    """The disk elsewhere is full or gone: the steward says so each time, and seals all the same."""
+    """The steward seals all the same, says so each time, and writes all heads once it can, with nothing new to seal."""
     steward = hands.another(seal_heads=tmp_path / "none" / "heads")
     await hands.append(1, 8)
     for _ in range(2):
         with pytest.raises(SettingsError):
             await steward.step()
     assert [(1, 4), (5, 8)] == hands.ranges()
+    (tmp_path / "none").mkdir()
+    assert 0 == await steward.step()
+    assert 2 == len((tmp_path / "none" / "heads").read_text().splitlines())
 
 
 def test_T12_the_seal_key_is_made_private_and_stays(tmp_path: Path):
