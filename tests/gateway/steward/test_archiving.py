@@ -17,6 +17,7 @@ from gateway.ledger.archive import freezing, reading, windows
 from gateway.ledger.archive.distribution import archived_distribution, archived_standing
 from gateway.ledger.archive.reading import archived_around, archived_beside, archived_page, archived_players
 from gateway.ledger.archive.windows import ArchiveStage
+from gateway.ledger.standings import anchors
 from gateway.ledger.transaction import Query
 from gateway.runtime.failpoints import Point, Unforeseen, arm
 from gateway.runtime.telemetry import Event
@@ -29,6 +30,7 @@ from policies.windows import FOREVER_MS, window_at
 from tests.support.archives import DAY_S, VARIANTS, Shelf, a_board, board_with
 from tests.support.ledger import NOON_MS
 
+ANCHORED = "SELECT board, window FROM anchored_windows"
 RUNS = st.lists(
     st.tuples(
         st.sampled_from("abcde"),  # the player
@@ -320,6 +322,22 @@ def test_standings_of_an_archived_window_leave_the_ledger_and_are_folded_again_w
         getattr(shelf.archived(name), each) for each in ("revision", "entries", "stage")
     )
     shelf.assert_archived(name)
+
+
+def test_the_anchors_of_a_window_leave_the_ledger_with_its_standings(monkeypatch: pytest.MonkeyPatch):
+    """They count standings that are no longer there, and would be added to the ranks of those that come back."""
+    for name, value in {"SPACING": 2, "LEAST": 3}.items():
+        monkeypatch.setattr(anchors, name, value)
+    shelf, name = filled(6)
+    ranking = shelf.board.ranking
+    assert 1 == shelf.do(anchors.tend_anchors(ranking, name))
+    assert 1 <= shelf.do(anchors.respace(ranking, name, *shelf.do(anchors.spacing_of(ranking, name))))
+    assert [(shelf.board.name, name)] == shelf.rows(ANCHORED)
+    shelf.settle_down()
+    shelf.clock.at_ms = shelf.archiver._window_named(name).expires_at_ms + archiving.THIN_AFTER_MS
+    shelf.settle_down()
+    assert [] == shelf.rows(ANCHORED)
+    assert [(0,)] == shelf.rows("SELECT count(*) FROM rank_anchors")
 
 
 def test_a_window_keeps_the_policy_that_it_was_frozen_under():
