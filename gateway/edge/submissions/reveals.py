@@ -13,14 +13,13 @@ from gateway.edge.http.request import player_of, read_octets
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.players.friends import charge_profile
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.submissions.submit import LATE_MS
+from gateway.edge.submissions.large_recordings import write_behind_recording
 from gateway.edge.wire import outcomes
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.runtime.clock import rfc3339
-from gateway.runtime.deadline import aside
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.telemetry import REVEALS
 
@@ -97,21 +96,14 @@ async def _keep(edge: Edge, submission: StoredSubmission, body: bytes) -> bool:
     """
     digest = hashlib.sha256(body).digest()
     is_large = len(body) > edge.recordings.inline_bytes
-    stored_at_ms = edge.clock()
-    # A large recording is stored before the row that names it, or a crash in between would lose it. It is
-    # stored again if the row took long: `gateway.steward.recordings.collecting` may have deleted it as
-    # unnamed.
-    if is_large:
-        with aside():
-            await edge.recordings.store(digest, body)
-        reach(Point.AFTER_STORE)
     recording = StoredRecording(digest, len(body), None if is_large else body)
-    revealing = reveals.reveal(submission.seq, recording, submission.state, now_ms=edge.clock())
-    is_new = await edge.ledger.write(revealing)
-    if is_new and is_large and edge.clock() - stored_at_ms > LATE_MS:
-        with aside():
-            await edge.recordings.store(digest, body)
-    return is_new
+
+    async def write() -> bool:
+        return await edge.ledger.write(
+            reveals.reveal(submission.seq, recording, submission.state, now_ms=edge.clock())
+        )
+
+    return await (write_behind_recording(edge, digest, body, write, bool) if is_large else write())
 
 
 async def _was_revealed(edge: Edge, submission: StoredSubmission) -> bool:

@@ -1,11 +1,11 @@
-"""Handles a client's submission, from the socket to the ledger: one step a line."""
+"""Handles a client's submission, from the socket to the ledger: one step per line."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from aiohttp import web
 
@@ -19,6 +19,7 @@ from gateway.edge.http.request import bearer_of, board_of, client_names, parse_b
 from gateway.edge.http.responses import score_accepted
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.details import stored_details
+from gateway.edge.submissions.large_recordings import write_behind_recording
 from gateway.edge.submissions.submitted_recording import body_limit, recording_of, reveal_ms
 from gateway.edge.wire import bodies
 from gateway.index.board_index import CommittedRun
@@ -26,7 +27,6 @@ from gateway.index.limits.admission import Admission, AdmissionRequest, Admissio
 from gateway.ledger import queries
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import NewSubmission, Receipt
-from gateway.runtime.deadline import aside
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.telemetry import PLUGIN_FAILURES, Event, logger
 from policies.errors import IndexUnavailable
@@ -37,9 +37,6 @@ from validators.baseline import EMPTY, subjects_of
 from validators.bounds import is_playable
 from validators.judge import Judgement, judge
 from validators.submission import History, Submission
-
-LATE_MS: Final = 60_000
-"""After a commit this slow the recording is stored again: it may have been collected as unnamed."""
 
 _log = logger()
 
@@ -254,14 +251,10 @@ async def _append_large(edge: Edge, new: NewSubmission) -> Receipt:
     receipt = await edge.ledger.read(queries.receipt(submission_id), ReadKind.REQUESTS)
     if receipt is not None:
         return receipt
-    stored_at_ms = edge.clock()
-    with aside():
-        await edge.recordings.store(digest, recording)
-    reach(Point.AFTER_STORE)
-    receipt = await edge.ledger.append(new._replace(recording=None))
-    if receipt.is_new and edge.clock() - stored_at_ms > LATE_MS:
-        await edge.recordings.store(digest, recording)
-    return receipt
+    row = new._replace(recording=None)
+    return await write_behind_recording(
+        edge, digest, recording, lambda: edge.ledger.append(row), lambda receipt: receipt.is_new
+    )
 
 
 def _close_run(edge: Edge, new: NewSubmission, receipt: Receipt) -> None:

@@ -3,7 +3,7 @@
 No recording is removed that a submission names or will name:
 
 - A recording is in the store before the commit that names it. A late commit stores it again before it is
-  acknowledged (`gateway.edge.submissions.submit.LATE_MS`).
+  acknowledged (`gateway.edge.submissions.large_recordings.LATE_MS`).
 - An unnamed recording older than the grace (hours) is set aside, not removed. It can still be read there.
 - After another grace it is removed, if it is still unnamed. An edge that found it in its place before, and
   therefore did not write it, has long since committed the row that names it; then it is put back instead.

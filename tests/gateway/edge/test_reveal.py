@@ -16,7 +16,7 @@ import pytest
 from scoregate_client import ScoregateClient, ScoregateError
 
 from gateway.deployment.reference_clock import UNMEASURED_MS, ReferenceClock
-from gateway.edge.submissions.submit import LATE_MS
+from gateway.edge.submissions.large_recordings import LATE_MS
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
 from gateway.ledger.submissions import work
