@@ -109,6 +109,15 @@ class BoardView:
         page = index_pages.standings_after(self.policy.board, window, after, count=count)
         return await self.ledger.read(page)
 
+    async def standing_players(self, count: int) -> AsyncGenerator[tuple[str, list[str]], None]:
+        """Yield each live window with the next players who stand in it and belong to this index."""
+        for window in await self.live_windows():
+            after = ""
+            while page := await self.standings_after(window, after, count):
+                players = [standing.player for standing in page]
+                yield window, [player for player in players if self.index.holds(player)]
+                after = players[-1]
+
     async def live_windows(self) -> dict[str, int]:
         """Return when each window with standings in the ledger expires, in Unix milliseconds."""
         return await self.ledger.read(index_pages.live_windows(self.policy.board, now_ms=self.clock()))

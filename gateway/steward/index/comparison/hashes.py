@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 
 from gateway.index import keys
 from gateway.ledger import index_pages, queries
@@ -80,12 +81,9 @@ class Names:
         return (self._from_ledger, self._from_index)
 
     async def _from_ledger(self, count: int) -> Subjects:
-        for window in await self._view.live_windows():
-            after = ""
-            while page := await self._view.standings_after(window, after, count):
-                players = [standing.player for standing in page]
-                yield [player.encode() for player in players if self._view.index.holds(player)]
-                after = page[-1].player
+        async with aclosing(self._view.standing_players(count)) as pages:
+            async for _, players in pages:
+                yield [player.encode() for player in players]
 
     def _from_index(self, count: int) -> Subjects:
         return self._texts.from_index(count)

@@ -59,12 +59,9 @@ class Slots:
         return (self._from_ledger, self._from_index)
 
     async def _from_ledger(self, count: int) -> Subjects:
-        for window in await self._view.live_windows():
-            after = ""
-            while page := await self._view.standings_after(window, after, count):
-                players = [standing.player for standing in page]
-                yield [slot_in(window, player) for player in players if self._view.index.holds(player)]
-                after = page[-1].player
+        async with aclosing(self._view.standing_players(count)) as pages:
+            async for window, players in pages:
+                yield [slot_in(window, player) for player in players]
 
     async def _from_index(self, count: int) -> Subjects:
         for window in await self._view.windows():
