@@ -68,13 +68,21 @@ def test_no_two_modules_have_a_class_of_the_same_name():
     assert {} == {name: files for name, files in homes.items() if len(files) > 1}
 
 
+def test_a_command_is_one_file():
+    """What a command does stands with its options, or under a name of its own."""
+    shared, commands = (
+        {file.stem for file in (ROOT / folder).glob("*.py")} for folder in ("scoregate", "scoregate/commands")
+    )
+    assert {"__init__"} == shared & commands
+
+
 def test_a_file_name_stands_for_one_thing_in_the_gateway():
     """A name that several rooms have is in the glossary's table of sides, with the thing that they are sides of."""
     rooms = defaultdict(set)
     for file in [*modules("gateway"), *(ROOT / "gateway").rglob("*.lua")]:
         if file.stem not in TOLD_APART_BY_ROOM and "migrations" not in file.parts:
             rooms[file.stem].add(str(file.parent.relative_to(ROOT / "gateway")))
-    shared = {name: found for name, found in rooms.items() if len(found) > 1}
+    shared = {name: folders for name, folders in rooms.items() if len(folders) > 1}
     listed = {
         name.strip("`"): set(re.findall(r"`([\w/]+)`", where))
         for name, where, _ in rows("### Files that are sides of one thing")
