@@ -174,8 +174,7 @@ class ReferenceClock:
 
     def _follow(self, measured: Measure, witnesses: Sequence[float]) -> None:
         followed = self._followed
-        # The first measurement is compared with the own clock, which alone can show a leap before this
-        # process.
+        # The first measurement is compared with the own clock: only that can show a leap before this process.
         before_ms = followed.offset_ms if followed else witnesses[0]
         leap_ms = abs(measured.offset_ms - before_ms)
         if followed and leap_ms > FAR_MS and _are_against(measured.offset_ms, followed.offset_ms, witnesses):
