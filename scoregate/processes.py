@@ -62,7 +62,10 @@ class Supervisor:
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start a part, whose output goes to `<name>.log` or to our own."""
         log = self._log_dir / f"{name}.log" if self._log_dir else None
-        self._parts.append(PartProcess(name, command, environment, log, _spawn(command, environment, log)))
+        with _holding_signals():  # until the part is among those that `stop` ends
+            self._parts.append(
+                PartProcess(name, command, environment, log, _spawn(command, environment, log))
+            )
 
     def await_ready(self, is_ready: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Wait until `is_ready()` is True. Raises PartFailed if a part dies first, or after `timeout_s`."""
@@ -78,7 +81,8 @@ class Supervisor:
         """Start dead parts again, and return their names."""
         dead = [part for part in self._parts if part.process.poll() is not None]
         for part in dead:
-            part.process = _spawn(part.command, part.environment, part.log)
+            with _holding_signals():
+                part.process = _spawn(part.command, part.environment, part.log)
         return [part.name for part in dead]
 
     def rotate_logs(self) -> None:
@@ -120,7 +124,7 @@ def python(*arguments: str) -> list[str]:
 def _spawn(
     command: Sequence[str], environment: Mapping[str, str], log: Path | None
 ) -> subprocess.Popen[bytes]:
-    with log.open("ab") if log else nullcontext() as output, _holding_signals():
+    with log.open("ab") if log else nullcontext() as output:
         return subprocess.Popen(
             command,
             env=dict(environment),
@@ -134,7 +138,11 @@ def _spawn(
 
 @contextmanager
 def _holding_signals() -> Iterator[None]:
-    """Hold signals until the end of the block: the hooks of a fork swallow what a handler raises."""
+    """Hold signals until the end of the block.
+
+    The hooks of a fork swallow what a handler raises. A handler that raised before the new process is kept
+    would leave it running.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _CONTROLLING)
     try:
         yield

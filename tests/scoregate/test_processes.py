@@ -1,0 +1,64 @@
+"""The supervisor of the parts on one machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scoregate.processes import Supervisor
+
+SLEEPING = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+class Ended(Exception):
+    """Raised by the handler of a signal."""
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A supervisor, in a process that gets SIGTERM as soon as a part has started."""
+    real = subprocess.Popen
+
+    def popen(*arguments, **options):
+        process = real(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return process
+
+    def end(*_):
+        raise Ended
+
+    before = signal.signal(signal.SIGTERM, end)
+    supervisor = Supervisor(tmp_path)
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    yield supervisor
+    supervisor.stop()
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_part_that_starts_as_the_end_comes_is_ended_too(supervisor: Supervisor):
+    """A signal between the start of a process and its note leaves no process without an owner."""
+    with pytest.raises(Ended):
+        supervisor.start("sleeper", SLEEPING, os.environ)
+    [part] = supervisor._parts
+    supervisor.stop()
+    assert part.process.returncode is not None
+
+
+def test_a_part_that_is_revived_as_the_end_comes_is_ended_too(supervisor: Supervisor):
+    """So does a signal in the middle of a restart."""
+    with pytest.raises(Ended):
+        supervisor.start("sleeper", SLEEPING, os.environ)
+    [part] = supervisor._parts
+    part.process.kill()
+    first = part.process
+    first.wait()
+    with pytest.raises(Ended):
+        supervisor.revive()
+    assert part.process is not first
+    supervisor.stop()
+    assert part.process.returncode is not None
