@@ -21,6 +21,13 @@ All times are Unix milliseconds. These tables are written once: `events`, `recor
 - `archived_windows`: windows that are over or about to be. `revision` is the readable one (0: none yet),
   `building` the newest that was begun, `changed_seq` an event that the readable one lacks (0: none).
   `is_thin` is 1 once standings of the window may be gone. `archived_entries`: their final ranks.
+- `boards`: boards of families, as their events say (`gateway.ledger.boards`). `metadata` and `bounds` are
+  JSON, `parameters` canonical JSON or empty, `asset` the digest of a recording. `opened_seq` is the event
+  that opened the board, `seq` its newest event. `plays` is the logarithm of a decaying count of runs.
+- `board_fields`: metadata by which a family's boards are filtered, a row for each field of a board that is
+  not deleted.
+- `stewards`: when the lease of each steward ends. `leases`: who has each lane and each duty; `epoch` is the
+  fencing number.
 - `baselines`: sums are decimal text, because squares of scores need 106 bits and more, and only whole numbers
   forget a revoked score without a trace. `recent` has the newest promoted scores as JSON, oldest first:
   [achieved_at_ms, seq, score]. An empty `player` is the whole board, one that begins with `@` is a build.
@@ -47,7 +54,7 @@ from sqlalchemy import Text as PlainText
 
 from policies.vocabulary import State
 
-SCHEMA_VERSION: Final = "0002"
+SCHEMA_VERSION: Final = "0003"
 """The newest migration, raised with every change of a table. A ledger of a later version is refused."""
 
 metadata = MetaData()
@@ -215,6 +222,9 @@ submissions = Table(
     sqlite_strict=True,
 )
 
+_IS_OF_BOARD: Final = text("submission_id = ''")
+"""The condition that an event is of the life of a board, and of no submission."""
+
 events = Table(
     "events",
     metadata,
@@ -231,8 +241,11 @@ events = Table(
     _required("detail", Text),
     _required("at_ms", Int64),
     Index("events_of_submission", "submission_id"),
+    Index("events_of_board", "board", "seq", sqlite_where=_IS_OF_BOARD, postgresql_where=_IS_OF_BOARD),
     sqlite_strict=True,
 )
+
+_STANDS_IN_FAMILY: Final = text("score IS NOT NULL AND board LIKE '%.%'")
 
 standings = Table(
     "standings",
@@ -257,6 +270,14 @@ standings = Table(
         "member",
         sqlite_where=text("score IS NOT NULL"),
         postgresql_where=text("score IS NOT NULL"),
+    ),
+    Index(
+        "standings_of_player",
+        "player",
+        "window",
+        "board",
+        sqlite_where=_STANDS_IN_FAMILY,
+        postgresql_where=_STANDS_IN_FAMILY,
     ),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -545,6 +566,76 @@ build_changes = Table(
 )
 
 
+def _partial(name: str, *columns: str, where: str) -> Index:
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+
+
+# A row may have 8 KiB of metadata and parameters, so the primary key is an index beside the rows.
+boards = Table(
+    "boards",
+    metadata,
+    Column("board", Text, primary_key=True),
+    _required("lane", Int64),
+    _required("family", Text),
+    _required("title", Text),
+    _required("metadata", Text),
+    _required("parameters", LargeBinary),
+    Column("asset", LargeBinary),
+    Column("bounds", Text),
+    _required("state", Text),
+    Column("opens_at_ms", Int64),
+    Column("closes_at_ms", Int64),
+    _required("opened_at_ms", Int64),
+    _required("opened_by", Text),
+    _required("opened_seq", Int64),
+    _required("version", Int64),
+    _required("seq", Int64),
+    _required("plays", Int64),
+    Index("boards_by_name", "family", "state", "board"),
+    Index("boards_by_age", "family", "state", "opened_seq"),
+    Index("boards_by_plays", "family", "state", "plays", "board"),
+    _partial("boards_of_asset", "asset", where="asset IS NOT NULL"),
+    _partial("boards_to_open", "lane", "opens_at_ms", where="state = 'open' AND opens_at_ms IS NOT NULL"),
+    _partial("boards_to_close", "lane", "closes_at_ms", where="state = 'open' AND closes_at_ms IS NOT NULL"),
+    sqlite_strict=True,
+)
+
+board_fields = Table(
+    "board_fields",
+    metadata,
+    Column("family", Text, primary_key=True),
+    Column("field", Text, primary_key=True),
+    Column("value", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    _required("opened_seq", Int64),
+    _required("plays", Int64),
+    Index("board_fields_by_age", "family", "field", "value", "opened_seq"),
+    Index("board_fields_by_plays", "family", "field", "value", "plays", "board"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+stewards = Table(
+    "stewards",
+    metadata,
+    Column("steward", Text, primary_key=True),
+    _required("expires_at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    _required("owner", Text),
+    _required("epoch", Int64),
+    Index("leases_of_owner", "owner"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+
 def is_known(version: str) -> bool:
     """Return whether this program can read a version, or upgrade it."""
     return version.isdecimal() and len(version) == len(SCHEMA_VERSION) and "0000" < version <= SCHEMA_VERSION
@@ -562,10 +653,15 @@ _FACTS = tuple(
 )
 
 
-def _refuse(name: str, action: str, table: str, columns: tuple[str, ...] = ()) -> str:
+_OPENING: Final = ("parameters", "asset", "opened_at_ms", "opened_by", "opened_seq")
+"""What a board is opened with. It may be set again only if a deleted board's name is opened again."""
+
+
+def _refuse(name: str, action: str, table: str, columns: tuple[str, ...] = (), when: str = "") -> str:
     of = f" OF {', '.join(columns)}" if columns else ""
+    only = f"WHEN {when} " if when else ""
     return (
-        f"CREATE TRIGGER IF NOT EXISTS {name} BEFORE {action}{of} ON {table} "
+        f"CREATE TRIGGER IF NOT EXISTS {name} BEFORE {action}{of} ON {table} {only}"
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
     )
 
@@ -597,5 +693,8 @@ BEGIN SELECT RAISE(ABORT, 'recordings is append-only'); END
     _refuse("seals_no_delete", "DELETE", "seals"),
     _refuse("build_changes_no_update", "UPDATE", "build_changes"),
     _refuse("build_changes_no_delete", "DELETE", "build_changes"),
+    _refuse("boards_facts_no_update", "UPDATE", "boards", ("board", "lane", "family")),
+    _refuse("boards_opening_no_update", "UPDATE", "boards", _OPENING, when="OLD.state <> 'deleted'"),
+    _refuse("boards_no_delete", "DELETE", "boards"),
 )
 """Triggers that make tables append-only, so that even our own code cannot change what happened."""

@@ -18,7 +18,10 @@ from tests.support import preloaded
 from tests.support.postgres import OWNER
 from tests.support.stores import PostgresStore, SqliteStore, Store, open_in
 
-RELEASED = {"r0001_first.py": "13edaab2833695b5ddd98858a5cb9368bc7ab72ac447a04d15799ca1215ee282"}
+RELEASED = {
+    "r0001_first.py": "13edaab2833695b5ddd98858a5cb9368bc7ab72ac447a04d15799ca1215ee282",
+    "r0002_closed_holes.py": "317725bc24366fbedbfb5d8ac0791040f34b320649ddabb6cb5d9eb4ec4f44ad",
+}
 """The SHA-256 of each migration that was released; a release adds the one that it brings."""
 
 CHANGES = {

@@ -143,7 +143,9 @@ def tables_of(query: Query) -> set[str]:
 
 @cache
 def _tables(text: str) -> set[str]:
-    return metadata.tables.keys() & set(re.findall(r"\w+", text))
+    return metadata.tables.keys() & set(
+        re.findall(r"(?<![.\w])\w+", text)
+    )  # a column may be called as a table is
 
 
 def of_tables(tables: Iterable[str]) -> dict[str, Query]:
