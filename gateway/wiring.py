@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from redis import Redis as BlockingRedis
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment.presence import PartKind, Presence
 from gateway.deployment.reference_clock import ReferenceClock
 from gateway.deployment.time_sources import shared_clock
@@ -52,7 +53,6 @@ from gateway.recordings.recordings import Recordings
 from gateway.runtime.background import in_background
 from gateway.runtime.clock import Clock
 from gateway.runtime.disk import disk_floor_of
-from gateway.runtime.reload import BoardsInForce
 from gateway.runtime.settings import Settings
 from gateway.settlement.builds import BuildRegistry
 from gateway.settlement.coalescing import Coalescer
@@ -78,6 +78,11 @@ def ledger_of(settings: Settings) -> Ledger:
 
         return PostgresLedger(settings.ledger_url, queue_limit=settings.ledger_queue, read_limits=read_limits)
     return SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue, read_limits=read_limits)
+
+
+def catalogue_of(settings: Settings) -> Catalogue:
+    """Return the catalogue of this deployment. Raises PolicyError."""
+    return Catalogue(load_policies(settings))
 
 
 @asynccontextmanager
@@ -128,20 +133,22 @@ def index_new_boards(index: Index, boards: Mapping[str, Board]) -> None:
 @asynccontextmanager
 async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Edge]:
     """Run an edge without its listener, by the shared clock or the given one."""
-    boards = load_policies(settings)
+    catalogue = catalogue_of(settings)
     keyring = keyring_of(settings)
     async with (
         open_ledger(settings) as ledger,
-        open_index(settings, boards) as index,
+        open_index(settings, catalogue.of_files) as index,
         open_recordings(settings) as recordings,
-        _open_live(settings, boards) as live,
+        _open_live(settings, catalogue.of_files) as live,
         keep_projecting(ledger, index) as unprojected,
     ):
-        reference = None if clock else await shared_clock(settings, ledger, index.client, boards.values())
+        reference = (
+            None if clock else await shared_clock(settings, ledger, index.client, catalogue.of_files.values())
+        )
         chosen_clock = clock or reference
         assert chosen_clock is not None
         opened = _EdgeResources(
-            settings, boards, chosen_clock, reference, ledger, index, recordings, live, unprojected
+            settings, catalogue, chosen_clock, reference, ledger, index, recordings, live, unprojected
         )
         edge = _edge(opened, keyring)
         await edge.builds.refresh()
@@ -187,22 +194,32 @@ async def _open_live(settings: Settings, boards: Mapping[str, Board]) -> AsyncIt
 @asynccontextmanager
 async def open_steward(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Steward]:
     """Prepare a steward for its rounds, by the shared clock or the given one."""
-    boards = load_policies(settings)
+    catalogue = catalogue_of(settings)
     async with (
         open_ledger(settings) as ledger,
-        open_index(settings, boards) as index,
+        open_index(settings, catalogue.of_files) as index,
         open_recordings(settings) as recordings,
     ):
         queue = BlockingRedis.from_url(
             settings.jobs_url, socket_timeout=QUEUE_TIMEOUT_S, socket_connect_timeout=QUEUE_TIMEOUT_S
         )
         try:
-            reference = None if clock else await shared_clock(settings, ledger, index.client, boards.values())
+            reference = (
+                None
+                if clock
+                else await shared_clock(settings, ledger, index.client, catalogue.of_files.values())
+            )
             chosen_clock = clock or reference
             assert chosen_clock is not None
             async with _kept_fresh(reference):
                 yield Steward(
-                    settings, boards, ledger, index, RqJobs(queue), recordings=recordings, clock=chosen_clock
+                    settings,
+                    catalogue,
+                    ledger,
+                    index,
+                    RqJobs(queue),
+                    recordings=recordings,
+                    clock=chosen_clock,
                 )
         finally:
             queue.close()
@@ -214,10 +231,10 @@ def _rankings(boards: Mapping[str, Board]) -> dict[str, Ranking]:
 
 @dataclass(frozen=True, slots=True)
 class _EdgeResources:
-    """The opened resources of an edge, and the settings and boards that opened them."""
+    """The opened resources of an edge, and the settings and catalogue that opened them."""
 
     settings: Settings
-    boards: Mapping[str, Board]
+    catalogue: Catalogue
     clock: Clock
     reference: ReferenceClock | None
     ledger: Ledger
@@ -252,17 +269,17 @@ class _SenderParts(TypedDict):
 
 
 def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
-    client, boards = opened.index.client, BoardsInForce(opened.boards)
+    client, catalogue = opened.index.client, opened.catalogue
     return Edge(
         settings=opened.settings,
-        boards=boards,
+        catalogue=catalogue,
         clock=opened.clock,
         reference=opened.reference,
         ledger=opened.ledger,
         recordings=opened.recordings,
         index=opened.index,
         live=opened.live,
-        lag=Lag(opened.ledger, opened.unprojected, lambda: boards, clock=opened.clock),
+        lag=Lag(opened.ledger, opened.unprojected, catalogue, clock=opened.clock),
         player_limit=AddressLimit(client, PLAYER_RATE, keys.player_creation),
         profile_limit=KeyedLimit(client, PROFILE_RATE, keys.profile_limit),
         profile_changes=AddressLimit(client, ADDRESS_RATE, keys.profile_changes),
@@ -274,39 +291,39 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
             opened.settings.answer_within_s, index_timeout_s=opened.settings.redis_timeout_ms / 1000
         ),
         shutdown=Shutdown(),
-        presence=Presence(client, PartKind.EDGE, lambda: boards),
-        probes=Probes(opened.ledger, opened.index, boards),
-        **_parts_per_board(opened, boards),
+        presence=Presence(client, PartKind.EDGE, lambda: catalogue.of_files),
+        probes=Probes(opened.ledger, opened.index, catalogue),
+        **_parts_per_board(opened),
         **_sender_parts(opened, keyring),
     )
 
 
-def _parts_per_board(opened: _EdgeResources, boards: BoardsInForce) -> _PartsPerBoard:
-    ledger, index = opened.ledger, opened.index
+def _parts_per_board(opened: _EdgeResources) -> _PartsPerBoard:
+    ledger, index, catalogue = opened.ledger, opened.index, opened.catalogue
     of = index.boards
-    readers = PerBoard(boards, lambda board: BoardReader(of[board.name], ledger))
+    readers = PerBoard(catalogue, lambda board: BoardReader(of[board.name], ledger))
     circles = CircleMemory(CIRCLE_MS / 1000)
     return {
         "readers": readers,
-        "distributions": PerBoard(boards, lambda board: _distribution_reader(readers[board.name])),
-        "circles": PerBoard(boards, lambda board: Circles(of[board.name], circles)),
+        "distributions": PerBoard(catalogue, lambda board: _distribution_reader(readers[board.name])),
+        "circles": PerBoard(catalogue, lambda board: Circles(of[board.name], circles)),
         "coalescers": PerBoard(
-            boards,
+            catalogue,
             lambda board: Coalescer(ledger, index, staleness_s=board.policy.staleness_s),
             needs=lambda board: board.policy.staleness_s,
         ),
         "segments": PerBoard(
-            boards,
+            catalogue,
             lambda board: SegmentBoards(of[board.name], board.policy.segments),
             needs=lambda board: board.policy.segments,
         ),
-        "player_lookups": PerBoard(boards, lambda board: PlayerLookup(of[board.name])),
+        "player_lookups": PerBoard(catalogue, lambda board: PlayerLookup(of[board.name])),
         "submission_limits": PerBoard(
-            boards, lambda board: SubmissionLimits(index.client, board.name, board.policy.limits)
+            catalogue, lambda board: SubmissionLimits(index.client, board.name, board.policy.limits)
         ),
-        "run_limits": PerBoard(boards, lambda board: _run_limit(index, board)),
+        "run_limits": PerBoard(catalogue, lambda board: _run_limit(index, board)),
         "open_runs": PerBoard(
-            boards, lambda board: OpenRuns(index.client, board.name, board.policy.limits.open_runs)
+            catalogue, lambda board: OpenRuns(index.client, board.name, board.policy.limits.open_runs)
         ),
     }
 
@@ -329,8 +346,9 @@ def put_in_force(edge: Edge, boards: Mapping[str, Board]) -> None:
     """
     index_new_boards(edge.index, boards)
     edge.live.follow_new(_rankings(boards))
-    changed = [name for name, board in edge.boards.items() if board.digest != boards[name].digest]
-    edge.boards.replace(boards)
+    before = edge.catalogue.of_files
+    changed = [name for name, board in before.items() if board.digest != boards[name].digest]
+    edge.catalogue.replace(boards)
     for name in changed:
         for limits in (edge.submission_limits, edge.run_limits, edge.open_runs):
             limits.forget(name)

@@ -178,7 +178,7 @@ def _check_target(request: web.Request) -> None:
 def _refuse(request: web.Request, problem: Problem) -> web.Response:
     board = request.match_info.get("board", "")
     is_submission = request.method == "POST" and _route_name(request) in _SUBMISSION_ROUTES
-    if is_submission and board in request.app[EDGE].boards:
+    if is_submission and board in request.app[EDGE].catalogue:
         count_submission(board, problem.kind.slug)
     if problem.kind in _NEEDS_CHALLENGE:
         problem.headers = CHALLENGE | problem.headers

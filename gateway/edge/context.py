@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 if TYPE_CHECKING:
+    from gateway.catalogue.catalogue import Catalogue
     from gateway.deployment.presence import Presence
     from gateway.deployment.reference_clock import ReferenceClock
     from gateway.edge.admission.address import ClientAddresses
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from gateway.recordings.recordings import Recordings
     from gateway.runtime.clock import Clock
     from gateway.runtime.disk import DiskFloor
-    from gateway.runtime.reload import BoardsInForce
     from gateway.runtime.settings import Settings
     from gateway.settlement.builds import BuildRegistry
     from gateway.settlement.coalescing import Coalescer
@@ -45,7 +45,7 @@ class Edge:
     """The parts of a running edge."""
 
     settings: Settings
-    boards: BoardsInForce
+    catalogue: Catalogue
     clock: Clock
     reference: ReferenceClock | None
     ledger: Ledger

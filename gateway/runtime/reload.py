@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import POLICY_RELOADS, POLICY_STALE, Event, logger
@@ -19,48 +18,22 @@ _had_terminal: Final = os.isatty(0)
 _log = logger()
 
 
-class BoardsInForce(Mapping[str, Board]):
-    """The boards in force, by name. Look one up once per request or run, so that one policy judges it.
+class PoliciesInForce(Protocol):
+    """The policies that a part works with. `is_stale` means that the files have changed, and were refused."""
 
-    `is_stale` means that the files have changed since, and that the change was refused.
-    """
+    is_stale: bool
 
-    def __init__(self, boards: Mapping[str, Board]) -> None:
-        self._boards = boards
-        self._names = sorted(boards)
-        self.is_stale = False
-
-    def __getitem__(self, name: str) -> Board:
-        """Return the board with its current policy."""
-        return self._boards[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names; a reload may add some."""
-        return iter(self._boards)
-
-    def __len__(self) -> int:
-        """Return the number of boards."""
-        return len(self._boards)
-
-    def names_after(self, name: str, count: int) -> list[str]:
-        """Return up to `count` names that sort after this one."""
-        begin = bisect_right(self._names, name)
-        return self._names[begin : begin + count]
-
-    def replace(self, boards: Mapping[str, Board]) -> None:
-        """Put other policies in force, for the same boards and for new ones, and log which changed."""
-        before, self._boards = self._boards, boards
-        self._names = sorted(boards)
-        same = {name for name, board in before.items() if boards[name].digest == board.digest}
-        changed = {name: board.digest for name, board in boards.items() if name not in same}
-        _log.info(Event.POLICY_RELOADED, changed=changed)
+    @property
+    def of_files(self) -> Mapping[str, Board]:
+        """The boards in force that have a file of their own."""
+        ...
 
 
-def read_again(settings: Settings, in_force: BoardsInForce) -> Mapping[str, Board] | None:
+def read_again(settings: Settings, in_force: PoliciesInForce) -> Mapping[str, Board] | None:
     """Load the policy files. If they are wrong or need a restart, log it, count it, and return None."""
     try:
         boards = load_boards(settings.policies_dir)
-        refuse_restart(in_force, boards)
+        refuse_restart(in_force.of_files, boards)
     except ScoregateError as error:
         POLICY_RELOADS.labels("refused").inc()
         POLICY_STALE.set(1)
@@ -76,7 +49,7 @@ def read_again(settings: Settings, in_force: BoardsInForce) -> Mapping[str, Boar
 async def reload_when_asked(
     requested: asyncio.Event,
     settings: Settings,
-    in_force: BoardsInForce,
+    in_force: PoliciesInForce,
     put: Callable[[Mapping[str, Board]], None],
 ) -> None:
     """Load the files, on a thread, whenever `requested` is set, and call `put` in the loop. Never returns."""

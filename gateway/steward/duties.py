@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Final, NamedTuple
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment.presence import PartKind, Presence
 from gateway.deployment.reference_clock import ReferenceClock
 from gateway.derived.derivations import Derivations
@@ -108,7 +109,7 @@ class Steward:
     def __init__(
         self,
         settings: Settings,
-        boards: Mapping[str, Board],
+        catalogue: Catalogue,
         ledger: Ledger,
         index: Index,
         jobs: JobQueue,
@@ -117,7 +118,7 @@ class Steward:
         clock: Clock = wall_clock,
         part_id: str | None = None,
     ) -> None:
-        self._settings = settings
+        self._settings, boards = settings, catalogue.of_files
         self._ledger = ledger
         self._index = index
         self._jobs = jobs
@@ -127,7 +128,7 @@ class Steward:
         self._rankings = {name: board.ranking for name, board in boards.items()}
         self._tops = {name: board.policy.verification.top for name, board in boards.items()}
         self._recordings = recordings
-        self.boards = boards
+        self.catalogue = catalogue
         self._collector = Collector(ledger, recordings, grace_ms=settings.recordings_grace_h * 3_600_000)
         self._expirer = Expirer(ledger, boards, clock=clock)
         self._anchoring = Anchoring(ledger, [board.ranking for board in boards.values()])
@@ -137,7 +138,11 @@ class Steward:
         self._cold = ColdBoards(ledger, index.boards, clock=clock)
         self.failures = Failures()
         self.presence = Presence(
-            index.client, PartKind.STEWARD, lambda: self.boards, failing=self.failures.now, part_id=part_id
+            index.client,
+            PartKind.STEWARD,
+            lambda: catalogue.of_files,
+            failing=self.failures.now,
+            part_id=part_id,
         )
         self._rounds = self._rounds_of(boards)
 
@@ -162,9 +167,10 @@ class Steward:
 
     def under(self, boards: Mapping[str, Board]) -> Steward:
         """Return this steward under other policies of the same boards, to run once this one has ended."""
+        self.catalogue.replace(boards)
         return Steward(
             self._settings,
-            boards,
+            self.catalogue,
             self._ledger,
             self._index,
             self._jobs,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import NamedTuple
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.builds import BuildChange
 from gateway.ledger.ledger import Ledger
@@ -18,7 +19,7 @@ from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import AUDITS, Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
-from policies.loader import Board, Simulator
+from policies.loader import Simulator
 from policies.replaying import BuildStatus, Replay
 from replay.fingerprint import Fingerprint, differences, fingerprint_of
 from replay.recording import RecordingError
@@ -54,7 +55,7 @@ class Auditor:
     def __init__(
         self,
         settings: Settings,
-        boards: Mapping[str, Board],
+        catalogue: Catalogue,
         ledger: Ledger,
         fresh: Callable[[], AbstractContextManager[Simulators]],
         *,
@@ -63,7 +64,7 @@ class Auditor:
     ) -> None:
         """Create an auditor. `fresh` returns simulators whose processes start with the first question."""
         self._settings = settings
-        self._boards = boards
+        self._boards = catalogue.of_files
         self._ledger = ledger
         self._fresh = fresh
         self._recordings = recordings

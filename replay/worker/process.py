@@ -31,7 +31,7 @@ from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import PROJECT_AFTER_MS
 from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
-from gateway.wiring import index_new_boards, load_policies, open_index, open_ledger, open_recordings
+from gateway.wiring import catalogue_of, index_new_boards, open_index, open_ledger, open_recordings
 from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
 from policies.vocabulary import SimulatorKind
@@ -187,36 +187,34 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
 
     Raises SettingsError if native programs must run in bubblewrap, and it cannot be used.
     """
-    boards = load_policies(settings)
-    trouble = trouble_with_bubblewrap(boards)
+    catalogue = catalogue_of(settings)
+    trouble = trouble_with_bubblewrap(catalogue.of_files)
     if trouble and settings.needs_bubblewrap:
         raise SettingsError(f"SCOREGATE_SANDBOX: bubblewrap cannot be used here: {trouble}")
     opened = partial(AllSimulators, needs_bubblewrap=settings.needs_bubblewrap)
     with asyncio.Runner() as runner, opened() as simulators:
         stack = AsyncExitStack()
         ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
-        index = runner.run(stack.enter_async_context(open_index(settings, boards)))
+        index = runner.run(stack.enter_async_context(open_index(settings, catalogue.of_files)))
         recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
         _Process.unprojected = runner.run(stack.enter_async_context(keep_projecting(ledger, index)))
-        clock = runner.run(shared_clock(settings, ledger, index.client, boards.values()))
+        clock = runner.run(shared_clock(settings, ledger, index.client, catalogue.of_files.values()))
         _Process.runner, _Process.clock = runner, clock
-        in_force = dict(boards)
         common: dict[str, Any] = {"recordings": recordings, "clock": clock}
 
         def put(boards: Mapping[str, Board]) -> None:
             if trouble := trouble_with_bubblewrap(boards):
                 _log.warning(Event.NO_BUBBLEWRAP, trouble=trouble)
             index_new_boards(index, boards)
-            in_force.update(boards)
-            _Process.verifier = Verifier(settings, boards, ledger, index, simulators, **common)
-            _Process.auditor = Auditor(settings, boards, ledger, opened, **common)
+            _Process.verifier = Verifier(settings, catalogue, ledger, index, simulators, **common)
+            _Process.auditor = Auditor(settings, catalogue, ledger, opened, **common)
 
-        put(boards)
-        _Process.policies = WorkerPolicies(settings, boards, put)
+        put(catalogue.of_files)
+        _Process.policies = WorkerPolicies(settings, catalogue, put)
         signal.signal(signal.SIGHUP, _Process.policies.hang_up)
         _log.info(Event.STARTED, part="worker")
         try:
-            present = present_on_a_thread(settings, PartKind.WORKER, lambda: in_force)
+            present = present_on_a_thread(settings, PartKind.WORKER, lambda: catalogue.of_files)
             with noted(settings.data_dir, PartKind.WORKER), present:
                 _work(settings, lane, burst=burst)
         finally:

@@ -9,6 +9,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.index.board_index import Index
 from gateway.ledger.judgement import reveals
 from gateway.ledger.ledger import Ledger
@@ -52,7 +53,7 @@ class Verifier:
     def __init__(
         self,
         settings: Settings,
-        boards: Mapping[str, Board],
+        catalogue: Catalogue,
         ledger: Ledger,
         index: Index,
         simulators: Simulators,
@@ -61,7 +62,7 @@ class Verifier:
         clock: Clock = wall_clock,
     ) -> None:
         self._settings = settings
-        self._boards = boards
+        self._boards = catalogue.of_files
         self._ledger = ledger
         self._index = index
         self._simulators = simulators
@@ -69,7 +70,7 @@ class Verifier:
         self._collector = EvidenceCollector(ledger, recordings)
         self._clock = clock
         self._builds = BuildRegistry(ledger)
-        self._lottery = VerificationLottery(boards, ledger, self._builds, self._collector, clock=clock)
+        self._lottery = VerificationLottery(self._boards, ledger, self._builds, self._collector, clock=clock)
         self._replay_s: dict[str, float] = {}
 
     async def verify_all(self, submission_ids: Sequence[str]) -> int:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-from gateway.runtime.reload import BoardsInForce, is_terminal_gone, read_again
+from gateway.catalogue.catalogue import Catalogue
+from gateway.runtime.reload import is_terminal_gone, read_again
 from gateway.runtime.settings import Settings
 from policies.loader import Board
 
@@ -17,10 +18,10 @@ class WorkerPolicies:
     """The policies of a worker process. `put` is called with each new set that takes effect."""
 
     def __init__(
-        self, settings: Settings, boards: Mapping[str, Board], put: Callable[[Mapping[str, Board]], None]
+        self, settings: Settings, catalogue: Catalogue, put: Callable[[Mapping[str, Board]], None]
     ) -> None:
         self._settings = settings
-        self._boards = BoardsInForce(boards)
+        self._catalogue = catalogue
         self._put = put
         self._is_held = False
         self._is_asked = False
@@ -52,9 +53,9 @@ class WorkerPolicies:
             self._is_asked = False
             self._is_held = True  # a signal that arrives in here must wait for the end, not nest
             try:
-                boards = read_again(self._settings, self._boards)
+                boards = read_again(self._settings, self._catalogue)
                 if boards is not None:
-                    self._boards.replace(boards)
+                    self._catalogue.replace(boards)
                     self._put(boards)
             finally:
                 self._is_held = False

@@ -30,7 +30,7 @@ def serve(bind: Bind = None) -> None:
                 async with listen(edge):
                     put = partial(put_in_force, edge)
                     reloading = asyncio.create_task(
-                        reload_when_asked(signals.reload, settings, edge.boards, put)
+                        reload_when_asked(signals.reload, settings, edge.catalogue, put)
                     )
                     await signals.stop.wait()
                     reloading.cancel()

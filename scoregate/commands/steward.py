@@ -39,17 +39,18 @@ async def _do_rounds(duties: Steward, settings: Settings, signals: Signals) -> N
     import asyncio
 
     from gateway.runtime.forced_exit import end_within
-    from gateway.runtime.reload import BoardsInForce, reload_when_asked
+    from gateway.runtime.reload import reload_when_asked
     from gateway.wiring import index_new_boards
 
-    boards, is_changed = BoardsInForce(duties.boards), asyncio.Event()
+    boards, is_changed = duties.catalogue.of_files, asyncio.Event()
 
     def put(changed: Mapping[str, Board]) -> None:
+        nonlocal boards
         index_new_boards(duties.index, changed)
-        boards.replace(changed)
+        boards = changed
         is_changed.set()
 
-    reloading = asyncio.create_task(reload_when_asked(signals.reload, settings, boards, put))
+    reloading = asyncio.create_task(reload_when_asked(signals.reload, settings, duties.catalogue, put))
     stopped = asyncio.create_task(signals.stop.wait())
     while not stopped.done():
         rounds, changed = asyncio.create_task(duties.run()), asyncio.create_task(is_changed.wait())

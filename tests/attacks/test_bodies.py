@@ -200,7 +200,7 @@ async def test_J13_the_limit_of_a_body_is_inside(
     harness: Harness, *, beyond: int, passes: bool, is_chunked: bool
 ):
     """A body of exactly the limit is read, one byte more is not, whether its length is told or found out."""
-    size = body_limit(harness.edge.boards["sprint"]) + beyond
+    size = body_limit(harness.edge.catalogue.of_files["sprint"]) + beyond
     run = await a_run(harness)
     raw = json.dumps(CLAIM).encode()
     request = honest(harness, run, raw=raw + b" " * (size - len(raw)))

@@ -62,7 +62,7 @@ async def test_P04_a_blocked_build_is_refused_at_the_run(harness: Harness):
     await switched(harness, ALLOW)
 
     assert [(403, "build-blocked"), (201, "")] == [(each.status, each.problem) for each in (refused, other)]
-    simulator = harness.edge.boards["arcade"].simulators[BUILD].digest
+    simulator = harness.edge.catalogue.of_files["arcade"].simulators[BUILD].digest
     assert [{"build": BUILD, "status": "blocked", "simulator": simulator}] == shown
     assert 201 == (await open_run(harness)).status
 

@@ -333,7 +333,7 @@ async def test_F04_a_case_says_that_its_recording_has_ended_and_when(harness: Ha
 async def test_M02_what_is_not_there_is_not_there_for_moderators_of_everything_either(harness: Harness):
     """A case that never was, and one of a board that is no more: neither is read or decided on, and nothing of ours fails."""
     run, everything = await a_held_run(harness), harness.moderator("*")
-    boards = dict(harness.edge.boards)
+    boards = dict(harness.edge.catalogue.of_files)
     boards.pop("sprint")
     for submission in ("nothing", run.id):
         path = f"/v1/moderation/{submission}"
@@ -343,7 +343,7 @@ async def test_M02_what_is_not_there_is_not_there_for_moderators_of_everything_e
             await decide_on(harness, f"{path}/approve", everything, **{"If-Match": '"1"'}),
         ]
         if submission == "nothing":
-            harness.edge.boards._boards = boards
+            harness.edge.catalogue._of_files = boards
             answers += [await harness.get("/v1/boards/sprint/held", everything)]
         assert [(404, "not-found")] * len(answers) == [(each.status, each.problem) for each in answers]
     assert "held" == await harness.state_of(run.id)

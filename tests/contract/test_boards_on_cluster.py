@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.index.connection import connect
 from gateway.recordings.opening import recordings_of
 from gateway.runtime.settings import Settings
@@ -72,7 +73,7 @@ async def duty(own_settings: Settings, cluster: ValkeyCluster) -> AsyncIterator[
     queue = Redis.from_url(own_settings.jobs_url)
     async with open_ledger(own_settings) as ledger, open_index(own_settings, known) as index:
         parts = {"recordings": recordings_of(own_settings), "clock": ShiftedClock()}
-        steward = Steward(own_settings, known, ledger, index, RqJobs(queue), **parts)
+        steward = Steward(own_settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
         with cluster.client() as shown:
             yield Duty(own_settings, known["tiny"], ledger, steward, shown)
     queue.close()

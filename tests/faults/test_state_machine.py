@@ -195,7 +195,7 @@ class Gateway(RuleBasedStateMachine):
         decision = Decision(
             submission, to_state, "moderator:mara", Reason.APPROVED, self._now(), frozenset({State(state)})
         )
-        board = self.world.edge.boards[self.board_of[submission]]
+        board = self.world.edge.catalogue.of_files[self.board_of[submission]]
         try:
             self._do(settle(self.world.edge.ledger, self.world.edge.index, board, [decision]))
         except Unforeseen:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment import presence, reference_clock
 from gateway.deployment.presence import PartKind, Presence
 from gateway.deployment.reference_clock import ReferenceClock
@@ -83,7 +84,7 @@ def present(asked: Any) -> Coroutine[Any, Any, None]:
 
 LOOPS: Final[dict[str, tuple[Any, str, Any, int]]] = {
     "builds": (builds, "REFRESH_S", lambda asked: BuildRegistry(asked).keep_fresh(), 0),
-    "lag": (lag, "LOOK_S", lambda asked: Lag(asked, asked, dict, clock=lambda: 0).keep_fresh(), 0),
+    "lag": (lag, "LOOK_S", lambda asked: Lag(asked, asked, Catalogue({}), clock=lambda: 0).keep_fresh(), 0),
     "clock": (reference_clock, "RETRY_S", lambda asked: ReferenceClock([asked]).keep_fresh(), 0),
     "presence": (presence, "BEAT_S", present, 1),
     "owed": (unprojected, "RETRY_S", paying, 1),

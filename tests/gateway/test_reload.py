@@ -49,7 +49,7 @@ async def test_the_next_request_is_judged_by_the_new_policy(harness: Harness):
     """Bounds, and the digest that its event bears."""
     first, second = await a_run(harness), await a_run(harness)
     await harness.send(honest(harness, first))
-    before = harness.edge.boards["sprint"].digest
+    before = harness.edge.catalogue.of_files["sprint"].digest
     after = changed(harness, score=NARROW)["sprint"].digest
 
     refused = await harness.send(honest(harness, second))
@@ -66,7 +66,7 @@ async def test_a_request_that_has_begun_is_judged_by_the_policy_it_began_with(
 ):
     """The body comes after the change, which would have refused it."""
     run, begun, go_on = await a_run(harness), asyncio.Event(), asyncio.Event()
-    request, before = honest(harness, run), harness.edge.boards["sprint"].digest
+    request, before = honest(harness, run), harness.edge.catalogue.of_files["sprint"].digest
     read_body = submit.read_body
 
     async def noted(*given: Any) -> bytes:
@@ -145,7 +145,7 @@ async def test_a_part_reloads_as_often_as_it_is_asked_whatever_came_of_the_last(
 
     monkeypatch.setattr(reload, "read_again", reading)
     write_policies(folder, a_policy("sprint", title="Another"))
-    in_force = harness.edge.boards
+    in_force = harness.edge.catalogue
     reloading = asyncio.create_task(
         reload.reload_when_asked(
             asked, settings, in_force, lambda boards: put.put_nowait(boards["sprint"].policy.title)
@@ -184,7 +184,9 @@ async def test_what_is_asked_while_files_are_read_is_not_lost(
     monkeypatch.setattr(reload, "read_again", read_slowly)
     write_policies(folder, a_policy("sprint", title="Second"))
     put = lambda boards: titles.put_nowait(boards["sprint"].policy.title)  # noqa: E731
-    reloading = asyncio.create_task(reload.reload_when_asked(requested, settings, harness.edge.boards, put))
+    reloading = asyncio.create_task(
+        reload.reload_when_asked(requested, settings, harness.edge.catalogue, put)
+    )
     requested.set()
     async with asyncio.timeout(30):
         assert ["Second", "Third"] == [await titles.get(), await titles.get()]
@@ -199,7 +201,7 @@ async def test_N03_a_new_board_is_served_without_a_restart(harness: Harness):
         write_policies(
             folder, a_policy("alpine", writes="trusted", segments=["club"], windows=["alltime", "daily"])
         )
-        boards = read_again(harness.edge.settings, harness.edge.boards)
+        boards = read_again(harness.edge.settings, harness.edge.catalogue)
         assert boards is not None
         put_in_force(harness.edge, boards)
         private = await registered(harness, "eu-1")
@@ -230,7 +232,7 @@ async def test_N03_boards_are_listed_by_pages(harness: Harness):
     plain = (await harness.get("/v1/boards")).body
 
     assert [50, 50, 22] == [len(each) for each in pages]
-    assert sorted(harness.edge.boards) == [each for page in pages for each in page]
+    assert sorted(harness.edge.catalogue.of_files) == [each for page in pages for each in page]
     assert (100, "b-098") == (len(plain["boards"]), plain["next"])
     for query in ("cursor=B", "cursor=a/b", "limit=0", "limit=101"):
         answer = await harness.get(f"/v1/boards?{query}")
@@ -251,8 +253,8 @@ async def test_files_that_cannot_be_put_in_force_leave_all_as_it_was(
     harness: Harness, capfd: pytest.CaptureFixture[str], name: str, content: Any, said: str
 ):
     """Broken, or in need of a restart: not even the board beside it changes, and readiness says so until it is mended."""
-    folder, in_force = harness.edge.settings.policies_dir, harness.edge.boards
-    before = dict(in_force)
+    folder, in_force = harness.edge.settings.policies_dir, harness.edge.catalogue
+    before = dict(in_force.of_files)
     path = folder / f"{name}.yaml"
     if content is None:
         path.unlink()
@@ -265,7 +267,7 @@ async def test_files_that_cannot_be_put_in_force_leave_all_as_it_was(
     with counts(1, "scoregate_policy_reloads_total", outcome="refused"):
         assert read_again(harness.edge.settings, in_force) is None
     assert said in capfd.readouterr().out
-    assert before == dict(in_force)
+    assert before == dict(in_force.of_files)
     assert (await harness.get("/readyz")).body["policies"] is False
     assert "scoregate_policy_stale 1.0" in await harness.metrics()
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger import queries
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.builds import BuildChange, set_build_status
@@ -126,7 +127,7 @@ async def test_a_worker_hears_of_a_blocked_build_before_each_job(yard: Yard):
     committed = new_submission("run-2", player="bob", at_ms=yard.clock(), recording=b"SGR1", seed=3)
     await yard.ledger.append(committed._replace(recording=None, reveal_ms=3_600_000))
     parts: dict[str, Any] = {"recordings": yard.recordings, "clock": yard.clock}
-    verifier = Verifier(yard.settings, yard.boards, yard.ledger, yard.index, Told(), **parts)
+    verifier = Verifier(yard.settings, Catalogue(yard.boards), yard.ledger, yard.index, Told(), **parts)
     await yard.ledger.write(set_build_status(blocked(yard)))
     with counts(0, "scoregate_reveals_total", board="tiny", outcome="asked"):
         await verifier.verify_all(["run-1", "run-2"])

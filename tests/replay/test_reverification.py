@@ -72,7 +72,7 @@ class Field:
 
     def reverifier(self, board: str = "best") -> Reverifier:
         edge = self.world.edge
-        parts = (edge.boards[board], edge.ledger, edge.index, edge.recordings)
+        parts = (edge.catalogue.of_files[board], edge.ledger, edge.index, edge.recordings)
         return Reverifier(*parts, clock=self.world.harness.clock, tell=self.told.append)
 
     async def plan(self, board: str = "best") -> ReverificationPlan:

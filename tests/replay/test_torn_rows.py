@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger import queries
 from gateway.ledger.judgement import audits, board_history, promotion_impact
 from gateway.ledger.judgement.bands import BandedRecording
@@ -190,7 +191,7 @@ async def test_F13_a_worker_that_does_not_know_a_board_yet_uses_up_no_attempt(ya
     await yard.append("new")
     parts: dict[str, Any] = {"recordings": yard.recordings, "clock": yard.clock}
     with AllSimulators() as simulators:
-        unaware = Verifier(yard.settings, {}, yard.ledger, yard.index, simulators, **parts)
+        unaware = Verifier(yard.settings, Catalogue({}), yard.ledger, yard.index, simulators, **parts)
         for _ in range(yard.settings.verify_attempts + 1):
             assert 0 == await unaware.verify_all(["new"])
     assert {"new": "promoted verified"} == await verified(yard, "new")

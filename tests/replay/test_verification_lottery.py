@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.edge.http.responses import submission_status
 from gateway.ledger import queries
 from gateway.ledger.judgement import promotion_impact, sampling
@@ -63,7 +64,7 @@ async def judged(
     """The reasons after a worker was at it; without simulators, one that fails if anything is simulated."""
     parts: dict[str, Any] = {"recordings": yard.recordings, "clock": yard.clock}
     simulators = simulators or Told()
-    verifier = Verifier(yard.settings, yard.boards, yard.ledger, yard.index, simulators, **parts)
+    verifier = Verifier(yard.settings, Catalogue(yard.boards), yard.ledger, yard.index, simulators, **parts)
     verifier._lottery._chance = chance or Spare()
     await verifier.verify_all(ids)
     return [await reason_of(yard, each) for each in ids]

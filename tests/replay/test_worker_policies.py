@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.runtime.settings import Settings
 from policies.loader import Board, load_boards
 from replay.worker.worker_policies import WorkerPolicies
@@ -27,7 +28,7 @@ def policies(tmp_path: Path, put: list[str]) -> WorkerPolicies:
     def note(changed: Mapping[str, Board]) -> None:
         put.append(changed["tiny"].policy.title)
 
-    return WorkerPolicies(Settings(policies_dir=tmp_path), load_boards(tmp_path), note)
+    return WorkerPolicies(Settings(policies_dir=tmp_path), Catalogue(load_boards(tmp_path)), note)
 
 
 def hang_up(policies: WorkerPolicies, folder: Path, title: str) -> None:
@@ -87,7 +88,7 @@ def test_asked_again_while_it_reads_it_ends_with_the_newest(tmp_path: Path, put:
             hang_up(policies, tmp_path, "Second")
         put.append(title)
 
-    policies = WorkerPolicies(Settings(policies_dir=tmp_path), load_boards(tmp_path), note)
+    policies = WorkerPolicies(Settings(policies_dir=tmp_path), Catalogue(load_boards(tmp_path)), note)
     hang_up(policies, tmp_path, "First")
 
     assert ["First", "Second"] == put

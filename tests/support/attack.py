@@ -37,7 +37,7 @@ def honest(harness: Harness, run: Run, claim: Any = CLAIM, **signing: Any) -> Re
 
 async def rows(harness: Harness) -> int:
     """Submissions in the ledger, on any board."""
-    found = [await harness.edge.ledger.read(counts(board)) for board in harness.edge.boards]
+    found = [await harness.edge.ledger.read(counts(board)) for board in harness.edge.catalogue.of_files]
     return sum(sum(states.values()) for states in found)
 
 

@@ -238,13 +238,13 @@ class Harness:
         jobs = RqJobs(Redis.from_url(self.edge.settings.jobs_url))
         edge = self.edge
         parts = {"recordings": edge.recordings, "clock": clock or self.clock}
-        return Steward(edge.settings, edge.boards, edge.ledger, edge.index, jobs, **parts)
+        return Steward(edge.settings, edge.catalogue, edge.ledger, edge.index, jobs, **parts)
 
     async def verify(self, *submission_ids: str, sandbox: Simulators) -> int:
         """Judges submissions as a worker would, in this process, with the real sandbox."""
         edge = self.edge
         parts = {"recordings": edge.recordings, "clock": self.clock}
-        verifier = Verifier(edge.settings, edge.boards, edge.ledger, edge.index, sandbox, **parts)
+        verifier = Verifier(edge.settings, edge.catalogue, edge.ledger, edge.index, sandbox, **parts)
         await edge.index.drained()
         return await verifier.verify_all(submission_ids)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from redis import Redis
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.recordings.opening import recordings_of
 from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
@@ -36,7 +37,7 @@ async def stewarding(
     known, queue = load_policies(settings), Redis.from_url(queue_url or redis_url)
     async with open_ledger(settings) as ledger, open_index(settings, known) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-        steward = Steward(settings, known, ledger, index, RqJobs(queue), **parts)
+        steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
         yield {name: Duty(settings, board, ledger, steward, queue) for name, board in known.items()}
     queue.close()
 

@@ -68,7 +68,7 @@ class World:
 
     @property
     def policies(self) -> list[Policy]:
-        return [board.policy for board in self.edge.boards.values()]
+        return [board.policy for board in self.edge.catalogue.of_files.values()]
 
     def honest(self, player: str = "p1", points: int = 5) -> tuple[Run, Request]:
         """A run of the tiny game that was just played, and the request that submits it."""
@@ -78,7 +78,7 @@ class World:
     def run(self, player: str, board: str = "tiny") -> Run:
         """A run as the edge opens it, past the limits on opening runs."""
         now_ms = self.harness.clock()
-        simulators = self.edge.boards[board].simulators
+        simulators = self.edge.catalogue.of_files[board].simulators
         simulator = (
             bytes.fromhex(simulators[BUILD].digest.removeprefix("sha256:")) if simulators else bytes(32)
         )
@@ -173,14 +173,14 @@ async def overtaken(
 
 async def work_apart(world: World, *submission_ids: str) -> int:
     """Judges submissions as another worker process would: over connections of its own."""
-    settings, boards = world.edge.settings, world.edge.boards
+    settings, catalogue = world.edge.settings, world.edge.catalogue
     async with (
         open_ledger(settings) as ledger,
-        open_index(settings, boards) as index,
+        open_index(settings, catalogue.of_files) as index,
         open_recordings(settings) as recordings,
     ):
         parts = {"recordings": recordings, "clock": world.harness.clock}
-        verifier = Verifier(settings, boards, ledger, index, world.sandbox, **parts)
+        verifier = Verifier(settings, catalogue, ledger, index, world.sandbox, **parts)
         return await verifier.verify_all(submission_ids)
 
 

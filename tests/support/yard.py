@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.index.board_index import Index
 from gateway.ledger import queries
 from gateway.ledger.judgement import audits
@@ -62,7 +63,9 @@ class Yard:
     async def verify(self, *submission_ids: str, simulators: Simulators) -> list[str]:
         """The states after a worker was at it."""
         parts: dict[str, Any] = {"recordings": self.recordings, "clock": self.clock}
-        verifier = Verifier(self.settings, self.boards, self.ledger, self.index, simulators, **parts)
+        verifier = Verifier(
+            self.settings, Catalogue(self.boards), self.ledger, self.index, simulators, **parts
+        )
         await verifier.verify_all(submission_ids)
         return await self.states(*submission_ids)
 
@@ -81,7 +84,7 @@ class Yard:
 
     async def audit(self, *submission_ids: str, fresh: Fresh) -> int:
         parts: dict[str, Any] = {"recordings": self.recordings, "clock": self.clock}
-        return await Auditor(self.settings, self.boards, self.ledger, fresh, **parts).audit_all(
+        return await Auditor(self.settings, Catalogue(self.boards), self.ledger, fresh, **parts).audit_all(
             submission_ids
         )
 

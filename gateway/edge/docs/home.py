@@ -27,13 +27,14 @@ def home_template() -> Template:
 
 def draw_home(edge: Edge) -> bytes:
     """Return the HTML of the page for the boards in force."""
-    names = sorted(edge.boards)
+    boards = edge.catalogue.of_files
+    names = sorted(boards)
     return (
         home_template()
         .render(
-            boards=[edge.boards[name].policy for name in names[:MOST_BOARDS]],
+            boards=[boards[name].policy for name in names[:MOST_BOARDS]],
             left_out=max(0, len(names) - MOST_BOARDS),
-            has_game=GAME_BOARD in edge.boards and (edge.settings.arcade_dir / "index.html").is_file(),
+            has_game=GAME_BOARD in boards and (edge.settings.arcade_dir / "index.html").is_file(),
         )
         .encode()
     )

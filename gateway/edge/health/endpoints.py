@@ -35,7 +35,7 @@ async def readyz(request: web.Request) -> web.Response:
         status=status,  # type: ignore[arg-type]
         ledger=has_ledger,
         index=has_index,
-        policies=not edge.boards.is_stale,
+        policies=not edge.catalogue.is_stale,
         disk=has_room,
         clock=is_timely,
         clock_offset_s=edge.reference.offset_ms / 1000 if edge.reference else 0.0,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
 from typing import Final
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.submissions import work
@@ -15,7 +15,6 @@ from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import PROJECT_AFTER_MS
 from gateway.settlement.unprojected import UnprojectedChanges
 from policies.errors import LedgerUnavailable
-from policies.loader import Board
 
 LOOK_S: Final = 1.0
 """Time between two reads of the outbox."""
@@ -37,13 +36,13 @@ class Lag:
         self,
         ledger: Ledger,
         unprojected: UnprojectedChanges,
-        boards: Callable[[], Mapping[str, Board]],
+        catalogue: Catalogue,
         *,
         clock: Clock,
     ) -> None:
         self._ledger = ledger
         self._unprojected = unprojected
-        self._boards = boards
+        self._catalogue = catalogue
         self._clock = clock
         self._overdue_ms: dict[str, int] = {}
         self._all_since_ms: int | None = None
@@ -76,5 +75,5 @@ class Lag:
                 report(FaultPlace.LAG, error)
 
     def _staleness_ms(self, board: str) -> int:
-        current = self._boards().get(board)
+        current = self._catalogue.of_files.get(board)
         return int(current.policy.staleness_s * 1000) if current else 0

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.index.board_index import Index
 from gateway.index.connection import probe
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.submissions import work
 from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable
-from policies.loader import Board
 
 LIFETIME_S: Final = 1.0
 """Time that a result is shared: readiness is public, and each probe costs a commit and a write to Redis."""
@@ -28,13 +28,13 @@ class Probes:
         self,
         ledger: Ledger,
         index: Index,
-        boards: Mapping[str, Board],
+        catalogue: Catalogue,
         *,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
         self._index = index
-        self._boards = boards
+        self._catalogue = catalogue
         self._monotonic_s = monotonic_s
         self._probing: asyncio.Task[tuple[bool, bool]] | None = None
         self._expires_s = -math.inf
@@ -67,7 +67,7 @@ class Probes:
     async def _has_index(self) -> bool:
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
-                await probe(self._index.client, self._boards, kept_ms=int(LIFETIME_S * 1000))
+                await probe(self._index.client, self._catalogue.of_files, kept_ms=int(LIFETIME_S * 1000))
         except (IndexUnavailable, TimeoutError):
             return False
         return True

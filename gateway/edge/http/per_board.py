@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
+from gateway.catalogue.catalogue import Catalogue
 from policies.loader import Board
 
 T = TypeVar("T")
@@ -15,12 +16,12 @@ class PerBoard(Mapping[str, T], Generic[T]):
 
     def __init__(
         self,
-        boards: Mapping[str, Board],
+        catalogue: Catalogue,
         make: Callable[[Board], T],
         *,
         needs: Callable[[Board], object] = lambda _: True,
     ) -> None:
-        self._boards = boards
+        self._catalogue = catalogue
         self._make = make
         self._needs = needs
         self._parts: dict[str, T] = {}
@@ -30,16 +31,16 @@ class PerBoard(Mapping[str, T], Generic[T]):
         if name not in self._parts:
             if name not in self:
                 raise KeyError(name)
-            self._parts[name] = self._make(self._boards[name])
+            self._parts[name] = self._make(self._catalogue.of_files[name])
         return self._parts[name]
 
     def __contains__(self, name: object) -> bool:
         """Return whether there is such a board and it needs the part."""
-        return name in self._boards and bool(self._needs(self._boards[str(name)]))
+        return name in self._catalogue.of_files and bool(self._needs(self._catalogue.of_files[str(name)]))
 
     def __iter__(self) -> Iterator[str]:
         """Return the names of the boards that need the part."""
-        return (name for name in self._boards if name in self)
+        return (name for name in self._catalogue.of_files if name in self)
 
     def __len__(self) -> int:
         """Return the number of boards that need the part."""

@@ -111,9 +111,9 @@ def schema_violation(error: ValidationError, *, skip: int = 0) -> Problem:
     return Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {message}")
 
 
-def board_of(request: web.Request) -> Board:
-    """Return the board in the path. Raises `not-found`."""
-    board = request.app[EDGE].boards.get(request.match_info["board"])
+async def board_of(request: web.Request) -> Board:
+    """Return the board in the path. Raises `not-found`, LedgerUnavailable."""
+    board = await request.app[EDGE].catalogue.board(request.match_info["board"])
     if board is None:
         raise Problem(ProblemType.NOT_FOUND, "no such board")
     return board

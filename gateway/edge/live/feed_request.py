@@ -53,7 +53,7 @@ async def feed_request_of(request: web.Request, bearer: Bearer | None) -> FeedRe
 
     Raises `schema-violation`, `malformed-request`, `not-found` and `token-invalid`.
     """
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     windows, kinds, mode = _windows(request, board), _kinds(request), _mode(request)
     players = watched = _players(request)
     if wants_friends(request):

@@ -22,13 +22,14 @@ from gateway.ledger.records import StoredSubmission
 from gateway.ledger.submission_rows import findings_from
 from gateway.runtime.clock import rfc3339
 from policies.errors import RecordingLost
+from policies.loader import Board
 
 PAGE_LIMIT: Final = 100
 
 
 async def list_held(request: web.Request) -> web.Response:
     """Return a page of held submissions, oldest first."""
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     moderator_of(request, board.name)
     after = whole_number(request, "after", 0, 0, 10**15)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
@@ -54,12 +55,11 @@ async def show_case(request: web.Request) -> web.Response:
 
     Its ETag is the version that decisions name.
     """
-    edge, submission, _ = await case_of(request)
-    ranking = edge.boards[submission.board].ranking
+    edge, board, submission, _ = await case_of(request)
     replay_findings = await edge.ledger.read(
         queries.replay_findings([submission.submission_id]), ReadKind.MODERATION
     )
-    background = await edge.ledger.read(cases.background(ranking, submission), ReadKind.MODERATION)
+    background = await edge.ledger.read(cases.background(board.ranking, submission), ReadKind.MODERATION)
     events = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.MODERATION)
     expired_at = await _expired_at(edge, submission)
     version = events[-1]["seq"]
@@ -86,7 +86,7 @@ async def _expired_at(edge: Edge, submission: StoredSubmission) -> str | None:
 
 async def send_recording(request: web.Request) -> web.Response:
     """Return the recording of a submission, as the game sent it."""
-    edge, submission, _ = await case_of(request)
+    edge, _, submission, _ = await case_of(request)
     digest = submission.recording_digest
     stored = (
         await edge.ledger.read(cases.recording_of(digest), ReadKind.MODERATION)
@@ -136,13 +136,14 @@ def _event_shown(event: Mapping[str, Any]) -> outcomes.EventShown:
     )
 
 
-async def case_of(request: web.Request) -> tuple[Edge, StoredSubmission, Bearer]:
-    """Return the edge, the submission of the path, and its moderator who asks. Raises `not-found`."""
+async def case_of(request: web.Request) -> tuple[Edge, Board, StoredSubmission, Bearer]:
+    """Return the edge, the submission of the path with its board, and the moderator. Raises `not-found`."""
     edge = request.app[EDGE]
     submission = await edge.ledger.read(
         queries.submission(request.match_info["submission"]), ReadKind.MODERATION
     )
     moderator = moderator_of(request, submission.board if submission else "")
-    if submission is None or submission.board not in edge.boards:
+    board = await edge.catalogue.board(submission.board) if submission else None
+    if submission is None or board is None:
         raise Problem(ProblemType.NOT_FOUND, "no such submission")
-    return edge, submission, moderator
+    return edge, board, submission, moderator

@@ -42,7 +42,7 @@ async def reinstate(request: web.Request) -> web.Response:
 
 
 async def _decide(request: web.Request, from_state: State, to_state: State, reason: Reason) -> web.Response:
-    edge, submission, moderator = await case_of(request)
+    edge, board, submission, moderator = await case_of(request)
     version = expected_version(request)
     why = parse_body(await read_body(request, SMALL_BODY), bodies.NewDecision).reason
     if moderator.subject == submission.player:
@@ -57,7 +57,7 @@ async def _decide(request: web.Request, from_state: State, to_state: State, reas
         detail={"why": why},
         newest_event=version,
     )
-    [settled] = await settle(edge.ledger, edge.index, edge.boards[submission.board], [decision])
+    [settled] = await settle(edge.ledger, edge.index, board, [decision])
     if isinstance(settled, StateConflict):
         return await _already_decided(edge, decision, settled)
     _log.info(

@@ -26,7 +26,7 @@ from policies.model import Joins
 
 async def show_join(request: web.Request) -> web.Response:
     """Tell whether the bearer is on the board, from the ledger."""
-    edge, board, player = request.app[EDGE], _joinable(request), player_of(request).subject
+    edge, board, player = request.app[EDGE], await _joinable(request), player_of(request).subject
     return _shown(
         board,
         player,
@@ -49,7 +49,7 @@ async def write_join(request: web.Request) -> web.Response:
 
     Sending the same operation again changes nothing.
     """
-    edge, board = request.app[EDGE], _joinable(request)
+    edge, board = request.app[EDGE], await _joinable(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
     new = parse_body(body, bodies.NewJoin)
@@ -61,7 +61,7 @@ async def write_join(request: web.Request) -> web.Response:
 
 
 async def _change(request: web.Request, *, joins_now: bool) -> web.Response:
-    edge, board, player = request.app[EDGE], _joinable(request), player_of(request).subject
+    edge, board, player = request.app[EDGE], await _joinable(request), player_of(request).subject
     await charge_profile(request, player)
     now_ms = edge.clock()
     change = set_joined(board, player, joins_now=joins_now, actor=f"player:{player}", now_ms=now_ms)
@@ -70,9 +70,9 @@ async def _change(request: web.Request, *, joins_now: bool) -> web.Response:
     return _shown(board, player, joins_now=joins_now)
 
 
-def _joinable(request: web.Request) -> Board:
+async def _joinable(request: web.Request) -> Board:
     """Return the board of the path. Raises `state-conflict` if it does not have to be joined."""
-    board = board_of(request)
+    board = await board_of(request)
     if board.policy.joins is not Joins.REQUIRED:
         raise Problem(ProblemType.STATE_CONFLICT, "this board has every player; there is no need to join")
     return board

@@ -29,13 +29,13 @@ from policies.loader import Board
 
 async def show_memberships(request: web.Request) -> web.Response:
     """Return the groups that a player is in, from the ledger."""
-    edge, board, player = request.app[EDGE], board_of(request), named_player(request)
+    edge, board, player = request.app[EDGE], await board_of(request), named_player(request)
     return _shown(board, await edge.ledger.read(stored.membership_of(board.name, player), ReadKind.PLAYERS))
 
 
 async def declare_membership(request: web.Request) -> web.Response:
     """Answer 200 once the bearer is in the group, in every window at once."""
-    edge, board, player = request.app[EDGE], board_of(request), player_of(request).subject
+    edge, board, player = request.app[EDGE], await board_of(request), player_of(request).subject
     segment = request.match_info["segment"]
     value = parse_body(await read_body(request, SMALL_BODY), bodies.NewDeclaration).value
     _refuse_undeclared(board, [segment], ProblemType.NOT_FOUND)
@@ -49,7 +49,7 @@ async def declare_membership(request: web.Request) -> web.Response:
 
 async def write_membership(request: web.Request) -> web.Response:
     """Answer 200 once the player is in these groups, in every window at once. Resending changes nothing."""
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
     new = parse_body(body, bodies.NewMembership)

@@ -24,12 +24,13 @@ async def list_boards(request: web.Request) -> web.Response:
     limit = whole_number(request, "limit", PAGE_LIMIT, 1, PAGE_LIMIT)
     if after and not BOARD_NAME.fullmatch(after):
         raise Problem(ProblemType.SCHEMA_VIOLATION, "cursor: expected the `next` of a page of boards")
-    names = edge.boards.names_after(after, limit + 1)
-    shown = [board_info(edge.boards[name], edge.builds) for name in names[:limit]]
+    names = edge.catalogue.names_after(after, limit + 1)
+    shown = [board_info(edge.catalogue.of_files[name], edge.builds) for name in names[:limit]]
     following = names[limit - 1] if len(names) > limit else None
     return revalidated(request, json_response(read_models.BoardList(boards=shown, next=following)))
 
 
 async def show_board(request: web.Request) -> web.Response:
     """Return one board."""
-    return revalidated(request, json_response(board_info(board_of(request), request.app[EDGE].builds)))
+    board = await board_of(request)
+    return revalidated(request, json_response(board_info(board, request.app[EDGE].builds)))

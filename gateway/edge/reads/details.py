@@ -26,7 +26,7 @@ _LIST: Final = re.compile(r"[a-z0-9]{1,64}(,[a-z0-9]{1,64})*")
 
 async def list_details(request: web.Request) -> web.Response:
     """Return the details of the submissions behind some entries."""
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     text = request.query.get("submissions", "")
     ids = text.split(",")
     if not _LIST.fullmatch(text) or len(ids) > DETAILS_LIMIT:

@@ -69,7 +69,7 @@ async def _show(request: web.Request, view: DistributionView) -> web.Response:
     pages = request.app[PAGES]
     if (page := pages.page_of(request)) is not None:
         return await pages.answer(request, page)
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     window = await window_of(edge, board, request)
     if (archive := await archived(edge, board, window)) is not None:
         answer, sourced = await view(board, window, partial(_from_archive, archive))

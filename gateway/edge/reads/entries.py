@@ -36,7 +36,7 @@ async def list_entries(request: web.Request) -> web.Response:
     pages = request.app[PAGES]
     if (page := pages.page_of(request)) is not None:
         return await pages.answer(request, page)
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     cursor = edge.cursors.of(request, board)
     as_of_ms = instant_of(edge, request.query["as_of"]) if "as_of" in request.query else None
     if cursor and not await has_window(edge, board, cursor.window):
@@ -64,7 +64,7 @@ async def show_entry(request: web.Request) -> web.Response:
     pages = request.app[PAGES]
     if (page := pages.page_of(request)) is not None:
         return await pages.answer(request, page)
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     window, player = await window_of(edge, board, request), request.match_info["player"]
     ranks = _rank_kind(board, request)
     if (archive := await archived(edge, board, window)) is not None:
@@ -80,10 +80,10 @@ async def list_around(request: web.Request) -> web.Response:
     if (page := pages.page_of(request)) is not None:
         return await pages.answer(request, page)
     if (entry_filter := filter_of(request)) is not None:
-        window = await window_of(request.app[EDGE], board := board_of(request), request)
+        window = await window_of(request.app[EDGE], board := await board_of(request), request)
         radius = whole_number(request, "radius", 5, 0, RADIUS_LIMIT)
         return revalidated(request, await filtered_around(request, board, window, entry_filter, radius))
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     window, player = await window_of(edge, board, request), request.match_info["player"]
     radius = whole_number(request, "radius", 5, 0, RADIUS_LIMIT)
     ranks = _rank_kind(board, request)

@@ -34,7 +34,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 async def show_statistics(request: web.Request) -> web.Response:
     """Return the counts of a board."""
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     counts = await edge.ledger.read(counts_of(board.name), ReadKind.PAGES)
     try:
         players = await DistinctPlayers(edge.index.client, board.name).count()
@@ -54,7 +54,7 @@ async def show_statistics(request: web.Request) -> web.Response:
 
 async def list_trending(request: web.Request) -> web.Response:
     """Return the players who lately played or improved most."""
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     kind, span = _choice(request, "kind", TrendKind.PLAYED), _choice(request, "span", Span.HOUR)
     count = whole_number(request, "limit", 10, 1, PAGE_LIMIT)
     trend = await trend_of(edge.ledger, board.name, kind, span, now_ms=edge.clock(), count=count)

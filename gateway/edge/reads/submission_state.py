@@ -52,7 +52,7 @@ async def _rank(edge: Edge, submission: StoredSubmission) -> int | None:
 
 async def _divergent_tick(edge: Edge, submission: StoredSubmission) -> int | None:
     """Return the first checkpoint at which the replay differed, if players of this build may know."""
-    board = edge.boards.get(submission.board)
+    board = await edge.catalogue.board(submission.board)
     build = board and board.policy.builds.get(submission.build)
     if submission.reason is not Reason.DIVERGED or not build or not build.tells_divergence:
         return None

@@ -28,7 +28,7 @@ _FROM_THE_LAST: Final = (FOREVER_MS, "")
 
 async def list_windows(request: web.Request) -> web.Response:
     """Return a page of a board's windows; the current ones are on the first page."""
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     kinds = _kinds_of(request)
     before = _cursor_of(request)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)

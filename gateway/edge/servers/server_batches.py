@@ -48,7 +48,7 @@ async def write_batch(request: web.Request) -> web.Response:
 
     If any is impossible, do none and name those that are.
     """
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     server, values = await _read(request, board, bodies.BATCH_LIMIT)
     parsed = [_parse_or_problem(board, server, value) for value in values]
     accepted = [body for body in parsed if not isinstance(body, Problem)]
@@ -74,7 +74,7 @@ async def write_each(request: web.Request) -> web.Response:
 
     Resending is safe.
     """
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     server, values = await _read(request, board, bodies.EACH_LIMIT)
     parsed = [_parse_or_problem(board, server, value) for value in values]
     accepted = [body for body in parsed if not isinstance(body, Problem)]

@@ -43,7 +43,7 @@ async def increment_entry(request: web.Request) -> web.Response:
 
 async def remove_entries(request: web.Request) -> web.Response:
     """Answer 200 once nothing of it counts any more. Sending the same operation again changes nothing."""
-    board = board_of(request)
+    board = await board_of(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
     removal = parse_body(body, bodies.NewRemoval)
@@ -69,7 +69,7 @@ def show_for(edge: Edge, board: Board, operations: Sequence[OperationBody]) -> S
 
 
 async def _score(request: web.Request, model: type[bodies.NewEntry | bodies.NewIncrement]) -> web.Response:
-    board = board_of(request)
+    board = await board_of(request)
     body = await read_body(request, SMALL_BODY)
     server = await authenticate(request, board, body)
     score = parse_body(body, model)

@@ -56,7 +56,7 @@ async def create_player(request: web.Request) -> web.Response:
 
 async def open_run(request: web.Request) -> web.Response:
     """Answer 201 with a ticket, seed and signing key for one run of the bearer."""
-    edge, board, bearer = request.app[EDGE], board_of(request), player_of(request)
+    edge, board, bearer = request.app[EDGE], await board_of(request), player_of(request)
     body = parse_body(await read_body(request, SMALL_BODY), bodies.NewRun)
     simulator = _simulator_of(board, body.build)
     if edge.builds.status_of(board, body.build) is BuildStatus.BLOCKED:

@@ -51,7 +51,7 @@ class _AuthenticatedRun(NamedTuple):
 
 async def submit_score(request: web.Request) -> web.Response:
     """Answer 202 once the submission is durable. Every refusal comes before, and leaves nothing behind."""
-    edge, board = request.app[EDGE], board_of(request)
+    edge, board = request.app[EDGE], await board_of(request)
     body = await read_body(request, body_limit(board))
     await edge.turnstile.pass_through()
     run = await _authenticate(edge, request, board, body)

@@ -289,4 +289,4 @@ async def test_an_entry_was_reached_when_it_was_also_in_the_archive(settings: Se
         page, one = [await harness.get(path) for path in paths]
         assert ("1", before[0].body["entries"]) == (page.headers["Scoregate-Revision"], page.body["entries"])
         assert before[1].body == one.body
-        assert harness.edge.boards["vault"].ranking.resolutions_ms[WindowKind.DAILY] > 1_000
+        assert harness.edge.catalogue.of_files["vault"].ranking.resolutions_ms[WindowKind.DAILY] > 1_000

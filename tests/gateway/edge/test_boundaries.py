@@ -184,7 +184,7 @@ async def test_F19_a_ticket_says_what_was_so_when_its_run_was_opened(harness: Ha
     object.__setattr__(edge, "clock", lambda: now_ms)
     object.__setattr__(edge, "reference", SimpleNamespace(error_ms=7_000))
     first, second = [(await harness.open_run(token)).info for _ in range(2)]
-    board, ticket = edge.boards["arcade"], edge.tickets.read(second["ticket"])
+    board, ticket = edge.catalogue.of_files["arcade"], edge.tickets.read(second["ticket"])
     assert (
         Ticket(
             run=second["run"],

@@ -16,7 +16,9 @@ from tests.support.ledger import new_submission
 async def scored(harness: Harness, *scores: tuple[str, int]) -> Derivations:
     """What a steward derives of promoted submissions."""
     edge = harness.edge
-    derivations = Derivations(edge.settings, edge.boards, edge.ledger, edge.index.client, clock=harness.clock)
+    derivations = Derivations(
+        edge.settings, edge.catalogue.of_files, edge.ledger, edge.index.client, clock=harness.clock
+    )
     await catch_up(derivations)
     for number, (player, score) in enumerate(scores):
         facts = {"board": "arcade", "player": player, "score": score, "at_ms": harness.clock()}
@@ -29,7 +31,7 @@ async def scored(harness: Harness, *scores: tuple[str, int]) -> Derivations:
             harness.clock(),
             frozenset({State.PENDING}),
         )
-        await settle(edge.ledger, edge.index, edge.boards["arcade"], [decision])
+        await settle(edge.ledger, edge.index, edge.catalogue.of_files["arcade"], [decision])
     await catch_up(derivations)
     return derivations
 
@@ -81,7 +83,7 @@ async def test_achievements_are_paged_newest_first(harness: Harness):
     whole = (await harness.get("/v1/players/ada/achievements")).body
     assert None is whole["next"]
     windows = [each["window"] for each in whole["achievements"]]
-    assert len(windows) == len(harness.edge.boards["arcade"].policy.windows) > 1
+    assert len(windows) == len(harness.edge.catalogue.of_files["arcade"].policy.windows) > 1
 
     paged, cursor = [], ""
     while cursor is not None:

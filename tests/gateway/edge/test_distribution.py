@@ -44,7 +44,7 @@ async def source(harness: Harness, *, is_ledger: bool) -> None:
     """Has the index be whole, so that readers are answered from it, or not; and sees that they are."""
     await harness.steward().reconcile()
     if is_ledger:
-        await harness.edge.index.client.delete(*map(keys.sentinel, harness.edge.boards))
+        await harness.edge.index.client.delete(*map(keys.sentinel, harness.edge.catalogue.of_files))
     for path in ("vault/entries/p0", "vault/percentiles", "vault/distribution"):
         headers = (await harness.get(f"/v1/boards/{path}")).headers
         assert is_ledger == ("Scoregate-Source" in headers), path

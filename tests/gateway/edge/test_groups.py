@@ -58,7 +58,11 @@ def view_of(harness: Harness, board: str = "vault") -> BoardView:
     edge = harness.edge
     inspection = Inspection(edge.index.client, board)
     return BoardView(
-        edge.ledger, edge.index.boards[board], inspection, edge.boards[board].policy, harness.clock
+        edge.ledger,
+        edge.index.boards[board],
+        inspection,
+        edge.catalogue.of_files[board].policy,
+        harness.clock,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.edge import app, connections
 from gateway.edge.health import lag
 from gateway.edge.health.lag import Lag
@@ -176,7 +177,7 @@ class Failing:
 
 
 LOOPS = {
-    "lag": (lag, "LOOK_S", FaultPlace.LAG, lambda ledger: Lag(ledger, None, dict, clock=lambda: 0)),  # type: ignore[arg-type]
+    "lag": (lag, "LOOK_S", FaultPlace.LAG, lambda ledger: Lag(ledger, None, Catalogue({}), clock=lambda: 0)),  # type: ignore[arg-type]
     "builds": (builds, "REFRESH_S", FaultPlace.BUILDS, BuildRegistry),
 }
 

@@ -263,7 +263,7 @@ async def test_who_asks_at_once_has_it_drawn_once(harness: Harness, private: Any
         return RenderedPage(b"%d" % drawn)
 
     cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
-    page = cache.remember(request, harness.edge.boards["vault"], "alltime", render)
+    page = cache.remember(request, harness.edge.catalogue.of_files["vault"], "alltime", render)
     answers = await asyncio.gather(*(cache.answer(request, page) for _ in range(20)))
     assert {b"1"} == {each.body for each in answers}
     await change(harness, private, ("p9", 1))
@@ -282,7 +282,7 @@ async def test_a_page_that_was_read_during_a_change_is_not_kept(harness: Harness
         return RenderedPage(b"%d" % score)
 
     cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
-    page = cache.remember(request, harness.edge.boards["vault"], "alltime", render)
+    page = cache.remember(request, harness.edge.catalogue.of_files["vault"], "alltime", render)
     answers = [await cache.answer(request, page) for _ in range(3)]
     assert [b"100", b"101", b"102"] == [each.body for each in answers]
     assert page.latest is None
@@ -296,7 +296,7 @@ async def test_what_is_not_of_the_index_is_not_kept(harness: Harness, index: Boa
         return RenderedPage(b"%d" % next(numbers), is_from_index=False)
 
     cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
-    page = cache.remember(request, harness.edge.boards["vault"], "alltime", render)
+    page = cache.remember(request, harness.edge.catalogue.of_files["vault"], "alltime", render)
     assert [b"0", b"1"] == [(await cache.answer(request, page)).body for _ in range(2)]
 
 
@@ -309,10 +309,10 @@ async def test_the_least_read_page_is_given_up(harness: Harness, index: BoardInd
     cache, app = PageCache(limit_bytes=30_000), {EDGE: harness.edge}
     requests = [a_request(harness, f"/{number}", app) for number in range(3)]
     for request in requests[:2]:
-        page = cache.remember(request, harness.edge.boards["vault"], "alltime", render)
+        page = cache.remember(request, harness.edge.catalogue.of_files["vault"], "alltime", render)
         await cache.answer(request, page)
     assert cache.page_of(requests[0])
-    page = cache.remember(requests[2], harness.edge.boards["vault"], "alltime", render)
+    page = cache.remember(requests[2], harness.edge.catalogue.of_files["vault"], "alltime", render)
     await cache.answer(requests[2], page)
     assert [True, False, True] == [cache.page_of(each) is not None for each in requests]
 
@@ -320,7 +320,7 @@ async def test_the_least_read_page_is_given_up(harness: Harness, index: BoardInd
 async def test_a_page_that_was_given_up_as_it_was_drawn_takes_no_room(harness: Harness, index: BoardIndex):
     """Nobody can find it any more: the room is that of the pages that are known, whoever came in between."""
     cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
-    board = harness.edge.boards["vault"]
+    board = harness.edge.catalogue.of_files["vault"]
 
     async def render() -> RenderedPage:
         cache.remember(request, board, "alltime", render)  # another was as fast

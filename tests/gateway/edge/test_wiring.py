@@ -118,7 +118,7 @@ async def test_a_build_that_is_blocked_is_so_from_the_first_request_on(settings:
     async with open_ledger(settings) as ledger:
         await ledger.write(set_build_status(change))
     async with open_edge(settings) as edge:
-        assert BuildStatus.BLOCKED is edge.builds.status_of(edge.boards["arcade"], BUILD)
+        assert BuildStatus.BLOCKED is edge.builds.status_of(edge.catalogue.of_files["arcade"], BUILD)
 
 
 async def test_no_two_purposes_share_a_key(settings: Settings):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.recordings.opening import recordings_of
 from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
@@ -47,6 +48,6 @@ async def duty(own_settings: Settings) -> AsyncIterator[Duty]:
     redis = Redis.from_url(own_settings.redis_url)
     async with open_ledger(own_settings) as ledger, open_index(own_settings, known) as index:
         parts = {"recordings": recordings_of(own_settings), "clock": ShiftedClock()}
-        steward = Steward(own_settings, known, ledger, index, RqJobs(redis), **parts)
+        steward = Steward(own_settings, Catalogue(known), ledger, index, RqJobs(redis), **parts)
         yield Duty(own_settings, known["tiny"], ledger, steward, redis)
     redis.close()

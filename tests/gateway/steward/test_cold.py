@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from redis import Redis
 from structlog.testing import capture_logs
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.edge.reads.board_reader import BoardReader
 from gateway.index import generation as building
 from gateway.index import keys
@@ -65,7 +66,7 @@ async def open_duty(settings: Settings) -> AsyncIterator[Duty]:
     known, redis = load_policies(settings), Redis.from_url(settings.redis_url)
     async with open_ledger(settings) as ledger, open_index(settings, known) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-        steward = Steward(settings, known, ledger, index, RqJobs(redis), **parts)
+        steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(redis), **parts)
         yield Duty(settings, known[BOARD], ledger, steward, redis)
     redis.close()
 

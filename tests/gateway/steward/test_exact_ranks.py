@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 from redis import Redis
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.index import generation as building
 from gateway.index import keys
 from gateway.index.scripts import Script
@@ -54,7 +55,7 @@ async def duty(tmp_path: Path, valkey: ValkeyServer, store: Store) -> AsyncItera
     known, redis = load_policies(settings), Redis.from_url(valkey.url)
     async with open_ledger(settings) as ledger, open_index(settings, known) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-        steward = Steward(settings, known, ledger, index, RqJobs(redis), **parts)
+        steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(redis), **parts)
         await steward.reconcile()
         yield Duty(settings, known["tiny"], ledger, steward, redis)
     redis.close()

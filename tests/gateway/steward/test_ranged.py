@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.recordings.opening import recordings_of
@@ -40,7 +41,7 @@ async def duty(tmp_path: Path, valkey: ValkeyServer) -> AsyncIterator[Duty]:
     known, queue = load_policies(settings), Redis.from_url(valkey.url)
     async with open_ledger(settings) as ledger, open_index(settings, known) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-        steward = Steward(settings, known, ledger, index, RqJobs(queue), **parts)
+        steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
         found = Duty(settings, known["tiny"], ledger, steward, queue)
         await crowd(found)
         yield found

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.index import keys
 from gateway.index.shards import ShardedIndex, shard_of
 from gateway.recordings.opening import recordings_of
@@ -43,7 +44,7 @@ async def duty(tmp_path: Path, cluster: ValkeyCluster, valkey: ValkeyServer) -> 
     known, queue = load_policies(settings), Redis.from_url(valkey.url)
     async with open_ledger(settings) as ledger, open_index(settings, known) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-        steward = Steward(settings, known, ledger, index, RqJobs(queue), **parts)
+        steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
         with cluster.client() as shown:
             yield Duty(settings, known["tiny"], ledger, steward, shown)
     queue.close()

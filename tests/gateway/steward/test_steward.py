@@ -12,6 +12,7 @@ import pytest
 from redis import Redis
 from structlog.testing import capture_logs
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger import queries
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.submissions import work
@@ -257,7 +258,7 @@ async def test_I01_every_duty_outlives_redis(own_settings: Settings, tmp_path: P
         async with open_ledger(settings) as ledger, open_index(settings, known) as index:
             queue = Redis.from_url(own.url, socket_timeout=1)
             parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-            steward = Steward(settings, known, ledger, index, RqJobs(queue), **parts)
+            steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
             duty = Duty(settings, known["tiny"], ledger, steward, queue)
             running = asyncio.create_task(steward.run())
             await duty.append("before", score=1)
