@@ -103,9 +103,9 @@ def _start_parts(
     supervisor.start("steward", python("steward"), environment | metrics_bind_of(settings, 1))
     for number in range(1, workers + 1):
         # With several workers the last one serves what cannot wait.
-        lane = ["--lane", "urgent"] if 1 < number == workers else []
+        queue = ["--queue", "urgent"] if 1 < number == workers else []
         supervisor.start(
-            f"worker-{number}", python("worker", *lane), environment | metrics_bind_of(settings, 1 + number)
+            f"worker-{number}", python("worker", *queue), environment | metrics_bind_of(settings, 1 + number)
         )
 
 

@@ -8,7 +8,7 @@ UNASSESSED: Final = -1
 """The harm of a submission that was not assessed yet."""
 
 URGENT: Final = 4
-"""The least harm of the urgent lane: the submission would enter the top, or is suspicious and would count."""
+"""The least harm of the urgent queue: a run that would enter the top, or is suspicious and would count."""
 
 
 class PromotionImpact(NamedTuple):

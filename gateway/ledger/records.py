@@ -92,7 +92,7 @@ class StoredRecording(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class VerificationLease:
     """The right to verify a submission, until it times out. Settlement compares `attempt`."""
 
     submission: StoredSubmission

@@ -49,12 +49,12 @@ UNEXPECTED = Counter(
 )
 PROBLEMS = Counter("scoregate_problems", "Refusals by problem type.", ["type"], registry=REGISTRY)
 BACKLOG = Gauge(
-    "scoregate_verify_backlog", "Submissions waiting for a verdict, by lane.", ["lane"], registry=REGISTRY
+    "scoregate_verify_backlog", "Submissions waiting for a verdict, by queue.", ["queue"], registry=REGISTRY
 )
 BACKLOG_AGE = Gauge(
     "scoregate_verify_backlog_age_seconds",
     "Age of the oldest waiting submission.",
-    ["lane"],
+    ["queue"],
     registry=REGISTRY,
 )
 AUDITS = Counter(

@@ -23,10 +23,10 @@ from validators.verification_priority import HARMS, URGENT
 QUEUE_NAME: Final = "scoregate-verify"
 
 
-class Lane(StrEnum):
-    """A queue of work for workers: `urgent` takes the most harmful submissions, `main` takes everything.
+class VerificationQueue(StrEnum):
+    """A queue of jobs for workers: `urgent` takes the most harmful submissions, `main` takes everything.
 
-    Each worker serves one lane. On several, RQ waits with BLPOP, which would lose a job if the worker
+    Each worker serves one queue. On several, RQ waits with BLPOP, which would lose a job if the worker
     crashes.
     """
 
@@ -34,9 +34,9 @@ class Lane(StrEnum):
     URGENT = "urgent"
 
     @property
-    def queue_name(self) -> str:
-        """The name of the lane's queue in RQ."""
-        return QUEUE_NAME if self is Lane.MAIN else f"{QUEUE_NAME}-{self.value}"
+    def rq_name(self) -> str:
+        """The queue's name in RQ."""
+        return QUEUE_NAME if self is VerificationQueue.MAIN else f"{QUEUE_NAME}-{self.value}"
 
 
 VERIFY_JOB: Final = "replay.worker.process.verify_submissions"
@@ -55,7 +55,7 @@ JOB_KEPT_S: Final = 3600
 """How long RQ may keep a job that nobody takes or ends. The ledger hands the work out again long before."""
 
 QUEUED_JOBS: Final = 16
-"""Most jobs of a lane in RQ for each of its workers: enough to keep one busy for longer than a round.
+"""Most jobs of a queue in RQ for each of its workers: enough to keep one busy for longer than a round.
 The rest waits in the ledger, where nothing is lost or queued twice, and more harmful work can still go
 first."""
 
@@ -74,14 +74,14 @@ Audits otherwise keep their place in the order, so that a backlog does not stop 
 class JobQueue(Protocol):
     """A queue of jobs. Fails open: a job that it does not take stays due in the ledger."""
 
-    async def rooms(self) -> Mapping[Lane, int]:
-        """Return how many more jobs each lane takes now.
+    async def rooms(self) -> Mapping[VerificationQueue, int]:
+        """Return how many more jobs each queue takes now.
 
-        It is 0 for a lane that cannot be reached, and for a lane other than `main` without a worker.
+        It is 0 for a queue that cannot be reached, and for a queue other than `main` without a worker.
         """
         ...
 
-    async def put(self, lane: Lane, jobs: Sequence[Sequence[OutboxRow]]) -> bool:
+    async def put(self, queue: VerificationQueue, jobs: Sequence[Sequence[OutboxRow]]) -> bool:
         """Queue jobs, each the rows of some submissions, and return whether all were queued."""
         ...
 
@@ -92,42 +92,44 @@ class RqJobs:
     def __init__(self, client: Redis) -> None:
         self._client = client
         self._queues = {
-            lane: Queue(
-                lane.queue_name, connection=client, serializer=JSONSerializer, default_timeout=JOB_TIMEOUT_S
+            queue: Queue(
+                queue.rq_name, connection=client, serializer=JSONSerializer, default_timeout=JOB_TIMEOUT_S
             )
-            for lane in Lane
+            for queue in VerificationQueue
         }
 
-    async def rooms(self) -> Mapping[Lane, int]:
-        """Return how many more jobs each lane takes now; 0 if Redis cannot be reached."""
+    async def rooms(self) -> Mapping[VerificationQueue, int]:
+        """Return how many more jobs each queue takes now; 0 if Redis cannot be reached."""
         try:
             with _queueing():
-                return await asyncio.to_thread(lambda: {lane: self._room(lane) for lane in Lane})
+                return await asyncio.to_thread(
+                    lambda: {queue: self._room(queue) for queue in VerificationQueue}
+                )
         except QueueUnavailable:
-            return dict.fromkeys(Lane, 0)
+            return dict.fromkeys(VerificationQueue, 0)
 
-    async def put(self, lane: Lane, jobs: Sequence[Sequence[OutboxRow]]) -> bool:
+    async def put(self, queue: VerificationQueue, jobs: Sequence[Sequence[OutboxRow]]) -> bool:
         """Queue jobs and return whether all were queued."""
         try:
             with _queueing():
-                await asyncio.to_thread(self._put, lane, jobs)
+                await asyncio.to_thread(self._put, queue, jobs)
         except QueueUnavailable:
             return False
         return True
 
-    def _room(self, lane: Lane) -> int:
-        queue = self._queues[lane]
-        worker_keys = get_keys(queue)
+    def _room(self, queue: VerificationQueue) -> int:
+        rq_queue = self._queues[queue]
+        worker_keys = get_keys(rq_queue)
         # The registry also names dead workers, but their keys expire.
         workers = int(self._client.exists(*worker_keys)) if worker_keys else 0
-        if not workers and lane is not Lane.MAIN:
+        if not workers and queue is not VerificationQueue.MAIN:
             return 0
-        return max(0, QUEUED_JOBS * max(1, workers) - queue.count)
+        return max(0, QUEUED_JOBS * max(1, workers) - rq_queue.count)
 
-    def _put(self, lane: Lane, jobs: Sequence[Sequence[OutboxRow]]) -> None:
+    def _put(self, queue: VerificationQueue, jobs: Sequence[Sequence[OutboxRow]]) -> None:
         for job in jobs:
             ids = [row.submission_id for row in job]
-            self._queues[lane].enqueue_call(
+            self._queues[queue].enqueue_call(
                 JOB_OF[job[0].kind], args=(ids,), ttl=JOB_KEPT_S, result_ttl=0, failure_ttl=JOB_KEPT_S
             )
 
@@ -149,13 +151,13 @@ def in_order(rows: Sequence[OutboxRow]) -> list[OutboxRow]:
     return sorted(rows, key=_rank)
 
 
-def jobs_of(rows: Sequence[OutboxRow], batch: int, *, has_urgent_lane: bool) -> list[Job]:
+def jobs_of(rows: Sequence[OutboxRow], batch: int, *, has_urgent_queue: bool) -> list[Job]:
     """Return the rows as jobs of up to `batch` submissions, in the order of their first rows."""
     jobs: list[Job] = []
     filling: dict[tuple[str, bool], Job] = {}
     for row in in_order(rows):
         # A row that returned may have gone to a dead worker, which RQ takes up to an hour to forget.
-        is_urgent = has_urgent_lane and row.priority >= URGENT and not row.is_returned
+        is_urgent = has_urgent_queue and row.priority >= URGENT and not row.is_returned
         job = filling.get((row.kind, is_urgent))
         # A submission that was leased before goes alone: it may be one that kills workers.
         if row.attempt or job is None or len(job.rows) == batch:
@@ -167,14 +169,17 @@ def jobs_of(rows: Sequence[OutboxRow], batch: int, *, has_urgent_lane: bool) -> 
     return jobs
 
 
-def shared_out(jobs: Sequence[Job], rooms: Mapping[Lane, int]) -> Iterator[tuple[Lane, list[OutboxRow]]]:
-    """Yield the lane of each job while there is room; an urgent job takes the lane with more room."""
+def shared_out(
+    jobs: Sequence[Job], rooms: Mapping[VerificationQueue, int]
+) -> Iterator[tuple[VerificationQueue, list[OutboxRow]]]:
+    """Yield the queue of each job while there is room; an urgent job takes the queue with more room."""
     left = dict(rooms)
     for job in jobs:
-        lane = Lane.URGENT if job.is_urgent and left[Lane.URGENT] >= left[Lane.MAIN] else Lane.MAIN
-        if left[lane]:
-            left[lane] -= 1
-            yield lane, job.rows
+        goes_first = job.is_urgent and left[VerificationQueue.URGENT] >= left[VerificationQueue.MAIN]
+        queue = VerificationQueue.URGENT if goes_first else VerificationQueue.MAIN
+        if left[queue]:
+            left[queue] -= 1
+            yield queue, job.rows
 
 
 def _rank(row: OutboxRow) -> tuple[int, int]:

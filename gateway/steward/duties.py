@@ -29,7 +29,7 @@ from gateway.shared_records import Change
 from gateway.steward.archive.archiving import Archiver
 from gateway.steward.audits.auditing import AuditDraw
 from gateway.steward.audits.top_check import TopCheck
-from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, Lane, jobs_of, shared_out
+from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, VerificationQueue, jobs_of, shared_out
 from gateway.steward.failures import Failures
 from gateway.steward.index.anchoring import Anchoring
 from gateway.steward.index.cold import ColdBoards
@@ -217,15 +217,15 @@ class Steward:
         if not any(rooms.values()):
             return 0
         due = await self._due_to_verify()
-        jobs = jobs_of(due, self._settings.verify_batch, has_urgent_lane=rooms[Lane.URGENT] > 0)
-        by_lane: dict[Lane, list[list[OutboxRow]]] = defaultdict(list)
-        for lane, job in shared_out(jobs, rooms):
-            by_lane[lane].append(job)
-        return sum([await self._hand_out(lane, batches) for lane, batches in by_lane.items()])
+        jobs = jobs_of(due, self._settings.verify_batch, has_urgent_queue=rooms[VerificationQueue.URGENT] > 0)
+        by_queue: dict[VerificationQueue, list[list[OutboxRow]]] = defaultdict(list)
+        for queue, job in shared_out(jobs, rooms):
+            by_queue[queue].append(job)
+        return sum([await self._hand_out(queue, batches) for queue, batches in by_queue.items()])
 
-    async def _hand_out(self, lane: Lane, jobs: Sequence[Sequence[OutboxRow]]) -> int:
+    async def _hand_out(self, queue: VerificationQueue, jobs: Sequence[Sequence[OutboxRow]]) -> int:
         reach(Point.BEFORE_DISPATCH)
-        if not await self._jobs.put(lane, jobs):
+        if not await self._jobs.put(queue, jobs):
             return 0
         reach(Point.AFTER_DISPATCH)
         rows = [row for job in jobs for row in job]

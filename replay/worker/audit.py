@@ -12,7 +12,7 @@ from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.builds import BuildChange
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.records import Lease
+from gateway.ledger.records import VerificationLease
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.settings import Settings
@@ -44,7 +44,7 @@ class AuditOutcome(StrEnum):
 class AuditedRun(NamedTuple):
     """A run, the result of its audit, and the names of the values in which its simulations differ."""
 
-    lease: Lease
+    lease: VerificationLease
     outcome: AuditOutcome
     differs: tuple[str, ...] = ()
 
@@ -82,7 +82,7 @@ class Auditor:
         await self._report([run for run in audited if run is not None])
         return len(audited)
 
-    async def _try(self, lease: Lease) -> AuditedRun | None:
+    async def _try(self, lease: VerificationLease) -> AuditedRun | None:
         """Return the result of an audit; `unable` if this run makes us fail, so that the others go on."""
         try:
             return await self._audit(lease)
@@ -92,7 +92,7 @@ class Auditor:
             report(FaultPlace.WORKER, error, submission=lease.submission.submission_id)
             return AuditedRun(lease, AuditOutcome.UNABLE)
 
-    async def _audit(self, lease: Lease) -> AuditedRun | None:
+    async def _audit(self, lease: VerificationLease) -> AuditedRun | None:
         """Return the result of an audit; None if the recording is unavailable now, so that it is retried."""
         board, submission = self._boards[lease.submission.board], lease.submission
         simulator, replay = board.simulators.get(submission.build), board.policy.replay
@@ -117,7 +117,7 @@ class Auditor:
         return AuditedRun(lease, outcome, tuple(differs))
 
     def _fingerprint(
-        self, lease: Lease, recording: bytes, replay: Replay, simulator: Simulator
+        self, lease: VerificationLease, recording: bytes, replay: Replay, simulator: Simulator
     ) -> Fingerprint | None:
         """Return the fingerprint of one simulation in a process of its own; None if it failed."""
         submission = lease.submission

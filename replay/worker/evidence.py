@@ -9,7 +9,7 @@ from typing import Final
 
 from gateway.ledger.judgement.bands import BandedRecording, Neighbour, put_and_find
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.records import Lease
+from gateway.ledger.records import VerificationLease
 from gateway.recordings.recordings import Recordings
 from policies.errors import RecordingLost, RecordingsUnavailable
 from policies.loader import Board
@@ -62,7 +62,7 @@ class EvidenceCollector:
         self._recordings = recordings
 
     async def collect(
-        self, boards: Mapping[str, Board], leases: Sequence[Lease]
+        self, boards: Mapping[str, Board], leases: Sequence[VerificationLease]
     ) -> dict[str, RecordingEvidence]:
         """Return the evidence by submission, empty for a recording that is unavailable.
 
@@ -72,7 +72,7 @@ class EvidenceCollector:
         return {name: evidence for part in parts for name, evidence in part.items()}
 
     async def _collect(
-        self, boards: Mapping[str, Board], leases: Sequence[Lease]
+        self, boards: Mapping[str, Board], leases: Sequence[VerificationLease]
     ) -> dict[str, RecordingEvidence]:
         evidence: dict[str, RecordingEvidence] = {}
         banded: list[BandedRecording] = []
@@ -107,12 +107,12 @@ class EvidenceCollector:
                 compared.append((candidate.submission_id, comparable))
         return replace(evidence, compared=compared)
 
-    async def bands_of(self, lease: Lease, policy: Policy) -> Sequence[int]:
+    async def bands_of(self, lease: VerificationLease, policy: Policy) -> Sequence[int]:
         """Return the bands under which the index has a recording; without the recording, its digest's."""
         recording = None if policy.validators.similarity is Mode.OFF else await self._recording(lease)
         return _bands(lease, policy, _comparable_of(recording, policy) if recording else None)
 
-    async def _recording(self, lease: Lease) -> bytes | None:
+    async def _recording(self, lease: VerificationLease) -> bytes | None:
         try:
             return await self._recordings.load(lease.recording) if lease.recording else None
         except (RecordingsUnavailable, RecordingLost):
@@ -120,7 +120,7 @@ class EvidenceCollector:
 
 
 def _with_candidates(
-    lease: Lease, policy: Policy, evidence: RecordingEvidence, neighbours: Sequence[Neighbour]
+    lease: VerificationLease, policy: Policy, evidence: RecordingEvidence, neighbours: Sequence[Neighbour]
 ) -> RecordingEvidence:
     """Return the evidence with the neighbours to compare it with, not loaded yet."""
     digest = lease.submission.recording_digest
@@ -134,7 +134,7 @@ def _with_candidates(
     return replace(evidence, same=same, candidates=tuple(candidates), earlier=earlier)
 
 
-def _may_be_a_copy(lease: Lease, other: Neighbour, policy: Policy) -> bool:
+def _may_be_a_copy(lease: VerificationLease, other: Neighbour, policy: Policy) -> bool:
     if policy.validators.similarity is Mode.OFF or other.recording is None:
         return False
     return other.player != lease.submission.player or policy.operator in _REPEATS_PAY
@@ -153,7 +153,7 @@ def _comparable_of(recording: bytes, policy: Policy) -> ComparableRecording | No
     return ComparableRecording(recording, inputs_of(decoded.inputs, policy.forensics.buttons))
 
 
-def _bands(lease: Lease, policy: Policy, comparable: ComparableRecording | None) -> Sequence[int]:
+def _bands(lease: VerificationLease, policy: Policy, comparable: ComparableRecording | None) -> Sequence[int]:
     """Return a recording's bands in the index: one from its SHA-256, and those of its shingles."""
     digest = lease.submission.recording_digest
     exact = [int.from_bytes(digest[:8], "big", signed=True)] if digest else []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from gateway.ledger.records import Lease
+from gateway.ledger.records import VerificationLease
 from policies.fields import SortOrder
 from policies.loader import Board
 from policies.model import Policy
@@ -18,7 +18,7 @@ from replay.worker.evidence import RecordingEvidence
 from validators.judge import weighed
 
 
-def examine(board: Board, lease: Lease, evidence: RecordingEvidence) -> tuple[Finding, ...]:
+def examine(board: Board, lease: VerificationLease, evidence: RecordingEvidence) -> tuple[Finding, ...]:
     """Return every finding that only a worker can make."""
     # The checks are generators, so one whose mode is `off` never runs.
     return tuple(
@@ -29,7 +29,7 @@ def examine(board: Board, lease: Lease, evidence: RecordingEvidence) -> tuple[Fi
     )
 
 
-def _reuse(policy: Policy, lease: Lease, evidence: RecordingEvidence) -> Iterator[Finding]:
+def _reuse(policy: Policy, lease: VerificationLease, evidence: RecordingEvidence) -> Iterator[Finding]:
     """Find a recording that another submission sent, unless its score is the worst possible."""
     # A run that ends before its first checkpoint holds nothing of its seed: two players who give up at once
     # have the same recording, and neither stole it.
@@ -40,17 +40,19 @@ def _reuse(policy: Policy, lease: Lease, evidence: RecordingEvidence) -> Iterato
         yield _with_order(finding, evidence)
 
 
-def _timing(policy: Policy, _lease: Lease, evidence: RecordingEvidence) -> Iterator[Finding]:
+def _timing(policy: Policy, _lease: VerificationLease, evidence: RecordingEvidence) -> Iterator[Finding]:
     if evidence.inputs:
         yield from timing.timing(evidence.inputs, policy.ticks_per_second, policy.forensics)
 
 
-def _input_rate(policy: Policy, _lease: Lease, evidence: RecordingEvidence) -> Iterator[Finding]:
+def _input_rate(policy: Policy, _lease: VerificationLease, evidence: RecordingEvidence) -> Iterator[Finding]:
     if evidence.inputs:
         yield from slow_motion.input_rate(evidence.inputs, policy.ticks_per_second, policy.forensics)
 
 
-def _slow_motion_inputs(policy: Policy, lease: Lease, evidence: RecordingEvidence) -> Iterator[Finding]:
+def _slow_motion_inputs(
+    policy: Policy, lease: VerificationLease, evidence: RecordingEvidence
+) -> Iterator[Finding]:
     if evidence.inputs:
         elapsed_s = (lease.submission.received_at_ms - lease.submission.issued_at_ms) / 1000
         yield from slow_motion.slow_motion_inputs(
@@ -58,7 +60,7 @@ def _slow_motion_inputs(policy: Policy, lease: Lease, evidence: RecordingEvidenc
         )
 
 
-def _similarity(policy: Policy, _lease: Lease, evidence: RecordingEvidence) -> Iterator[Finding]:
+def _similarity(policy: Policy, _lease: VerificationLease, evidence: RecordingEvidence) -> Iterator[Finding]:
     if evidence.comparable:
         for finding in forensic_similarity.similarity(
             evidence.comparable, evidence.compared, policy.forensics
@@ -73,7 +75,9 @@ def _with_order(finding: Finding, evidence: RecordingEvidence) -> Finding:
     return replace(finding, detail={**finding.detail, "received_before": earlier})
 
 
-_CHECKS: Final[tuple[tuple[str, Callable[[Policy, Lease, RecordingEvidence], Iterable[Finding]]], ...]] = (
+_CHECKS: Final[
+    tuple[tuple[str, Callable[[Policy, VerificationLease, RecordingEvidence], Iterable[Finding]]], ...]
+] = (
     ("recording_reuse", _reuse),
     ("timing", _timing),
     ("input_rate", _input_rate),

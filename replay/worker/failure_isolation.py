@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from gateway.ledger.records import Lease
+from gateway.ledger.records import VerificationLease
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import ScoregateError
 
@@ -32,6 +32,6 @@ async def isolate_failures(
         return []
 
 
-def submission_id_of(lease: Lease) -> str:
+def submission_id_of(lease: VerificationLease) -> str:
     """Return the id of a lease's submission."""
     return lease.submission.submission_id

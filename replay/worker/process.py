@@ -30,7 +30,7 @@ from gateway.runtime.telemetry import Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import PROJECT_AFTER_MS
 from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
-from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, Lane
+from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, VerificationQueue
 from gateway.wiring import catalogue_of, index_new_boards, open_index, open_ledger, open_recordings
 from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
@@ -61,7 +61,7 @@ _log = logger()
 class VerifyJob(Job):
     """A job that can only verify and audit, whatever somebody wrote into Redis. Any other is not a job."""
 
-    lane: ClassVar = Lane.MAIN
+    queue: ClassVar = VerificationQueue.MAIN
 
     def restore(self, raw_data: Mapping[bytes, bytes]) -> None:
         """Read which submissions to verify and ignore everything else: callbacks, time-outs, retries.
@@ -71,7 +71,7 @@ class VerifyJob(Job):
         data = raw_data.get(b"data", b"")
         if len(data) > JOB_BYTES:
             raise self._refused()
-        super().restore({b"data": data, b"origin": self.lane.queue_name.encode()})
+        super().restore({b"data": data, b"origin": self.queue.rq_name.encode()})
         self.timeout, self.result_ttl, self.failure_ttl = JOB_TIMEOUT_S, 0, JOB_KEPT_S
         if not self._is_ours():
             raise self._refused()
@@ -99,12 +99,12 @@ class VerifyJob(Job):
 
 
 class UrgentJob(VerifyJob):
-    """The same job in the urgent lane; RQ keeps a job's records under its queue."""
+    """The same job in the urgent queue; RQ keeps a job's records under its queue."""
 
-    lane: ClassVar = Lane.URGENT
+    queue: ClassVar = VerificationQueue.URGENT
 
 
-JOBS: Final = {kind.lane: kind for kind in (VerifyJob, UrgentJob)}
+JOBS: Final = {kind.queue: kind for kind in (VerifyJob, UrgentJob)}
 
 
 class VerifyWorker(SimpleWorker):
@@ -182,8 +182,10 @@ RUNS: Final = {VERIFY_JOB: verify_submissions, AUDIT_JOB: audit_submissions}
 """Everything that a job can do."""
 
 
-def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = False) -> None:
-    """Work in one lane until SIGTERM or SIGINT, and finish the current job.
+def run_worker(
+    settings: Settings, *, queue: VerificationQueue = VerificationQueue.MAIN, burst: bool = False
+) -> None:
+    """Work in one queue until SIGTERM or SIGINT, and finish the current job.
 
     Raises SettingsError if native programs must run in bubblewrap, and it cannot be used.
     """
@@ -216,7 +218,7 @@ def run_worker(settings: Settings, *, lane: Lane = Lane.MAIN, burst: bool = Fals
         try:
             present = present_on_a_thread(settings, PartKind.WORKER, lambda: catalogue.of_files)
             with noted(settings.data_dir, PartKind.WORKER), present:
-                _work(settings, lane, burst=burst)
+                _work(settings, queue, burst=burst)
         finally:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)  # another signal must not interrupt the shutdown
@@ -231,24 +233,24 @@ def trouble_with_bubblewrap(boards: Mapping[str, Board]) -> str:
     return bubblewrap.probe().trouble if has_programs else ""
 
 
-def _work(settings: Settings, lane: Lane, *, burst: bool) -> None:
+def _work(settings: Settings, queue: VerificationQueue, *, burst: bool) -> None:
     """Run RQ again and again, since it gives up when Redis goes away or a job makes no sense."""
     client = Redis.from_url(settings.jobs_url)
     _Process.is_told_to_stop, _Process.grace_s = False, settings.shutdown_grace_s
     with suppress(StopRequested):
-        while not (_work_for_a_while(client, lane, burst=burst) or _Process.is_told_to_stop):
+        while not (_work_for_a_while(client, queue, burst=burst) or _Process.is_told_to_stop):
             time.sleep(RETRY_S)
 
 
-def _work_for_a_while(client: Redis, lane: Lane, *, burst: bool) -> bool:
+def _work_for_a_while(client: Redis, queue: VerificationQueue, *, burst: bool) -> bool:
     """Return True if the work is over, False if RQ gave up."""
-    queue = Queue(lane.queue_name, connection=client, serializer=JSONSerializer, job_class=JOBS[lane])
+    rq_queue = Queue(queue.rq_name, connection=client, serializer=JSONSerializer, job_class=JOBS[queue])
     try:
         worker = VerifyWorker(
-            [queue],
+            [rq_queue],
             connection=client,
             serializer=JSONSerializer,
-            job_class=JOBS[lane],
+            job_class=JOBS[queue],
             worker_ttl=WORKER_TTL_S,
             maintenance_interval=MAINTENANCE_S,
             log_job_description=False,
@@ -257,7 +259,7 @@ def _work_for_a_while(client: Redis, lane: Lane, *, burst: bool) -> bool:
         if burst or _Process.is_told_to_stop:
             return True
         # A job that RQ could not read would end the next worker too. The ledger queues its submissions again.
-        client.delete(queue.intermediate_queue_key, queue.started_job_registry.key)
+        client.delete(rq_queue.intermediate_queue_key, rq_queue.started_job_registry.key)
     except StopRequested:
         raise
     except (RedisError, OSError) as error:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from gateway.ledger.judgement import promotion_impact
 from gateway.ledger.judgement.bands import BandedRecording, put_and_find
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.records import Lease
+from gateway.ledger.records import VerificationLease
 from gateway.runtime.clock import Clock
 from gateway.settlement.builds import BuildRegistry
 from gateway.settlement.settle import Decision
@@ -43,7 +43,7 @@ class VerificationLottery:
         self._clock = clock
         self._chance = chance or random.SystemRandom()
 
-    async def spared(self, leases: Sequence[Lease]) -> dict[str, tuple[str, Decision]]:
+    async def spared(self, leases: Sequence[VerificationLease]) -> dict[str, tuple[str, Decision]]:
         """Return the board and decision of each submission that needs no replay, by submission.
 
         A submission that makes us fail is not spared, and the others are decided as without it. Fails closed:
@@ -52,7 +52,7 @@ class VerificationLottery:
         parts = await isolate_failures(self._spared, leases, submission_id_of)
         return {name: decision for part in parts for name, decision in part.items()}
 
-    async def _spared(self, leases: Sequence[Lease]) -> dict[str, tuple[str, Decision]]:
+    async def _spared(self, leases: Sequence[VerificationLease]) -> dict[str, tuple[str, Decision]]:
         spared, counting = {}, []
         for lease in filter(self._may_be_spared, leases):
             submission = lease.submission
@@ -70,7 +70,7 @@ class VerificationLottery:
         reused = await self._reused(counting)
         return {name: decision for name, decision in spared.items() if name not in reused}
 
-    async def _reused(self, leases: Sequence[Lease]) -> set[str]:
+    async def _reused(self, leases: Sequence[VerificationLease]) -> set[str]:
         """Return the submissions whose recording another one has, by its digest: theft needs no luck.
 
         The others can be found from now on, by all their bands if the recording has come, else by its digest.
@@ -88,12 +88,12 @@ class VerificationLottery:
             and any(other.digest == lease.submission.recording_digest for other in others)
         }
 
-    async def _banded(self, lease: Lease) -> BandedRecording:
+    async def _banded(self, lease: VerificationLease) -> BandedRecording:
         submission, policy = lease.submission, self._boards[lease.submission.board].policy
         bands = await self._collector.bands_of(lease, policy)
         return BandedRecording(submission.board, submission.seq, bands, submission.player)
 
-    def _may_be_spared(self, lease: Lease) -> bool:
+    def _may_be_spared(self, lease: VerificationLease) -> bool:
         submission = lease.submission
         board = self._boards[submission.board]
         return (
@@ -105,7 +105,9 @@ class VerificationLottery:
             and self._builds.status_of(board, submission.build) is BuildStatus.ALLOW
         )
 
-    def _decision(self, lease: Lease, impact: PromotionImpact, drawn: float, share: float) -> Decision:
+    def _decision(
+        self, lease: VerificationLease, impact: PromotionImpact, drawn: float, share: float
+    ) -> Decision:
         """Return the decision: a submission counts if it changes a standing."""
         # The drawn number is stored in the event, so that the draw can be checked.
         counts = impact.counts

@@ -13,7 +13,7 @@ from gateway.catalogue.catalogue import Catalogue
 from gateway.index.board_index import Index
 from gateway.ledger.judgement import reveals
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.records import Lease, StoredSubmission
+from gateway.ledger.records import StoredSubmission, VerificationLease
 from gateway.ledger.submissions import work
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock, wall_clock
@@ -89,13 +89,13 @@ class Verifier:
         await self._judge(judged, await self._collector.collect(self._boards, examined), unsettled)
         return len(leases)
 
-    async def _lease(self, submission_ids: Sequence[str], lease_ms: int) -> list[Lease]:
+    async def _lease(self, submission_ids: Sequence[str], lease_ms: int) -> list[VerificationLease]:
         """Return the leases of a job.
 
         If a row is unreadable, lease each alone; that one is left and reported.
         """
 
-        async def leased(some: Sequence[str]) -> list[Lease]:
+        async def leased(some: Sequence[str]) -> list[VerificationLease]:
             return await self._ledger.write(
                 work.lease_all(some, boards=self._boards, now_ms=self._clock(), lease_ms=lease_ms)
             )
@@ -105,7 +105,7 @@ class Verifier:
 
     async def _judge(
         self,
-        leases: Sequence[Lease],
+        leases: Sequence[VerificationLease],
         evidence: dict[str, RecordingEvidence],
         unsettled: Sequence[tuple[str, Decision]],
     ) -> None:
@@ -125,7 +125,7 @@ class Verifier:
             reach(Point.AFTER_VERDICT)
         await self._settle(waiting)
 
-    async def _ask(self, leases: Sequence[Lease]) -> list[Lease]:
+    async def _ask(self, leases: Sequence[VerificationLease]) -> list[VerificationLease]:
         """Return the leases that can be judged now, and request the recordings of which only a digest came.
 
         If the ledger lost a recording, its submission can be judged: it is held for that.
@@ -141,13 +141,13 @@ class Verifier:
             lease for lease in leases if lease not in unrevealed or lease.submission.submission_id in lost
         ]
 
-    def _is_held(self, lease: Lease) -> bool:
+    def _is_held(self, lease: VerificationLease) -> bool:
         """Return whether a submission waits for a moderator, whatever its recording says."""
         submission = lease.submission
         status = self._builds.status_of(self._boards[submission.board], submission.build)
         return self._is_hopeless(lease) or status is BuildStatus.BLOCKED
 
-    def _is_hopeless(self, lease: Lease) -> bool:
+    def _is_hopeless(self, lease: VerificationLease) -> bool:
         """Return whether we cannot judge a submission, and should not try."""
         return lease.attempt > self._settings.verify_attempts or bool(lease.submission.unreadable)
 
@@ -160,7 +160,7 @@ class Verifier:
             settling = partial(settle, self._ledger, self._index, self._boards[board])
             await isolate_failures(settling, group, attrgetter("submission_id"))
 
-    async def _decided(self, lease: Lease, evidence: RecordingEvidence) -> Decision | None:
+    async def _decided(self, lease: VerificationLease, evidence: RecordingEvidence) -> Decision | None:
         """Return the decision; None if this run makes us fail: it comes again alone, and is finally held."""
         try:
             return await self._decide(lease, evidence)
@@ -170,7 +170,7 @@ class Verifier:
             report(FaultPlace.WORKER, error, submission=lease.submission.submission_id)
             return None
 
-    async def _decide(self, lease: Lease, evidence: RecordingEvidence) -> Decision | None:
+    async def _decide(self, lease: VerificationLease, evidence: RecordingEvidence) -> Decision | None:
         """Return the decision; None if the recording is unavailable now, so that the run comes again."""
         submission, board = lease.submission, self._boards[lease.submission.board]
         if held := self._unplayed(lease, board):
@@ -196,7 +196,7 @@ class Verifier:
         detail = _event_detail(verdict, lease, findings) | {"build_status": status.value}
         return self._decision(lease, judgement.state, judgement.reason, detail)
 
-    def _unplayed(self, lease: Lease, board: Board) -> Decision | None:
+    def _unplayed(self, lease: VerificationLease, board: Board) -> Decision | None:
         """Return the decision on a submission that must not or cannot be played."""
         if lease.attempt > self._settings.verify_attempts:
             return self._decision(lease, State.HELD, Reason.ATTEMPTS_EXHAUSTED, {})
@@ -207,7 +207,9 @@ class Verifier:
             return self._decision(lease, State.HELD, Reason.BUILD_BLOCKED, {"build_status": status.value})
         return self._decision(lease, State.HELD, Reason.RECORDING_LOST, {}) if lease.is_unrevealed else None
 
-    def _decision(self, lease: Lease, state: State, reason: Reason, detail: Mapping[str, Any]) -> Decision:
+    def _decision(
+        self, lease: VerificationLease, state: State, reason: Reason, detail: Mapping[str, Any]
+    ) -> Decision:
         """Return the decision. A run that counts already is revoked by anything but a clean verdict."""
         before = lease.submission.state
         if before is State.PROMOTED and state is not State.PROMOTED:
@@ -267,7 +269,7 @@ def _simulator_of(board: Board, build: str, digest: str) -> Simulator | None:
     return simulator if simulator and simulator.digest == digest else None
 
 
-def _event_detail(verdict: Verdict, lease: Lease, findings: Sequence[Finding]) -> dict[str, Any]:
+def _event_detail(verdict: Verdict, lease: VerificationLease, findings: Sequence[Finding]) -> dict[str, Any]:
     return {
         "verdict": verdict.kind.value,
         "verdict_reason": verdict.reason.value,

@@ -10,15 +10,15 @@ from scoregate.commands.common import settings_of
 
 
 def worker(
-    lane: Annotated[Literal["main", "urgent"], typer.Option(help="The lane to take work from.")] = "main",
+    queue: Annotated[Literal["main", "urgent"], typer.Option(help="The queue to take work from.")] = "main",
 ) -> None:
     """Run a worker, which replays and settles."""
     from gateway.runtime.telemetry import configure_logging
-    from gateway.steward.dispatch import Lane
+    from gateway.steward.dispatch import VerificationQueue
     from replay.worker.process import run_worker
     from scoregate.metrics import serving_metrics
 
     settings = settings_of()
     configure_logging(settings.log_level)
     with serving_metrics(settings):
-        run_worker(settings, lane=Lane(lane))
+        run_worker(settings, queue=VerificationQueue(queue))

@@ -14,7 +14,7 @@ from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
 from gateway.ledger.judgement.bands import BandedRecording, put_and_find
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.records import Lease, NewSubmission, OutboxRow, StoredRecording
+from gateway.ledger.records import NewSubmission, OutboxRow, StoredRecording, VerificationLease
 from gateway.ledger.submissions import work
 from gateway.runtime.telemetry import Event
 from gateway.shared_records import Change
@@ -53,11 +53,11 @@ def committed(submission_id: str, *, player: str = "ada") -> NewSubmission:
     return whole._replace(recording=None, reveal_ms=REVEAL_MS)
 
 
-async def leased(ledger: Ledger, *submission_ids: str, at_ms: int = NOON_MS) -> list[Lease]:
+async def leased(ledger: Ledger, *submission_ids: str, at_ms: int = NOON_MS) -> list[VerificationLease]:
     return await ledger.write(work.lease_all(submission_ids, now_ms=at_ms, lease_ms=1000))
 
 
-async def asked(ledger: Ledger, *submission_ids: str, at_ms: int = NOON_MS) -> list[Lease]:
+async def asked(ledger: Ledger, *submission_ids: str, at_ms: int = NOON_MS) -> list[VerificationLease]:
     leases = await leased(ledger, *submission_ids, at_ms=at_ms)
     await ledger.write(reveals.ask(leases, now_ms=at_ms))
     return leases

@@ -76,8 +76,8 @@ async def test_I15_the_age_of_the_backlog_is_that_of_the_oldest_without_a_verdic
         lines = [line.split() for line in text.splitlines() if line.startswith("scoregate_verify_backlog")]
         return {name: float(value) for name, value in lines if "urgent" in name or value != "0.0"}
 
-    count = 'scoregate_verify_backlog{lane="urgent"}'
-    age = 'scoregate_verify_backlog_age_seconds{lane="urgent"}'
+    count = 'scoregate_verify_backlog{queue="urgent"}'
+    age = 'scoregate_verify_backlog_age_seconds{queue="urgent"}'
     assert {count: 0, age: 0} == await scraped()
     first = await world.submitted()
     world.harness.clock.shift(3600)

@@ -19,7 +19,14 @@ from rq.worker import WorkerStatus
 from structlog.testing import capture_logs
 
 from gateway.settlement.settle import PROJECT_AFTER_MS
-from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, QUEUE_NAME, VERIFY_JOB, Lane
+from gateway.steward.dispatch import (
+    AUDIT_JOB,
+    JOB_KEPT_S,
+    JOB_TIMEOUT_S,
+    QUEUE_NAME,
+    VERIFY_JOB,
+    VerificationQueue,
+)
 from policies.errors import LedgerUnavailable, ScoregateError
 from replay.worker import process
 from replay.worker.process import JOB_BYTES, JOBS, RUNS, UrgentJob, VerifyJob, VerifyWorker
@@ -61,7 +68,7 @@ FORGED = {
 
 @pytest.mark.parametrize(("kind", "queue"), [(VerifyJob, QUEUE_NAME), (UrgentJob, f"{QUEUE_NAME}-urgent")])
 def test_I16_nothing_of_a_job_counts_but_which_submissions_it_names(kind: type[VerifyJob], queue: str):
-    """I16: time-outs, callbacks, retries, and how long it is kept are ours, and it is of the lane that the worker serves."""
+    """I16: time-outs, callbacks, retries, and how long it is kept are ours, and it is of the queue that the worker serves."""
     honest, forged = restored({"data": data()}, kind), restored({"data": data(), **FORGED}, kind)
     for job in (honest, forged):
         assert (VERIFY_JOB, [["r1", "r2"]]) == (job.func_name, list(job.args))
@@ -77,7 +84,7 @@ def test_I16_nothing_of_a_job_counts_but_which_submissions_it_names(kind: type[V
             job._stopped_callback_name,
         ]
         assert (None, None, []) == (job.retries_left, job.repeats_left, job._dependency_ids)
-    assert {Lane.MAIN: VerifyJob, Lane.URGENT: UrgentJob} == JOBS
+    assert {VerificationQueue.MAIN: VerifyJob, VerificationQueue.URGENT: UrgentJob} == JOBS
     assert {VERIFY_JOB, AUDIT_JOB} == set(RUNS)
 
 

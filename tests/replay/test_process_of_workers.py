@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from gateway.deployment.presence import PartKind
 from gateway.runtime.settings import Settings
-from gateway.steward.dispatch import Lane
+from gateway.steward.dispatch import VerificationQueue
 from policies.loader import Board
 from replay.simulators import bubblewrap
 from replay.simulators.bubblewrap import Probe
@@ -109,19 +109,19 @@ def test_a_reload_renews_every_part_and_the_end_closes_them(
     """SIGHUP: verifier, auditor, index and presence know the new boards; then nothing interrupts the way out."""
     worked: list[Any] = []
 
-    def work(settings: Settings, lane: Lane, *, burst: bool) -> None:
-        worked.append((settings, lane, burst, list(parts.noted)))
+    def work(settings: Settings, queue: VerificationQueue, *, burst: bool) -> None:
+        worked.append((settings, queue, burst, list(parts.noted)))
         write_board(house.policies_dir, title="Changed")
         write_board(house.policies_dir, "second")
         os.kill(os.getpid(), signal.SIGHUP)
 
     monkeypatch.setattr(process, "_work", work)
     with capture_logs() as logs:
-        run_worker(house, lane=Lane.URGENT, burst=True)
+        run_worker(house, queue=VerificationQueue.URGENT, burst=True)
 
     began = ["worker in data begins", "presence of a worker begins"]
     ended = ["presence of a worker ends", "worker in data ends"]
-    assert [(house, Lane.URGENT, True, began)] == worked
+    assert [(house, VerificationQueue.URGENT, True, began)] == worked
     assert began + ended == parts.noted
     titles = [
         (kind, {name: each.policy.title for name, each in boards.items()}) for kind, boards, _ in parts.made
@@ -240,27 +240,27 @@ def _queue(name: str, **settings: Any) -> Any:
 SETTINGS = Settings(queue_url="redis://127.0.0.1:1/3", shutdown_grace_s=7.5)
 
 
-@pytest.mark.parametrize("lane", Lane)
-def test_a_worker_begins_again_whatever_ends_rq(queues: Queues, lane: Lane):
-    """Redis that is away, and a bug: each is told, and it works on in its lane until it is told to stop."""
+@pytest.mark.parametrize("queue", VerificationQueue)
+def test_a_worker_begins_again_whatever_ends_rq(queues: Queues, queue: VerificationQueue):
+    """Redis that is away, and a bug: each is told, and it works on in its queue until it is told to stop."""
     process._Process.is_told_to_stop = True  # of a run before this one
     queues.ends = [RedisGone("away"), OSError("no route"), KeyError("a job"), None, None]
     with capture_logs() as logs:
-        process._work(SETTINGS, lane, burst=False)
+        process._work(SETTINGS, queue, burst=False)
     assert ["redis://127.0.0.1:1/3"] == queues.urls
     assert 5 == len(queues.workers)
     assert [{"burst": False, "logging_level": "WARNING"}] * 5 == queues.worked
     assert {
-        "queues": [lane.queue_name],
+        "queues": [queue.rq_name],
         "connection": queues,
         "serializer": JSONSerializer,
-        "job_class": JOBS[lane],
+        "job_class": JOBS[queue],
         "worker_ttl": WORKER_TTL_S,
         "maintenance_interval": MAINTENANCE_S,
         "log_job_description": False,
     } == queues.workers[-1]
     # Only the end that RQ came to by itself leaves a job that could end the next worker too.
-    assert [(f"{lane.queue_name}:begun", f"{lane.queue_name}:wip")] == queues.deleted
+    assert [(f"{queue.rq_name}:begun", f"{queue.rq_name}:wip")] == queues.deleted
     told = [(each["event"], each.get("part") or each.get("place"), each.get("error")) for each in logs]
     assert [
         ("index_unavailable", "worker", "away"),
@@ -273,10 +273,10 @@ def test_a_worker_begins_again_whatever_ends_rq(queues: Queues, lane: Lane):
 def test_a_worker_that_was_told_to_stop_does_not_begin_again(queues: Queues):
     """At once where it waited, and after whatever else ended its work; one that works off a queue ends with it."""
     queues.ends = [StopRequested()]
-    process._work(SETTINGS, Lane.MAIN, burst=False)
+    process._work(SETTINGS, VerificationQueue.MAIN, burst=False)
     assert 1 == len(queues.workers)
     queues.ends = [None, None]
-    process._work(SETTINGS, Lane.MAIN, burst=True)
+    process._work(SETTINGS, VerificationQueue.MAIN, burst=True)
     assert 2 == len(queues.workers)
     assert [] == queues.deleted
 
@@ -291,5 +291,5 @@ def test_a_worker_that_redis_left_while_it_was_told_to_stop_ends(
         raise RedisGone("away")
 
     monkeypatch.setattr(queues, "work", work)
-    process._work(SETTINGS, Lane.MAIN, burst=False)
+    process._work(SETTINGS, VerificationQueue.MAIN, burst=False)
     assert 1 == len(queues.workers)

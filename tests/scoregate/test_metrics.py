@@ -98,7 +98,7 @@ async def test_F09_an_edge_tells_them_apart_from_its_players(harness: Harness):
     settings = settings_at(f"127.0.0.1:{free_port()}", harness.edge.settings.data_dir)
     with serving_edge_metrics(settings, measure_from_threads(harness.edge)):
         text, server = await asyncio.to_thread(scrape, f"http://{settings.metrics_bind}/metrics")
-    assert 'scoregate_verify_backlog{lane="urgent"} 0.0' in text
+    assert 'scoregate_verify_backlog{queue="urgent"} 0.0' in text
     assert "scoregate_unsealed_events 1.0" in text
     assert 'scoregate_webhook_undelivered{state="pending"} 2.0' in text
     assert 'scoregate_webhook_undelivered{state="dead"} 1.0' in text

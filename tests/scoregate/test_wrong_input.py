@@ -36,7 +36,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("demo --exit --data-dir {file}", "{file}: cannot be kept from other users"),
     ("serve --bind 127.0.0.1:99999", "SCOREGATE_BIND: expected a port up to 65535"),
     ("steward extra", "unexpected extra argument"),
-    ("worker --lane nope", "is not one of 'main', 'urgent'"),
+    ("worker --queue nope", "is not one of 'main', 'urgent'"),
     ("status extra", "unexpected extra argument"),
     ("reload --data-dir {folder}", "no part of the deployment in {folder} runs on this machine"),
     ("health --bind {closed}", "not ready: [Errno"),

@@ -31,9 +31,9 @@ async def measure_ledger(edge: Edge) -> None:
     except (LedgerUnavailable, TimeoutError):
         return
     for is_urgent, waiting in backlog.items():
-        lane = "urgent" if is_urgent else "main"
-        BACKLOG.labels(lane).set(waiting.count)
-        BACKLOG_AGE.labels(lane).set(_age_s(edge, waiting.since_ms))
+        queue = "urgent" if is_urgent else "main"
+        BACKLOG.labels(queue).set(waiting.count)
+        BACKLOG_AGE.labels(queue).set(_age_s(edge, waiting.since_ms))
     for state in (DeliveryState.PENDING, DeliveryState.DEAD):
         UNDELIVERED.labels(state.value).set(undelivered.get(state, 0))
     UNSEALED.set(unsealed.events)

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from gateway.ledger.derived.log import move, position
 from gateway.ledger.judgement.builds import BuildChange, restrict_build
 from gateway.ledger.queries import history_of, load_submission, newest_seq
-from gateway.ledger.records import Lease
+from gateway.ledger.records import VerificationLease
 from gateway.ledger.schema import events, outbox, submissions
 from gateway.ledger.submissions.work import lease_of
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -165,7 +165,7 @@ def handed_out(*, now_ms: int) -> Operation[int]:
 
 def lease(
     submission_ids: Sequence[str], *, boards: Container[str] | None = None, now_ms: int, lease_ms: int
-) -> Operation[list[Lease]]:
+) -> Operation[list[VerificationLease]]:
     """Lease those of the submissions that wait for an audit and that nobody has leased.
 
     Each counts as an attempt.
@@ -173,7 +173,7 @@ def lease(
     Submissions on none of `boards` (None: on any) are skipped.
     """
 
-    async def work(tx: Transaction) -> list[Lease]:
+    async def work(tx: Transaction) -> list[VerificationLease]:
         leases = []
         for submission_id in submission_ids:
             submission = await load_submission(tx, submission_id)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import and_, bindparam, func, literal_column, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from gateway.ledger.records import Lease, OutboxRow, StoredRecording
+from gateway.ledger.records import OutboxRow, StoredRecording, VerificationLease
 from gateway.ledger.schema import commitments, outbox, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import State
@@ -105,7 +105,7 @@ async def due_at(tx: Transaction, seq: int) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def ask(leases: Sequence[Lease], *, now_ms: int) -> Operation[frozenset[str]]:
+def ask(leases: Sequence[VerificationLease], *, now_ms: int) -> Operation[frozenset[str]]:
     """Request the recordings of leased submissions, and release the leases.
 
     Return the ids of submissions without a commitment: their recordings came with them, and are lost.

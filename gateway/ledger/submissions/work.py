@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import and_, bindparam, delete, exists, func, insert, not_, or_, select, update
 
 from gateway.ledger.queries import load_submission
-from gateway.ledger.records import Lease, OutboxRow, StoredRecording, StoredSubmission
+from gateway.ledger.records import OutboxRow, StoredRecording, StoredSubmission, VerificationLease
 from gateway.ledger.schema import outbox, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import Reason, State
@@ -86,7 +86,7 @@ class Backlog:
 
 def lease_all(
     submission_ids: Sequence[str], *, boards: Container[str] | None = None, now_ms: int, lease_ms: int
-) -> Operation[list[Lease]]:
+) -> Operation[list[VerificationLease]]:
     """Lease those of the submissions that wait for a verdict or count unverified, and that nobody has leased.
 
     Each lease counts as an attempt, and ends by itself after `lease_ms`; settlement compares the attempt. A
@@ -94,7 +94,7 @@ def lease_all(
     worker may learn of a board later than the edges.
     """
 
-    async def work(tx: Transaction) -> list[Lease]:
+    async def work(tx: Transaction) -> list[VerificationLease]:
         leases = []
         for submission_id in submission_ids:
             if await tx.run(_LEASE, id=submission_id, now_ms=now_ms, until_ms=now_ms + lease_ms):
@@ -109,12 +109,12 @@ def lease_all(
     return work
 
 
-async def lease_of(tx: Transaction, submission: StoredSubmission) -> Lease:
+async def lease_of(tx: Transaction, submission: StoredSubmission) -> VerificationLease:
     """Return the lease of a submission that was just leased, with its recording if that has come."""
     if submission.recording_digest is None:
-        return Lease(submission, None, submission.attempt)
+        return VerificationLease(submission, None, submission.attempt)
     rows = await tx.rows(_RECORDING, digest=submission.recording_digest)
-    return Lease(submission, StoredRecording(*rows[0]) if rows else None, submission.attempt)
+    return VerificationLease(submission, StoredRecording(*rows[0]) if rows else None, submission.attempt)
 
 
 def unknown_recordings(digests: Sequence[bytes]) -> Operation[set[bytes]]:

@@ -14,10 +14,10 @@ from tests.support.harness import Harness
 from tests.support.metrics import metric
 
 GAUGES = (
-    ("scoregate_verify_backlog", {"lane": "main"}),
-    ("scoregate_verify_backlog", {"lane": "urgent"}),
-    ("scoregate_verify_backlog_age_seconds", {"lane": "main"}),
-    ("scoregate_verify_backlog_age_seconds", {"lane": "urgent"}),
+    ("scoregate_verify_backlog", {"queue": "main"}),
+    ("scoregate_verify_backlog", {"queue": "urgent"}),
+    ("scoregate_verify_backlog_age_seconds", {"queue": "main"}),
+    ("scoregate_verify_backlog_age_seconds", {"queue": "urgent"}),
     ("scoregate_unsealed_events", {}),
     ("scoregate_unsealed_age_seconds", {}),
 )

@@ -22,7 +22,7 @@ from gateway.steward.dispatch import (
     MOST_OVERTAKEN_MS,
     QUEUED_JOBS,
     VERIFY_JOB,
-    Lane,
+    VerificationQueue,
     in_order,
     jobs_of,
     shared_out,
@@ -75,9 +75,9 @@ def test_of_those_that_came_together_the_worst_goes_first(found: list[OutboxRow]
 def test_every_row_is_in_one_job_and_every_job_in_one_lane_that_has_room(
     found: list[OutboxRow], batch: int, main: int, urgent: int
 ):
-    """Batches are full at most, what was leased before is alone, and the urgent lane takes nothing else."""
-    rooms = {Lane.MAIN: main, Lane.URGENT: urgent}
-    jobs = jobs_of(found, batch, has_urgent_lane=urgent > 0)
+    """Batches are full at most, what was leased before is alone, and the urgent queue takes nothing else."""
+    rooms = {VerificationQueue.MAIN: main, VerificationQueue.URGENT: urgent}
+    jobs = jobs_of(found, batch, has_urgent_queue=urgent > 0)
     assert sorted(row.seq for row in found) == sorted(row.seq for job in jobs for row in job.rows)
     assert all(1 <= len(job.rows) <= batch for job in jobs)
     assert all(len(job.rows) == 1 for job in jobs if any(row.attempt for row in job.rows))
@@ -85,9 +85,9 @@ def test_every_row_is_in_one_job_and_every_job_in_one_lane_that_has_room(
     shared = list(shared_out(jobs, rooms))
     handed = [row.seq for _, job in shared for row in job]
     assert len(handed) == len(set(handed))
-    for lane in Lane:
-        assert rooms[lane] >= sum(of is lane for of, _ in shared)
-    in_urgent = [row for lane, job in shared for row in job if lane is Lane.URGENT]
+    for queue in VerificationQueue:
+        assert rooms[queue] >= sum(of is queue for of, _ in shared)
+    in_urgent = [row for queue, job in shared for row in job if queue is VerificationQueue.URGENT]
     assert all(row.priority >= URGENT and not row.is_returned for row in in_urgent)
 
 
@@ -172,13 +172,13 @@ async def test_the_worst_is_handed_out_first_and_the_rest_when_there_is_room(top
     assert 41 == sum(len(job) for job in duty.queued())
 
 
-def worker_of(duty: Duty, lane: Lane) -> SimpleWorker:
-    queue = Queue(lane.queue_name, connection=duty.redis, serializer=JSONSerializer)
-    return SimpleWorker([queue], connection=duty.redis, serializer=JSONSerializer)
+def worker_of(duty: Duty, queue: VerificationQueue) -> SimpleWorker:
+    rq_queue = Queue(queue.rq_name, connection=duty.redis, serializer=JSONSerializer)
+    return SimpleWorker([rq_queue], connection=duty.redis, serializer=JSONSerializer)
 
 
-def queued(duty: Duty, lane: Lane) -> list[str]:
-    jobs = Queue(lane.queue_name, connection=duty.redis, serializer=JSONSerializer).jobs
+def queued(duty: Duty, queue: VerificationQueue) -> list[str]:
+    jobs = Queue(queue.rq_name, connection=duty.redis, serializer=JSONSerializer).jobs
     return [each for job in jobs for each in job.args[0]]
 
 
@@ -188,36 +188,45 @@ async def test_the_urgent_lane_is_used_while_a_worker_serves_it(top_of_two: Duty
     await stand(duty, ada=30, bob=20, cy=10)
     await duty.append("urgent-1", player="cy", score=99)
     await duty.steward.dispatch()
-    assert (["urgent-1"], []) == (queued(duty, Lane.MAIN), queued(duty, Lane.URGENT))
+    assert (["urgent-1"], []) == (
+        queued(duty, VerificationQueue.MAIN),
+        queued(duty, VerificationQueue.URGENT),
+    )
 
-    worker = worker_of(duty, Lane.URGENT)
+    worker = worker_of(duty, VerificationQueue.URGENT)
     worker.register_birth()
     await duty.append("urgent-2", player="cy", score=98)
     await duty.append("harmless", player="cy", score=1)
     await duty.steward.dispatch()
-    assert (["urgent-1", "harmless"], ["urgent-2"]) == (queued(duty, Lane.MAIN), queued(duty, Lane.URGENT))
+    assert (["urgent-1", "harmless"], ["urgent-2"]) == (
+        queued(duty, VerificationQueue.MAIN),
+        queued(duty, VerificationQueue.URGENT),
+    )
 
     worker.register_death()
     await duty.append("urgent-3", player="cy", score=97)
     await duty.steward.dispatch()
-    assert ["urgent-2"] == queued(duty, Lane.URGENT)
-    assert "urgent-3" in queued(duty, Lane.MAIN)
+    assert ["urgent-2"] == queued(duty, VerificationQueue.URGENT)
+    assert "urgent-3" in queued(duty, VerificationQueue.MAIN)
 
 
 async def test_I11_what_a_dead_worker_of_the_urgent_lane_left_goes_the_main_way(top_of_two: Duty):
     """RQ believes in a worker for long after it was killed: what comes again is not left to that."""
     duty = top_of_two
     await stand(duty, ada=30, bob=20, cy=10)
-    worker_of(duty, Lane.URGENT).register_birth()
+    worker_of(duty, VerificationQueue.URGENT).register_birth()
     await duty.append("urgent", player="cy", score=99)
     await duty.steward.dispatch()
-    assert ["urgent"] == queued(duty, Lane.URGENT)
+    assert ["urgent"] == queued(duty, VerificationQueue.URGENT)
 
-    for _ in range(QUEUED_JOBS // 2):  # so that the urgent lane has more room
+    for _ in range(QUEUED_JOBS // 2):  # so that the urgent queue has more room
         duty.queue.enqueue_call(VERIFY_JOB, args=([],))
     duty.clock.shift(31)
     await duty.steward.dispatch()
-    assert (["urgent"], ["urgent"]) == (queued(duty, Lane.URGENT), queued(duty, Lane.MAIN))
+    assert (["urgent"], ["urgent"]) == (
+        queued(duty, VerificationQueue.URGENT),
+        queued(duty, VerificationQueue.MAIN),
+    )
 
 
 async def spared(duty: Duty, *names: str) -> list[SampledSubmission]:
@@ -245,16 +254,16 @@ async def spared(duty: Duty, *names: str) -> list[SampledSubmission]:
 async def test_what_is_called_in_goes_the_urgent_way_once(top_of_two: Duty):
     """It was received long before it was put up: it comes for the first time all the same. When it returns, it returns."""
     duty = top_of_two
-    worker_of(duty, Lane.URGENT).register_birth()
+    worker_of(duty, VerificationQueue.URGENT).register_birth()
     found = await spared(duty, "spared")
     duty.clock.shift(3600)
     await duty.ledger.write(sampling.queue_rechecks(found, now_ms=duty.clock()))
     await duty.steward.dispatch()
-    assert (["spared"], []) == (queued(duty, Lane.URGENT), queued(duty, Lane.MAIN))
+    assert (["spared"], []) == (queued(duty, VerificationQueue.URGENT), queued(duty, VerificationQueue.MAIN))
 
     duty.clock.shift(31)
     await duty.steward.dispatch()
-    assert ["spared"] == queued(duty, Lane.MAIN)
+    assert ["spared"] == queued(duty, VerificationQueue.MAIN)
 
 
 async def test_what_a_conviction_left_for_later_is_put_up_by_the_steward(
@@ -280,8 +289,8 @@ async def test_what_a_conviction_left_for_later_is_put_up_by_the_steward(
 async def test_I15_more_workers_have_more_lying_ready(duty: Duty):
     """What lies in RQ is first come first served, so it is no more than keeps the workers busy."""
     for _ in range(2):
-        worker_of(duty, Lane.MAIN).register_birth()
-    assert 2 * QUEUED_JOBS == (await duty.steward._jobs.rooms())[Lane.MAIN]
+        worker_of(duty, VerificationQueue.MAIN).register_birth()
+    assert 2 * QUEUED_JOBS == (await duty.steward._jobs.rooms())[VerificationQueue.MAIN]
 
 
 async def test_the_backlog_is_told_by_lane(top_of_two: Duty):
