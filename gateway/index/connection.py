@@ -88,11 +88,11 @@ async def refuse_evicting(client: Client) -> None:
             raise SettingsError(f"Redis evicts keys (maxmemory-policy {policy}); set it to noeviction")
 
 
-async def probe(client: Client, boards: Iterable[str], *, kept_ms: int) -> None:
-    """Write to every server that has one of these boards. Raises IndexUnavailable.
+async def probe(client: Client, lanes: Iterable[int], *, kept_ms: int) -> None:
+    """Write to every server that has one of these lanes. Raises IndexUnavailable.
 
     A server that answers but refuses writes (full, a replica, unable to save) cannot be an index.
     """
     with index_boundary():
-        for key in await one_per_server(client, [keys.probe(board) for board in boards]):
+        for key in await one_per_server(client, [keys.probe(lane) for lane in lanes]):
             await client.set(key, "1", px=kept_ms)

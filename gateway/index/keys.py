@@ -1,4 +1,7 @@
-"""The keys of the index, and the encodings of its slots and baselines. A board's keys share its hash tag."""
+"""The keys of the index, and the encodings of its slots and baselines.
+
+Every key of a board has the hash tag of the board's lane, and those of a shard have a tag of the shard's own.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
+from gateway.runtime.lanes import lane_of
 from gateway.shared_records import Standing, StoredBaseline
 from policies.ranking import BoardPlace, Ranking
 from validators.baseline import Baseline
@@ -25,17 +29,17 @@ BELOW_FIELD = "*"
 
 def pending(board: str) -> str:
     """ZSET: submission id by the time it was received (ms)."""
-    return f"lb:{{{board}}}:pending"
+    return f"{stem(board)}pending"
 
 
 def settled(board: str) -> str:
     """ZSET: submission ids that were decided within the last hour, by when (ms)."""
-    return f"lb:{{{board}}}:settled"
+    return f"{stem(board)}settled"
 
 
 def window(board: str, name: str) -> str:
     """ZSET: the canonical board of a window; member by order value."""
-    return f"lb:{{{board}}}:{name}"
+    return f"{stem(board)}{name}"
 
 
 def window_range(board: str, name: str, number: int) -> str:
@@ -48,62 +52,62 @@ def members(board: str, name: str) -> str:
 
     With `exact_ranks` a player below those has `<seq> -`, and `*` has `<version> <count>` of such players.
     """
-    return f"lb:{{{board}}}:{name}:members"
+    return f"{stem(board)}{name}:members"
 
 
 def groups(board: str, name: str) -> str:
     """ZSET: the distinct scores of a window with tie fields, `<score> <ties>` by score; for dense ranks."""
-    return f"lb:{{{board}}}:{name}:groups"
+    return f"{stem(board)}{name}:groups"
 
 
 def sketch(board: str, name: str) -> str:
     """HASH: `sketch`, the KLL sketch of a window (bytes), and its `seq`, `begun_at_ms` and `version`."""
-    return f"lb:{{{board}}}:{name}:sketch"
+    return f"{stem(board)}{name}:sketch"
 
 
 def names(board: str) -> str:
     """HASH: player to display name."""
-    return f"lb:{{{board}}}:names"
+    return f"{stem(board)}names"
 
 
 def baselines(board: str) -> str:
     """HASH: player, or `*`, to `<seq> <count> <mean> <squares>`."""
-    return f"lb:{{{board}}}:baselines"
+    return f"{stem(board)}baselines"
 
 
 def changes(board: str) -> str:
     """STREAM: every change of a standing, for the live feed."""
-    return f"lb:{{{board}}}:changes"
+    return f"{stem(board)}changes"
 
 
 def announced(board: str) -> str:
     """STRING: id of the last change that an edge claimed to announce on the channel of news."""
-    return f"lb:{{{board}}}:announced"
+    return f"{stem(board)}announced"
 
 
 def news(board: str) -> str:
-    """Pub/Sub channel: a board's newest changes."""
+    """Pub/Sub channel: a board's newest changes. Subscribers name it, so it does not change with the keys."""
     return f"lb:{{{board}}}:news"
 
 
 def version(board: str) -> str:
     """STRING: the name of a board's current pages; a change deletes it, and the next reader makes another."""
-    return f"lb:{{{board}}}:version"
+    return f"{stem(board)}version"
 
 
 def open_runs(board: str, player: str) -> str:
     """ZSET: runs a player has open, by the time their ticket expires (ms)."""
-    return f"lb:{{{board}}}:open:{player}"
+    return f"{stem(board)}open:{player}"
 
 
 def run_counts(board: str, player: str) -> str:
     """HASH: a player's runs per hour since 1970, `opened:<hour>` and `submitted:<hour>`."""
-    return f"lb:{{{board}}}:runs:{player}"
+    return f"{stem(board)}runs:{player}"
 
 
 def limit(board: str, kind: str, who: str) -> str:
     """STRING: `<requests> <KiB>`, theoretical arrival times (µs, GCRA) of a player id or hashed address."""
-    return f"lb:{{{board}}}:limit:{kind}:{who}"
+    return f"{stem(board)}limit:{kind}:{who}"
 
 
 def parts() -> str:
@@ -118,7 +122,7 @@ def part_reports() -> str:
 
 def refusals(board: str, kind: str, who: str) -> str:
     """STRING: `<refusals> <limited until (ms)> <refusals before>` of a player or hashed address."""
-    return f"lb:{{{board}}}:refused:{kind}:{who}"
+    return f"{stem(board)}refused:{kind}:{who}"
 
 
 def player_creation(network: str, address: str) -> str:
@@ -157,67 +161,67 @@ def profile_limit(player: str) -> str:
 
 def circle(board: str, player: str, version: int, name: str) -> str:
     """ZSET: the members of a window that belong to the player or to players on this version of their list."""
-    return f"lb:{{{board}}}:circle:{player}:{version}:{name}"
+    return f"{stem(board)}circle:{player}:{version}:{name}"
 
 
 def circle_members(board: str, player: str, version: int, name: str) -> str:
     """HASH: player to member in the circle, empty for none; `*` to the newest change in it."""
-    return f"lb:{{{board}}}:circle:{player}:{version}:{name}:members"
+    return f"{stem(board)}circle:{player}:{version}:{name}:members"
 
 
 def group_mark(board: str, group: str) -> str:
     """STRING: exists while a consumer group has missed nothing of the stream of changes."""
-    return f"derived:{{{board}}}:group:{group}"
+    return f"derived:{tag(board)}:{board}:group:{group}"
 
 
 def distinct_players(board: str) -> str:
     """STRING: HyperLogLog of every player that ever submitted to a board."""
-    return f"derived:{{{board}}}:players"
+    return f"derived:{tag(board)}:{board}:players"
 
 
 def distinct_players_built(board: str, name: str) -> str:
     """STRING: the same, while it is counted again."""
-    return f"derived:{{{board}}}:players:built:{name}"
+    return f"derived:{tag(board)}:{board}:players:built:{name}"
 
 
 def memberships(board: str) -> str:
     """HASH: player to `<version> <segment>:<value> ...`, the groups they are in."""
-    return f"lb:{{{board}}}:memberships"
+    return f"{stem(board)}memberships"
 
 
 def segment(board: str, segment: str, value: str, name: str) -> str:
     """ZSET: the members of a window whose players are in a group; member by order value."""
-    return f"lb:{{{board}}}:segment:{segment}:{value}:{name}"
+    return f"{stem(board)}segment:{segment}:{value}:{name}"
 
 
 def segmented(board: str, name: str) -> str:
     """HASH: player to `<member> <segment>:<value> ...`, their member and groups in a window."""
-    return f"lb:{{{board}}}:{name}:segmented"
+    return f"{stem(board)}{name}:segmented"
 
 
 def relayed(board: str) -> str:
     """HASH: shard to the id of the last change copied from its stream to the board's."""
-    return f"lb:{{{board}}}:relayed"
+    return f"{stem(board)}relayed"
 
 
 def sentinel(board: str) -> str:
     """STRING: exists while the index holds the whole board."""
-    return f"lb:{{{board}}}:whole"
+    return f"{stem(board)}whole"
 
 
 def cold(board: str) -> str:
     """HASH: exists while the windows are only in the ledger: `*` to its start (ms), changes to their seq."""
-    return f"lb:{{{board}}}:cold"
+    return f"{stem(board)}cold"
 
 
 def used(board: str) -> str:
     """STRING: exists while a board that may go cold was used recently."""
-    return f"lb:{{{board}}}:used"
+    return f"{stem(board)}used"
 
 
 def lease(board: str) -> str:
     """STRING: the generation of the current rebuild; it expires if the builder dies."""
-    return f"lb:{{{board}}}:building"
+    return f"{stem(board)}building"
 
 
 def built(board: str, generation: str, live: str) -> str:
@@ -225,9 +229,16 @@ def built(board: str, generation: str, live: str) -> str:
     return f"{stem(board)}built:{generation}:{live.removeprefix(stem(board))}"
 
 
+@lru_cache(maxsize=4096)
+def tag(board: str) -> str:
+    """Return the hash tag of a board's keys: its lane. A shard, `<board>/<number>`, has its own."""
+    return f"{{{board if '/' in board else lane_of(board)}}}"
+
+
+@lru_cache(maxsize=4096)
 def stem(board: str) -> str:
-    """Return the prefix of all keys of a board."""
-    return f"lb:{{{board}}}:"
+    """Return the prefix of all keys of a board, or of a shard of one."""
+    return f"lb:{tag(board)}:{board}:"
 
 
 def slot_value(standing: Standing) -> str:
@@ -279,6 +290,6 @@ def baseline_from_value(value: str) -> Baseline:
     )
 
 
-def probe(board: str) -> str:
-    """STRING: a constant that the readiness check writes, to see whether Redis takes writes."""
-    return f"scoregate:probe:{{{board}}}"
+def probe(lane: int) -> str:
+    """STRING: a constant that the readiness check writes, to see whether a lane's Redis takes writes."""
+    return f"scoregate:probe:{{{lane}}}"

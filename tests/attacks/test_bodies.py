@@ -93,7 +93,7 @@ async def test_J04_the_largest_score_is_exact_everywhere(harness: Harness, valke
     ]
     with valkey.client() as client:
         assert {-EXACT_LIMIT, 1 - EXACT_LIMIT} == {
-            int(s) for _, s in client.zrange("lb:{vault}:alltime", 0, -1, withscores=True)
+            int(s) for _, s in client.zrange("lb:{33}:vault:alltime", 0, -1, withscores=True)
         }
 
 

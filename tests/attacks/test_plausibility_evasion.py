@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.index import keys
 from gateway.ledger import queries
 from gateway.runtime.settings import Settings
 from policies.judging import Transform
@@ -79,7 +80,7 @@ async def test_V03_a_score_just_below_the_bound_needs_its_replay(harness: Harnes
 async def baselines(harness: Harness, board: str, player: str) -> dict[str, tuple[int, float]]:
     """Count and mean of what is learnt of a player and of all, in the ledger; the index must hold the same."""
     stored = await harness.edge.ledger.read(queries.baselines_of(board, player, BUILD))
-    in_index = await harness.edge.index.client.hgetall(f"lb:{{{board}}}:baselines")
+    in_index = await harness.edge.index.client.hgetall(keys.baselines(board))
     assert {each.player or "*": each.count for each in stored} == {
         k: int(v.split()[1]) for k, v in in_index.items()
     }

@@ -315,7 +315,7 @@ async def test_T09_a_batch_whose_edge_died_before_the_index_is_shown_by_the_stew
                 await eventually(
                     lambda: due_on_board(house.ledger, policy) == shown_on_board(redis, policy), house.log
                 )
-                assert 29 == redis.zcard("lb:{tiny}:alltime")
+                assert 29 == redis.zcard("lb:{201}:tiny:alltime")
         assert [("promoted", 30), ("revoked", 1)] == file_rows(
             house.ledger, "SELECT state, count(*) FROM submissions GROUP BY 1 ORDER BY 1"
         )

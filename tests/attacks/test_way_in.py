@@ -191,7 +191,7 @@ async def test_F17_what_a_prober_submits_later_says_so(settings: Settings):
     async with running_harness(settings.model_copy(update={"policies_dir": folder})) as harness:
         for _ in range(3):
             assert "bounds-violation" == (await submit(harness, "prober", 1001)).problem
-        key = "lb:{sprint}:refused:player:prober"
+        key = "lb:{183}:sprint:refused:player:prober"
         count, until_ms, before = (await harness.edge.index.client.get(key)).split()
         assert ("0", "3") == (count, before)
         await harness.edge.index.client.set(key, f"{count} {int(until_ms) - 10_000} {before}", px=60_000)

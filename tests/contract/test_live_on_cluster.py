@@ -17,7 +17,7 @@ from tests.support.cluster import REPLICATED, ValkeyCluster
 from tests.support.feeds import entry
 from tests.support.policies import a_ranking
 
-BOARDS = (REPLICATED, "other", "third")
+BOARDS = (REPLICATED, "vault", "cup")
 WATCHED = Interest(players=frozenset({"bob"}), watched=frozenset({"bob"}))
 
 
@@ -69,12 +69,12 @@ async def test_listeners_of_boards_on_different_masters_outlive_one_of_them(
             await add(client, board, 1)
             assert [(EventKind.STANDING, 1)] == await heard(following, 1)
     replica = cluster.replica
-    async with feed.listen(REPLICATED, WATCHED) as following, feed.listen("other", WATCHED) as elsewhere:
+    async with feed.listen(REPLICATED, WATCHED) as following, feed.listen("vault", WATCHED) as elsewhere:
         assert [(EventKind.BEGIN, None)] == await heard(following, 1) == await heard(elsewhere, 1)
         cluster.master_of(REPLICATED).kill()
         await asyncio.to_thread(cluster.await_takeover, replica)
         await add(client, REPLICATED, 2)
-        await add(client, "other", 3)
+        await add(client, "vault", 3)
         # The replica may not have had the last change of its master: then the feed cannot know what else it had not.
         assert (await heard(following, 1))[0] in {(EventKind.STANDING, 2), (EventKind.RESET, None)}
         assert (EventKind.STANDING, 3) in await heard(elsewhere, 1)

@@ -27,7 +27,7 @@ from tests.support.world import LEASE_S, PATIENCE_S, World, a_world
 SOURCE = "Scoregate-Source"
 """The header of a page that is not of the index."""
 
-ELSEWHERE = "other"
+ELSEWHERE = "vault"
 """A board of another master than `tiny`."""
 
 

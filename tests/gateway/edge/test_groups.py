@@ -108,10 +108,10 @@ async def test_a_player_moves_between_groups_with_all_they_have(harness: Harness
     assert {} == (await put(harness, key, "p3", club=None)).body["segments"]
     assert [] == ranks(await group(harness, "club:blues"))
     with valkey.client() as client:
-        assert [] == client.keys("lb:{vault}:segment:club:blues:*")
+        assert [] == client.keys("lb:{33}:vault:segment:club:blues:*")
         for kind in ("daily", "weekly", "monthly"):
-            [held] = client.keys(f"lb:{{vault}}:segment:club:reds:{kind}:*")
-            window = held.removeprefix("lb:{vault}:segment:club:reds:")
+            [held] = client.keys(f"lb:{{33}}:vault:segment:club:reds:{kind}:*")
+            window = held.removeprefix("lb:{33}:vault:segment:club:reds:")
             assert client.pexpiretime(keys.window("vault", window)) == client.pexpiretime(held)
     assert [] == await differences(harness)
 

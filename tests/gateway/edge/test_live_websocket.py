@@ -178,7 +178,7 @@ async def test_a_slow_websocket_is_told_to_come_again(harness: Harness, monkeypa
     async with websocket(harness) as socket:
         async with client.pipeline() as pipe:
             for number in range(1, 9):
-                pipe.xadd("lb:{vault}:changes", entry("ada", number))
+                pipe.xadd("lb:{33}:vault:changes", entry("ada", number))
             await pipe.execute()
         assert aiohttp.WSCloseCode.TRY_AGAIN_LATER == await socket.close_code()
     assert [] != await add(client, entry("ada", 9))
@@ -233,7 +233,7 @@ async def test_a_heartbeat_tells_where_to_resume(harness: Harness, monkeypatch: 
     private = await registered(harness)
     async with websocket(harness, "window=alltime&players=bob&events=standing") as socket:
         await write(harness, private, 1)
-        [(newest, _)] = await harness.edge.index.client.xrevrange("lb:{vault}:changes", count=1)
+        [(newest, _)] = await harness.edge.index.client.xrevrange("lb:{33}:vault:changes", count=1)
         async with asyncio.timeout(20):
             while ("position", newest) != ((told := await socket.event()).kind, told.id):
                 assert "position" == told.kind

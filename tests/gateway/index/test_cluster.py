@@ -14,13 +14,15 @@ from gateway.index.cluster import scan, streams_by_slot
 from gateway.index.connection import _cluster_of, connect, probe, refuse_evicting
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
+from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import CLUSTER_URL, load_settings
 from policies.errors import IndexUnavailable, SettingsError
 from tests.support.cluster import PATIENCE_S, ValkeyCluster
 from tests.support.ports import unserved_port
 from tests.support.valkey import ValkeyServer
 
-BOARDS = ("tiny", "arcade", "other")
+BOARDS = ("tiny", "arcade", "vault")
+LANES = [lane_of(board) for board in BOARDS]
 """Each on another master."""
 
 
@@ -81,24 +83,24 @@ return redis.call('INCR', KEYS[1])
 
 
 async def by_command(client: Redis) -> None:
-    await client.eval(SLOW, 1, "{tiny}")
+    await client.eval(SLOW, 1, "{201}")
 
 
 async def by_pipeline(client: Redis) -> None:
     async with client.pipeline(transaction=False) as pipe:
-        pipe.eval(SLOW, 1, "{tiny}")
+        pipe.eval(SLOW, 1, "{201}")
         await pipe.execute()
 
 
 async def by_transaction(client: Redis) -> None:
-    await transact(client, "{tiny}", [("EVAL", SLOW, 1, "{tiny}")])
+    await transact(client, "{201}", [("EVAL", SLOW, 1, "{201}")])
 
 
 async def has_a_connection(client: Redis) -> bool:
     """Whether the node has run a script: what is sent to it next is on its way before any limit ends."""
     try:
         with index_boundary():
-            return await client.eval("return redis.call('EXISTS', KEYS[1])", 1, "{tiny}") == 0
+            return await client.eval("return redis.call('EXISTS', KEYS[1])", 1, "{201}") == 0
     except IndexUnavailable:
         return False
 
@@ -115,7 +117,7 @@ async def test_I02_a_call_whose_reply_was_lost_is_not_sent_again(
     with pytest.raises(IndexUnavailable), index_boundary():
         await send(client)
     await client.aclose()
-    assert b"1" == cluster.master_of("tiny").redis.get("{tiny}")
+    assert b"1" == cluster.master_of("tiny").redis.get("{201}")
 
 
 async def test_I02_nor_is_one_to_a_single_server(valkey: ValkeyServer):
@@ -128,8 +130,8 @@ async def test_I02_nor_is_one_to_a_single_server(valkey: ValkeyServer):
     await client.aclose()
     with valkey.client() as redis:
         assert ["1", "1"] == [
-            redis.get("{tiny}"),
-            str(redis.eval("return redis.call('GET', KEYS[1])", 1, "{tiny}")),
+            redis.get("{201}"),
+            str(redis.eval("return redis.call('GET', KEYS[1])", 1, "{201}")),
         ]
 
 
@@ -142,8 +144,8 @@ async def test_I02_a_transaction_that_was_refused_leaves_no_reply_to_the_next(
     client = connect(server.url, timeout_ms=5_000)
     for number in range(3):
         with pytest.raises(ResponseError, match="NO-SUCH"):
-            await transact(client, "{tiny}", [("NO-SUCH",), ("ECHO", "refused")])
-        assert [str(number)] == await transact(client, "{tiny}", [("ECHO", number)])
+            await transact(client, "{201}", [("NO-SUCH",), ("ECHO", "refused")])
+        assert [str(number)] == await transact(client, "{201}", [("ECHO", number)])
     await client.aclose()
 
 
@@ -153,7 +155,7 @@ async def test_a_cluster_nobody_answers_for_is_an_index_that_is_not_there():
         client = connect(f"redis+cluster://127.0.0.1:{one},127.0.0.1:{two}", timeout_ms=500)
         with pytest.raises(IndexUnavailable):
             await Script(client, "read_page")(
-                ["lb:{b}:alltime", "lb:{b}:alltime:members", "lb:{b}:names"], [0, 9]
+                ["lb:{249}:b:alltime", "lb:{249}:b:alltime:members", "lb:{249}:b:names"], [0, 9]
             )
         with pytest.raises(IndexUnavailable), index_boundary():
             await by_pipeline(client)
@@ -174,11 +176,11 @@ async def test_I06_one_node_that_may_evict_is_enough_to_refuse(client: Redis, cl
 async def test_a_scan_walks_the_node_of_the_board_alone(client: Redis, cluster: ValkeyCluster):
     """Every key of the board comes, and none of what other nodes have."""
     for at in range(300):
-        await client.set(f"lb:{{tiny}}:limit:player:p{at}", 1)
-        await client.set(f"lb:{{other}}:limit:player:p{at}", 1)
+        await client.set(f"lb:{{201}}:tiny:limit:player:p{at}", 1)
+        await client.set(f"lb:{{33}}:vault:limit:player:p{at}", 1)
     seen, cursor, turns = [], 0, 0
     while cursor or not turns:
-        cursor, found = await scan(client, "lb:{tiny}:", cursor, match="*", count=50)
+        cursor, found = await scan(client, "lb:{201}:tiny:", cursor, match="*", count=50)
         seen, turns = seen + found, turns + 1
     held = cluster.master_of("tiny").redis.keys("*")
     assert turns > 1
@@ -197,12 +199,12 @@ async def test_streams_are_read_together_only_within_a_slot(client: Redis, valke
 
 async def test_readiness_asks_each_node_that_has_a_board(client: Redis, cluster: ValkeyCluster):
     """One node that takes no writes is an index that is not ready."""
-    await probe(client, BOARDS, kept_ms=60_000)
+    await probe(client, LANES, kept_ms=60_000)
     assert 3 == sum(node.redis.dbsize() for node in cluster.nodes if node.role() == "master")
-    node = cluster.master_of("other").redis
+    node = cluster.master_of("vault").redis
     node.config_set("min-replicas-to-write", 1)
     with pytest.raises(IndexUnavailable, match="NOREPLICAS"), index_boundary():
-        await probe(client, BOARDS, kept_ms=1)
+        await probe(client, LANES, kept_ms=1)
     node.config_set("min-replicas-to-write", 0)
 
 
@@ -211,18 +213,20 @@ async def test_B02_pipelines_and_transactions_wait_for_a_connection(client: Redi
 
     async def pipelined(at: int) -> int:
         async with client.pipeline(transaction=False) as pipe:
-            pipe.hset("lb:{tiny}:names", str(at), "")
-            pipe.hget("lb:{tiny}:names", str(at))
+            pipe.hset("lb:{201}:tiny:names", str(at), "")
+            pipe.hget("lb:{201}:tiny:names", str(at))
             return len(await pipe.execute())
 
     async def transacted(at: int) -> int:
-        return len(await transact(client, "lb:{tiny}:names", [("HSET", "lb:{tiny}:names", f"t{at}", "")]))
+        return len(
+            await transact(client, "lb:{201}:tiny:names", [("HSET", "lb:{201}:tiny:names", f"t{at}", "")])
+        )
 
     count = 250
-    await client.hlen("lb:{tiny}:names")  # so that it knows the nodes
+    await client.hlen("lb:{201}:tiny:names")  # so that it knows the nodes
     cluster.master_of("tiny").redis.execute_command("CLIENT", "PAUSE", 500)
     asked = [work(at) for at in range(count) for work in (pipelined, transacted)]
-    single = [client.hlen("lb:{tiny}:names") for _ in range(count)]
+    single = [client.hlen("lb:{201}:tiny:names") for _ in range(count)]
     done = await asyncio.gather(*asked, *single)
     assert [2, 1] * count == done[: 2 * count]
-    assert 2 * count == await client.hlen("lb:{tiny}:names")
+    assert 2 * count == await client.hlen("lb:{201}:tiny:names")

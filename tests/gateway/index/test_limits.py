@@ -260,7 +260,7 @@ async def test_F07_a_clock_that_was_ahead_keeps_nobody_waiting(client: Redis, ah
     seconds, _ = await client.time()
     ahead_us = (seconds + ahead_s) * 1_000_000
     own = ["player:ada", "address:address", "network:"]
-    for key in (*(f"lb:{{b}}:limit:{each}" for each in own), "limit:a"):
+    for key in (*(f"lb:{{249}}:b:limit:{each}" for each in own), "limit:a"):
         await client.set(key, f"{ahead_us} {ahead_us}")
     limits = SubmissionLimits(client, "b", ADMITTING)
     refused = await limits.admit(asking(1))
@@ -280,7 +280,7 @@ async def test_F07_refusals_of_a_clock_that_was_ahead_end_with_their_window(clie
 async def test_F07_what_was_written_before_bytes_were_limited_is_still_read(client: Redis):
     """A key of the version before has one time, that of requests."""
     seconds, micros = await client.time()
-    await client.set("lb:{b}:limit:player:ada", f"{(seconds + 2) * 1_000_000 + micros}")
+    await client.set("lb:{249}:b:limit:player:ada", f"{(seconds + 2) * 1_000_000 + micros}")
     told = await SubmissionLimits(client, "b", ADMITTING).admit(asking(1))
     assert (Admission.ADMITTED, 0) == (told.admission, told.left)
 

@@ -191,7 +191,7 @@ async def test_a_window_in_ranges_expires_as_a_whole(valkey: ValkeyServer):
             f"p{seq}", score, seq, seq, ranking, window="daily:20991120", expires_at_ms=4_100_000_000_000
         )
         await index.project(a_change(seq, standing))
-    zsets = [f"lb:{{b}}:daily:20991120:range:{number}" for number in (0, 1)]
+    zsets = [f"lb:{{249}}:b:daily:20991120:range:{number}" for number in (0, 1)]
     assert [4_100_000_000_000] * 2 == [await client.pexpiretime(each) for each in zsets]
     await client.aclose()
 

@@ -60,7 +60,7 @@ def test_shards_are_in_slots_of_their_own(cluster: ValkeyCluster):
     """The hash tag of each is its own, so that they spread over the nodes."""
     board = sharded(connect(cluster.url, timeout_ms=100), a_ranking(), 8)
     tags = [keys.window(each.board, "alltime") for each in board.shards]
-    assert "lb:{b/3}:alltime" == tags[3]
+    assert "lb:{b/3}:b/3:alltime" == tags[3]
     with cluster.client() as client:
         assert len({client.keyslot(tag) for tag in tags}) == 8
         assert len({client.get_node_from_key(tag).name for tag in tags}) == 3

@@ -83,7 +83,7 @@ async def test_what_was_verified_days_later_is_credited_to_the_window_it_was_ach
     await archive(duty)
     assert [(1, "bob"), (2, "ada")] == await ranks(duty, then[WindowKind.DAILY].name)
     today = windows_of(duty, duty.clock())
-    shown = {key.decode() for key in duty.redis.keys("lb:{tiny}:*")}
+    shown = {key.decode() for key in duty.redis.keys("lb:{201}:tiny:*")}
     for kind, window in then.items():
         key = keys.window("tiny", window.name)
         is_live = window.expires_at_ms is None or window.expires_at_ms > duty.clock()
@@ -97,7 +97,7 @@ async def test_what_was_verified_days_later_is_credited_to_the_window_it_was_ach
     duty.assert_index_is_the_ledgers()
     told = [
         fields[b"window"].decode()
-        for _, fields in duty.redis.xrange("lb:{tiny}:changes")
+        for _, fields in duty.redis.xrange("lb:{201}:tiny:changes")
         if fields[b"player"] == b"bob"
     ]
     live = [each.name for each in then.values() if (each.expires_at_ms or 2**53) > duty.clock()]
@@ -109,7 +109,7 @@ async def test_one_call_shows_a_run_in_all_windows_with_their_ends(duty: Duty):
     await duty.append("run", player="ada", score=1)
     await duty.promote("run")
     now = windows_of(duty, duty.clock())
-    told = duty.redis.xrange("lb:{tiny}:changes")
+    told = duty.redis.xrange("lb:{201}:tiny:changes")
     assert {each.name for each in now.values()} == {fields[b"window"].decode() for _, fields in told}
     assert 1 == len({stream_id.partition(b"-")[0] for stream_id, _ in told})  # time stands still in a call
     for kind, window in now.items():
@@ -144,7 +144,7 @@ async def test_archiving_leaves_index_and_ledger_equal(duty: Duty):
 
 async def expire(duty: Duty, window: str) -> None:
     """Does what Redis would, whose clock does not go with ours."""
-    duty.redis.delete(*duty.redis.keys(f"lb:{{tiny}}:{window}*"))
+    duty.redis.delete(*duty.redis.keys(f"lb:{{201}}:tiny:{window}*"))
 
 
 async def assert_equal(duty: Duty) -> None:

@@ -100,10 +100,10 @@ async def by_ledger(duty: Duty, kind: RankKind = RankKind.UNIQUE) -> Page:
 
 async def test_an_idle_board_leaves_redis_and_is_no_difference(duty: Duty):
     """Its windows and what follows from them go in one step; what is no window's stays, and a check has nothing to say."""
-    before = set(duty.redis.keys("lb:{tiny}:*"))
+    before = set(duty.redis.keys("lb:{201}:tiny:*"))
     await idle(duty)
     kept = {b"pending", b"settled", b"baselines", b"changes", b"cold"}
-    assert kept == {key.rpartition(b":")[2] for key in duty.redis.keys("lb:{tiny}:*")}
+    assert kept == {key.rpartition(b":")[2] for key in duty.redis.keys("lb:{201}:tiny:*")}
     assert len(before) > len(kept)
     assert 0 == await duty.steward.reconcile()
     assert () == (await check(duty.view(), is_repaired=False, in_flight_s=0)).differences
@@ -128,9 +128,9 @@ async def test_a_board_in_use_stays(duty: Duty, why: str):
     key = USED if why == "used" else keys.lease(BOARD)
     duty.redis.delete(USED)
     duty.redis.set(key, "1")
-    held = set(duty.redis.keys("lb:{tiny}:*"))
+    held = set(duty.redis.keys("lb:{201}:tiny:*"))
     assert not await duty.index.boards[BOARD].residency.evict([keys.window(BOARD, "alltime")], now_ms=1)
-    assert held == set(duty.redis.keys("lb:{tiny}:*"))
+    assert held == set(duty.redis.keys("lb:{201}:tiny:*"))
 
 
 async def test_a_reader_is_answered_at_once_and_brings_the_board_back(duty: Duty):
@@ -192,7 +192,7 @@ async def test_a_write_to_a_cold_board_makes_no_part_of_a_window(duty: Duty):
     change = await duty.steward._change_of(row)
     await duty.index.project([change])
     assert before + 2 == duty.redis.xlen(keys.changes(BOARD))  # one for each window
-    assert not duty.redis.keys("lb:{tiny}:alltime*")
+    assert not duty.redis.keys("lb:{201}:tiny:alltime*")
     duty.index.boards[BOARD].residency._noted_s = float("-inf")
     await duty.index.project([change])
     assert 1 == await duty.steward.see_to_cold()

@@ -19,7 +19,7 @@ from policies.vocabulary import State
 from tests.support.duty import Duty
 from tests.support.stores import on_both_ledgers
 
-BOARD = "lb:{tiny}:"
+BOARD = "lb:{201}:tiny:"
 ALLTIME, SLOTS, NAMES = f"{BOARD}alltime", f"{BOARD}alltime:members", f"{BOARD}names"
 PENDING, SETTLED, BASELINES = f"{BOARD}pending", f"{BOARD}settled", f"{BOARD}baselines"
 EARLY = "000000000001" + "0" * 10
@@ -152,7 +152,7 @@ FORGERIES = {
         named("forged-key", key=f"{BOARD}daily:20991231"),
     ),
     "a key that is none of ours": Forgery(
-        lambda r: r.set(b"lb:{tiny}:\xff", "x"), named("forged-key", key=f"{BOARD}\\xff")
+        lambda r: r.set(b"lb:{201}:tiny:\xff", "x"), named("forged-key", key=f"{BOARD}\\xff")
     ),
     "a limit without an end": Forgery(
         lambda r: r.set(f"{BOARD}limit:player:ada", "9" * 15),

@@ -114,9 +114,9 @@ async def test_B03_every_kind_of_board_is_checked_rebuilt_archived_and_goes_cold
             await fill(duty)
         await mend(duties)
         for name in duties:  # what no window bears, or no text, as whoever can write to Redis can make it
-            one.redis.zadd(f"lb:{{{name}}}:segment:country:x:nonsense", {"eve": 1})
-            one.redis.zadd(f"lb:{{{name}}}:season:2", {"eve": 1})
-            one.redis.zadd(f"lb:{{{name}}}:segment:".encode() + b"\xff:x:alltime", {"eve": 1})
+            one.redis.zadd(f"{keys.stem(name)}segment:country:x:nonsense", {"eve": 1})
+            one.redis.zadd(f"{keys.stem(name)}season:2", {"eve": 1})
+            one.redis.zadd(f"{keys.stem(name)}segment:".encode() + b"\xff:x:alltime", {"eve": 1})
         repaired = [await check(each.view(), is_repaired=True, in_flight_s=0) for each in duties.values()]
         assert [(3, 0)] * len(duties) == [(len(each.differences), each.left) for each in repaired]
         one.redis.flushall()

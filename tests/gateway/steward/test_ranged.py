@@ -26,7 +26,7 @@ from tests.support.clock import ShiftedClock
 from tests.support.duty import Duty
 from tests.support.valkey import ValkeyServer
 
-ZSETS = [f"lb:{{tiny}}:alltime:range:{number}" for number in range(3)]
+ZSETS = [f"lb:{{201}}:tiny:alltime:range:{number}" for number in range(3)]
 NOBODY = "0" * 22 + ":eve"
 
 
@@ -88,20 +88,20 @@ async def test_settled_runs_stand_in_their_ranges_and_read_as_one_board(duty: Du
         sum(2 <= s < 5 for s in scores),
         sum(s < 2 for s in scores),
     ] == sizes(duty)
-    assert not duty.redis.exists("lb:{tiny}:alltime")
+    assert not duty.redis.exists("lb:{201}:tiny:alltime")
     assert [] == await differences(duty)
 
 
 async def test_a_rebuild_makes_the_same_ranges(duty: Duty):
     """What stood there before is gone, be it in a range, in one that is no more, or where a board without any is."""
     before = sizes(duty)
-    for key in (ZSETS[0], "lb:{tiny}:alltime:range:3", "lb:{tiny}:alltime"):
+    for key in (ZSETS[0], "lb:{201}:tiny:alltime:range:3", "lb:{201}:tiny:alltime"):
         duty.redis.zadd(key, {NOBODY: -999})
-    duty.redis.delete("lb:{tiny}:alltime:members", ZSETS[1])
+    duty.redis.delete("lb:{201}:tiny:alltime:members", ZSETS[1])
     await duty.rebuilder().rebuild()
     assert (due(), before) == (await shown(duty), sizes(duty))
     await duty.settle_down()
-    assert not duty.redis.exists("lb:{tiny}:alltime", "lb:{tiny}:alltime:range:3")
+    assert not duty.redis.exists("lb:{201}:tiny:alltime", "lb:{201}:tiny:alltime:range:3")
     assert [] == await differences(duty)
 
 
@@ -135,9 +135,9 @@ async def test_I26_groups_of_dense_ranks_follow_from_the_entries(duty: Duty):
 async def test_a_board_in_ranges_goes_cold_and_comes_back(duty: Duty):
     """All ranges leave Redis together when nobody used the board, and come back together."""
     before = sizes(duty)
-    duty.redis.delete("lb:{tiny}:used")
+    duty.redis.delete("lb:{201}:tiny:used")
     assert 0 == await duty.steward.see_to_cold()  # how long it is idle is known from here on
-    duty.redis.delete("lb:{tiny}:used")
+    duty.redis.delete("lb:{201}:tiny:used")
     assert (1, [0, 0, 0]) == (await duty.steward.see_to_cold(), sizes(duty))
     await index_of(duty).residency.note_use(is_missed=True)
     assert (1, before) == (await duty.steward.see_to_cold(), sizes(duty))

@@ -26,7 +26,7 @@ from tests.support import preloaded
 from tests.support.duty import Duty
 from tests.support.stores import on_both_ledgers
 
-BOARD = "lb:{tiny}:"
+BOARD = "lb:{201}:tiny:"
 ALLTIME = f"{BOARD}alltime"
 
 

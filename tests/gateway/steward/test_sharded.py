@@ -88,14 +88,14 @@ def window_at_now(duty: Duty) -> bytes:
     return window_at(duty.board.policy, WindowKind.DAILY, duty.clock()).name.encode()
 
 
-WINDOWS = {f"lb:{{tiny/{at}}}:alltime".encode() for at in range(SHARDS)}
+WINDOWS = {keys.window(f"tiny/{at}", "alltime").encode() for at in range(SHARDS)}
 
 
 async def test_settled_runs_stand_in_shards_and_read_as_one_board(duty: Duty, cluster: ValkeyCluster):
     """The windows are in the shards alone; pages and neighbours are those of the whole; nothing differs."""
     await crowd(duty)
     assert due() == await shown(duty)
-    assert WINDOWS == found(cluster, "lb:{tiny*alltime")
+    assert WINDOWS == found(cluster, "lb:{*tiny*alltime")
     around = await index_of(duty).around("alltime", "p20", 2)
     assert around is not None
     place = next(at for at, (_, player, _) in enumerate(due()) if player == "p20")
@@ -106,14 +106,14 @@ async def test_settled_runs_stand_in_shards_and_read_as_one_board(duty: Duty, cl
 async def test_a_rebuild_makes_the_same_shards(duty: Duty, cluster: ValkeyCluster):
     """What stood there before is gone, and what the ledger says is there; no lease and no built key is left."""
     await crowd(duty)
-    duty.redis.zadd("lb:{tiny/1}:alltime", {"0" * 22 + ":eve": -999})
-    duty.redis.zadd("lb:{tiny}:alltime", {"0" * 22 + ":eve": -999})
-    duty.redis.delete("lb:{tiny/2}:alltime:members")
+    duty.redis.zadd(keys.window("tiny/1", "alltime"), {"0" * 22 + ":eve": -999})
+    duty.redis.zadd("lb:{201}:tiny:alltime", {"0" * 22 + ":eve": -999})
+    duty.redis.delete(keys.members("tiny/2", "alltime"))
     done = await duty.rebuilder().rebuild()
     assert due() == await shown(duty)
-    assert WINDOWS == found(cluster, "lb:{tiny*alltime")
+    assert WINDOWS == found(cluster, "lb:{*tiny*alltime")
     assert 2 * 30 == done.standings
-    assert not found(cluster, "lb:{tiny*built:*") | found(cluster, "lb:{tiny*building")
+    assert not found(cluster, "lb:{*tiny*built:*") | found(cluster, "lb:{*tiny*building")
     assert [] == await differences(duty)
 
 
@@ -133,10 +133,10 @@ async def test_I26_what_is_forged_in_a_shard_is_taken_out(duty: Duty):
     [member] = [
         e.place.member for e in (await index_of(duty).page("alltime", 0, 99)).entries if e.player == "p5"
     ]
-    duty.redis.zadd(f"lb:{{tiny/{strange}}}:alltime", {member: -6, "0" * 22 + ":eve": -7})
-    duty.redis.zadd(f"lb:{{tiny/{shard_of('p6', SHARDS)}}}:alltime", {"x": 1})
-    duty.redis.hdel(f"lb:{{tiny/{shard_of('p7', SHARDS)}}}:alltime:members", "p7")
-    duty.redis.zadd("lb:{tiny}:alltime", {"0" * 22 + ":eve": -999})
+    duty.redis.zadd(keys.window(f"tiny/{strange}", "alltime"), {member: -6, "0" * 22 + ":eve": -7})
+    duty.redis.zadd(keys.window(f"tiny/{shard_of('p6', SHARDS)}", "alltime"), {"x": 1})
+    duty.redis.hdel(keys.members(f"tiny/{shard_of('p7', SHARDS)}", "alltime"), "p7")
+    duty.redis.zadd("lb:{201}:tiny:alltime", {"0" * 22 + ":eve": -999})
     assert 4 < len(await differences(duty))
     await duty.settle_down()
     assert due() == await shown(duty)

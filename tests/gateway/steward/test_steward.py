@@ -180,31 +180,33 @@ async def test_I04_a_flushed_index_is_byte_equal_again(duty: Duty):
 
 FORGERIES = {
     "a member nobody knows": lambda r: r.zadd(
-        "lb:{tiny}:alltime", {"000000000001" + "0" * 10 + ":eve": -999}
+        "lb:{201}:tiny:alltime", {"000000000001" + "0" * 10 + ":eve": -999}
     ),
     "a second member of a player": lambda r: r.zadd(
-        "lb:{tiny}:alltime", {"000000000001" + "0" * 10 + ":ada": -999}
+        "lb:{201}:tiny:alltime", {"000000000001" + "0" * 10 + ":ada": -999}
     ),
-    "another score": lambda r: r.zadd("lb:{tiny}:alltime", {r.zrange("lb:{tiny}:alltime", 0, 0)[0]: -5}),
-    "a slot from the future": lambda r: r.hset("lb:{tiny}:alltime:members", "ada", "999999  "),
-    "a slot that is no slot": lambda r: r.hset("lb:{tiny}:alltime:members", "ada", "nonsense"),
+    "another score": lambda r: r.zadd(
+        "lb:{201}:tiny:alltime", {r.zrange("lb:{201}:tiny:alltime", 0, 0)[0]: -5}
+    ),
+    "a slot from the future": lambda r: r.hset("lb:{201}:tiny:alltime:members", "ada", "999999  "),
+    "a slot that is no slot": lambda r: r.hset("lb:{201}:tiny:alltime:members", "ada", "nonsense"),
     "a slot with a member in the window": lambda r: [
-        r.zadd("lb:{tiny}:alltime", {"000000000001" + "0" * 10 + ":eve": -999}),
-        r.hset("lb:{tiny}:alltime:members", "eve", "99999 000000000001" + "0" * 10 + ":eve sub"),
+        r.zadd("lb:{201}:tiny:alltime", {"000000000001" + "0" * 10 + ":eve": -999}),
+        r.hset("lb:{201}:tiny:alltime:members", "eve", "99999 000000000001" + "0" * 10 + ":eve sub"),
     ],
-    "a member taken out": lambda r: r.zremrangebyrank("lb:{tiny}:alltime", 0, 0),
-    "a window deleted": lambda r: r.delete("lb:{tiny}:alltime"),
-    "slots deleted": lambda r: r.delete("lb:{tiny}:alltime:members"),
-    "a ghost on pending": lambda r: r.zadd("lb:{tiny}:pending", {"ghost": 1}),
-    "a settled run on pending": lambda r: r.zadd("lb:{tiny}:pending", {"ada-1": 1}),
-    "pending deleted": lambda r: r.delete("lb:{tiny}:pending"),
-    "a baseline from the future": lambda r: r.hset("lb:{tiny}:baselines", "ada", "99999 50 1.0 1.0"),
+    "a member taken out": lambda r: r.zremrangebyrank("lb:{201}:tiny:alltime", 0, 0),
+    "a window deleted": lambda r: r.delete("lb:{201}:tiny:alltime"),
+    "slots deleted": lambda r: r.delete("lb:{201}:tiny:alltime:members"),
+    "a ghost on pending": lambda r: r.zadd("lb:{201}:tiny:pending", {"ghost": 1}),
+    "a settled run on pending": lambda r: r.zadd("lb:{201}:tiny:pending", {"ada-1": 1}),
+    "pending deleted": lambda r: r.delete("lb:{201}:tiny:pending"),
+    "a baseline from the future": lambda r: r.hset("lb:{201}:tiny:baselines", "ada", "99999 50 1.0 1.0"),
     "what passes, as something else": lambda r: [
-        r.zadd("lb:{tiny}:runs:eve", {"x": 1}),
-        r.hset("lb:{tiny}:limit:eve", "x", "1"),
-        *(r.expire(f"lb:{{tiny}}:{each}:eve", 86_400) for each in ("runs", "limit")),
+        r.zadd("lb:{201}:tiny:runs:eve", {"x": 1}),
+        r.hset("lb:{201}:tiny:limit:eve", "x", "1"),
+        *(r.expire(f"lb:{{201}}:tiny:{each}:eve", 86_400) for each in ("runs", "limit")),
     ],
-    "baselines deleted": lambda r: r.delete("lb:{tiny}:baselines"),
+    "baselines deleted": lambda r: r.delete("lb:{201}:tiny:baselines"),
 }
 
 
@@ -229,7 +231,7 @@ async def test_I26_forged_members_of_the_window_before_do_not_stay(duty: Duty):
     """Yesterday's board is still read today."""
     await duty.fill()
     duty.clock.shift(86_400)
-    yesterday = next(key for key in duty.redis.keys("lb:{tiny}:daily:*") if not key.endswith(b":members"))
+    yesterday = next(key for key in duty.redis.keys("lb:{201}:tiny:daily:*") if not key.endswith(b":members"))
     duty.redis.zadd(yesterday, {"000000000001" + "0" * 10 + ":eve": -999})
     await duty.settle_down()
     duty.assert_index_is_the_ledgers()
@@ -240,7 +242,10 @@ async def test_the_reconciler_works_in_bounded_slices(duty: Duty, monkeypatch: p
     await duty.fill()
     monkeypatch.setattr(reconcile, "SLICE", 2)
     duty.redis.delete(
-        "lb:{tiny}:alltime", "lb:{tiny}:alltime:members", "lb:{tiny}:pending", "lb:{tiny}:baselines"
+        "lb:{201}:tiny:alltime",
+        "lb:{201}:tiny:alltime:members",
+        "lb:{201}:tiny:pending",
+        "lb:{201}:tiny:baselines",
     )
 
     repaired = [await duty.steward.reconcile() for _ in range(20)]
