@@ -160,7 +160,8 @@ def redis_keys() -> dict[str, tuple[str, str]]:
         kind = re.match(r"(ZSET|HASH|STREAM|STRING|SET|LIST):", function.__doc__ or "")
         if kind:
             holders = [f"<{each}>" for each in inspect.signature(function).parameters]
-            found[function(*holders)] = (kind[1], name)
+            key = function(*holders).replace(keys.tag("<board>"), "{<lane>}")
+            found[key] = (kind[1], name)
     return found
 
 

@@ -24,11 +24,12 @@ STAYS: Final = re.compile(
 FORMS: Final = {
     "name": "(?:alltime|[a-z]+:[0-9W]+)",
     "kind": "[a-z]+",
-    "board": r"[^{}]+",
+    "lane": "(?:[0-9]+|[a-z]+/[0-9]+)",
+    "board": "[^{}:]+",
     "number": "[0-9]+",
     "version": "[0-9]+",
 }
-"""What the names in a key look like; the others are of letters and digits."""
+"""What the names in a key look like; a shard has a tag of its own. The others are of letters and digits."""
 
 DATED: Final = {"writes": "trusted", "windows": ["alltime", "daily"]}
 BOARDS: Final = (
