@@ -27,6 +27,9 @@ METADATA_BYTES: Final = 4096
 PARAMETER_BYTES: Final = 4096
 """Largest canonical JSON of a board's metadata and of its parameters."""
 
+ASSET_BYTES: Final = 8 * 1024 * 1024
+"""Largest asset of a board."""
+
 JSON_DEPTH: Final = 8
 """Deepest nesting of objects and arrays in metadata and parameters."""
 

@@ -11,6 +11,7 @@ from replay.divergence import divergence_of
 from replay.fingerprint import fingerprint_of
 from replay.recording import Recording, RecordingError, decode
 from replay.simulators import MalformedRecording, Simulation, SimulationRequest, SimulatorFault, Simulators
+from replay.simulators.board_content import EMPTY_CONTENT, BoardContent
 
 
 def verify(
@@ -20,11 +21,13 @@ def verify(
     replay: Replay,
     simulator: Simulator,
     simulators: Simulators,
+    content: BoardContent = EMPTY_CONTENT,
 ) -> Verdict:
     """Return the verdict of re-simulating the recording.
 
     A claim that the recording does not support is a mismatch. Anything that fails on our side, including the
-    module, is inconclusive. `seed` is the u64 of the run's ticket.
+    module, is inconclusive. `seed` is the u64 of the run's ticket; `content` is what its board gives the
+    simulator.
     """
     engine = simulators.engine_of(replay.simulator)
     verdict = Verdict(VerdictKind.MISMATCH, Reason.RECORDING_MISSING, simulator.digest, engine)
@@ -37,7 +40,8 @@ def verify(
     reason = _before_simulation(claim, played, replay)
     if reason is not None:
         return replace(verdict, reason=reason)
-    outcome = simulators.simulate(request_of(recording, played, seed, replay, simulator))
+    request = request_of(recording, played, seed, replay, simulator, content)
+    outcome = simulators.simulate(request)
     if isinstance(outcome, MalformedRecording):
         return replace(verdict, reason=Reason.RECORDING_MALFORMED)
     if isinstance(outcome, SimulatorFault):
@@ -75,7 +79,12 @@ def _before_simulation(claim: Claim, played: Recording, replay: Replay) -> Reaso
 
 
 def request_of(
-    recording: bytes, played: Recording, seed: int, replay: Replay, simulator: Simulator
+    recording: bytes,
+    played: Recording,
+    seed: int,
+    replay: Replay,
+    simulator: Simulator,
+    content: BoardContent = EMPTY_CONTENT,
 ) -> SimulationRequest:
     """Return the request that simulates a recording, as read by `read_recording`."""
     return SimulationRequest(
@@ -91,6 +100,7 @@ def request_of(
         files=simulator.files,
         stats=replay.stats,
         runs_per_process=replay.runs_of_a_process,
+        content=content,
     )
 
 

@@ -22,6 +22,8 @@ _BROKEN: Final[Mapping[int, str]] = {
     ModuleRule.INPUT_ROOM: "its `inputs` returns no room for the inputs",
     ModuleRule.RESULT_ADDRESS: "its `simulate` returns no address of a result",
     ModuleRule.RESULT_CONTENT: "its result breaks the module interface",
+    ModuleRule.PARAMETERS: "it takes no parameters, or not as many, and its board has some",
+    ModuleRule.ASSET: "it takes no asset, or none as large, and its board has one",
     ProtocolRule.STRICT_JSON: "its answer is not a line of strict JSON",
     ProtocolRule.FIELDS: "its answer lacks a field, or has one that is unknown or of another type",
     ProtocolRule.TICKS: "it played more ticks than it was asked for",

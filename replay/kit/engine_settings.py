@@ -41,7 +41,7 @@ class Setting:
     meaning: str
     engine: Mapping[str, object] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
-    run: Callable[[Store, CompiledModule, SimulationOrder], ModuleRun] = ModuleRun
+    run: Callable[[Store, CompiledModule, SimulationOrder, bytes], ModuleRun] = ModuleRun
     has_stats: bool = True
 
 
@@ -155,13 +155,13 @@ class OtherMachine(Machine):
         self._setting = setting
 
     def _simulate(
-        self, store: Store, compiled: CompiledModule, order: SimulationOrder
+        self, store: Store, compiled: CompiledModule, order: SimulationOrder, asset: bytes
     ) -> Simulation | SimulatorFault:
         if self._setting.engine.get("consume_fuel", True):
             store.set_fuel(order.fuel)
         if "epoch_interruption" in self._setting.engine:
             store.set_epoch_deadline(EPOCHS_ALLOWED)
-        return self._setting.run(store, compiled, order).outcome()
+        return self._setting.run(store, compiled, order, asset).outcome()
 
 
 def command_of(setting: Setting) -> Sequence[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from policies.vocabulary import Reason, SimulatorKind
+from replay.simulators.board_content import EMPTY_CONTENT, Asset, BoardContent
 
 if TYPE_CHECKING:  # the sandboxed child imports this file, and has no use for pydantic
     from policies.replaying import Budget
@@ -26,7 +27,7 @@ class SimulationRequest:
     `ticks` is then the claimed number. A state hash is wanted every `checkpoint_ticks` ticks, 0 for none.
     `recording` holds the client's bytes, `files` what the program may read besides itself, and `stats` the
     names of the statistics in the wanted order; modules ignore these three. After `runs_per_process` runs the
-    process is replaced; modules ignore this too.
+    process is replaced; modules ignore this too. `content` is what the board gives to every run on it.
     """
 
     module: Path
@@ -41,6 +42,17 @@ class SimulationRequest:
     files: tuple[Path, ...] = ()
     stats: tuple[str, ...] = ()
     runs_per_process: int = 1
+    content: BoardContent = EMPTY_CONTENT
+
+    @property
+    def parameters(self) -> bytes:
+        """Return the board's parameters; empty if it has none."""
+        return self.content.parameters
+
+    @property
+    def asset(self) -> Asset | None:
+        """Return the board's asset, if it has one."""
+        return self.content.asset
 
 
 @dataclass(frozen=True, slots=True)

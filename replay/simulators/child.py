@@ -12,6 +12,7 @@ from policies.vocabulary import Reason
 from replay.simulators import SimulatorFault
 from replay.simulators.confinement import confine, limit_next
 from replay.simulators.frames import (
+    ASSET,
     FAULT,
     HEADER,
     HELLO,
@@ -20,6 +21,7 @@ from replay.simulators.frames import (
     SIMULATION,
     pack_fault,
     pack_simulation,
+    unpack_asset,
     unpack_load,
     unpack_order,
 )
@@ -48,6 +50,9 @@ def main(parent: int, machine: Machine | None = None) -> None:
 def _answer(machine: Machine, kind: int, payload: bytes) -> tuple[int, bytes]:
     """Return the kind and payload of the answer to one question."""
     try:
+        if kind == ASSET:
+            machine.keep_asset(*unpack_asset(payload))
+            return LOADED, b""
         return _load(machine, payload) if kind == LOAD else _run(machine, payload)
     except MemoryError:
         return _refuse(SimulatorFault(Reason.OUT_OF_MEMORY))

@@ -26,18 +26,25 @@ SIGNATURES: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 }
 """Parameters and results of the functions of module interface version 1."""
 
+CONTENT_SIGNATURES: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "parameters": (("i32",), ("i32",)),
+    "asset": (("i32",), ("i32",)),
+}
+"""The same of the functions that only a module exports that takes what a board gives it."""
+
+_FUNCTIONS: Final = {**SIGNATURES, **CONTENT_SIGNATURES}
 _KINDS: Final = {"i32": c.WASMTIME_I32.value, "i64": c.WASMTIME_I64.value}
 _TAKES: Final = {
     name: (c.wasmtime_val_t * len(parameters), tuple((kind, _KINDS[kind]) for kind in parameters))
-    for name, (parameters, _) in SIGNATURES.items()
+    for name, (parameters, _) in _FUNCTIONS.items()
 }
 _GIVES: Final = {
-    name: (c.wasmtime_val_t * len(results), results) for name, (_, results) in SIGNATURES.items()
+    name: (c.wasmtime_val_t * len(results), results) for name, (_, results) in _FUNCTIONS.items()
 }
 
 
 class Exports:
-    """The exports of one instance, whose module is known to export the types of `SIGNATURES`."""
+    """The exports of one instance, whose module is known to export the functions that are called."""
 
     def __init__(self, store: Store, instance: Instance) -> None:
         self._context = store._context()  # noqa: SLF001 - the package has no other way down

@@ -1,8 +1,8 @@
 """The bytes between the sandbox and its child: numbered frames of fixed layouts, all little-endian.
 
-A frame is a header (kind u8, sequence u32, length u32) and `length` bytes. The parent sends LOAD or ORDER;
-the child answers LOADED, SIMULATION or FAULT with the sequence number of the question. No answer contains
-text, so nothing that a module or a broken child writes can reach a log or a moderator's screen.
+A frame is a header (kind u8, sequence u32, length u32) and `length` bytes. The parent sends LOAD, ASSET or
+ORDER; the child answers LOADED, SIMULATION or FAULT with the sequence number of the question. No answer
+contains text, so nothing that a module or a broken child writes can reach a log or a moderator's screen.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from replay.simulators import Simulation, SimulatorFault
 HELLO = b"SGC1"
 """What a child writes once it is confined and ready."""
 
-LOAD, ORDER, LOADED, SIMULATION, FAULT = 1, 2, 3, 4, 5
+LOAD, ORDER, LOADED, SIMULATION, FAULT, ASSET = 1, 2, 3, 4, 5, 6
 
 HEADER = struct.Struct("<BII")
 STATS_LIMIT = 16
 """As many statistics as a policy can name (policies.replaying.Replay.stats)."""
 
 _DIGEST_BYTES = len("sha256:") + 64
-_ORDER = struct.Struct(f"<{_DIGEST_BYTES}sQIIQQI")
+_ORDER = struct.Struct(f"<{_DIGEST_BYTES}sQIIQQII32s")
+_NO_ASSET = bytes(32)
 _SIMULATION = struct.Struct("<IIqQQII")
 _FAULT = struct.Struct("<B4q")
 FAULT_BYTES = _FAULT.size
@@ -46,7 +47,10 @@ class WireError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SimulationOrder:
-    """A simulation as the child receives it: the request without its path, with its budget."""
+    """A simulation as the child receives it: the request without its path, with its budget.
+
+    `asset` is the digest of the asset to play with, which the child was given before; empty for none.
+    """
 
     digest: str
     seed: int
@@ -56,6 +60,8 @@ class SimulationOrder:
     memory_bytes: int
     wall_ms: int
     inputs: bytes
+    parameters: bytes = b""
+    asset: bytes = b""
 
 
 def pack_load(digest: str, module: bytes) -> bytes:
@@ -71,17 +77,39 @@ def unpack_load(payload: bytes) -> tuple[str, bytes]:
 def pack_order(order: SimulationOrder) -> bytes:
     """Return the payload of ORDER."""
     numbers = (order.seed, order.ticks, order.checkpoint_ticks, order.fuel, order.memory_bytes, order.wall_ms)
-    return _ORDER.pack(order.digest.encode("ascii"), *numbers) + order.inputs
+    head = _ORDER.pack(
+        order.digest.encode("ascii"), *numbers, len(order.parameters), order.asset or _NO_ASSET
+    )
+    return head + order.parameters + order.inputs
 
 
 def unpack_order(payload: bytes) -> SimulationOrder:
     """Return the order in an ORDER."""
-    digest, *numbers = _ORDER.unpack_from(payload)
+    digest, *numbers, size, asset = _ORDER.unpack_from(payload)
     seed, ticks, checkpoint_ticks, fuel, memory_bytes, wall_ms = numbers
-    inputs = payload[_ORDER.size :]
+    parameters_end = _ORDER.size + size
     return SimulationOrder(
-        digest.decode("ascii"), seed, ticks, checkpoint_ticks, fuel, memory_bytes, wall_ms, inputs
+        digest.decode("ascii"),
+        seed,
+        ticks,
+        checkpoint_ticks,
+        fuel,
+        memory_bytes,
+        wall_ms,
+        inputs=payload[parameters_end:],
+        parameters=payload[_ORDER.size : parameters_end],
+        asset=b"" if asset == _NO_ASSET else asset,
     )
+
+
+def pack_asset(digest: bytes, content: bytes) -> bytes:
+    """Return the payload of ASSET: a board's asset, which replaces the one before."""
+    return digest + content
+
+
+def unpack_asset(payload: bytes) -> tuple[bytes, bytes]:
+    """Return digest and content of an ASSET."""
+    return payload[:32], payload[32:]
 
 
 def simulation_limit(ticks: int, checkpoint_ticks: int) -> int:

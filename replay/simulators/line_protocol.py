@@ -83,9 +83,12 @@ class _NotOfThisGame(_Answer):
     malformed: Literal[True]
 
 
-def question(request: SimulationRequest, number: int) -> bytes:
-    """Return the line that asks for the simulation. `number` identifies the question in the answer."""
-    fields = {
+def question(request: SimulationRequest, number: int, asset: str | int | None = None) -> bytes:
+    """Return the line that asks for the simulation. `number` identifies the question in the answer.
+
+    `asset` says where the board's asset is, if it has one: its path, or the number of bytes after the line.
+    """
+    fields: dict[str, Any] = {
         "version": VERSION,
         "id": number,
         "seed": str(request.seed),
@@ -94,6 +97,11 @@ def question(request: SimulationRequest, number: int) -> bytes:
         "inputs": _base64(request.inputs) if request.inputs else None,
         "recording": _base64(request.recording),
     }
+    # A simulator of a board without content gets the line that it got before there was any.
+    if request.parameters:
+        fields["parameters"] = json.loads(request.parameters)
+    if asset is not None:
+        fields["asset"] = asset
     return json.dumps(fields).encode() + b"\n"
 
 

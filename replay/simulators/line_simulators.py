@@ -17,7 +17,7 @@ from policies.vocabulary import Reason, SimulatorKind
 from replay.simulators import SimulationOutcome, SimulationRequest, SimulatorFault
 from replay.simulators.child_process import ChildDied, ChildTimedOut, deadline_in
 from replay.simulators.line_child import LineChild
-from replay.simulators.line_protocol import BrokenProtocolRule, answer_limit, meaning, question
+from replay.simulators.line_protocol import BrokenProtocolRule, answer_limit, meaning
 
 CHILDREN_AT_ONCE: Final = 4
 """Children that are kept warm; the least recently used one makes room."""
@@ -28,16 +28,16 @@ ID_BITS: Final = 53
 """A question's number is random, and small enough to be exact in any language."""
 
 
-class _Key(NamedTuple):
-    """The purpose of a child. A board never shares one with a board that allows it more runs."""
+class Key(NamedTuple):
+    """The purpose of a child. A board never shares one with a board that allows it more runs.
+
+    `asset` is the digest of the one that the child was started with; None if it was started with none.
+    """
 
     digest: str
     budget: Budget
     runs: int
-
-
-def _key_of(request: SimulationRequest) -> _Key:
-    return _Key(request.digest, request.budget, request.runs_per_process)
+    asset: bytes | None = None
 
 
 class LineSimulators(ABC):
@@ -53,12 +53,19 @@ class LineSimulators(ABC):
         `start_wall_ms` is the time that a child's first run may take beyond its budget.
         """
         self._start_wall_ms = start_wall_ms
-        self._children: dict[_Key, LineChild] = {}
+        self._children: dict[Key, LineChild] = {}
         self._lock = threading.Lock()
 
     @abstractmethod
     def engine_of(self, kind: SimulatorKind) -> str:
         """Return name and version of the engine, for the verdict."""
+
+    def _key_of(self, request: SimulationRequest) -> Key:
+        return Key(request.digest, request.budget, request.runs_per_process)
+
+    @abstractmethod
+    def _question(self, child: LineChild, request: SimulationRequest, number: int) -> bytes:
+        """Return what is sent to a child to ask for the simulation."""
 
     @abstractmethod
     def _open(self, request: SimulationRequest) -> LineChild | SimulatorFault:
@@ -77,7 +84,7 @@ class LineSimulators(ABC):
             if isinstance(outcome, SimulatorFault):
                 outcome = child.explained(outcome)
             if isinstance(outcome, SimulatorFault) or child.questions >= request.runs_per_process:
-                self._drop(_key_of(request))
+                self._drop(self._key_of(request))
             return outcome
 
     def close(self) -> None:
@@ -95,7 +102,7 @@ class LineSimulators(ABC):
         self.close()
 
     def _ready_child(self, request: SimulationRequest) -> LineChild | SimulatorFault:
-        key = _key_of(request)
+        key = self._key_of(request)
         child = self._children.get(key)
         if child is not None and not (child.is_ours and child.is_idle()):
             self._drop(key)
@@ -116,7 +123,7 @@ class LineSimulators(ABC):
         deadline = deadline_in(wall_ms if child.questions else wall_ms + self._start_wall_ms)
         try:
             number = secrets.randbits(ID_BITS)  # a child that answers early cannot guess it
-            line = child.ask(question(request, number), answer_limit(request), deadline)
+            line = child.ask(self._question(child, request, number), answer_limit(request), deadline)
             return meaning(line, request, number)
         except ChildTimedOut:
             return SimulatorFault(Reason.TIMED_OUT, {"wall_ms": wall_ms})
@@ -125,7 +132,7 @@ class LineSimulators(ABC):
         except BrokenProtocolRule as broken:
             return broken.as_fault()
 
-    def _drop(self, key: _Key) -> None:
+    def _drop(self, key: Key) -> None:
         child = self._children.pop(key)
         if child.is_ours:
             child.kill()

@@ -17,7 +17,7 @@ from policies.vocabulary import Reason, SimulatorKind
 from replay.simulators import SimulationRequest, SimulatorFault
 from replay.simulators.child_process import ChildDied, ChildTimedOut, SandboxUnavailable, boot, deadline_in
 from replay.simulators.line_child import LineChild
-from replay.simulators.line_protocol import VERSION, BrokenProtocolRule, ProtocolRule
+from replay.simulators.line_protocol import VERSION, BrokenProtocolRule, ProtocolRule, question
 from replay.simulators.line_simulators import LineSimulators
 from replay.simulators.plugin_child import HELLO, LOADED
 
@@ -38,7 +38,7 @@ class PluginSimulators(LineSimulators):
         source = _source(request)
         if isinstance(source, SimulatorFault):
             return source
-        child = LineChild(boot("plugin_child", hash_seed=True), environment=HASH_SEED)
+        child = _Plugin(boot("plugin_child", hash_seed=True), environment=HASH_SEED)
         try:
             self._await_hello(child)
             fault = self._load(child, source, request)
@@ -50,6 +50,16 @@ class PluginSimulators(LineSimulators):
         fault = child.explained(fault)
         child.kill()
         return fault
+
+    def _question(self, child: LineChild, request: SimulationRequest, number: int) -> bytes:
+        """Return the line, followed by the bytes of an asset that the child does not hold."""
+        assert isinstance(child, _Plugin)
+        asset, held = request.asset, child.asset
+        child.asset = asset.digest if asset else None
+        if asset is None:
+            return question(request, number)
+        content = b"" if asset.digest == held else asset.content
+        return question(request, number, len(content)) + content
 
     def _await_hello(self, child: LineChild) -> None:
         try:
@@ -78,6 +88,12 @@ class PluginSimulators(LineSimulators):
         except BrokenProtocolRule as broken:
             return broken.as_fault()
         return None if is_loaded else BrokenProtocolRule(ProtocolRule.FIELDS).as_fault()
+
+
+class _Plugin(LineChild):
+    """A child, and the digest of the one asset that it holds."""
+
+    asset: bytes | None = None
 
 
 def _source(request: SimulationRequest) -> bytes | SimulatorFault:

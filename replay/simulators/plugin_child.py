@@ -67,9 +67,12 @@ def main(parent: int) -> None:
     if not callable(_run(plugin).get("simulate")):
         sys.exit("it has no function `simulate`")
     _say(answers, LOADED)
+    asset: bytes | None = None
     for line in questions:
         limit_next(memory_bytes, wall_ms, INTERPRETER_BYTES)
-        _say(answers, _answer(plugin, json.loads(line)))
+        question = json.loads(line)
+        asset = _asset(questions, question, asset)
+        _say(answers, _answer(plugin, question, asset))
 
 
 def _own_pipes() -> tuple[IO[bytes], IO[bytes]]:
@@ -89,15 +92,35 @@ def _run(plugin: CodeType) -> dict[str, Any]:
     return names
 
 
-def _answer(plugin: CodeType, question: dict[str, Any]) -> bytes:
+def _asset(questions: IO[bytes], question: dict[str, Any], held: bytes | None) -> bytes | None:
+    """Return the asset of the run's board: the bytes after the question, or the last run's if there are none.
+
+    Another board's asset is not kept.
+    """
+    if "asset" not in question:
+        return None
+    return questions.read(question["asset"]) or held
+
+
+def _content_for(simulate: Any, question: dict[str, Any], asset: bytes | None) -> dict[str, Any]:
+    """Return the arguments for the board's content: what it has, and what the function names."""
+    content = {"parameters": question.get("parameters"), "asset": asset}
+    code = getattr(simulate, "__code__", None)
+    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+    return {name: value for name, value in content.items() if value is not None or name in named}
+
+
+def _answer(plugin: CodeType, question: dict[str, Any], asset: bytes | None) -> bytes:
     """Return the line that answers. If this process ends instead, its last words say why."""
     try:
-        result = _run(plugin)["simulate"](
+        simulate = _run(plugin)["simulate"]
+        result = simulate(
             seed=int(question["seed"]),
             inputs=None if question["inputs"] is None else _words(question["inputs"]),
             ticks=question["ticks"],
             checkpoint_ticks=question["checkpoint_ticks"],
             recording=base64.b64decode(question["recording"]),
+            **_content_for(simulate, question, asset),
         )
         return json.dumps(result | {"id": question["id"]} if isinstance(result, dict) else result).encode()
     except MemoryError:

@@ -25,8 +25,8 @@ from replay.simulators.confinement import NOBODY
 from replay.simulators.folder_copies import FolderCopies, copy_folder
 from replay.simulators.launch import ALONE, INSIDE, SCRATCH
 from replay.simulators.line_child import LineChild
-from replay.simulators.line_protocol import VERSION
-from replay.simulators.line_simulators import START_WALL_MS, LineSimulators
+from replay.simulators.line_protocol import VERSION, question
+from replay.simulators.line_simulators import START_WALL_MS, Key, LineSimulators
 from replay.simulators.workspace import writing
 
 FILES_BYTES_LIMIT: Final = 1024 * 1024 * 1024
@@ -36,6 +36,9 @@ PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/games"
 
 FILES_VARIABLE: Final = "SCOREGATE_FILES"
 """The environment variable with the folder of the program's files."""
+
+ASSET: Final = "asset"
+"""Path of the board's asset in the sandbox, beside the program and its files."""
 
 TASKS_INSIDE: Final = 16
 TASKS_ALONE: Final = 4096
@@ -91,6 +94,14 @@ class ProcessSimulators(LineSimulators):
     def _bubblewrap(self) -> str | None:
         return None if self._is_alone else bubblewrap.version()
 
+    def _key_of(self, request: SimulationRequest) -> Key:
+        # The asset is a file of its sandbox, so a warm child serves the boards with that very asset.
+        return super()._key_of(request)._replace(asset=request.asset.digest if request.asset else None)
+
+    def _question(self, child: LineChild, request: SimulationRequest, number: int) -> bytes:
+        assert isinstance(child, _Program)
+        return question(request, number, child.asset)
+
     def _open(self, request: SimulationRequest) -> LineChild | SimulatorFault:
         is_inside = self._bubblewrap() is not None
         if self._needs_bubblewrap and not is_inside:
@@ -126,28 +137,34 @@ class ProcessSimulators(LineSimulators):
         environment = {**_environment(bubblewrap.FILES, bubblewrap.SCRATCH), **self._variables}
         command = _limited(bubblewrap.PROGRAM, TASKS_INSIDE)
         program = shutil.which("bwrap") or "bwrap"
+        contents = {**contents, **_asset(request)}
         with ExitStack() as opened:
             data = {_inside_path(path): _descriptor(content, opened) for path, content in contents.items()}
             folders = {_inside_path(path): copy.path for path, copy in copies.items()}
             enclosed = bubblewrap.enclosed(program, command, environment, data, folders)
-            return _Program(_launched(request, INSIDE, "/", enclosed), pass_fds=tuple(data.values()))
+            child = _Program(_launched(request, INSIDE, "/", enclosed), pass_fds=tuple(data.values()))
+            child.asset = _inside_path(ASSET) if request.asset else None
+            return child
 
     def _alone(self, request: SimulationRequest, belongings: ExitStack) -> _Program:
         """Return a child with limits and a private folder."""
         contents, folder = _contents(request), self._copies.workspace.folder()
         belongings.callback(shutil.rmtree, folder, ignore_errors=True)
         with writing():
-            _fill(folder, contents)
+            _fill(folder, {**contents, **_asset(request)})
         trees = {path: _copied(source, folder / path) for path, source in _folders(request).items()}
         _refuse_other(request, contents, trees)
         command = _limited(str(folder / "program"), TASKS_ALONE)
         environment = {**_environment(str(folder / "files"), str(folder / SCRATCH)), **self._variables}
-        return _Program(_launched(request, ALONE, str(folder), command), environment=environment)
+        child = _Program(_launched(request, ALONE, str(folder), command), environment=environment)
+        child.asset = str(folder / ASSET) if request.asset else None
+        return child
 
 
 class _Program(LineChild):
-    """A child, and the resources that exist as long as it runs."""
+    """A child, the path at which it finds its asset, and the resources that exist as long as it runs."""
 
+    asset: str | None = None
     belongings: ExitStack | None = None
 
     def kill(self) -> None:
@@ -228,6 +245,11 @@ def _contents(request: SimulationRequest) -> _Contents:
     paths = {"program": request.module, **files}
     _refuse_much(sum(path.stat().st_size for path in paths.values()))
     return {name: path.read_bytes() for name, path in paths.items()}
+
+
+def _asset(request: SimulationRequest) -> _Contents:
+    """Return the bytes of the board's asset by its path in the sandbox. The program's digest excludes it."""
+    return {ASSET: request.asset.content} if request.asset else {}
 
 
 def _folders(request: SimulationRequest) -> Mapping[str, Path]:

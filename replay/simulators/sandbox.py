@@ -72,6 +72,8 @@ class Sandbox:
                 fault = self._load(child, request)
                 if fault is not None:
                     return fault
+            if (fault := self._give_asset(child, request)) is not None:
+                return fault
             return self._run(child, request)
 
     def close(self) -> None:
@@ -115,6 +117,19 @@ class Sandbox:
         child.loaded.add(request.digest)
         return None
 
+    def _give_asset(self, child: Child, request: SimulationRequest) -> SimulatorFault | None:
+        """Return None once the child has the run's asset and no other, else why it cannot have it."""
+        asset = request.asset
+        if asset is None or asset.digest == child.asset:
+            child.asset = b"" if asset is None else asset.digest
+            return None
+        question = frames.pack_asset(asset.digest, asset.content)
+        answer = self._ask(child, frames.ASSET, question, frames.FAULT_BYTES, request.budget.wall_ms)
+        if isinstance(answer, SimulatorFault):
+            return answer
+        child.asset = asset.digest
+        return None
+
     def _run(self, child: Child, request: SimulationRequest) -> Simulation | SimulatorFault:
         limit = frames.simulation_limit(request.ticks, request.checkpoint_ticks)
         question = frames.pack_order(_order(request))
@@ -144,6 +159,7 @@ class Child(ChildProcess):
     def __init__(self, command: Sequence[str], start_wall_ms: int) -> None:
         super().__init__(command)
         self.loaded: set[str] = set()
+        self.asset = b""
         self._sequence = 0
         self._await_hello(deadline_in(start_wall_ms))
 
@@ -199,6 +215,8 @@ def _order(request: SimulationRequest) -> frames.SimulationOrder:
         memory_bytes=request.budget.memory_mib * 1024 * 1024,
         wall_ms=request.budget.wall_ms,
         inputs=request.inputs,
+        parameters=request.parameters,
+        asset=request.asset.digest if request.asset else b"",
     )
 
 
@@ -208,6 +226,6 @@ def _meaning(question: int, answer: int, payload: bytes) -> Simulation | Simulat
         return frames.unpack_fault(payload)
     if (question, answer) == (frames.ORDER, frames.SIMULATION):
         return frames.unpack_simulation(payload)
-    if (question, answer) == (frames.LOAD, frames.LOADED) and not payload:
+    if question in {frames.LOAD, frames.ASSET} and answer == frames.LOADED and not payload:
         return None
     raise frames.WireError

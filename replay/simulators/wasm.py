@@ -28,7 +28,7 @@ from wasmtime import (
 
 from policies.vocabulary import Reason
 from replay.simulators import Simulation, SimulatorFault
-from replay.simulators.exports import SIGNATURES, Exports
+from replay.simulators.exports import CONTENT_SIGNATURES, SIGNATURES, Exports
 from replay.simulators.frames import STATS_LIMIT, SimulationOrder
 
 ABI_VERSION = 1
@@ -71,6 +71,8 @@ class ModuleRule(IntEnum):
     INPUT_ROOM = 5
     RESULT_ADDRESS = 6
     RESULT_CONTENT = 7
+    PARAMETERS = 8
+    ASSET = 9
 
 
 class BrokenModuleRule(Exception):
@@ -83,10 +85,11 @@ class BrokenModuleRule(Exception):
 
 @dataclass(slots=True)
 class CompiledModule:
-    """A compiled module and its known properties."""
+    """A compiled module and its known properties. `takes`: what it takes of a board's content."""
 
     module: Module
     initial_memory_bytes: int
+    takes: frozenset[str] = frozenset()
     has_our_version: bool = False
 
 
@@ -100,6 +103,7 @@ class Machine:
         """
         self._engine = Engine(config or standard_config())
         self._modules: dict[str, CompiledModule] = {}
+        self._asset = b"", b""
 
     def load(self, digest: str, module: bytes) -> SimulatorFault | None:
         """Compile the module if it has the digest and keeps the interface; else return what is wrong."""
@@ -107,38 +111,47 @@ class Machine:
             return SimulatorFault(Reason.SIMULATOR_MISSING)
         try:
             compiled = Module(self._engine, module)
-            self._modules[digest] = CompiledModule(compiled, _check_interface(compiled))
+            self._modules[digest] = CompiledModule(compiled, _check_interface(compiled), taken_by(compiled))
         except WasmtimeError:
             return _unusable(ModuleRule.VALID_WASM)
         except BrokenModuleRule as broken:
             return _unusable(broken.rule)
         return None
 
+    def keep_asset(self, digest: bytes, content: bytes) -> None:
+        """Keep an asset for the runs that name it, and forget the one before."""
+        self._asset = digest, content
+
     def run(self, order: SimulationOrder) -> Simulation | SimulatorFault:
-        """Return the ordered simulation, or why there is none. The module must have been loaded."""
-        compiled = self._modules.get(order.digest)
-        if compiled is None:
+        """Return the ordered simulation, or why there is none. Module and asset must have been loaded."""
+        compiled, (asset, content) = self._modules.get(order.digest), self._asset
+        if asset != order.asset:
+            self._asset = asset, content = b"", b""  # what another board was played with is not kept
+        if compiled is None or asset != order.asset:
             return SimulatorFault(Reason.SIMULATOR_MISSING)
         if compiled.initial_memory_bytes > order.memory_bytes:
             return SimulatorFault(Reason.OUT_OF_MEMORY, {"memory_bytes": compiled.initial_memory_bytes})
         with Store(self._engine) as store:
             store.set_limits(order.memory_bytes, TABLE_ELEMENTS, instances=1, tables=TABLES, memories=1)
-            return self._simulate(store, compiled, order)
+            return self._simulate(store, compiled, order, content)
 
     def _simulate(
-        self, store: Store, compiled: CompiledModule, order: SimulationOrder
+        self, store: Store, compiled: CompiledModule, order: SimulationOrder, asset: bytes
     ) -> Simulation | SimulatorFault:
         store.set_fuel(order.fuel)
-        return ModuleRun(store, compiled, order).outcome()
+        return ModuleRun(store, compiled, order, asset).outcome()
 
 
 class ModuleRun:
     """One run of one module in a store of its own."""
 
-    def __init__(self, store: Store, compiled: CompiledModule, order: SimulationOrder) -> None:
+    def __init__(
+        self, store: Store, compiled: CompiledModule, order: SimulationOrder, asset: bytes = b""
+    ) -> None:
         self._store = store
         self._compiled = compiled
         self._order = order
+        self._asset = asset
         self._exports: Exports | None = None
 
     def outcome(self) -> Simulation | SimulatorFault:
@@ -161,7 +174,19 @@ class ModuleRun:
         if not self._compiled.has_our_version and exports.call("abi_version") != ABI_VERSION:
             raise BrokenModuleRule(ModuleRule.VERSION)
         self._compiled.has_our_version = True
+        self._give("parameters", self._order.parameters, ModuleRule.PARAMETERS)
+        self._give("asset", self._asset, ModuleRule.ASSET)
         return exports
+
+    def _give(self, name: str, content: bytes, rule: ModuleRule) -> None:
+        """Copy what the board gives into the module. Raises BrokenModuleRule if it does not take it."""
+        if not content:
+            return
+        if name not in self._compiled.takes:
+            raise BrokenModuleRule(rule)
+        assert self._exports is not None
+        place = self._inside(self._exports.call(name, len(content)), len(content), rule)
+        ctypes.memmove(place, content, len(content))
 
     def _play(self, exports: Exports) -> Simulation:
         order = self._order
@@ -250,6 +275,16 @@ def _check_interface(module: Module) -> int:
     if not isinstance(memory, MemoryType):
         raise BrokenModuleRule(ModuleRule.EXPORTS)
     return memory.limits.min * 65_536
+
+
+def taken_by(module: Module) -> frozenset[str]:
+    """Return which of `parameters` and `asset` the module takes. An export of another type takes nothing."""
+    return frozenset(
+        export.name
+        for export in module.exports
+        if isinstance(export.type, FuncType)
+        and signature_of(export.type) == CONTENT_SIGNATURES.get(export.name)
+    )
 
 
 def signature_of(kind: FuncType) -> tuple[tuple[str, ...], tuple[str, ...]]:
