@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from policies.loader import Simulator
 from policies.opened_board import ASSET_BYTES
-from policies.replaying import Budget
-from policies.vocabulary import Reason, SimulatorKind
+from policies.replaying import Budget, Replay
+from policies.vocabulary import Claim, Reason, SimulatorKind
+from replay.recording import encode, pack_inputs
 from replay.simulators import Simulation, SimulationOutcome, SimulationRequest, SimulatorFault
 from replay.simulators.board_content import EMPTY_CONTENT, Asset, BoardContent
 from replay.simulators.frames import SimulationOrder
@@ -23,7 +25,8 @@ from replay.simulators.plugin import PluginSimulators
 from replay.simulators.process import ProcessSimulators
 from replay.simulators.sandbox import Sandbox
 from replay.simulators.wasm import Machine, ModuleRule
-from tests.replay.games import GAME, RESULT_AT, play, store
+from replay.verify import verify
+from tests.replay.games import GAME, RESULT_AT, STATS, play, store
 from tests.support import programs
 from tests.support.programs import SEED, WORDS, need_bubblewrap, need_programs, serving, write
 
@@ -152,6 +155,20 @@ def test_one_process_plays_many_boards_apart(opened: Opened) -> None:
     ]
     played = [stats_of(simulators.simulate(replace(run, content=content))) for content in boards]
     assert [numbers_of(content) for content in boards] == played
+
+
+def test_a_run_is_judged_with_its_boards_content(opened: Opened) -> None:
+    """The claim of a run on a board is verified with that board's content, and with no other."""
+    simulators, run = opened
+    kind, game = run.kind, play(WORDS, SEED, 50)
+    first, second = numbers_of(FULL)
+    claim = Claim(game.score, game.ticks, dict(zip(STATS, (first, second), strict=True)))
+    replay = Replay(simulator=kind, maximum_ticks=1000, checkpoint_ticks=50, stats=STATS, budget=BUDGET)
+    simulator = Simulator(run.digest, run.module)
+    recording = encode(pack_inputs(WORDS), game.checkpoints, 50)
+    for content, reason in [(FULL, Reason.VERIFIED), (EMPTY_CONTENT, Reason.STATS_MISMATCH)]:
+        verdict = verify(claim, recording, SEED, replay, simulator, simulators, content)
+        assert reason is verdict.reason
 
 
 # What it costs, and what is not kept
