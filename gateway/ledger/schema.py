@@ -26,6 +26,8 @@ All times are Unix milliseconds. These tables are written once: `events`, `recor
   that opened the board, `seq` its newest event. `plays` is the logarithm of a decaying count of runs.
 - `board_fields`: metadata by which a family's boards are filtered, a row for each field of a board that is
   not deleted.
+- `board_duties`: what is next due on a board, and the first and last event that made it due
+  (`gateway.ledger.derived.board_duties`). A board without work has no row.
 - `stewards`: when the lease of each steward ends. `leases`: who has each lane and each duty; `epoch` is the
   fencing number.
 - `baselines`: sums are decimal text, because squares of scores need 106 bits and more, and only whole numbers
@@ -66,6 +68,10 @@ Text = PlainText().with_variant(PlainText(collation="C"), "postgresql")
 
 def _required(name: str, kind: object, **options: object) -> Column[object]:
     return Column(name, kind, nullable=False, **options)  # type: ignore[arg-type]
+
+
+def _partial(name: str, *columns: str, where: str) -> Index:
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
 
 
 def _index_of_state(state: State, *columns: str, suffix: str = "") -> Index:
@@ -225,6 +231,9 @@ submissions = Table(
 _IS_OF_BOARD: Final = text("submission_id = ''")
 """The condition that an event is of the life of a board, and of no submission."""
 
+VERIFIED: Final = "to_state = 'promoted' AND reason = 'verified'"
+"""The condition that an event is a promotion by a replay."""
+
 events = Table(
     "events",
     metadata,
@@ -242,6 +251,7 @@ events = Table(
     _required("at_ms", Int64),
     Index("events_of_submission", "submission_id"),
     Index("events_of_board", "board", "seq", sqlite_where=_IS_OF_BOARD, postgresql_where=_IS_OF_BOARD),
+    _partial("events_verified", "board", "seq", where=VERIFIED),
     sqlite_strict=True,
 )
 
@@ -374,6 +384,10 @@ join_changes = Table(
     sqlite_with_rowid=False,
 )
 
+ARCHIVE_WORK: Final = "changed_seq > 0 OR stage IN ('folding', 'copying', 'sweeping', 'forgetting')"
+ARCHIVE_KEPT: Final = "stage NOT IN ('forgetting', 'forgotten')"
+"""The archived windows that have work now, and those that a retention may end."""
+
 archived_windows = Table(
     "archived_windows",
     metadata,
@@ -395,6 +409,9 @@ archived_windows = Table(
     _required("entries", Int64),
     _required("groups", Int64),
     Index("archived_windows_by_end", "board", "end_ms", "window"),
+    _partial("archived_windows_at_work", "board", "window", where=ARCHIVE_WORK),
+    _partial("archived_windows_to_thin", "expires_at_ms", where="stage = 'frozen'"),
+    _partial("archived_windows_to_forget", "end_ms", where=ARCHIVE_KEPT),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -566,10 +583,6 @@ build_changes = Table(
 )
 
 
-def _partial(name: str, *columns: str, where: str) -> Index:
-    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
-
-
 # A row may have 8 KiB of metadata and parameters, so the primary key is an index beside the rows.
 boards = Table(
     "boards",
@@ -611,6 +624,21 @@ board_fields = Table(
     _required("plays", Int64),
     Index("board_fields_by_age", "family", "field", "value", "opened_seq"),
     Index("board_fields_by_plays", "family", "field", "value", "plays", "board"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+board_duties = Table(
+    "board_duties",
+    metadata,
+    Column("duty", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    _required("lane", Int64),
+    _required("due_at_ms", Int64),
+    _required("first_seq", Int64),
+    _required("last_seq", Int64),
+    Index("board_duties_due", "duty", "due_at_ms"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

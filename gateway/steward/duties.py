@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from typing import Final, NamedTuple
+from typing import Final, Protocol
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment.presence import PartKind, Presence
@@ -26,15 +26,12 @@ from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, logger
 from gateway.settlement.settle import PROJECT_AFTER_MS, project
 from gateway.shared_records import Change
-from gateway.steward.archive.archiving import Archiver
-from gateway.steward.audits.auditing import AuditDraw
-from gateway.steward.audits.top_check import TopCheck
 from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, VerificationQueue, jobs_of, shared_out
 from gateway.steward.failures import Failures
-from gateway.steward.index.anchoring import Anchoring
 from gateway.steward.index.cold import ColdBoards
 from gateway.steward.index.exact_ranks import ExactRankKeeper
 from gateway.steward.index.reconcile import Reconciler
+from gateway.steward.ledger_duties import ABSENT_MS, LedgerDuties
 from gateway.steward.recordings.collecting import Collector
 from gateway.steward.recordings.expiring import Expirer
 from gateway.steward.recordings.reveals import Deadlines
@@ -86,21 +83,15 @@ SLICE: Final = 256
 BOARDS_AT_ONCE: Final = 8
 """Boards whose settled changes are shown at once: a board whose Redis is away delays few others."""
 
-ABSENT_MS: Final = 600_000
-"""How long the work of a board without a policy is put off, so that it does not block other boards' work."""
-
 _log = logger()
 
 
-class _Rounds(NamedTuple):
-    """The duties that each board has by itself. Their names appear in metrics and logs."""
+class _Closing(Protocol):
+    """A part that has something to close when the steward ends."""
 
-    reconcile: Round
-    archive: Round
-    keep_tails: Round
-    see_to_top: Round
-    draw_audits: Round
-    see_to_cold: Round
+    async def aclose(self) -> None:
+        """Close it."""
+        ...
 
 
 class Steward:
@@ -131,7 +122,6 @@ class Steward:
         self.catalogue = catalogue
         self._collector = Collector(ledger, recordings, grace_ms=settings.recordings_grace_h * 3_600_000)
         self._expirer = Expirer(ledger, boards, clock=clock)
-        self._anchoring = Anchoring(ledger, [board.ranking for board in boards.values()])
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._derivations = Derivations(settings, boards, ledger, index.client, clock=clock)
         self._deadlines = Deadlines(ledger, index, boards, clock=self._earliest_clock)
@@ -144,26 +134,17 @@ class Steward:
             failing=self.failures.now,
             part_id=part_id,
         )
-        self._rounds = self._rounds_of(boards)
-
-    def _rounds_of(self, boards: Mapping[str, Board]) -> _Rounds:
-        ledger, clock = self._ledger, self._clock
-        reconciling: dict[str, Step] = {}
-        archiving: dict[str, Step] = {}
-        exact_ranks: dict[str, Step] = {}
-        tops: dict[str, Step] = {}
-        audits: dict[str, Step] = {}
+        self._in_ledger = LedgerDuties(settings, catalogue, ledger, self.failures, clock=clock)
+        self._reconciling = Round("reconcile", self.failures)
+        self._keeping_tails = Round("keep_tails", self.failures)
+        self._seeing_to_cold = Round("see_to_cold", self.failures)
+        self._reconcilers: dict[str, Step] = {}
+        self._tail_keepers: dict[str, Step] = {}
         for name, board in boards.items():
-            index, policy = self._index.boards[name], board.policy
-            reconciling[name] = Reconciler(ledger, index, policy, clock=clock).step
-            archiving[name] = Archiver(self._settings, ledger, board, clock=clock).step
-            tops[name] = TopCheck(ledger, policy, clock=clock).step
-            audits[name] = AuditDraw(ledger, policy, clock=clock).step
-            if policy.exact_ranks:
-                exact_ranks[name] = ExactRankKeeper(ledger, index, policy, clock=clock).step
-        steps_of_duties = (reconciling, archiving, exact_ranks, tops, audits, self._cold.steps())
-        duties = zip(_Rounds._fields, steps_of_duties, strict=True)
-        return _Rounds(*(Round(duty, steps, self.failures) for duty, steps in duties))
+            parts = (ledger, index.boards[name], board.policy)
+            self._reconcilers[name] = Reconciler(*parts, clock=clock).step
+            if board.policy.exact_ranks:
+                self._tail_keepers[name] = ExactRankKeeper(*parts, clock=clock).step
 
     def under(self, boards: Mapping[str, Board]) -> Steward:
         """Return this steward under other policies of the same boards, to run once this one has ended."""
@@ -184,10 +165,15 @@ class Steward:
         """The index that the steward keeps."""
         return self._index
 
+    @property
+    def _closing(self) -> Sequence[_Closing]:
+        rounds = (self._reconciling, self._keeping_tails, self._seeing_to_cold)
+        return (self._derivations, self._in_ledger, *rounds)
+
     async def run(self) -> None:
         """Run all duties until cancelled."""
         async with AsyncExitStack() as stack:
-            for closing in (self._derivations, *self._rounds):
+            for closing in self._closing:
                 await stack.enter_async_context(aclosing(closing))
             group = await stack.enter_async_context(asyncio.TaskGroup())
             group.create_task(self.presence.keep())
@@ -270,15 +256,15 @@ class Steward:
 
     async def reconcile(self) -> int:
         """Repair one slice of each board's index and return the number of differences."""
-        return await self._rounds.reconcile.step()
+        return await self._reconciling.step(self._reconcilers)
 
     async def see_to_cold(self) -> int:
         """Evict idle boards from Redis, warm those in demand, and return how many."""
-        return await self._rounds.see_to_cold.step()
+        return await self._seeing_to_cold.step(self._cold.steps())
 
     async def anchor(self) -> int:
         """Tend the anchors of large windows and return the amount of work."""
-        return await self._anchoring.step()
+        return await self._in_ledger.anchor()
 
     async def collect(self) -> int:
         """Collect one slice of the store of recordings and return how many blobs changed."""
@@ -294,15 +280,15 @@ class Steward:
 
     async def archive(self) -> int:
         """Freeze windows and remove what that replaces; return how many windows and slices."""
-        return await self._rounds.archive.step()
+        return await self._in_ledger.archive()
 
     async def keep_tails(self) -> int:
         """Keep heads and sketches of boards with `exact_ranks`; return how many entries and slices moved."""
-        return await self._rounds.keep_tails.step()
+        return await self._keeping_tails.step(self._tail_keepers)
 
     async def see_to_top(self) -> int:
         """Queue unverified runs at the top for verification and return how many."""
-        return await self._rounds.see_to_top.step()
+        return await self._in_ledger.see_to_top()
 
     async def recall(self) -> int:
         """Queue the unverified runs that players' convictions left for later, and return how many."""
@@ -317,7 +303,7 @@ class Steward:
 
     async def draw_audits(self) -> int:
         """Draw verified runs to simulate again and return how many."""
-        return await self._rounds.draw_audits.step()
+        return await self._in_ledger.draw_audits()
 
     async def derive_from_log(self) -> int:
         """Derive from a slice of the log and return how many events it had."""

@@ -1,4 +1,4 @@
-"""A duty's round over all boards, in which no board delays the others for long or costs them their turn."""
+"""A duty's round over the boards that are due, none of which delays the others for long."""
 
 from __future__ import annotations
 
@@ -19,24 +19,22 @@ Step = Callable[[], Awaitable[int]]
 
 
 class Round:
-    """One duty on several boards, by name."""
+    """One duty on the boards that are due for it."""
 
-    def __init__(
-        self, duty: str, steps: Mapping[str, Step], failures: Failures, *, patience_s: float = PATIENCE_S
-    ) -> None:
+    def __init__(self, duty: str, failures: Failures, *, patience_s: float = PATIENCE_S) -> None:
         self._duty = duty
-        self._steps = steps
         self._failures = failures
         self._patience_s = patience_s
         self._unfinished: dict[str, asyncio.Task[int]] = {}
 
-    async def step(self) -> int:
-        """Do the duty on each board and return the amount of work done.
+    async def step(self, steps: Mapping[str, Step]) -> int:
+        """Do the duty on each of these boards and return the amount of work done.
 
-        Notes a board's failure. Raises LedgerUnavailable.
+        A board that has not finished its last step is passed over. Notes a board's failure.
+        Raises LedgerUnavailable.
         """
         done = sum([self._collect(name) for name, task in list(self._unfinished.items()) if task.done()])
-        for name, step in self._steps.items():
+        for name, step in steps.items():
             if name not in self._unfinished:
                 done += await self._start(name, step)
         return done

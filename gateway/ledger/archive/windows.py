@@ -10,10 +10,18 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, desc, insert, select, tuple_, update
+from sqlalchemy import bindparam, desc, insert, select, text, tuple_, update
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
-from gateway.ledger.schema import Int64, archived_windows, is_in, submissions
+from gateway.ledger.schema import (
+    ARCHIVE_KEPT,
+    ARCHIVE_WORK,
+    Int64,
+    Text,
+    archived_windows,
+    is_in,
+    submissions,
+)
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.model import WindowKind
 from policies.vocabulary import State
@@ -144,6 +152,34 @@ _READABLE = Query(
     .limit(bindparam("count"))
 )
 
+_AT_WORK = Query(
+    select(_w.board, _w.window)
+    .where(
+        text(f"({ARCHIVE_WORK})"),
+        tuple_(_w.board, _w.window)
+        > tuple_(bindparam("after_board", type_=Text), bindparam("after_window", type_=Text)),
+    )
+    .order_by(_w.board, _w.window)
+    .limit(bindparam("count"))
+)
+# The conditions of partial indexes are written out: a bound value would not use the index.
+_TO_THIN = Query(
+    select(_w.board)
+    .where(text("stage = 'frozen'"), _w.expires_at_ms <= bindparam("expired_ms", type_=Int64))
+    .order_by(_w.expires_at_ms)
+    .limit(bindparam("count"))
+)
+_TO_FORGET = Query(
+    select(_w.board)
+    .where(
+        text(ARCHIVE_KEPT),
+        _w.end_ms <= bindparam("ended_ms", type_=Int64),
+        _w.expires_at_ms <= bindparam("expired_ms", type_=Int64),
+    )
+    .order_by(_w.end_ms)
+    .limit(bindparam("count"))
+)
+
 
 async def load(tx: Transaction, board: str, window: str) -> ArchivedWindow | None:
     """Return the window as the archive has it now, or None, inside a transaction."""
@@ -165,6 +201,36 @@ def archived_windows_of(board: str) -> Operation[list[ArchivedWindow]]:
 
     async def work(tx: Transaction) -> list[ArchivedWindow]:
         return [_window(row) for row in await tx.rows(_ALL, at_board=board)]
+
+    return work
+
+
+def windows_at_work(after: tuple[str, str], *, count: int) -> Operation[list[tuple[str, str]]]:
+    """Return the next (board, window) after one that are being built or swept, or lack a change."""
+
+    async def work(tx: Transaction) -> list[tuple[str, str]]:
+        board, window = after
+        rows = await tx.rows(_AT_WORK, after_board=board, after_window=window, count=count)
+        return [(row[0], row[1]) for row in rows]
+
+    return work
+
+
+def boards_to_thin(*, expired_ms: int, count: int) -> Operation[list[str]]:
+    """Return boards with frozen windows that the index forgot by this time (Unix ms)."""
+
+    async def work(tx: Transaction) -> list[str]:
+        return [row[0] for row in await tx.rows(_TO_THIN, expired_ms=expired_ms, count=count)]
+
+    return work
+
+
+def boards_to_forget(*, ended_ms: int, expired_ms: int, count: int) -> Operation[list[str]]:
+    """Return boards with archived windows that ended, and that the index forgot, by these times (Unix ms)."""
+
+    async def work(tx: Transaction) -> list[str]:
+        rows = await tx.rows(_TO_FORGET, ended_ms=ended_ms, expired_ms=expired_ms, count=count)
+        return [row[0] for row in rows]
 
     return work
 

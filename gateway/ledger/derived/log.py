@@ -49,6 +49,7 @@ _PLAYERS = Query(
     .limit(bindparam("count"))
 )
 _POSITION = Query(select(_p.seq).where(_p.consumer == bindparam("consumer"), _p.board == bindparam("board")))
+_POSITIONS = Query(select(_p.board, _p.seq).where(_p.consumer == bindparam("consumer")))
 _put = insert(progress)
 _PUT_POSITION = Query(
     _put.on_conflict_do_update(index_elements=["consumer", "board"], set_={"seq": _put.excluded.seq})
@@ -102,6 +103,15 @@ def position(consumer: str, board: str = ALL_BOARDS) -> Operation[int | None]:
     async def work(tx: Transaction) -> int | None:
         rows = await tx.rows(_POSITION, consumer=consumer, board=board)
         return int(rows[0][0]) if rows else None
+
+    return work
+
+
+def positions(consumer: str) -> Operation[dict[str, int]]:
+    """Return every position of a consumer, by board."""
+
+    async def work(tx: Transaction) -> dict[str, int]:
+        return {board: int(seq) for board, seq in await tx.rows(_POSITIONS, consumer=consumer)}
 
     return work
 

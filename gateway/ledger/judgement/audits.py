@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import bindparam, delete, func, literal_column, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.derived.log import move, position
@@ -39,16 +39,18 @@ NOTED: Final = "audit-noted"
 _e, _o, _s = events.c, outbox.c, submissions.c
 
 _VERIFIED = Query(
-    select(_s.seq, _e.submission_id, _e.player)
+    select(_e.seq, _s.seq, _e.submission_id, _e.player)
     .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
     .where(
         _e.seq > bindparam("after"),
         _e.seq <= bindparam("upto"),
         _e.board == bindparam("board"),
-        _e.to_state == State.PROMOTED.value,
-        _e.reason == Reason.VERIFIED.value,
+        # Written out: with bound values the partial index would not be used.
+        _e.to_state == literal_column(f"'{State.PROMOTED.value}'"),
+        _e.reason == literal_column(f"'{Reason.VERIFIED.value}'"),
     )
     .order_by(_e.seq)
+    .limit(bindparam("count"))
 )
 _add = upsert(outbox)
 _ADD = Query(_add.on_conflict_do_nothing(index_elements=["seq"]))
@@ -103,12 +105,11 @@ def draw_of(board: str) -> Operation[Draw]:
     return work
 
 
-def claim(board: str, *, day: int, seed: int) -> Operation[bool]:
+def claim(board: str, *, day: int, seed: int, first_after: int | None = None) -> Operation[bool]:
     """Begin the draw of a day, up to the newest event.
 
-    False if it has begun, or if the previous one has not ended.
-
-    The first draw of a board draws from nothing.
+    False if it has begun, or if the previous one has not ended. The first draw of a board draws from what
+    came after `first_after`; without it, from nothing.
     """
 
     async def work(tx: Transaction) -> bool:
@@ -116,7 +117,8 @@ def claim(board: str, *, day: int, seed: int) -> Operation[bool]:
         if not before.is_done or (before.day is not None and before.day >= day):
             return False
         upto = await newest_seq()(tx)
-        after = before.after if before.day is not None else upto
+        first = upto if first_after is None else min(first_after, upto)
+        after = before.after if before.day is not None else first
         for part, value in ((DAY, day), (DRAWN, after), (UPTO, upto), (SEED, seed), (NOTED, 0)):
             await move(part, value, board)(tx)
         return True
@@ -124,13 +126,14 @@ def claim(board: str, *, day: int, seed: int) -> Operation[bool]:
     return work
 
 
-def verified_between(board: str, *, after: int, upto: int) -> Operation[list[VerifiedSubmission]]:
-    """Return the submissions of a board that replays promoted in (`after`, `upto`], in order."""
+def verified_between(
+    board: str, *, after: int, upto: int, count: int
+) -> Operation[list[tuple[int, VerifiedSubmission]]]:
+    """Return the first promotions by replays on a board in (`after`, `upto`], each after its event."""
 
-    async def work(tx: Transaction) -> list[VerifiedSubmission]:
-        return [
-            VerifiedSubmission(*row) for row in await tx.rows(_VERIFIED, board=board, after=after, upto=upto)
-        ]
+    async def work(tx: Transaction) -> list[tuple[int, VerifiedSubmission]]:
+        rows = await tx.rows(_VERIFIED, board=board, after=after, upto=upto, count=count)
+        return [(seq, VerifiedSubmission(*submission)) for seq, *submission in rows]
 
     return work
 

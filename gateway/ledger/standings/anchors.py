@@ -36,12 +36,13 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    tuple_,
     union_all,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
 
-from gateway.ledger.schema import anchored_windows, rank_anchors, rank_moves, standings
+from gateway.ledger.schema import Text, anchored_windows, rank_anchors, rank_moves, standings
 from gateway.ledger.standings.ranks import (
     ENTRIES,
     FIRST,
@@ -90,7 +91,15 @@ _OTHERS = Query(
     .limit(1)
 )
 _RULE = Query(select(anchored_windows.c.rule).where(*in_window(anchored_windows)))
-_ANCHORED = Query(select(anchored_windows.c.window).where(anchored_windows.c.board == bindparam("board")))
+_ANCHORED = Query(
+    select(anchored_windows.c.board, anchored_windows.c.window)
+    .where(
+        tuple_(anchored_windows.c.board, anchored_windows.c.window)
+        > tuple_(bindparam("after_board", type_=Text), bindparam("after_window", type_=Text))
+    )
+    .order_by(anchored_windows.c.board, anchored_windows.c.window)
+    .limit(bindparam("count"))
+)
 _BEGIN = Query(insert(anchored_windows))
 _SET = Query(insert(rank_anchors))
 _UNSET = Query(delete(rank_anchors).where(*in_window(rank_anchors), place_of(rank_anchors) == bound("at")))
@@ -121,12 +130,6 @@ _LAST_FOLDED = Query(
     .offset(bindparam("skipped"))
 )
 _FORGET = Query(delete(rank_moves).where(*in_window(rank_moves), place_of(rank_moves) <= bound("upto")))
-_NEXT = Query(
-    select(standings.c.window)
-    .where(standings.c.board == bindparam("board"), standings.c.window > bindparam("after"))
-    .order_by(standings.c.window)
-    .limit(1)
-)
 
 
 def _along(table: Table, entries: Any, groups: Any, is_anchor: int) -> Select[Any]:
@@ -210,21 +213,13 @@ async def drop_anchors(tx: Transaction, board: str, window: str) -> None:
         await tx.run(query, board=board, window=window)
 
 
-def anchored(board: str) -> Operation[list[str]]:
-    """Return the windows of a board that have anchors."""
+def anchored_after(after: tuple[str, str], *, count: int) -> Operation[list[tuple[str, str]]]:
+    """Return the next (board, window) after one that have anchors."""
 
-    async def work(tx: Transaction) -> list[str]:
-        return [row[0] for row in await tx.rows(_ANCHORED, board=board)]
-
-    return work
-
-
-def next_window(board: str, after: str) -> Operation[str | None]:
-    """Return the name of the first window with standings after a name, or None."""
-
-    async def work(tx: Transaction) -> str | None:
-        rows = await tx.rows(_NEXT, board=board, after=after)
-        return rows[0][0] if rows else None
+    async def work(tx: Transaction) -> list[tuple[str, str]]:
+        board, window = after
+        rows = await tx.rows(_ANCHORED, after_board=board, after_window=window, count=count)
+        return [(row[0], row[1]) for row in rows]
 
     return work
 

@@ -8,7 +8,7 @@ the index forgot it; a later change folds them again from promoted submissions.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -57,6 +57,9 @@ LONGEST_MS: Final = 120_000
 THIN_AFTER_MS: Final = 3_600_000
 """How long standings of an archived window stay after the index forgot it: longer than clocks differ."""
 
+WAIT_MS: Final = 5_000
+"""Time between two looks at a window that is over and has pending submissions."""
+
 DAY_MS: Final = 86_400_000
 
 _DECIDING: Final = frozenset(
@@ -101,6 +104,26 @@ class Archiver:
                 revision=archived.revision,
             )
         return len(frozen) + sum([await self._tidy(archived) for archived in await self._archived()])
+
+    @property
+    def is_waiting_for_quiet(self) -> bool:
+        """Whether a changed window waits for a pause; when its changes were noticed is known only here."""
+        return bool(self._changes)
+
+    async def next_looks(self, names: Collection[str]) -> dict[str, int | None]:
+        """Return when each window may next be frozen for the first time (Unix ms), None for never."""
+        archived = {window.window for window in await self._archived()}
+        standing = await self._names_with_standings()
+        return {
+            name: None if name in archived or name not in standing else self._next_look(name)
+            for name in names
+        }
+
+    def _next_look(self, name: str) -> int | None:
+        window = self._window_named(name)
+        if window is None or window.end_ms >= FOREVER_MS:
+            return None
+        return max(window.end_ms + self._after_ms, self._clock() + WAIT_MS)
 
     async def freeze_due(self) -> list[ArchivedWindow]:
         """Freeze the due windows and return those with a new revision."""

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.ledger.archive.windows import among_archived
+from gateway.ledger.derived import board_duties
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.refold import promoted_players, refold
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
+from gateway.steward.agenda import duties_of_windows
 from gateway.steward.index.readable_windows import readable_windows
 from gateway.steward.index.rebuild import Tell
 from policies.model import Policy
@@ -40,6 +42,8 @@ async def refold_board(ledger: Ledger, policy: Policy, *, clock: Clock, tell: Te
         changed += await ledger.write(_refold(ranking, players, windows))
         count, after = count + len(players), players[-1]
         tell(len(players))
+    # No event says that these windows have standings now.
+    await ledger.write(board_duties.noted(duties_of_windows(policy.board, windows, seq=0, now_ms=clock())))
     return RefoldCounts(count, changed)
 
 

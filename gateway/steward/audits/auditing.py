@@ -17,7 +17,7 @@ from policies.model import Policy
 from policies.replaying import AuditRules
 
 SLICE: Final = 10_000
-"""Events read at once."""
+"""Promotions read at once."""
 
 NOTED_AT_ONCE: Final = 256
 """Audits noted in one transaction, which holds the writer for some milliseconds."""
@@ -59,6 +59,17 @@ class Sample:
         return [run for _, run in [*self._taken, *others]]
 
 
+def next_audit_ms(policy: Policy, after_ms: int) -> int:
+    """Return the next time for audits of a board after a moment (Unix ms)."""
+    zone = ZoneInfo(policy.time_zone)
+    hour, minute = map(int, policy.verification.audit.at.split(":"))
+    local = datetime.fromtimestamp(after_ms / 1000, UTC).astimezone(zone)
+    at = local.replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0)
+    while at.timestamp() * 1000 <= after_ms:
+        at += timedelta(days=1)
+    return int(at.timestamp() * 1000)
+
+
 class AuditDraw:
     """Draws the audits of one board once a day, from the runs promoted since the previous draw.
 
@@ -76,18 +87,26 @@ class AuditDraw:
         self._clock = clock
         self._chance = chance or random.SystemRandom()
 
-    async def step(self) -> int:
-        """Draw what is due and return how many audits were noted. The first step ever notes none."""
+    async def step(self, *, first_after: int | None = None) -> int:
+        """Draw what is due and return how many audits were noted.
+
+        The first step ever draws from what came after event `first_after`; without it, from nothing.
+        """
         board, day = self._policy.board, self._day()
         noted = await self._finish()
         draw = await self._ledger.read(audits.draw_of(board))
         if draw.day is None or draw.day < day:
             seed = self._chance.getrandbits(SEED_BITS)
-            if await self._ledger.write(audits.claim(board, day=day, seed=seed)):
+            if await self._ledger.write(audits.claim(board, day=day, seed=seed, first_after=first_after)):
                 noted += await self._finish()
         if noted:
             _log.info(Event.AUDIT_DRAWN, board=board, count=noted)
         return noted
+
+    async def has_drawn(self, seq: int) -> bool:
+        """Return whether everything up to event `seq` was drawn from."""
+        draw = await self._ledger.read(audits.draw_of(self._policy.board))
+        return draw.is_done and draw.upto >= seq
 
     async def _finish(self) -> int:
         """Note audits until the draw is done or another steward continues it, and return how many."""
@@ -108,10 +127,13 @@ class AuditDraw:
     async def _drawn(self, draw: audits.Draw) -> list[VerifiedSubmission]:
         chance = random.Random(draw.seed)  # noqa: S311 - nothing to guess
         sample = Sample(self._policy.verification.audit, chance)
-        for after in range(draw.after, draw.upto, SLICE):
-            upto = min(after + SLICE, draw.upto)
-            for run in await self._ledger.read(audits.verified_between(draw.board, after=after, upto=upto)):
+        after, is_last = draw.after, False
+        while not is_last:
+            span = {"after": after, "upto": draw.upto, "count": SLICE}
+            page = await self._ledger.read(audits.verified_between(draw.board, **span))
+            for after, run in page:  # noqa: B007 - the next page begins after the last event
                 sample.offer(run)
+            is_last = len(page) < SLICE
         return sample.drawn
 
     def _day(self) -> int:

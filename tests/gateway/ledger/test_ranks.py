@@ -181,16 +181,16 @@ async def test_ranks_are_exact_on_either_database(store: Store):
     dice = random.Random(7)
     held: dict[str, Standing] = {}
     async with open_in(store) as ledger:
-        keeper = Anchoring(ledger, [ranking])
+        keeper = Anchoring(ledger, ranking)
         for number in range(1, 121):
             player, score = f"p{dice.randrange(30)}", dice.choice([None, *range(12)])
             stats = {"kills": dice.randrange(2)}
             held[player] = a_standing(player, score, number, number, ranking, stats)
             await ledger.write(lambda tx, one=held[player]: put(tx, ranking, one))
             if not number % 10:
-                await keeper.step()
+                await keeper.tend("alltime")
         await ledger.read(lambda tx: assert_as_sorted(tx, ranking, [*held.values()]))
-        while await keeper.step():
+        while await keeper.tend("alltime"):
             pass
         await ledger.read(lambda tx: assert_as_sorted(tx, ranking, [*held.values()]))
         assert ([], []) == await ledger.read(spacing_of(ranking, "alltime"))
@@ -253,13 +253,13 @@ async def test_anchors_of_another_rule_go_with_the_first_write(store: Store):
     async with open_in(store) as ledger:
         for each in standings:
             await ledger.write(lambda tx, one=each: put(tx, sparse, one))
-        while await Anchoring(ledger, [sparse]).step():
+        while await Anchoring(ledger, sparse).tend("alltime"):
             pass
         await ledger.read(lambda tx: assert_as_sorted(tx, dense, standings))
         standings[3] = a_standing("p3", 100, 3, 100)
         await ledger.write(lambda tx: put(tx, dense, standings[3]))
         assert [] == await store.sql("SELECT * FROM rank_anchors")
-        while await Anchoring(ledger, [dense]).step():
+        while await Anchoring(ledger, dense).tend("alltime"):
             pass
         await ledger.read(lambda tx: assert_as_sorted(tx, dense, standings))
     assert [] != await store.sql("SELECT * FROM rank_anchors")

@@ -232,13 +232,13 @@ async def test_B03_a_board_that_takes_long_holds_up_no_other():
         done.append("quick")
         return 1
 
-    turns = Round("reconcile", {"slow": endless, "quick": quick}, Failures(), patience_s=0)
+    turns, steps = Round("reconcile", Failures(), patience_s=0), {"slow": endless, "quick": quick}
     while len(done) < 3:
-        await turns.step()
+        await turns.step(steps)
     assert ["slow"] == begun
     may_end.set()
     while 5 not in done:
-        done.append(await turns.step() - 1)
+        done.append(await turns.step(steps) - 1)
     await turns.aclose()
 
 
@@ -250,9 +250,9 @@ async def test_B03_a_round_ends_when_there_is_no_ledger():
         tried.append(1)
         raise LedgerUnavailable
 
-    turns = Round("archive", {"a": no_ledger, "b": no_ledger}, Failures())
+    turns = Round("archive", Failures())
     with pytest.raises(LedgerUnavailable):
-        await turns.step()
+        await turns.step({"a": no_ledger, "b": no_ledger})
     assert [1] == tried
 
 

@@ -74,6 +74,21 @@ Table(
 )
 
 Table(
+    "board_duties",
+    metadata,
+    Column("duty", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    _required("lane", Int64),
+    _required("due_at_ms", Int64),
+    _required("first_seq", Int64),
+    _required("last_seq", Int64),
+    Index("board_duties_due", "duty", "due_at_ms"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
     "stewards",
     metadata,
     Column("steward", Text, primary_key=True),
@@ -94,6 +109,9 @@ Table(
 )
 
 _IS_OF_BOARD: Final = text("submission_id = ''")
+_VERIFIED: Final = text("to_state = 'promoted' AND reason = 'verified'")
+_ARCHIVE_WORK: Final = text("changed_seq > 0 OR stage IN ('folding', 'copying', 'sweeping', 'forgetting')")
+_ARCHIVE_KEPT: Final = text("stage NOT IN ('forgetting', 'forgotten')")
 _STANDS_IN_FAMILY: Final = text("score IS NOT NULL AND board LIKE '%.%'")
 
 _OPENING: Final = ("parameters", "asset", "opened_at_ms", "opened_by", "opened_seq")
@@ -108,20 +126,25 @@ _UPDATES: Final = {
     "boards": "title, metadata, parameters, asset, bounds, state, opens_at_ms, closes_at_ms, opened_at_ms, "
     "opened_by, opened_seq, version, seq, plays",
     "board_fields": "opened_seq, plays",
+    "board_duties": "due_at_ms, last_seq",
     "stewards": "expires_at_ms",
     "leases": "owner, epoch",
 }
 """The columns that the application may change."""
 
-_DELETED: Final = ("board_fields", "stewards")
+_DELETED: Final = ("board_fields", "board_duties", "stewards")
 """The tables from which the application may take rows away."""
 
 
 def upgrade() -> None:
-    """Add the tables, and the indexes of events and standings that belong to families."""
+    """Add the tables, the indexes of what belongs to families, and those that find what is due."""
     metadata.create_all(op.get_bind(), checkfirst=False)
     _add_index("events_of_board", "events", ["board", "seq"], _IS_OF_BOARD)
     _add_index("standings_of_player", "standings", ["player", "window", "board"], _STANDS_IN_FAMILY)
+    _add_index("events_verified", "events", ["board", "seq"], _VERIFIED)
+    _add_index("archived_windows_at_work", "archived_windows", ["board", "window"], _ARCHIVE_WORK)
+    _add_index("archived_windows_to_thin", "archived_windows", ["expires_at_ms"], text("stage = 'frozen'"))
+    _add_index("archived_windows_to_forget", "archived_windows", ["end_ms"], _ARCHIVE_KEPT)
     is_postgres = op.get_context().dialect.name == "postgresql"
     for trigger, action, columns, when in _REFUSED:
         of = f" OF {', '.join(columns)}" if columns else ""
