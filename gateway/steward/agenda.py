@@ -159,11 +159,12 @@ class Agenda:
         if not names:
             return
         now_ms = self._clock()
+        audit_ms = next_audit_ms(board.policy, now_ms)
         windows = list(_windows_named(board.policy, names))
         duties = [
             *duties_of_windows(board.name, windows, seq=newest, now_ms=now_ms),
             # The first draw of a board draws from what comes after its first event here: nothing yet.
-            DueDuty(BoardDuty.AUDIT, board.name, WHOLE_BOARD, now_ms, newest + 1, newest),
+            DueDuty(BoardDuty.AUDIT, board.name, WHOLE_BOARD, audit_ms, newest + 1, newest),
             DueDuty(BoardDuty.TOP, board.name, WHOLE_BOARD, now_ms, newest, newest),
         ]
         await self._ledger.write(board_duties.noted(duties))

@@ -29,7 +29,6 @@ WAITING = "what waits, which is its result; an outbox that is not short is what 
 
 MEANT = {
     "standings.anchors._OTHERS": ("coarse", "the standings of one group of ties, up to the first other"),
-    "standings.anchors._ANCHORED": ("coarse", "the windows of a board that have anchors"),
     "standings.anchors._DROPS[0]": ("coarse", ANCHORS),
     "standings.anchors._DROPS[1]": ("coarse", ANCHORS),
     "standings.anchors._ANCHORS": ("coarse", ANCHORS),
@@ -44,10 +43,12 @@ MEANT = {
     "archive.reading._PAGE": ("coarse", "the ranks of a page, of which the index is"),
     "archive.windows._ALL": ("coarse", "the past windows of one board, for the steward and the commands"),
     "archive.windows._PENDING_IN": ("coarse", WAITING),
+    "archive.windows._TO_FORGET": ("range sort", "long windows that are past their retention and still in the index"),
     "archive.windows._ENDED_AFTER": ("coarse", "the windows of one board that ended lately"),
     "archive.windows._READABLE": ("coarse sort", "the past windows of one board: one for each day and kind"),
     "derived.achievements._OF_PLAYER": ("sort", OF_ONE),
     "derived.counts._FORGET": ("scan", "a row for each board, when they are counted anew"),
+    "derived.log._POSITIONS": ("coarse", "a row for each policy file, once a start"),
     "derived.log._UNSHOWN": ("coarse scan", "projections under way: what the index was not told of yet"),
     "derived.trends._PRUNE": ("scan", "a number of slots that the spans of a trend bound, once a round"),
     "standings.history._TURNS": ("range", SPAN),
@@ -55,7 +56,6 @@ MEANT = {
     "index_pages._BUILDS_LISTED": ("sort", "the builds of up to 64 submissions"),
     "index_pages._NEWEST": ("scan", NEWEST),
     "index_pages._EVENTS_AFTER": ("range", SPAN),
-    "judgement.audits._VERIFIED": ("range", SPAN),
     "judgement.audits._HANDED_OUT": ("coarse", WAITING),
     "judgement.cases._SCORES": ("sort", OF_ONE),
     "judgement.builds._STATUSES": ("coarse scan", OPERATORS),

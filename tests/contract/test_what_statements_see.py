@@ -32,9 +32,15 @@ OF_EVERY_BOARD = {
     "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",
     "derived.counts._FORGET": "all boards are counted anew",
     "derived.log._AFTER": "the log of all boards, in its order",
+    "derived.log._POSITIONS": "how far each policy file was seen",
     "derived.log._PLAYERS": "the log of all boards, in its order",
     "derived.log._UNSHOWN": "how far the log was shown",
     "derived.trends._PRUNE": "slots of every board grow old",
+    "archive.windows._AT_WORK": "the boards that are due",
+    "archive.windows._TO_FORGET": "the boards that are due",
+    "archive.windows._TO_THIN": "the boards that are due",
+    "derived.board_duties._DUE": "the boards that are due",
+    "standings.anchors._ANCHORED": "anchored windows in turn, whatever their board",
     "index_pages._EVENTS_BEFORE": "a rebuild walks the log backwards, and picks its board",
     "index_pages._NEWEST": "the newest event there is",
     "judgement.audits._HANDED_OUT": "workers are everybody's",
@@ -55,7 +61,11 @@ OF_EVERY_BOARD = {
 }
 
 OF_EVERY_WINDOW = {
-    "standings.anchors._ANCHORED": "which windows of a board have anchors",
+    "archive.windows._AT_WORK": "the boards that are due",
+    "archive.windows._TO_FORGET": "the boards that are due",
+    "archive.windows._TO_THIN": "the boards that are due",
+    "derived.board_duties._DUE": "the boards that are due",
+    "standings.anchors._ANCHORED": "anchored windows in turn, whatever their board",
     "archive.windows._ALL": "which windows of a board are archived",
     "archive.windows._ENDED_AFTER": "which windows of a board a late change concerns",
     "archive.windows._READABLE": "which windows of a board can be read",

@@ -19,6 +19,7 @@ from sqlalchemy import BigInteger, LargeBinary, Table
 
 from gateway.ledger.schema import metadata
 from gateway.ledger.transaction import Query
+from gateway.runtime.lanes import LANES
 from policies.vocabulary import Reason, State
 from tests.support.ledger import ledger_in_memory
 from tests.support.plans import POSTGRES_ALONE, statements
@@ -109,6 +110,7 @@ BOUND: Final[Values] = {
     "total": PUT[int],
     "last_order": LOW,
     "last_ties": "",
+    "lanes": "1" * LANES,
 }
 TABLE_OF: Final = {column.name: table for table in metadata.tables.values() for column in table.columns}
 PAGE: Final[Values] = {"LIMIT": 99, "OFFSET": 0}

@@ -166,7 +166,7 @@ _AT_WORK = Query(
 _TO_THIN = Query(
     select(_w.board)
     .where(text("stage = 'frozen'"), _w.expires_at_ms <= bindparam("expired_ms", type_=Int64))
-    .order_by(_w.expires_at_ms)
+    .order_by(_w.expires_at_ms, _w.board)
     .limit(bindparam("count"))
 )
 _TO_FORGET = Query(
@@ -176,7 +176,7 @@ _TO_FORGET = Query(
         _w.end_ms <= bindparam("ended_ms", type_=Int64),
         _w.expires_at_ms <= bindparam("expired_ms", type_=Int64),
     )
-    .order_by(_w.end_ms)
+    .order_by(_w.end_ms, _w.board)
     .limit(bindparam("count"))
 )
 

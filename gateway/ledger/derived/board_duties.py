@@ -44,7 +44,7 @@ _DUE = Query(
         _d.due_at_ms <= bindparam("now_ms", type_=Int64),
         func.substr(bindparam("lanes", type_=Text), cast(_d.lane + 1, Integer), 1) == "1",
     )
-    .order_by(_d.due_at_ms)
+    .order_by(_d.due_at_ms, _d.board, _d.window)
     .limit(bindparam("count"))
 )
 _SAME: Final = (
