@@ -9,9 +9,13 @@ from typing import Final, NamedTuple
 
 from gateway.deployment.reference_clock import UNMEASURED_MS
 from gateway.edge.auth.keyring import Keyring
+from policies.opened_board import NO_CONTENT
 
 _HEAD: Final = struct.Struct(">B26sQQQIIBBB32s")
 _VERSION: Final = 1
+_VERSION_WITH_CONTENT: Final = 2
+"""A ticket has the board's content digest only if the board has content. All others are of version 1, which
+edges of before families read, too."""
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _UNKNOWN: Final = 0xFFFFFFFF
 """The stored value of a count that is unknown because the index did not answer."""
@@ -25,7 +29,8 @@ class Ticket(NamedTuple):
 
     `runs_opened` and `runs_submitted` are the player's runs on the board in the day before. They are counted
     when a run is opened and travel in its ticket, which saves each submission a read of the index.
-    `clock_error_ms` is how far the times may be off the time that all edges share.
+    `clock_error_ms` is how far the times may be off the time that all edges share. `board_content` is the
+    content digest of the board that the run was opened on (`policies.opened_board.content_digest`).
     """
 
     run: str
@@ -39,6 +44,7 @@ class Ticket(NamedTuple):
     runs_opened: int | None = None
     runs_submitted: int | None = None
     clock_error_ms: int = 0
+    board_content: bytes = NO_CONTENT
 
 
 class Tickets:
@@ -74,8 +80,9 @@ def new_run_id(now_ms: int) -> str:
 
 def _pack(ticket: Ticket) -> bytes:
     names = [name.encode("ascii") for name in (ticket.board, ticket.player, ticket.build)]
+    has_content = ticket.board_content != NO_CONTENT
     head = _HEAD.pack(
-        _VERSION,
+        _VERSION_WITH_CONTENT if has_content else _VERSION,
         ticket.run.encode("ascii"),
         ticket.issued_at_ms,
         ticket.expires_at_ms,
@@ -85,7 +92,8 @@ def _pack(ticket: Ticket) -> bytes:
         *map(len, names),
         ticket.simulator,
     )
-    return head + b"".join(names) + b"%08x" % ticket.clock_error_ms
+    content = ticket.board_content if has_content else b""
+    return head + content + b"".join(names) + b"%08x" % ticket.clock_error_ms
 
 
 def _count(count: int | None) -> int:
@@ -93,12 +101,13 @@ def _count(count: int | None) -> int:
 
 
 def _unpack(payload: bytes) -> Ticket:
-    if len(payload) < _HEAD.size or payload[0] != _VERSION:
+    if len(payload) < _HEAD.size or payload[0] not in {_VERSION, _VERSION_WITH_CONTENT}:
         raise ValueError("not a ticket of this version")
     _, run, issued_at_ms, expires_at_ms, seed, *counts, board, player, build, simulator = _HEAD.unpack_from(
         payload
     )
-    names, end = payload[_HEAD.size :].decode("ascii"), board + player + build
+    names_at = _HEAD.size + (len(NO_CONTENT) if payload[0] == _VERSION_WITH_CONTENT else 0)
+    names, end = payload[names_at:].decode("ascii"), board + player + build
     opened, submitted = (None if count == _UNKNOWN else count for count in counts)
     return Ticket(
         run.decode("ascii"),
@@ -113,4 +122,5 @@ def _unpack(payload: bytes) -> Ticket:
         submitted,
         # Earlier versions appended no clock error, since each edge used its own clock.
         int(names[end:], 16) if names[end:] else UNMEASURED_MS,
+        payload[_HEAD.size : names_at] or NO_CONTENT,
     )

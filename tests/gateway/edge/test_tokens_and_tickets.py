@@ -15,6 +15,7 @@ from gateway.deployment.reference_clock import UNMEASURED_MS
 from gateway.edge.auth.keyring import Keyring
 from gateway.edge.auth.tickets import SEED_BITS, Ticket, Tickets, new_run_id
 from gateway.edge.auth.tokens import Bearer, Role, Tokens
+from policies.opened_board import NO_CONTENT
 
 KEYRING = Keyring(b"a master key of thirty-two bytes")
 TICKETS = Tickets(KEYRING)
@@ -35,6 +36,7 @@ tickets = st.builds(
     runs_opened=st.none() | st.integers(0, 2**32 - 2),
     runs_submitted=st.none() | st.integers(0, 2**32 - 2),
     clock_error_ms=times,
+    board_content=st.just(NO_CONTENT) | st.binary(min_size=32, max_size=32),
 )
 
 
@@ -136,12 +138,23 @@ def test_F19_edges_of_before_read_our_tickets_and_we_doubt_the_times_of_theirs()
     assert ticket._replace(clock_error_ms=UNMEASURED_MS) == TICKETS.read(before)
 
 
+def test_only_a_ticket_of_a_board_with_content_is_new_to_edges_of_before():
+    """A ticket without a content digest is version 1, byte for byte; one with it cannot be taken for that."""
+    ticket = Ticket("0" * 26, "sprint", "ada", "b-1", bytes(32), 7, 1, 2, clock_error_ms=5)
+    plain, full = TICKETS.issue(ticket)[0], TICKETS.issue(ticket._replace(board_content=b"c" * 32))[0]
+    payloads = [base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) for text in (plain, full)]
+    assert [1, 2] == [payload[0] for payload in payloads]
+    assert payloads[0][1:] == payloads[1].replace(b"c" * 32, b"")[1:]
+    assert payloads[0].endswith(bytes(32) + b"sprintadab-100000005")
+    assert [NO_CONTENT, b"c" * 32] == [TICKETS.read(text).board_content for text in (plain, full)]
+
+
 def test_a_ticket_of_another_version_is_not_read():
     """What a later version packs otherwise would be read as other facts: another board, another end."""
     ticket = Ticket(new_run_id(1), "b", "p", "b-1", bytes(32), 7, 1, 2)
     text, _ = TICKETS.issue(ticket)
     payload = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    for version in (0, 2, 255):
+    for version in (0, 3, 255):
         other = base64.urlsafe_b64encode(bytes([version]) + payload[1:]).rstrip(b"=").decode()
         with pytest.raises(ValueError, match="version"):
             TICKETS.read(other)
