@@ -56,6 +56,7 @@ _SUBMISSION_COLUMNS = (
     _s.attempt,
     _s.runs_opened,
     _s.runs_submitted,
+    _s.board_content,
 )
 
 _SUBMISSION = Query(select(*_SUBMISSION_COLUMNS).where(_s.submission_id == bindparam("submission_id")))

@@ -23,7 +23,8 @@ class NewSubmission(NamedTuple):
 
     `recording` is None in three cases: there is none, it is already in the store of recordings, or only its
     digest came. In the last case, `reveal_ms` is how long its sender has to send it once it is requested.
-    Without `achieved_at_ms`, it was achieved when it was received. `details` is JSON.
+    Without `achieved_at_ms`, it was achieved when it was received. `details` is JSON. `board_content` is the
+    content digest of the board that it was played on; None if the board has no content.
     """
 
     submission: Submission
@@ -39,6 +40,7 @@ class NewSubmission(NamedTuple):
     achieved_at_ms: int | None = None
     details: str | None = None
     reveal_ms: int | None = None
+    board_content: bytes | None = None
 
 
 class Receipt(NamedTuple):
@@ -80,6 +82,7 @@ class StoredSubmission:
     attempt: int
     runs_opened: int | None = None
     runs_submitted: int | None = None
+    board_content: bytes | None = None
     unreadable: tuple[str, ...] = ()
 
 

@@ -211,6 +211,7 @@ submissions = Table(
     _required("reason", Text),
     _required("attempt", Int64),
     _required("lease_until_ms", Int64),
+    Column("board_content", LargeBinary),
     CheckConstraint(
         "score BETWEEN -9007199254740991 AND 9007199254740991", name="score_is_exact_as_a_double"
     ),

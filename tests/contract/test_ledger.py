@@ -45,6 +45,7 @@ FACTS = [
     "runs_submitted",
     "findings",
     "initial_state",
+    "board_content",
 ]
 
 
@@ -172,6 +173,15 @@ async def test_M09_the_facts_are_all_there_are_but_the_state(ledger: Ledger, sto
     columns = await store.columns("submissions")
     assert {"state", "reason", "attempt", "lease_until_ms"} == columns - set(FACTS)
     await store.sql("UPDATE submissions SET state = 'held', reason = 'x', attempt = 1, lease_until_ms = 5")
+
+
+async def test_a_submission_keeps_what_its_board_gave_the_simulator(ledger: Ledger):
+    """The content digest of a run's ticket is stored with it; a board without content leaves nothing."""
+    for name, content in (("run-1", b"c" * 32), ("run-2", None)):
+        await ledger.append(new_submission(name, board_content=content))
+        stored = await ledger.read(queries.submission(name))
+        assert stored is not None
+        assert (content, None) == (stored.board_content, stored.runs_submitted)
 
 
 async def test_a_failing_operation_undoes_itself_and_not_its_group(ledger: Ledger, store: Store):

@@ -54,6 +54,7 @@ def new_submission(
         recording_bytes=len(recording or b""),
         simulator=facts.get("simulator", "sha256:" + "0" * 64),
         policy_digest="sha256:policy",
+        board_content=facts.get("board_content"),
     )
 
 

@@ -122,6 +122,7 @@ def _submission_row(seq: int, new: NewSubmission) -> Cells:
         judgement.reason.value,
         0,
         0,
+        new.board_content,
     )
 
 

@@ -167,8 +167,10 @@ async def test_M09_no_column_is_left_out(sealed: SealedLedger, tmp_path: Path):
             if column == "seq":
                 continue
             copy = sealed.copy(tmp_path / table / column)
-            [[kind]] = rows(copy.path, f"SELECT typeof({column}) FROM {table} WHERE seq = 4")
-            other = {"integer": "7654321", "text": "'other'", "blob": "x'00'", "null": "1"}[kind]
+            [[kind]] = rows(
+                copy.path, f"SELECT type FROM pragma_table_info('{table}') WHERE name = '{column}'"
+            )
+            other = {"INTEGER": "7654321", "TEXT": "'other'", "BLOB": "x'00'"}[kind]
             copy.tamper(f"UPDATE {table} SET {column} = {other} WHERE seq = 4")
             assert CHANGED.format(4) == await fault_of(copy), (table, column)
 

@@ -1,7 +1,8 @@
 """The third schema: boards of families are rows, and stewards divide their duties by leases.
 
 A board's row is never deleted, and what it was opened with changes only if the name of a deleted board is opened
-again. Events of the life of a board have no submission; an index finds those of one board.
+again. Events of the life of a board have no submission; an index finds those of one board. A submission gains the
+digest of the content of the board that it was played on, which is one of its facts.
 """
 
 from __future__ import annotations
@@ -116,10 +117,19 @@ _STANDS_IN_FAMILY: Final = text("score IS NOT NULL AND board LIKE '%.%'")
 
 _OPENING: Final = ("parameters", "asset", "opened_at_ms", "opened_by", "opened_seq")
 
-_REFUSED: Final[tuple[tuple[str, str, tuple[str, ...], str], ...]] = (
-    ("boards_facts_no_update", "UPDATE", ("board", "lane", "family"), ""),
-    ("boards_opening_no_update", "UPDATE", _OPENING, "OLD.state <> 'deleted'"),
-    ("boards_no_delete", "DELETE", (), ""),
+_FACTS: Final = (
+    *("seq", "submission_id", "board", "player", "credential", "nonce", "content_digest", "build", "seed"),
+    *("issued_at_ms", "received_at_ms", "achieved_at_ms", "score", "ticks", "stats", "details"),
+    *("recording_digest", "simulator", "runs_opened", "runs_submitted", "findings", "initial_state"),
+    "board_content",
+)
+"""The columns of a submission that never change."""
+
+_REFUSED: Final[tuple[tuple[str, str, str, tuple[str, ...], str], ...]] = (
+    ("submissions_facts_no_update", "submissions", "UPDATE", _FACTS, ""),
+    ("boards_facts_no_update", "boards", "UPDATE", ("board", "lane", "family"), ""),
+    ("boards_opening_no_update", "boards", "UPDATE", _OPENING, "OLD.state <> 'deleted'"),
+    ("boards_no_delete", "boards", "DELETE", (), ""),
 )
 
 _UPDATES: Final = {
@@ -145,20 +155,22 @@ def upgrade() -> None:
     _add_index("archived_windows_at_work", "archived_windows", ["board", "window"], _ARCHIVE_WORK)
     _add_index("archived_windows_to_thin", "archived_windows", ["expires_at_ms"], text("stage = 'frozen'"))
     _add_index("archived_windows_to_forget", "archived_windows", ["end_ms"], _ARCHIVE_KEPT)
+    op.add_column("submissions", Column("board_content", LargeBinary))
     is_postgres = op.get_context().dialect.name == "postgresql"
-    for trigger, action, columns, when in _REFUSED:
+    _run("DROP TRIGGER submissions_facts_no_update" + (" ON submissions" if is_postgres else ""))
+    for trigger, table, action, columns, when in _REFUSED:
         of = f" OF {', '.join(columns)}" if columns else ""
         if is_postgres:
             only = f"WHEN ({when}) " if when else ""
             _run(
-                f"CREATE TRIGGER {trigger} BEFORE {action}{of} ON boards "
-                f"FOR EACH ROW {only}EXECUTE FUNCTION refuse_change('boards')"
+                f"CREATE TRIGGER {trigger} BEFORE {action}{of} ON {table} "
+                f"FOR EACH ROW {only}EXECUTE FUNCTION refuse_change('{table}')"
             )
         else:
             only = f"WHEN {when} " if when else ""
             op.execute(
-                f"CREATE TRIGGER IF NOT EXISTS {trigger} BEFORE {action}{of} ON boards {only}"
-                "BEGIN SELECT RAISE(ABORT, 'boards is append-only'); END"
+                f"CREATE TRIGGER IF NOT EXISTS {trigger} BEFORE {action}{of} ON {table} {only}"
+                f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
             )
     if is_postgres:
         _grant()
