@@ -59,6 +59,7 @@ from gateway.settlement.coalescing import Coalescer
 from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
+from gateway.steward.leases import StewardLeases
 from policies.loader import Board, load_boards
 from policies.ranking import Ranking
 
@@ -212,15 +213,20 @@ async def open_steward(settings: Settings, *, clock: Clock | None = None) -> Asy
             chosen_clock = clock or reference
             assert chosen_clock is not None
             async with _kept_fresh(reference):
-                yield Steward(
-                    settings,
-                    catalogue,
-                    ledger,
-                    index,
-                    RqJobs(queue),
-                    recordings=recordings,
-                    clock=chosen_clock,
-                )
+                leases = StewardLeases(ledger, clock=chosen_clock)
+                try:
+                    yield Steward(
+                        settings,
+                        catalogue,
+                        ledger,
+                        index,
+                        RqJobs(queue),
+                        recordings=recordings,
+                        clock=chosen_clock,
+                        leases=leases,
+                    )
+                finally:
+                    await leases.give_up()
         finally:
             queue.close()
 

@@ -34,6 +34,10 @@ class LedgerOverloaded(LedgerUnavailable):
     """Too many writes are waiting for the ledger; nothing was stored."""
 
 
+class LeaseLost(ScoregateError):
+    """Another steward has the lease of this lane or duty; nothing was stored."""
+
+
 class HistoryTooLong(ScoregateError):
     """Too many submissions counted on the board to fold it here."""
 

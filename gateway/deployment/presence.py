@@ -50,7 +50,7 @@ class PartKind(StrEnum):
 
 
 class PartReport(BaseModel):
-    """A part's report of itself: the digest of its policies, its process, and its failing duties."""
+    """A part's report of itself: the digest of its policies, its process, failing duties and leases."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -61,6 +61,8 @@ class PartReport(BaseModel):
     since_ms: Annotated[int, Field(ge=0, le=253_402_300_799_000)] = 0
     failing: tuple[str, ...] = ()
     version: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+!-]{0,64}$")] = ""
+    lanes: Annotated[int, Field(ge=0)] = 0
+    duties: tuple[str, ...] = ()
 
 
 class Presence:
@@ -73,12 +75,14 @@ class Presence:
         boards: Callable[[], Mapping[str, Board]],
         *,
         failing: Callable[[], Sequence[str]] = tuple,
+        work: Callable[[], tuple[int, Sequence[str]]] = lambda: (0, ()),
         part_id: str | None = None,
     ) -> None:
         self._store = PartRegistry(client)
         self._kind = kind
         self._boards = boards
         self._failing = failing
+        self._work = work
         self.part_id = part_id or secrets.token_hex(8)
         self.parts: tuple[PartReport, ...] | None = None
         self._has_differed = False
@@ -98,6 +102,7 @@ class Presence:
 
     async def beat(self) -> None:
         """Report the part once, and read the others' reports. Raises IndexUnavailable."""
+        lanes, duties = self._work()
         own = PartReport(
             kind=self._kind,
             policies=digest_of(self._boards()),
@@ -106,6 +111,8 @@ class Presence:
             since_ms=BEGAN_MS,
             failing=tuple(self._failing())[:FAILURES_LIMIT],
             version=VERSION,
+            lanes=lanes,
+            duties=tuple(duties),
         )
         reports = await self._store.register(self.part_id, own.model_dump_json())
         self.parts = tuple(part for part in map(_parsed, reports) if part)

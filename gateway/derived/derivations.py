@@ -40,10 +40,12 @@ class Derivations:
         clock: Clock,
         left_ms: int = LEFT_MS,
         resolver: AbstractResolver | None = None,
+        deliveries_ledger: Ledger | None = None,
     ) -> None:
         self._settings = settings
         self.statistics = Statistics(ledger, client, boards)
-        self.sender = Sender(settings, ledger, clock=clock, resolver=resolver)
+        # An attempt that was made is noted whoever made it: each delivery has a lease of its own.
+        self.sender = Sender(settings, deliveries_ledger or ledger, clock=clock, resolver=resolver)
         self.of_log = {
             consumer.name: LogFollower(ledger, consumer)
             for consumer in (self.statistics, Trends(boards, clock=clock), DecisionEvents(clock=clock))

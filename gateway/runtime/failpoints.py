@@ -1,8 +1,9 @@
 """Points at which a test can kill, fail or stall a process. Inert unless the environment or a test arms one.
 
 `SCOREGATE_FAILPOINT=<name>:<action>[,<name>:<action>...]` arms points; each acts the first time it is
-reached. `kill` ends the process with SIGKILL, like a power failure; `raise` raises an unexpected error;
-`stall:<seconds>` blocks the thread. It is a tool of the fault tests, not a setting: never set it in service.
+reached. `kill` ends the process with SIGKILL, like a power failure; `stop` stops it with SIGSTOP until a
+test sends SIGCONT; `raise` raises an unexpected error; `stall:<seconds>` blocks the thread. It is a tool of
+the fault tests, not a setting: never set it in service.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Final
@@ -43,6 +44,7 @@ class Point(StrEnum):
     BEFORE_SWAP = "before-swap"
     AFTER_SWAP = "after-swap"
     INSIDE_ARCHIVE = "inside-archive"
+    BEFORE_FENCED_WRITE = "before-fenced-write"
 
 
 class Unforeseen(Exception):
@@ -66,21 +68,28 @@ def disarm() -> None:
 
 
 def action_of(text: str) -> Action:
-    """Return the action of `kill`, `raise` or `stall:<seconds>`. Raises ValueError for anything else."""
+    """Return the action of `kill`, `stop`, `raise` or `stall:<seconds>`. Raises ValueError for another."""
     name, _, seconds = text.partition(":")
     if name == "stall":
         return partial(time.sleep, float(seconds))
-    if text not in {"kill", "raise"}:
-        raise ValueError(f"expected kill, raise or stall:<seconds>, got {text!r}")
-    return _kill if name == "kill" else _raise
+    if text not in _ACTIONS:
+        raise ValueError(f"expected kill, stop, raise or stall:<seconds>, got {text!r}")
+    return _ACTIONS[text]
 
 
 def _kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _stop() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def _raise() -> None:
     raise Unforeseen("a failpoint was reached")
+
+
+_ACTIONS: Final[Mapping[str, Action]] = {"kill": _kill, "stop": _stop, "raise": _raise}
 
 
 def _read(setting: str) -> dict[Point, Action]:

@@ -119,6 +119,23 @@ DUTY_FAILURES = Counter(
     ["duty", "board"],
     registry=REGISTRY,
 )
+LEASES_HELD = Gauge(
+    "scoregate_leases_held",
+    "Leases that this steward has: lane, duty.",
+    ["kind"],
+    registry=REGISTRY,
+)
+LEASES_TAKEN_OVER = Counter(
+    "scoregate_leases_taken_over",
+    "Leases of stewards that died, which this steward found free to take over.",
+    registry=REGISTRY,
+)
+LEASES_LOST = Counter(
+    "scoregate_leases_lost",
+    "Leases that another steward took from this one: lane, duty.",
+    ["kind"],
+    registry=REGISTRY,
+)
 CLOCK_OFFSET = Gauge(
     "scoregate_clock_offset_seconds",
     "Seconds that this machine's clock is ahead of a shared clock: database, redis.",
@@ -217,6 +234,8 @@ class Event:
     LEDGER_DOWN = "ledger_unavailable"
     INDEX_DOWN = "index_unavailable"
     DUTY_FAILED = "duty_failed"
+    LEASES_LOST = "leases_lost"
+    STEWARD_DEAD = "steward_dead"
     DECISION = "decision"
     VERDICT = "verdict"
     AUDIT_DRAWN = "audit_drawn"
@@ -254,6 +273,7 @@ REPEATED: Final = frozenset(
         Event.LEDGER_DOWN,
         Event.INDEX_DOWN,
         Event.DUTY_FAILED,
+        Event.LEASES_LOST,
         Event.CLAIM_REFUSED,
         Event.PLUGIN_FAILED,
         Event.RECORDING_FAULT,

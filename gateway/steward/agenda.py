@@ -62,7 +62,7 @@ class _PolicyFile(NamedTuple):
 
 
 class Agenda:
-    """Notes what becomes due. Any number of stewards may do so."""
+    """Notes what becomes due, for all stewards."""
 
     def __init__(self, ledger: Ledger, catalogue: Catalogue, *, clock: Clock) -> None:
         self._ledger = ledger

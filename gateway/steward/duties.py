@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, nullcontext
 from typing import Final, Protocol
 
 from gateway.catalogue.catalogue import Catalogue
@@ -28,16 +28,18 @@ from gateway.settlement.settle import PROJECT_AFTER_MS, project
 from gateway.shared_records import Change
 from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, VerificationQueue, jobs_of, shared_out
 from gateway.steward.failures import Failures
+from gateway.steward.fencing import FencedLedger
 from gateway.steward.index.cold import ColdBoards
 from gateway.steward.index.exact_ranks import ExactRankKeeper
 from gateway.steward.index.reconcile import Reconciler
+from gateway.steward.leases import DutyLease, StewardLeases
 from gateway.steward.ledger_duties import ABSENT_MS, LedgerDuties
 from gateway.steward.recordings.collecting import Collector
 from gateway.steward.recordings.expiring import Expirer
 from gateway.steward.recordings.reveals import Deadlines
 from gateway.steward.rounds import Round, Step
 from gateway.steward.seals.sealing import Sealer
-from policies.errors import IndexUnavailable, LedgerUnavailable, ScoregateError
+from policies.errors import IndexUnavailable, LeaseLost, LedgerUnavailable, ScoregateError
 from policies.loader import Board
 from policies.vocabulary import State
 from validators.verification_priority import HARMS, UNASSESSED, URGENT
@@ -95,7 +97,7 @@ class _Closing(Protocol):
 
 
 class Steward:
-    """All background duties of a deployment. Any number of stewards may run."""
+    """The background duties of a deployment. Any number of stewards share them by leases."""
 
     def __init__(
         self,
@@ -108,9 +110,12 @@ class Steward:
         recordings: Recordings,
         clock: Clock = wall_clock,
         part_id: str | None = None,
+        leases: StewardLeases | None = None,
     ) -> None:
         self._settings, boards = settings, catalogue.of_files
-        self._ledger = ledger
+        self.leases = leases or StewardLeases(ledger, clock=clock)
+        self._unfenced_ledger = ledger
+        self._ledger = ledger = FencedLedger(ledger, self.leases)
         self._index = index
         self._jobs = jobs
         self._clock = clock
@@ -123,7 +128,9 @@ class Steward:
         self._collector = Collector(ledger, recordings, grace_ms=settings.recordings_grace_h * 3_600_000)
         self._expirer = Expirer(ledger, boards, clock=clock)
         self._sealer = Sealer(settings, ledger, clock=clock)
-        self._derivations = Derivations(settings, boards, ledger, index.client, clock=clock)
+        self._derivations = Derivations(
+            settings, boards, ledger, index.client, clock=clock, deliveries_ledger=self._unfenced_ledger
+        )
         self._deadlines = Deadlines(ledger, index, boards, clock=self._earliest_clock)
         self._cold = ColdBoards(ledger, index.boards, clock=clock)
         self.failures = Failures()
@@ -132,9 +139,12 @@ class Steward:
             PartKind.STEWARD,
             lambda: catalogue.of_files,
             failing=self.failures.now,
+            work=lambda: (len(self.leases.lanes_held()), self.leases.duties_held()),
             part_id=part_id,
         )
-        self._in_ledger = LedgerDuties(settings, catalogue, ledger, self.failures, clock=clock)
+        self._in_ledger = LedgerDuties(
+            settings, catalogue, ledger, self.failures, clock=clock, leases=self.leases
+        )
         self._reconciling = Round("reconcile", self.failures)
         self._keeping_tails = Round("keep_tails", self.failures)
         self._seeing_to_cold = Round("see_to_cold", self.failures)
@@ -142,9 +152,10 @@ class Steward:
         self._tail_keepers: dict[str, Step] = {}
         for name, board in boards.items():
             parts = (ledger, index.boards[name], board.policy)
-            self._reconcilers[name] = Reconciler(*parts, clock=clock).step
+            self._reconcilers[name] = self.leases.on_lane(name, Reconciler(*parts, clock=clock).step)
             if board.policy.exact_ranks:
-                self._tail_keepers[name] = ExactRankKeeper(*parts, clock=clock).step
+                keeper = ExactRankKeeper(*parts, clock=clock)
+                self._tail_keepers[name] = self.leases.on_lane(name, keeper.step)
 
     def under(self, boards: Mapping[str, Board]) -> Steward:
         """Return this steward under other policies of the same boards, to run once this one has ended."""
@@ -152,12 +163,13 @@ class Steward:
         return Steward(
             self._settings,
             self.catalogue,
-            self._ledger,
+            self._unfenced_ledger,
             self._index,
             self._jobs,
             recordings=self._recordings,
             clock=self._clock,
             part_id=self.presence.part_id,
+            leases=self.leases,
         )
 
     @property
@@ -171,30 +183,32 @@ class Steward:
         return (self._derivations, self._in_ledger, *rounds)
 
     async def run(self) -> None:
-        """Run all duties until cancelled."""
+        """Run the duties of the leases that this steward has, until cancelled. It keeps the leases then."""
+        self.leases.is_kept = True
         async with AsyncExitStack() as stack:
             for closing in self._closing:
                 await stack.enter_async_context(aclosing(closing))
             group = await stack.enter_async_context(asyncio.TaskGroup())
+            group.create_task(self.leases.keep())
             group.create_task(self.presence.keep())
-            group.create_task(self._for_ever(self.derive_from_log, POLL_S * 10))
-            group.create_task(self._for_ever(self.derive_from_changes, POLL_S * 10))
-            group.create_task(self._for_ever(self.deliver, POLL_S * 10))
-            group.create_task(self._for_ever(self.repair_derived, REPAIR_S))
-            group.create_task(self._for_ever(self.dispatch, POLL_S))
-            group.create_task(self._for_ever(self.project, POLL_S * 10))
+            group.create_task(self._for_ever(self.derive_from_log, POLL_S * 10, DutyLease.DERIVATIONS))
+            group.create_task(self._for_ever(self.derive_from_changes, POLL_S * 10, DutyLease.DERIVATIONS))
+            group.create_task(self._for_ever(self.deliver, POLL_S * 10, DutyLease.DELIVERIES))
+            group.create_task(self._for_ever(self.repair_derived, REPAIR_S, DutyLease.DERIVATIONS))
+            group.create_task(self._for_ever(self.dispatch, POLL_S, DutyLease.DISPATCH))
+            group.create_task(self._for_ever(self.project, POLL_S * 10, DutyLease.PROJECTION))
             group.create_task(self._for_ever(self.reconcile, self._settings.reconcile_s))
             group.create_task(self._for_ever(self.see_to_cold, COLD_S))
             group.create_task(self._for_ever(self.anchor, ANCHOR_S))
-            group.create_task(self._for_ever(self.seal, SEAL_POLL_S))
-            group.create_task(self._for_ever(self.collect, COLLECT_S))
-            group.create_task(self._for_ever(self.expire, COLLECT_S))
+            group.create_task(self._for_ever(self.seal, SEAL_POLL_S, DutyLease.SEALS))
+            group.create_task(self._for_ever(self.collect, COLLECT_S, DutyLease.COLLECTING))
+            group.create_task(self._for_ever(self.expire, COLLECT_S, DutyLease.EXPIRING))
             group.create_task(self._for_ever(self.archive, ARCHIVE_S))
             group.create_task(self._for_ever(self.keep_tails, EXACT_RANKS_S))
             group.create_task(self._for_ever(self.draw_audits, AUDIT_S))
             group.create_task(self._for_ever(self.see_to_top, TOP_S))
-            group.create_task(self._for_ever(self.recall, TOP_S))
-            group.create_task(self._for_ever(self.end_reveals, REVEALS_S))
+            group.create_task(self._for_ever(self.recall, TOP_S, DutyLease.RECALLS))
+            group.create_task(self._for_ever(self.end_reveals, REVEALS_S, DutyLease.REVEALS))
 
     async def dispatch(self) -> int:
         """Queue waiting submissions and return how many; each comes due again until it is settled."""
@@ -246,7 +260,7 @@ class Steward:
                 self.failures.clear("project", board)
                 return len(changes)
             self.failures.note("project", board, IndexUnavailable())
-        except LedgerUnavailable:
+        except (LedgerUnavailable, LeaseLost):
             raise
         except Exception as error:  # noqa: BLE001 - a board's failure must not stop the others
             self.failures.note("project", board, error)
@@ -260,7 +274,10 @@ class Steward:
 
     async def see_to_cold(self) -> int:
         """Evict idle boards from Redis, warm those in demand, and return how many."""
-        return await self._seeing_to_cold.step(self._cold.steps())
+        steps = self._cold.steps().items()
+        return await self._seeing_to_cold.step(
+            {name: self.leases.on_lane(name, step) for name, step in steps}
+        )
 
     async def anchor(self) -> int:
         """Tend the anchors of large windows and return the amount of work."""
@@ -360,20 +377,26 @@ class Steward:
             row.seq, row.submission_id, row.board, row.player, state, tuple(standings), tuple(baselines)
         )
 
-    async def _for_ever(self, duty: Callable[[], Awaitable[int]], pause_s: float) -> None:
+    async def _for_ever(
+        self, duty: Callable[[], Awaitable[int]], pause_s: float, lease: DutyLease | None = None
+    ) -> None:
+        """Do a duty again and again: under its lease, or under the leases of the lanes that it works on."""
         task, unexpected = asyncio.current_task(), 0
         while True:
             done = 0
             try:
-                done = await duty()
+                with self.leases.working(lease) if lease else nullcontext(enter_result=True) as is_ours:
+                    done = await duty() if is_ours else 0
                 unexpected = 0
                 self.failures.clear(duty.__name__, "")
+            except LeaseLost:
+                pass  # it is noted, and another steward does this duty now
             except Exception as error:  # noqa: BLE001 - no failure may end a duty
                 self.failures.note(duty.__name__, "", error)
                 unexpected += not isinstance(error, ScoregateError)
             if task and task.cancelling():
                 return  # redis-py swallows a cancellation while it connects
-            await asyncio.sleep(max(POLL_S if done else pause_s, back_off_s(unexpected)))
+            await self.leases.pause(max(POLL_S if done else pause_s, back_off_s(unexpected)))
 
 
 def back_off_s(failures: int) -> float:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.archive import windows as archive
 from gateway.ledger.derived import board_duties
-from gateway.ledger.derived.board_duties import ALL_LANES, BoardDuty, DueDuty
+from gateway.ledger.derived.board_duties import BoardDuty, DueDuty
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings import anchors
 from gateway.runtime.clock import Clock
@@ -22,6 +22,7 @@ from gateway.steward.audits.auditing import AuditDraw, next_audit_ms
 from gateway.steward.audits.top_check import TopCheck
 from gateway.steward.failures import Failures
 from gateway.steward.index.anchoring import Anchoring
+from gateway.steward.leases import DutyLease, StewardLeases
 from gateway.steward.rounds import Round, Step
 from policies.loader import Board
 
@@ -38,7 +39,7 @@ StepOnRows = Callable[[Board, Sequence[DueDuty]], Awaitable[int]]
 
 
 class LedgerDuties:
-    """The boards that are due in the ledger, on the lanes of `lanes`. Steps raise LedgerUnavailable."""
+    """The boards that are due in the ledger, on the lanes that this steward has. Steps raise LedgerUnavailable."""
 
     def __init__(
         self,
@@ -48,14 +49,14 @@ class LedgerDuties:
         failures: Failures,
         *,
         clock: Clock,
-        lanes: Callable[[], Collection[int]] = lambda: ALL_LANES,
+        leases: StewardLeases,
     ) -> None:
         self._settings = settings
         self._after_ms = int(settings.archive_after_s * 1000)
         self._catalogue = catalogue
         self._ledger = ledger
         self._clock = clock
-        self._lanes = lanes
+        self._leases = leases
         self._agenda = Agenda(ledger, catalogue, clock=clock)
         self._archiving = Round("archive", failures)
         self._tops = Round("see_to_top", failures)
@@ -87,7 +88,7 @@ class LedgerDuties:
         others = [
             DueDuty(BoardDuty.ANCHOR, *window, 0, 0, 0)
             for window in page
-            if window not in noted and lane_of(window[0]) in self._lanes()
+            if window not in noted and lane_of(window[0]) in self._leases.lanes_held()
         ]
         return await self._anchors.step(await self._steps(_by_board([*rows, *others]), self._tend))
 
@@ -100,10 +101,12 @@ class LedgerDuties:
         return await duty_round.step(await self._steps(_by_board(await self._due(duty)), step))
 
     async def _due(self, duty: BoardDuty, *, now_ms: int | None = None) -> list[DueDuty]:
-        await self._agenda.follow()
+        with self._leases.working(DutyLease.AGENDA) as is_ours:
+            if is_ours:
+                await self._agenda.follow()
         now_ms = self._clock() if now_ms is None else now_ms
         return await self._ledger.read(
-            board_duties.due(duty, now_ms=now_ms, count=TAKEN, lanes=self._lanes())
+            board_duties.due(duty, now_ms=now_ms, count=TAKEN, lanes=self._leases.lanes_held())
         )
 
     async def _steps(self, by_board: Mapping[str, Sequence[DueDuty]], step: StepOnRows) -> dict[str, Step]:
@@ -112,8 +115,14 @@ class LedgerDuties:
         absent = [row for name, rows in by_board.items() if name not in boards for row in rows]
         if absent:
             until_ms = self._clock() + ABSENT_MS
-            await self._ledger.write(board_duties.put_off(absent, until_ms=until_ms))
-        return {name: partial(step, boards[name], rows) for name, rows in by_board.items() if name in boards}
+            for row in absent:
+                put_off = partial(self._ledger.write, board_duties.put_off([row], until_ms=until_ms))
+                await self._leases.on_lane(row.board, put_off)()
+        return {
+            name: self._leases.on_lane(name, partial(step, boards[name], rows))
+            for name, rows in by_board.items()
+            if name in boards
+        }
 
     async def _archived(self) -> list[str]:
         """Return boards that have work on archived windows now."""
@@ -127,7 +136,7 @@ class LedgerDuties:
             ended_ms = now_ms - keep_days * DAY_MS
             ended = archive.boards_to_forget(ended_ms=ended_ms, expired_ms=expired_ms, count=TAKEN)
             boards += await self._ledger.read(ended)
-        return [board for board in dict.fromkeys(boards) if lane_of(board) in self._lanes()]
+        return [board for board in dict.fromkeys(boards) if lane_of(board) in self._leases.lanes_held()]
 
     async def _archive(self, board: Board, rows: Sequence[DueDuty]) -> int:
         archiver = self._archivers.pop(board.name, None)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from gateway.steward.failures import Failures
-from policies.errors import LedgerUnavailable
+from policies.errors import LeaseLost, LedgerUnavailable
 
 PATIENCE_S: Final = 30.0
 """How long a round waits for one board, such as a large one in a rebuild, before it goes on to the next."""
@@ -67,6 +67,8 @@ class Round:
             done = task.result()
         except LedgerUnavailable:
             raise  # no other board can reach it either
+        except LeaseLost:
+            return 0  # another steward does this board's duties now
         except Exception as error:  # noqa: BLE001 - a board's failure must not stop the others
             self._failures.note(self._duty, name, error)
             return 0
