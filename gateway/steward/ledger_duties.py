@@ -39,7 +39,7 @@ StepOnRows = Callable[[Board, Sequence[DueDuty]], Awaitable[int]]
 
 
 class LedgerDuties:
-    """The boards that are due in the ledger, on the lanes that this steward has. Steps raise LedgerUnavailable."""
+    """The boards that are due in the ledger, on this steward's lanes. Steps raise LedgerUnavailable."""
 
     def __init__(
         self,
