@@ -24,6 +24,7 @@ BETWEEN = (
     "from one anchor to the next: up to 2,000 standings, or 4,000 where there are none, and the moves since"
 )
 PIECE = "a bounded piece, of one window, of the steward's work"
+LEASES = "a row for each lane and duty, and for each steward: some hundreds, however large the deployment is"
 NEWEST = "the first row from the end of an index"
 WAITING = "what waits, which is its result; an outbox that is not short is what it is to tell"
 
@@ -51,6 +52,10 @@ MEANT = {
     "derived.log._POSITIONS": ("coarse", "a row for each policy file, once a start"),
     "derived.log._UNSHOWN": ("coarse scan", "projections under way: what the index was not told of yet"),
     "derived.trends._PRUNE": ("scan", "a number of slots that the spans of a trend bound, once a round"),
+    "leases._CLAIM": ("scan", LEASES),
+    "leases._CLAIM_LANES": ("range scan", LEASES),
+    "leases._LEASES": ("scan", LEASES),
+    "leases._STEWARDS": ("scan", LEASES),
     "standings.history._TURNS": ("range", SPAN),
     "index_pages._STANDINGS_COUNT": ("coarse", "a rebuild counts what it is about to read whole"),
     "index_pages._BUILDS_LISTED": ("sort", "the builds of up to 64 submissions"),

@@ -78,6 +78,9 @@ ALL_THE_SAME = {
         "submissions.operations._COUNTING",
         "server_operations",
     ): "only a version that is too high hides what is counted",
+    ("leases._CLAIM", "stewards"): "the lease has no owner, and would have none without the steward",
+    ("leases._CLAIM_LANES", "leases"): "the lease is of a duty",
+    ("leases._CLAIM_LANES", "stewards"): "the lease is of a duty",
     ("standings.anchors._FOLD", "rank_anchors"): "a move at its very place is not ahead of an anchor",
     ("standings.anchors._FOLD", "rank_moves"): "a move at its very place is not ahead of an anchor",
 }
