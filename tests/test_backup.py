@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gateway.recordings.opening import store_of
 from gateway.runtime.settings import Settings
 from policies.errors import ScoregateError
 from scoregate.backup_files import FACTS, LEDGER, SUMS, BackupFailed
@@ -21,6 +22,7 @@ from tests.support import boards
 from tests.support.bucket import running_bucket
 from tests.support.deployment import eventually
 from tests.support.ledger import is_intact, new_submission, opened, rows
+from tests.support.opened_boards import opening
 from tests.support.page import (
     PATIENCE_S,
     Machine,
@@ -91,8 +93,6 @@ async def deployment(settings: Settings) -> Settings:
 
 
 async def fill(settings: Settings) -> None:
-    from gateway.recordings.opening import store_of  # noqa: PLC0415
-
     settings.data_dir.mkdir(exist_ok=True)
     (settings.data_dir / "master.key").write_text("secret\n")
     (settings.data_dir / "master.key").chmod(0o600)
@@ -177,6 +177,20 @@ def test_a_recording_that_was_lost_before_is_named_and_the_rest_backed_up(
     facts = back_up(deployment, tmp_path / "backup")
     assert (0, [path.name]) == (facts.recordings, facts.lost)
     assert 0 == restore_backup(elsewhere(deployment, tmp_path), tmp_path / "backup").recordings
+
+
+async def test_assets_of_boards_are_backed_up_with_recordings(deployment: Settings, tmp_path: Path):
+    """A restored deployment can play every board's runs again, and a lost asset is named."""
+    digest, missing = sha256(b"a map").digest(), sha256(b"a lost map").digest()
+    store_of(deployment).store(digest, b"a map")
+    async with opened(deployment.ledger_path) as ledger:
+        await ledger.write(opening("track.monza", digest))
+        await ledger.write(opening("track.lost", missing))
+    facts = back_up(deployment, tmp_path / "backup")
+    assert (2, [missing.hex()]) == (facts.recordings, facts.lost)
+    there = elsewhere(deployment, tmp_path)
+    restore_backup(there, tmp_path / "backup")
+    assert b"a map" == store_of(there).load(digest, 100)
 
 
 def test_neither_writes_over_anything(deployment: Settings, tmp_path: Path):

@@ -1,5 +1,7 @@
 """Recordings by SHA-256 on blobs: written once, checked at every read, condemned before they are removed.
 
+Assets of boards are stored as recordings are, and under the same names.
+
 A recording is the blob `ab/cd/<digest>`. Collecting moves it to `condemned/<digest>`, where it can still be
 read, and removes it from there later. By then, a submission that found it in its place has named it in the
 ledger, or never will.
@@ -50,6 +52,10 @@ class RecordingStore:
                 return body
             is_there = is_there or body is not None
         raise lost(digest, "altered" if is_there else "missing")
+
+    def has(self, digest: bytes) -> bool:
+        """Return whether there is something in the recording's place, without reading it."""
+        return self._blobs.get(kept_name(digest), 0) is not None
 
     def now_ms(self) -> int:
         """Return the time by the store's clock (Unix milliseconds)."""

@@ -1,8 +1,8 @@
 """`scoregate backup`: back up a running deployment on SQLite: ledger, recordings and secret keys.
 
-The ledger is copied first, as it stood at one moment, then the recordings that it names. Named recordings are
-never removed, so all of them still exist, whatever was submitted meanwhile. The sums come last: without them,
-a backup is not finished.
+The ledger is copied first, as it stood at one moment, then the recordings that it names, and the assets of
+boards. Named ones are never removed, so all of them still exist, whatever was submitted meanwhile. The sums
+come last: without them, a backup is not finished.
 """
 
 from __future__ import annotations
@@ -39,7 +39,13 @@ if TYPE_CHECKING:
     from gateway.recordings.recording_store import RecordingStore
     from gateway.runtime.settings import Settings
 
-_STORED_APART: Final = "SELECT digest, size_bytes FROM recordings WHERE body IS NULL ORDER BY digest"
+_STORED_APART: Final = """
+SELECT digest, max(size_bytes) FROM (
+    SELECT digest, size_bytes FROM recordings WHERE body IS NULL
+    UNION ALL SELECT asset, ? FROM boards WHERE asset IS NOT NULL
+) GROUP BY digest ORDER BY digest
+"""
+"""Selects each digest that the store must have, with the most bytes that it stands for."""
 
 
 def backup(directory: Path, data_dir: DataDir = None) -> None:
@@ -101,16 +107,17 @@ def _copy_key(path: Path, target: Path) -> str:
 
 
 def _copy_recordings(store: RecordingStore, target: Path) -> tuple[int, list[str]]:
-    """Copy the recordings that the copied ledger names. Return their number, and the digests of lost ones."""
+    """Copy what the copied ledger names of the store. Return its number, and the digests of what is lost."""
     import sqlite3
 
     from gateway.recordings.directory import INCOMING, DirectoryBlobs
     from gateway.recordings.recording_store import RecordingStore
     from policies.errors import RecordingLost
+    from policies.opened_board import ASSET_BYTES
 
     copies, copied, lost = RecordingStore(DirectoryBlobs(target / RECORDINGS)), 0, []
     with closing(sqlite3.connect(target / LEDGER)) as ledger:
-        for digest, size_bytes in ledger.execute(_STORED_APART):
+        for digest, size_bytes in ledger.execute(_STORED_APART, (ASSET_BYTES,)):
             try:
                 copies.store(digest, store.load(digest, size_bytes))
                 copied += 1

@@ -10,7 +10,7 @@ from sqlalchemy import and_, bindparam, delete, exists, func, insert, not_, or_,
 
 from gateway.ledger.queries import load_submission
 from gateway.ledger.records import OutboxRow, StoredRecording, StoredSubmission, VerificationLease
-from gateway.ledger.schema import outbox, recordings, submissions
+from gateway.ledger.schema import boards, outbox, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import Reason, State
 from validators.verification_priority import HARMS, UNASSESSED, URGENT
@@ -39,6 +39,7 @@ _RECORDING = Query(
     )
 )
 _IS_RECORDED = Query(select(recordings.c.first_seq).where(recordings.c.digest == bindparam("digest")))
+_IS_ASSET = Query(select(boards.c.board).where(boards.c.asset == bindparam("digest")).limit(1))
 _ELSEWHERE = Query(
     select(recordings.c.digest, recordings.c.size_bytes, recordings.c.body)
     .where(recordings.c.body.is_(None), recordings.c.digest > bindparam("after"))
@@ -118,12 +119,19 @@ async def lease_of(tx: Transaction, submission: StoredSubmission) -> Verificatio
 
 
 def unknown_recordings(digests: Sequence[bytes]) -> Operation[set[bytes]]:
-    """Return those of the digests that no submission named. The first submission that does commits a row."""
+    """Return those of the digests that neither a submission nor a board named.
+
+    A recording has a row since its first submission. A board names its asset until its name is opened anew.
+    """
 
     async def work(tx: Transaction) -> set[bytes]:
-        return {digest for digest in digests if not await tx.rows(_IS_RECORDED, digest=digest)}
+        return {digest for digest in digests if not await _is_named(tx, digest)}
 
     return work
+
+
+async def _is_named(tx: Transaction, digest: bytes) -> bool:
+    return bool(await tx.rows(_IS_RECORDED, digest=digest) or await tx.rows(_IS_ASSET, digest=digest))
 
 
 def recordings_in_store(*, after: bytes, count: int) -> Operation[list[StoredRecording]]:

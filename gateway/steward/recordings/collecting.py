@@ -1,5 +1,8 @@
 """Removes large recordings that no submission names: left by a crash, a lost race, or a commit that failed.
 
+Assets lie among them. One is removed when no board names it: nobody opened a board with it, or its board was
+deleted and the name opened anew. "Submission" below means such a board, too.
+
 No recording is removed that a submission names or will name:
 
 - A recording is in the store before the commit that names it. A late commit stores it again before it is

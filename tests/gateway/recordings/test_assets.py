@@ -1,0 +1,98 @@
+"""Assets of boards lie in the store of recordings, on each database: kept while a board names them, and in backups."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.ledger.ledger import Ledger
+from gateway.recordings.assets import Assets
+from gateway.recordings.directory import DirectoryBlobs
+from gateway.recordings.recording_store import RecordingStore, kept_name
+from gateway.recordings.recordings import Recordings
+from gateway.steward.recordings.collecting import Collector
+from policies.errors import RecordingLost
+from policies.opened_board import ASSET_BYTES
+from tests.support.opened_boards import opening
+from tests.support.stores import Store, open_in
+
+
+@pytest.fixture
+async def ledger(store: Store) -> AsyncIterator[Ledger]:
+    async with open_in(store) as running:
+        yield running
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Iterator[Recordings]:
+    """A store of recordings in a directory."""
+    found = Recordings(
+        RecordingStore(DirectoryBlobs(tmp_path / "recordings")), inline_bytes=10**6, timeout_s=10
+    )
+    yield found
+    found.close()
+
+
+async def test_only_an_asset_that_no_board_names_is_collected(ledger: Ledger, recordings: Recordings):
+    """Open, closed or deleted, a board keeps its asset; one that nobody opened a board with goes."""
+    assets = Assets(recordings, cache_bytes=0)
+    named = [await assets.store(f"map {state}".encode()) for state in ("open", "closed", "deleted")]
+    left = await assets.store(b"never opened")
+    for state, digest in zip(("open", "closed", "deleted"), named, strict=True):
+        await ledger.write(opening(f"track.{state}", digest, state))
+    collector = Collector(ledger, recordings, grace_ms=-60_000)  # everything is old at once
+    assert [1, 1, 0] == [await collector.step() for _ in range(3)]
+    assert [True, True, True, False] == [await assets.is_stored(digest) for digest in (*named, left)]
+    assert b"map deleted" == await assets.load(named[2])
+    with pytest.raises(RecordingLost):
+        await assets.load(left)
+
+
+async def test_a_board_that_is_opened_while_its_asset_is_collected_keeps_it(
+    ledger: Ledger, recordings: Recordings
+):
+    """What is set aside cannot be opened with; what was opened with just before comes back, and is readable meanwhile."""
+    assets = Assets(recordings, cache_bytes=0)
+    digest = await assets.store(b"a late map")
+    collector = Collector(ledger, recordings, grace_ms=-60_000)
+    assert await assets.is_stored(digest)
+    assert 1 == await collector.step()
+    assert not await assets.is_stored(digest)
+    await ledger.write(opening("track.late", digest))
+    assert b"a late map" == await assets.load(digest)
+    assert [1, 0] == [await collector.step() for _ in range(2)]
+    assert await assets.is_stored(digest)
+
+
+async def test_assets_used_last_are_at_hand_within_a_bound(
+    recordings: Recordings, monkeypatch: pytest.MonkeyPatch
+):
+    """Memory holds no more bytes than allowed, and the store is asked again for what was let go."""
+    asked: list[bytes] = []
+    load = recordings.large.load
+    monkeypatch.setattr(
+        recordings.large, "load", lambda digest, size: (asked.append(digest), load(digest, size))[1]
+    )
+    assets = Assets(recordings, cache_bytes=25)
+    first, second, third = [await assets.store(name * 10) for name in (b"a", b"b", b"c")]
+    for digest in (first, second, first, third, first, second):
+        assert digest == hashlib.sha256(await assets.load(digest)).digest()
+    assert [first, second, third, second] == asked
+    assert 20 == assets._used_bytes == sum(map(len, assets._at_hand.values()))
+
+
+async def test_a_tampered_asset_is_no_asset(recordings: Recordings, tmp_path: Path):
+    """Bytes that do not have the digest, or are more than an asset may have, are never given to a simulator."""
+    assets = Assets(recordings)
+    digest = await assets.store(b"an honest map")
+    (tmp_path / "recordings" / kept_name(digest)).write_bytes(b"a map with a hole")
+    with pytest.raises(RecordingLost, match="altered"):
+        await assets.load(digest)
+    assert digest == await assets.store(b"an honest map")
+    assert b"an honest map" == await assets.load(digest)
+    for size in (0, ASSET_BYTES + 1):
+        with pytest.raises(AssertionError):
+            await assets.store(bytes(size))
