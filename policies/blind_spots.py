@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from policies.fields import SortOrder
 from policies.model import Policy, Writes
+from policies.seeds import SeedOf
 from policies.vocabulary import Mode
 
 
@@ -24,6 +25,11 @@ def blind_spots_of(policy: Policy) -> Iterator[str]:
         )
     else:
         yield from _without_replay(policy)
+    if policy.seed is SeedOf.BOARD:
+        yield (
+            "a course that was practised: the board's seed follows from its name and content, so whoever "
+            "knows those before it opens can prepare a run; a random value in the parameters prevents that"
+        )
     if policy.anomaly.prior is None and policy.validators.anomaly is not Mode.OFF:
         yield (
             f"an unusual newcomer, until {policy.anomaly.minimum_population} runs are promoted: without "

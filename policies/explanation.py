@@ -7,13 +7,16 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from policies.board import Board
+from policies.family import Family
+from policies.family_policy import FamilyPolicy, OpenedBy
 from policies.fields import SortOrder
 from policies.judging import TIME_VALIDATORS
 from policies.limits import Rate
-from policies.loader import Board
 from policies.model import Operator, Policy, TieBreak, Writes
 from policies.policy_changes import shown
 from policies.replaying import detection_probability
+from policies.seeds import SeedOf
 from policies.vocabulary import Mode
 
 _WRITES: Final[Mapping[Writes, str]] = {
@@ -27,6 +30,12 @@ _COUNTS: Final[Mapping[Operator, str]] = {
     Operator.SUM: "a player's scores are added up",
     Operator.COUNT: "a player's runs are counted",
 }
+_ONE_SEED: Final = "all runs have the board's, so everyone plays one course, and a stolen recording replays"
+_OPENED_BY: Final[Mapping[OpenedBy, str]] = {
+    OpenedBy.SERVERS: "registered game servers",
+    OpenedBy.PLAYERS: "the first run of a player",
+    OpenedBy.BOTH: "registered game servers, and the first run of a player",
+}
 _MODES: Final[Mapping[Mode, str]] = {
     Mode.OFF: "it does not run",
     Mode.SHADOW: "its findings are recorded, without effect",
@@ -37,6 +46,13 @@ _DESCRIBED: Final = frozenset(
     {
         *(
             "board",
+            "family",
+            "names",
+            "opened_by",
+            "opening",
+            "metadata_filters",
+            "names_free_after_delete",
+            "seed",
             "title",
             "writes",
             "order",
@@ -57,22 +73,28 @@ _DESCRIBED: Final = frozenset(
 stands."""
 
 
+_NAMES_SHOWN: Final = 5
+
 _FALSE_RUNS: Final = (1, 10, 100)
 """Numbers of false runs for which the probability of verifying at least one is given."""
 
 
-def explanation(board: Board, finds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def explanation(board: Board | Family, finds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield lines as (subject, text), in the order of a submission's way.
 
     `finds` describes each validator.
     """
     policy = board.policy
+    if isinstance(policy, FamilyPolicy):
+        yield from _family(policy)
     yield "who writes", _WRITES[policy.writes]
     yield "a score", _score(policy)
     yield "windows", f"{', '.join(kind.value for kind in policy.windows)}, in {policy.time_zone}"
     yield "ties", _ties(policy)
     if policy.writes is not Writes.TRUSTED:
         yield "a run", _run(policy)
+        if policy.seed is SeedOf.BOARD:
+            yield "seeds", _ONE_SEED
         yield "time", _time(policy)
         yield "builds", _builds(board)
         yield "replay", _replay(policy)
@@ -82,6 +104,36 @@ def explanation(board: Board, finds: Mapping[str, str]) -> Iterator[tuple[str, s
         yield from _validators(policy, finds)
     for name, value in _others(policy, ""):
         yield "also", f"{name}: {shown(value)}"
+
+
+def _family(policy: FamilyPolicy) -> Iterator[tuple[str, str]]:
+    yield "boards", f"{policy.family}.<name>, any number; {_names(policy)}"
+    yield (
+        "opened by",
+        _OPENED_BY[policy.opened_by] + (_opening(policy) if policy.is_opened_by_players else ""),
+    )
+    if policy.metadata_filters:
+        fields = ", ".join(f"{name} ({kind.value})" for name, kind in policy.metadata_filters.items())
+        yield "listed by", f"name, time, use, and the metadata {fields}"
+    taken = "may be opened again" if policy.names_free_after_delete else "stays taken"
+    yield "deleted", f"the name of a deleted board {taken}"
+
+
+def _names(policy: FamilyPolicy) -> str:
+    if policy.names is None:
+        return "a name is any 1 to 64 of A-Z a-z 0-9 _ -"
+    if isinstance(policy.names, str):
+        return f"a name matches {policy.names}"
+    shortened = [*policy.names[:_NAMES_SHOWN], *(["…"] if len(policy.names) > _NAMES_SHOWN else [])]
+    return f"a name is one of {len(policy.names)}: {', '.join(shortened)}"
+
+
+def _opening(policy: FamilyPolicy) -> str:
+    limits = policy.opening_limits
+    return (
+        f"; in an hour a player opens up to {limits.player_per_hour}, an address {limits.address_per_hour}, "
+        f"all players {limits.per_hour}"
+    )
 
 
 def _score(policy: Policy) -> str:
@@ -128,7 +180,7 @@ def _time(policy: Policy) -> str:
     return "; ".join(parts)
 
 
-def _builds(board: Board) -> str:
+def _builds(board: Board | Family) -> str:
     builds = []
     for name, build in board.policy.builds.items():
         simulator = board.simulators.get(name)

@@ -11,6 +11,7 @@ from policies.vocabulary import SCORE_LIMIT
 
 Score = Annotated[int, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,47}$")]
+BoardName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,47}(\.[A-Za-z0-9_-]{1,64})?$")]
 SegmentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
 StatName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 BuildName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$")]

@@ -7,116 +7,151 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from pydantic import ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from policies.board import Board, Simulator
 from policies.digests import digest_of, sha256_of, simulator_digest
+from policies.document import PolicyDocument, read_document
 from policies.errors import PolicyError, SettingRefused
+from policies.family import Family
+from policies.family_policy import FamilyPolicy
 from policies.model import Policy
 from policies.plugins import load_plugin, refuse_settings
-from policies.ranking import Ranking
 from policies.trees import TreeRefused
 from policies.vocabulary import Mode
+
+__all__ = [
+    "Board",
+    "Family",
+    "Policies",
+    "Simulator",
+    "load_board",
+    "load_boards",
+    "load_policies",
+    "load_policy",
+]
 
 _PLAIN = {"missing": "this setting is missing", "extra_forbidden": "unknown setting"}
 """Plain wording for pydantic's error types, which would mean little to a game developer."""
 
-
-@dataclass(frozen=True, slots=True)
-class Simulator:
-    """A simulator on disk and the files it reads, identified by one digest of all (`policies.digests`)."""
-
-    digest: str
-    path: Path
-    files: tuple[Path, ...] = ()
+P = TypeVar("P", bound=Policy)
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
-    """A policy in force: the model, its digest, and the simulator of every build."""
+class Policies:
+    """The policies of a folder: boards of their own, and families of boards, by name."""
 
-    policy: Policy
-    digest: str
-    simulators: Mapping[str, Simulator]
-    ranking: Ranking = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Compute the board's ranking once."""
-        object.__setattr__(self, "ranking", Ranking(self.policy))
+    boards: Mapping[str, Board] = field(default_factory=dict)
+    families: Mapping[str, Family] = field(default_factory=dict)
 
     @property
-    def name(self) -> str:
-        """Return the board's name, as in URLs and keys."""
-        return self.policy.board
+    def by_name(self) -> Mapping[str, Board | Family]:
+        """Return both together, which never have a name in common."""
+        return {**self.boards, **self.families}
 
 
-def load_boards(directory: Path) -> Mapping[str, Board]:
-    """Return every board described by the `*.yaml` files of `directory`, by name.
+class _Digests:
+    """The digests of the files that policies name. A file is read once for all policies of a folder."""
+
+    def __init__(self) -> None:
+        self._simulators: dict[Path, str] = {}
+        self._files: dict[Path, tuple[str, str]] = {}
+
+    def of_simulator(self, file: Path) -> str:
+        """Return the SHA-256 of a simulator's file. Raises OSError."""
+        if file not in self._simulators:
+            self._simulators[file] = sha256_of(file)
+        return self._simulators[file]
+
+    def of_file(self, path: Path) -> tuple[str, str]:
+        """Return the name and digest of a program's file or folder. Raises OSError and TreeRefused."""
+        if path not in self._files:
+            self._files[path] = digest_of(path)
+        return self._files[path]
+
+
+def load_policies(directory: Path) -> Policies:
+    """Return every board and family described by the `*.yaml` files of `directory`.
 
     Raises PolicyError if the directory is unreadable or empty, a file is wrong, or two files describe one
-    board.
+    board or family.
     """
     paths = sorted(directory.glob("*.yaml")) if directory.is_dir() else []
     if not paths:
         raise PolicyError(f"{directory}: expected a directory with at least one policy file (*.yaml)")
-    boards: dict[str, Board] = {}
+    boards, families, digests = dict[str, Board](), dict[str, Family](), _Digests()
     for path in paths:
-        board = load_board(path)
-        if board.name in boards:
-            raise PolicyError(f"{path}: board '{board.name}' is already described by another file")
-        boards[board.name] = board
-    return MappingProxyType(boards)
+        policy = _load(read_document(path), digests)
+        if policy.name in boards or policy.name in families:
+            kind = "board" if policy.name in boards else "family"
+            raise PolicyError(f"{path}: {kind} '{policy.name}' is already described by another file")
+        if isinstance(policy, Family):
+            families[policy.name] = policy
+        else:
+            boards[policy.name] = policy
+    return Policies(MappingProxyType(boards), MappingProxyType(families))
+
+
+def load_boards(directory: Path) -> Mapping[str, Board]:
+    """Return every board of its own in `directory`, by name. Raises PolicyError, as `load_policies`."""
+    return load_policies(directory).boards
+
+
+def load_policy(document: PolicyDocument) -> Board | Family:
+    """Return the board or family that a policy file describes.
+
+    Raises PolicyError with file, line and what was expected.
+    """
+    return _load(document, _Digests())
 
 
 def load_board(path: Path) -> Board:
     """Return the board described by a policy file.
 
-    Raises PolicyError with file, line and what was expected.
+    Raises PolicyError with file, line and what was expected, also for a family's file.
     """
-    document = _parse(path)
-    try:
-        policy = Policy.model_validate(document)
-    except ValidationError as error:
-        raise PolicyError(_explanation(path, document, error)) from None
-    simulators, plugins = _simulators(path, document, policy), _plugins(path, document, policy)
+    policy = load_policy(read_document(path))
+    if isinstance(policy, Family):
+        raise PolicyError(f"{path}: expected a board, and this file describes the family '{policy.name}'")
+    return policy
+
+
+def _load(document: PolicyDocument, digests: _Digests) -> Board | Family:
+    if "family" in document.settings:
+        family = _validated(document, FamilyPolicy)
+        simulators, plugins = _simulators(document, family, digests), _plugins(document, family)
+        return Family(family, _digest(family, simulators, plugins), simulators)
+    policy = _validated(document, Policy)
+    if "." in policy.board:
+        raise document.fault(
+            ["board"], "a dot belongs to the boards of a family; describe one with `family:`"
+        )
+    simulators, plugins = _simulators(document, policy, digests), _plugins(document, policy)
     return Board(policy, _digest(policy, simulators, plugins), simulators)
 
 
-def line_of(path: Path, location: list[Any]) -> int:
-    """Return the 1-based line of a setting in a policy file. Raises PolicyError."""
-    return _line_of(_parse(path), location)
-
-
-def _parse(path: Path) -> Any:
+def _validated(document: PolicyDocument, model: type[P]) -> P:
     try:
-        document = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = mark.line + 1 if mark else 1
-        raise PolicyError(f"{path}:{line}: {error.problem or 'not YAML'}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyError(f"{path}: cannot be read: {error}") from None
-    except (YAMLError, ValueError, LookupError, RecursionError) as error:  # as for a 31st of June
-        raise PolicyError(f"{path}: not YAML: {error}") from None
-    if not isinstance(document, dict):
-        raise PolicyError(f"{path}:1: expected a mapping with `board`, `score`, ... at the top level")
-    return document
+        return model.model_validate(document.settings)
+    except ValidationError as error:
+        raise PolicyError(_explanation(document, error)) from None
 
 
-def _explanation(path: Path, document: Any, error: ValidationError) -> str:
+def _explanation(document: PolicyDocument, error: ValidationError) -> str:
     """Return all errors of a file, in line order."""
-    faults = [(_line_of(document, _location(fault)), fault) for fault in error.errors()]
-    return "\n".join(_explain(path, line, fault) for line, fault in sorted(faults, key=lambda pair: pair[0]))
+    faults = [(document.line_of(_location(fault)), fault) for fault in error.errors()]
+    lines = sorted(faults, key=lambda pair: pair[0])
+    return "\n".join(_explain(document.path, line, fault) for line, fault in lines)
 
 
 def _location(error: Any) -> list[Any]:
     refused = error.get("ctx", {}).get("error")
     further = refused.location if isinstance(refused, SettingRefused) else ()
-    return [*(part for part in error["loc"] if part != "[key]"), *further]
+    # Parts in brackets are pydantic's and ours: a key, or one of the forms that a value may have.
+    return [*(part for part in error["loc"] if not str(part).startswith("[")), *further]
 
 
 def _explain(path: Path, line: int, error: Any) -> str:
@@ -131,52 +166,28 @@ def _explain(path: Path, line: int, error: Any) -> str:
     return f"{path}:{line}: {name}: {message}{given}"
 
 
-def _line_of(document: Any, location: list[Any]) -> int:
-    """Return the 1-based line of the deepest part of `location` that the file contains."""
-    line, node = 1, document
-    for part in location:
-        positions = getattr(getattr(node, "lc", None), "data", None) or {}
-        if part not in positions:
-            break
-        line, node = positions[part][0] + 1, node[part]
-    return line
-
-
-def _simulators(path: Path, document: Any, policy: Policy) -> Mapping[str, Simulator]:
-    simulators, digests = {}, dict[Path, tuple[str, str]]()
+def _simulators(document: PolicyDocument, policy: Policy, digests: _Digests) -> Mapping[str, Simulator]:
+    simulators, folder = {}, document.path.parent
     shared = policy.replay.files if policy.replay else ()
     for name, build in policy.builds.items():
         if build.simulator is None:
             continue
-        target = (path.parent / build.simulator).resolve()
-        files = tuple((path.parent / file).absolute() for file in (*shared, *build.files))
-        where = f"{path}:{_line_of(document, ['builds', name, 'simulator'])}: builds.{name}"
-        own = _sha256_of(target, f"{where}.simulator: expected a simulator")
-        for file in files:
-            digests[file] = digests.get(file) or _digest_of(
-                file, f"{where}.files: expected a file or a folder"
-            )
-        simulators[name] = Simulator(
-            simulator_digest(own, dict(digests[file] for file in files)), target, files
-        )
+        target = (folder / build.simulator).resolve()
+        files = tuple((folder / file).absolute() for file in (*shared, *build.files))
+        where = f"{document.path}:{document.line_of(['builds', name, 'simulator'])}: builds.{name}"
+        try:
+            own = digests.of_simulator(target)
+        except OSError as error:
+            raise PolicyError(f"{where}.simulator: expected a simulator: {error}") from None
+        try:
+            listed = dict(map(digests.of_file, files))
+        except (OSError, TreeRefused) as error:
+            raise PolicyError(f"{where}.files: expected a file or a folder: {error}") from None
+        simulators[name] = Simulator(simulator_digest(own, listed), target, files)
     return MappingProxyType(simulators)
 
 
-def _sha256_of(file: Path, expectation: str) -> str:
-    try:
-        return sha256_of(file)
-    except OSError as error:
-        raise PolicyError(f"{expectation}: {error}") from None
-
-
-def _digest_of(path: Path, expectation: str) -> tuple[str, str]:
-    try:
-        return digest_of(path)
-    except (OSError, TreeRefused) as error:
-        raise PolicyError(f"{expectation}: {error}") from None
-
-
-def _plugins(path: Path, document: Any, policy: Policy) -> Mapping[str, str]:
+def _plugins(document: PolicyDocument, policy: Policy) -> Mapping[str, str]:
     """Return the package version of each of the studio's validators that is not off."""
     versions = {}
     for name, plugin in policy.plugins.items():
@@ -186,8 +197,7 @@ def _plugins(path: Path, document: Any, policy: Policy) -> Mapping[str, str]:
             loaded = load_plugin(name)
             refuse_settings(plugin, loaded)
         except ValueError as error:
-            line = _line_of(document, ["plugins", name])
-            raise PolicyError(f"{path}:{line}: plugins.{name}: {error}") from None
+            raise document.fault(["plugins", name], str(error)) from None
         versions[name] = loaded.version
     return versions
 

@@ -20,7 +20,7 @@ from pydantic import Field, field_validator, model_validator
 
 from policies.defaults import SPREADS_OF_RANGE, SUM_LIMIT, completed
 from policies.errors import SettingRefused
-from policies.fields import BuildName, Name, PolicySection, Score, SegmentName, SortOrder, StatName
+from policies.fields import BoardName, BuildName, Name, PolicySection, Score, SegmentName, SortOrder, StatName
 from policies.judging import (
     Abandonment,
     Anomaly,
@@ -39,6 +39,7 @@ from policies.limits import Limits, RecordingRetention
 from policies.plugins import Plugin
 from policies.replaying import Build, Replay, Verification
 from policies.rules import RULES, CompiledRules, Rule, compile_rules, refuse_unusable_rules
+from policies.seeds import SeedOf
 from policies.vocabulary import SCORE_LIMIT, Mode
 
 RANKS_TO_LOSE = 100
@@ -146,7 +147,7 @@ class DetailRules(PolicySection):
 class Policy(PolicySection):
     """A board: its meaning, its rules, and what happens to runs that break them."""
 
-    board: Name
+    board: BoardName
     title: Annotated[str, Field(min_length=1, max_length=80)]
     writes: Annotated[Writes, Field(strict=False)] = Writes.VERIFIED
     order: Annotated[SortOrder, Field(strict=False)] = SortOrder.DESCENDING
@@ -181,6 +182,7 @@ class Policy(PolicySection):
     limits: Limits = Limits()
     recordings: RecordingRetention = RecordingRetention()
     run_lifetime_s: Annotated[int, Field(ge=30, le=604_800)] = 3600
+    seed: Annotated[SeedOf, Field(strict=False)] = SeedOf.RUN
     anomaly: Anomaly = Anomaly()
     drift: Drift = Drift()
     progress: Progress = Progress()
@@ -254,6 +256,23 @@ class Policy(PolicySection):
             )
         if self.verification.reveal_s and self.writes is not Writes.VERIFIED:
             raise ValueError("`verification.reveal_s` is for boards with `writes: verified`")
+        return self
+
+    @model_validator(mode="after")
+    def _seeds_that_are_no_gift(self) -> Self:
+        if self.seed is SeedOf.RUN:
+            return self
+        if self.writes is Writes.TRUSTED:
+            raise SettingRefused("only players' runs have seeds, and here only game servers write", "seed")
+        # Whoever plays the same course can send another player's recording, which replays like their own.
+        lax = [
+            f"`validators.{name}` is `{mode.value}`"
+            for name in ("recording_reuse", "similarity")
+            if (mode := getattr(self.validators, name)) in {Mode.OFF, Mode.SHADOW}
+        ]
+        if lax:
+            message = f"with `seed: board` a stolen recording replays, but {' and '.join(lax)}"
+            raise SettingRefused(f"{message}: set `flag` or `reject`", "seed")
         return self
 
     @model_validator(mode="after")
@@ -395,8 +414,11 @@ class Policy(PolicySection):
     @cached_property
     def spread_floor(self) -> float:
         """Return the smallest spread (in points) that scores are assumed to have."""
-        between = self.score.maximum - self.score.minimum
-        return self.anomaly.spread_floor or max(1.0, between / SPREADS_OF_RANGE)
+        return self.spread_floor_within(self.score)
+
+    def spread_floor_within(self, score: Bounds) -> float:
+        """Return the spread floor of a board of this policy with these bounds."""
+        return self.anomaly.spread_floor or max(1.0, (score.maximum - score.minimum) / SPREADS_OF_RANGE)
 
     @property
     def has_tick_rate(self) -> bool:

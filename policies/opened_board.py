@@ -42,7 +42,7 @@ NO_CONTENT: Final = bytes(32)
 
 _BOARD_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,47}\.[A-Za-z0-9_-]{1,64}")
 _UNSHOWN: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
-_CONTENT_DOMAIN: Final = b"scoregate board content 1\n"
+_CONTENT_DOMAIN: Final = b"scoregate/board-content/1\n"
 
 
 class BoardState(StrEnum):

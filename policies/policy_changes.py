@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from policies.board import Board
 from policies.errors import PolicyError
-from policies.loader import Board
+from policies.family import Family
 from policies.model import TieBreak
 
 
@@ -23,6 +24,7 @@ class Effect(StrEnum):
 
 NOT_AT_ONCE: Final[Mapping[str, Effect]] = {
     "board": Effect.RESTART,
+    "family": Effect.RESTART,
     "order": Effect.REFOLD,
     "operator": Effect.REFOLD,
     "tie_break": Effect.REFOLD,
@@ -60,7 +62,7 @@ class PolicyChange:
         return self.name.partition(".")[0]
 
 
-def changes_between(old: Board, new: Board) -> list[PolicyChange]:
+def changes_between(old: Board | Family, new: Board | Family) -> list[PolicyChange]:
     """Return every setting that differs, in the model's order. A simulator's bytes count as a setting."""
     before, after = dict(_settings(old)), dict(_settings(new))
     is_packed = TieBreak.COMPOSITE in {old.policy.tie_break, new.policy.tie_break}
@@ -71,15 +73,17 @@ def changes_between(old: Board, new: Board) -> list[PolicyChange]:
     ]
 
 
-def refuse_restart(old: Mapping[str, Board], new: Mapping[str, Board]) -> None:
+def refuse_restart(old: Mapping[str, Board | Family], new: Mapping[str, Board | Family]) -> None:
     """Raise PolicyError, naming each board and setting, if a running part cannot change to the new policies.
 
-    A running part accepts new boards. Removing one would strand its runs, moderators and followers.
+    A running part accepts new boards and families. Removing one would strand its runs, moderators and
+    followers. A family's policy changes for all its boards in one step.
     """
-    faults = [f"board '{name}' is gone" for name in sorted(old.keys() - new.keys())]
-    for name in sorted(old.keys() & new.keys()):
+    remaining = {name for name in old.keys() & new.keys() if old[name].kind == new[name].kind}
+    faults = [f"{old[name].kind} '{name}' is gone" for name in sorted(old.keys() - remaining)]
+    for name in sorted(remaining):
         faults += [
-            f"board '{name}': {change.name} was {shown(change.old)} and is now {shown(change.new)}"
+            f"{old[name].kind} '{name}': {change.name} was {shown(change.old)} and is now {shown(change.new)}"
             for change in changes_between(old[name], new[name])
             if change.effect is not Effect.AT_ONCE
         ]
@@ -104,7 +108,7 @@ def _effect(name: str, *, is_packed: bool) -> Effect:
     return NOT_AT_ONCE.get(name.partition(".")[0], Effect.AT_ONCE)
 
 
-def _settings(board: Board) -> Iterator[tuple[str, Any]]:
+def _settings(board: Board | Family) -> Iterator[tuple[str, Any]]:
     """Yield every setting with its dotted name."""
     yield from _flat(board.policy.model_dump(mode="json"), "")
     for build, simulator in board.simulators.items():

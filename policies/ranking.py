@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import orjson
@@ -207,14 +208,25 @@ def _packed(field: TieField, value: int | None) -> str:
 
 def _rule(policy: Policy) -> str:
     """Return twelve hex digits of the SHA-256 of everything that decides a standing and its place."""
+    bounds = (policy.score.minimum, policy.score.maximum, policy.tie_resolution_ms)
+    packed = bounds if policy.tie_break is TieBreak.COMPOSITE else ()
+    return _rule_of(policy.operator, policy.order, policy.tie_break, policy.tie_fields, packed)
+
+
+@lru_cache(maxsize=1024)  # the boards of a family share one
+def _rule_of(
+    operator: Operator,
+    order: SortOrder,
+    tie_break: TieBreak,
+    tie_fields: tuple[TieField, ...],
+    packed: tuple[int | None, ...],
+) -> str:
     parts = [
-        policy.operator.value,
-        policy.order.value,
-        policy.tie_break.value,
-        [(field.stat, field.order.value) for field in policy.tie_fields],
-        [policy.score.minimum, policy.score.maximum, policy.tie_resolution_ms]
-        if policy.tie_break is TieBreak.COMPOSITE
-        else [],
-        *([_FIELDS_VERSION] if policy.tie_fields else []),
+        operator.value,
+        order.value,
+        tie_break.value,
+        [(field.stat, field.order.value) for field in tie_fields],
+        packed,
+        *([_FIELDS_VERSION] if tie_fields else []),
     ]
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:12]

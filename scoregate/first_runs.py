@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from policies.board import Board, Simulator
+from policies.document import PolicyDocument
 from policies.errors import PolicyError
-from policies.loader import Board, Simulator, line_of
+from policies.family import Family
 from policies.replaying import BuildStatus, RecordingKind, Replay
 from policies.vocabulary import SimulatorKind
 from replay.kit.causes import cause_of
@@ -22,7 +24,7 @@ FIRST_RUN_MS: Final = 10_000
 _INPUTS: Final = pack_inputs([0])
 
 
-def first_runs(file: Path, board: Board) -> Iterator[str]:
+def first_runs(document: PolicyDocument, board: Board | Family) -> Iterator[str]:
     """Yield a sentence about each build's simulator once it answered.
 
     At the end raises PolicyError with all builds whose simulator did not.
@@ -42,8 +44,8 @@ def first_runs(file: Path, board: Board) -> Iterator[str]:
             if simulator.digest not in known:
                 known[simulator.digest] = _trouble_with(simulator, replay, simulators)
             if trouble := known[simulator.digest]:
-                line = line_of(file, ["builds", build, "simulator"])
-                troubles.append(f"{file}:{line}: builds.{build}.simulator: {simulator.path}: {trouble}")
+                fault = document.fault(["builds", build, "simulator"], f"{simulator.path}: {trouble}")
+                troubles.append(str(fault))
             else:
                 engine = simulators.engine_of(replay.simulator)
                 yield f"{build}: {simulator.path.name} loads and answers ({engine})"

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gateway.runtime.settings import Settings
+    from policies.board import Board
+    from policies.family import Family
     from validators.backtest import BacktestReport
 
 _WIDTH: Final = 18
@@ -133,32 +135,42 @@ def checked_facts(file: Path, *, is_run: bool) -> dict[str, Any]:
 
     With `is_run` its simulators are started, and one that cannot play is an error.
     """
+    from policies.document import read_document
+    from policies.loader import load_policy
+    from scoregate.first_runs import first_runs
+
+    document = read_document(file)
+    policy = load_policy(document)
+    return _facts(file, policy) | {"simulates": list(first_runs(document, policy)) if is_run else []}
+
+
+def _facts(file: Path, policy: Board | Family) -> dict[str, Any]:
+    """Return what follows from a policy without starting its simulators."""
     from policies.advice import advice_on
     from policies.blind_spots import blind_spots_of
     from policies.explanation import explanation
-    from policies.loader import load_board
-    from scoregate.first_runs import first_runs
 
-    board = load_board(file)
     return {
         "file": str(file),
-        "board": board.name,
-        "title": board.policy.title,
-        "digest": board.digest,
-        "meaning": [{"about": about, "says": says} for about, says in explanation(board, _purposes())],
-        "cannot_notice": list(blind_spots_of(board.policy)),
-        "warnings": list(advice_on(board.policy)),
-        "simulates": list(first_runs(file, board)) if is_run else [],
+        policy.kind: policy.name,
+        "title": policy.policy.title,
+        "digest": policy.digest,
+        "meaning": [{"about": about, "says": says} for about, says in explanation(policy, _purposes())],
+        "cannot_notice": list(blind_spots_of(policy.policy)),
+        "warnings": list(advice_on(policy.policy)),
     }
 
 
 def _checked_lines(file: Path, *, is_run: bool) -> Iterator[str]:
     """Yield the lines of a checked file for people. Raises PolicyError, after the lines that are sure."""
-    from policies.loader import load_board
+    from policies.document import read_document
+    from policies.loader import load_policy
     from scoregate.first_runs import first_runs
 
-    facts = checked_facts(file, is_run=False)
-    yield f"{file}: board '{facts['board']}' ({facts['title']}), {facts['digest']}"
+    document = read_document(file)
+    policy = load_policy(document)
+    facts = _facts(file, policy)
+    yield f"{file}: {policy.kind} '{policy.name}' ({facts['title']}), {facts['digest']}"
     for sentence in facts["meaning"]:
         yield f"  {sentence['about']:<{_WIDTH}} {sentence['says']}"
     for gap in facts["cannot_notice"]:
@@ -166,16 +178,18 @@ def _checked_lines(file: Path, *, is_run: bool) -> Iterator[str]:
     for warning in facts["warnings"]:
         yield f"  warning: {warning}"
     if is_run:
-        for sentence in first_runs(file, load_board(file)):
+        for sentence in first_runs(document, policy):
             yield f"  {'simulates':<{_WIDTH}} {sentence}"
 
 
 def _differences(old: Path, new: Path) -> Iterator[Mapping[str, object]]:
     """Yield each setting that differs, its purpose, and what the change takes. Raises PolicyError."""
-    from policies.loader import load_board
+    from policies.document import read_document
+    from policies.loader import load_policy
     from policies.policy_changes import changes_between, shown
 
-    for change in changes_between(load_board(old), load_board(new)):
+    before, after = (load_policy(read_document(file)) for file in (old, new))
+    for change in changes_between(before, after):
         facts = {"setting": change.name, "old": shown(change.old), "new": shown(change.new)}
         yield {**facts, "effect": change.effect.value, "about": _purpose_of(change.section)}
 
@@ -187,9 +201,9 @@ def _difference_line(difference: Mapping[str, object]) -> str:
 
 def _purpose_of(section: str) -> str:
     """Return the purpose of a section by its description, or by the docstring of its model."""
-    from policies.model import Policy
+    from policies.family_policy import FamilyPolicy
 
-    field = Policy.model_fields.get(section)
+    field = FamilyPolicy.model_fields.get(section)
     if field is None:
         return ""
     types = (field.annotation, *getattr(field.annotation, "__args__", ()))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from policies.errors import PolicyError
+from policies.family_policy import FamilyPolicy
 from policies.loader import Board, load_board
-from policies.model import Policy
 from policies.policy_changes import NOT_AT_ONCE, Effect, changes_between, refuse_restart, shown
 from tests.support import boards
 from tests.support.boards import BUILD
@@ -103,12 +103,13 @@ STORED = {
 """What decides a standing or where it is: the ledger keeps both."""
 KEPT = {"ranks", "segments", "shards", "ranges", "exact_ranks"}
 """What decides how the index keeps a board."""
-WIRED = {"board", "decimals", "cold_after_h", "staleness_s"}
+WIRED = {"board", "family", "decimals", "cold_after_h", "staleness_s"}
 """What a part is put together by as it starts."""
 READ_ANEW = {
     "title", "writes", "details", "self_declared", "score", "stats", "velocity", "slow_motion", "delay", "abandonment",
     "limits", "recordings", "run_lifetime_s", "anomaly", "drift", "progress", "validators", "forensics", "builds",
-    "replay", "rules", "plugins", "verification",
+    "replay", "rules", "plugins", "verification", "seed", "names", "opened_by", "opening", "metadata_filters",
+    "names_free_after_delete",
 }  # fmt: skip
 """What each request and each job looks up."""
 
@@ -117,7 +118,7 @@ def test_what_each_setting_takes_is_said_of_every_one():
     """One that is new, or is taken off the list, has to be thought about: a reload would put it in force by half."""
     effects = {Effect.REFOLD: STORED, Effect.REBUILD: KEPT, Effect.RESTART: WIRED}
     assert {name: effect for effect, names in effects.items() for name in names} == NOT_AT_ONCE
-    assert Policy.model_fields.keys() - NOT_AT_ONCE.keys() == READ_ANEW
+    assert FamilyPolicy.model_fields.keys() - NOT_AT_ONCE.keys() == READ_ANEW
 
 
 def test_what_needs_a_restart_is_refused_whole_and_by_name(tmp_path: Path):

@@ -11,17 +11,16 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.util import cache_from_source, source_hash
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import pytest
 import redis.utils
 import structlog
 from _pytest.assertion import rewrite
-from ruamel.yaml import YAML
 
 from gateway.ledger.sqlite.store import SqliteLedger
-from policies import loader
+from policies import document
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("gateway", "policies", "replay", "scoregate", "validators", "tests")
@@ -68,7 +67,7 @@ def look_for_cycles_seldom() -> None:
 
 def remember_policies(patch: pytest.MonkeyPatch) -> None:
     """Parse each YAML text only once: most tests have the boards of their neighbours."""
-    patch.setattr(loader, "YAML", _Remembering)
+    patch.setattr(document, "_parsed", lru_cache(maxsize=256)(document._parsed))
 
 
 def copy_ledgers(patch: pytest.MonkeyPatch) -> None:
@@ -104,18 +103,6 @@ def print_plainly(patch: pytest.MonkeyPatch) -> None:
     """Have exceptions be logged as Python prints them: to colour one takes as long as to start an edge."""
     [*_, renderer] = structlog.get_config()["processors"]
     patch.setattr(renderer, "_exception_formatter", structlog.dev.plain_traceback)
-
-
-class _Remembering(YAML):
-    """YAML whose documents are shared; who loads a policy changes nothing in it."""
-
-    def load(self, stream: Any) -> Any:
-        return _read(stream)
-
-
-@lru_cache(maxsize=256)
-def _read(text: str) -> Any:
-    return YAML(typ="rt").load(text)
 
 
 def _is_rewritten(source: Path) -> bool:

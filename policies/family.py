@@ -1,0 +1,107 @@
+"""A family of boards in force, and the boards that it makes of rows of the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from policies.board import Board, Simulator
+from policies.errors import PolicyError, SettingRefused
+from policies.family_policy import FamilyPolicy
+from policies.model import Policy
+from policies.narrowing import narrowed, refuse_wider
+from policies.opened_board import (
+    NO_CONTENT,
+    OpenedBoard,
+    family_named_by,
+    refuse_unfit,
+)
+
+_SHARED: Final = ("claim_stats", "compiled_rules", "tie_resolutions_ms", "spread_floor")
+"""What a policy computes once. A copy has it only if it was computed before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A family's policy in force: the model, its digest, and the simulator of every build."""
+
+    policy: FamilyPolicy
+    digest: str
+    simulators: Mapping[str, Simulator]
+    template: Policy = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compute once what all boards of the family share."""
+        settings = {name: getattr(self.policy, name) for name in Policy.model_fields}
+        template = Policy.model_construct(set(), **settings)
+        for shared in _SHARED:
+            getattr(template, shared)
+        object.__setattr__(self, "template", template)
+
+    @property
+    def kind(self) -> str:
+        """Return the key that names it in its file."""
+        return "family"
+
+    @property
+    def name(self) -> str:
+        """Return the family's name: what stands before the dot of its boards' names."""
+        return self.policy.family
+
+    def is_named(self, board: str) -> bool:
+        """Return whether a board of the family may be opened under this name."""
+        return family_named_by(board) == self.name and self.policy.allows_rest(board[len(self.name) + 1 :])
+
+    def refuse(self, opened: OpenedBoard) -> None:
+        """Raise SettingRefused, naming the field, for a board that this family does not allow.
+
+        It is for what is opened and changed now. A board that was opened under an earlier policy stays.
+        """
+        refuse_unfit(opened)
+        if not self.is_named(opened.board):
+            raise SettingRefused(f"the family '{self.name}' has no boards of this name", "board")
+        for name, kind in self.policy.metadata_filters.items():
+            value = opened.metadata.get(name)
+            if value is not None and not kind.fits(value):
+                message = f"expected {kind.value} as `metadata_filters` says"
+                raise SettingRefused(message, "metadata", name)
+        refuse_wider(self.template, opened.bounds)
+
+    def board(self, opened: OpenedBoard) -> Board:
+        """Return a board as it was opened, under the policy in force.
+
+        It shares everything with the family but its name and what it narrows. Raises PolicyError for a board
+        of another family.
+        """
+        if opened.family != self.name:
+            raise PolicyError(f"board '{opened.board}' is not of the family '{self.name}'")
+        changes = {"board": opened.board, "title": opened.title, **narrowed(self.template, opened.bounds)}
+        policy = _changed(self.template, changes)
+        return Board(policy, self._digest_of(opened), self.simulators, self.name, opened)
+
+    def _digest_of(self, opened: OpenedBoard) -> str:
+        """Return the digest of what judges the board's runs: the family's, and what differs from it."""
+        content, bounds = opened.content_digest, opened.bounds
+        if content == NO_CONTENT and not (bounds and bounds.narrows):
+            return self.digest
+        parts = {
+            "family": self.digest,
+            "content": content.hex(),
+            "bounds": bounds.as_json() if bounds else {},
+        }
+        return "sha256:" + hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _changed(template: Policy, changes: Mapping[str, Any]) -> Policy:
+    """Return a copy of a policy with other values, which were validated before.
+
+    It shares every other value with the template, also those that were computed once.
+    """
+    policy = template.model_copy(update=changes)
+    if "score" in changes:
+        policy.__dict__.pop("spread_floor", None)  # it follows from the bounds
+    return policy
