@@ -71,17 +71,17 @@ async def _rounds(settings: Settings, count: int, rounds: int) -> tuple[float, f
     """Return the entries per second of the bare loop and of the rebuild: medians of alternating rounds."""
     boards = load_policies(settings)
     bare, rebuilt = [], []
-    async with open_ledger(settings) as ledger, open_index(settings, boards) as index:
+    async with open_ledger(settings) as ledger, open_index(settings) as index:
         for first in range(0, count, FILL):
             await ledger.write(_filled(first, min(count, first + FILL)))
         for _ in range(rounds):
             bare.append(_bare(Redis.from_url(settings.redis_url), count))
             tell = _MemoryReport(count).count_rows
             rebuilder = Rebuilder(
-                ledger, index.boards[BOARD], boards[BOARD].policy, clock=wall_clock, tell=tell
+                ledger, index.of(boards[BOARD]), boards[BOARD].policy, clock=wall_clock, tell=tell
             )
             rebuilt.append(await _rebuild(rebuilder))
-        shown = (await index.boards[BOARD].page("alltime", 0, 1)).total
+        shown = (await index.of(boards[BOARD]).page("alltime", 0, 1)).total
     if shown != count:
         sys.exit(f"the board shows {shown} standings of {count}")
     return statistics.median(bare), statistics.median(rebuilt)

@@ -42,7 +42,7 @@ GROUP = 500
 class NoIndex:
     """An index that drops all changes."""
 
-    async def project(self, _changes: Sequence[Change]) -> None:
+    async def project(self, _board: Board, _changes: Sequence[Change]) -> None:
         """Do nothing."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from redis import Redis as BlockingRedis
+from redis.asyncio import Redis
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment.presence import PartKind, Presence
@@ -20,42 +21,35 @@ from gateway.edge.auth.keyring import Keyring, keyring_of
 from gateway.edge.auth.server_keys import ServerKeys
 from gateway.edge.auth.tickets import Tickets
 from gateway.edge.auth.tokens import Tokens
+from gateway.edge.board_parts import BoardPartsCache, SharedParts
 from gateway.edge.context import Edge
 from gateway.edge.health.lag import Lag
 from gateway.edge.health.probes import Probes
-from gateway.edge.http.per_board import PerBoard
 from gateway.edge.live.messages import as_message
 from gateway.edge.players.friends import ADDRESS_RATE, PROFILE_RATE
-from gateway.edge.reads.board_reader import BoardReader
 from gateway.edge.reads.cursors import Cursors
-from gateway.edge.reads.distribution_reader import DistributionReader
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.submissions.runs import PLAYER_RATE
 from gateway.index import keys
-from gateway.index.board_index import Index
+from gateway.index.board_index import BoardIndex, Index
 from gateway.index.connection import connect, connect_blocking, refuse_evicting
 from gateway.index.feed.live_feed import LiveFeed
-from gateway.index.groups.circle_memory import CircleMemory
-from gateway.index.groups.friends import CIRCLE_MS, Circles, FriendLists
+from gateway.index.groups.friends import FriendLists
 from gateway.index.groups.segments import SegmentBoards
-from gateway.index.limits.admission import AddressLimit, KeyedLimit, SubmissionLimits
-from gateway.index.limits.open_runs import OpenRuns
+from gateway.index.limits.admission import AddressLimit, KeyedLimit
 from gateway.index.shards import board_index
-from gateway.index.windows.exact_distribution import ExactDistributions
-from gateway.index.windows.heads import Heads
-from gateway.index.windows.sketches import Sketches
-from gateway.index.windows.subsets import PlayerLookup
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import limits_with_pages
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.background import in_background
+from gateway.runtime.bounded_cache import let_go_of_idle
 from gateway.runtime.clock import Clock
 from gateway.runtime.disk import disk_floor_of
 from gateway.runtime.settings import Settings
 from gateway.settlement.builds import BuildRegistry
-from gateway.settlement.coalescing import Coalescer
+from gateway.settlement.coalescing import Coalescers
 from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
@@ -108,27 +102,24 @@ async def open_recordings(settings: Settings) -> AsyncIterator[Recordings]:
 
 
 @asynccontextmanager
-async def open_index(settings: Settings, boards: Mapping[str, Board]) -> AsyncIterator[Index]:
+async def open_index(settings: Settings) -> AsyncIterator[Index]:
     """Open the index; Redis may be away. Raises SettingsError if Redis may evict keys."""
     client = connect(settings.redis_url, timeout_ms=settings.redis_timeout_ms)
     try:
         await refuse_evicting(client)
-        index = Index(client, {})
-        index_new_boards(index, boards)
+        index = Index(client, new_board_index, limit=settings.boards_in_memory)
         yield index
         await index.drained()
     finally:
         await client.aclose()
 
 
-def index_new_boards(index: Index, boards: Mapping[str, Board]) -> None:
-    """Make the index serve the boards that are new."""
-    for name, board in boards.items():
-        if name not in index.boards:
-            new = board_index(index.client, board.ranking)
-            index.add(new)
-            if board.policy.segments:
-                new.segments = SegmentBoards(new, board.policy.segments)
+def new_board_index(client: Redis, board: Board) -> BoardIndex:
+    """Build the index of a board, with the groups that its policy declares."""
+    index = board_index(client, board.ranking)
+    if board.policy.segments:
+        index.segments = SegmentBoards(index, board.policy.segments)
+    return index
 
 
 @asynccontextmanager
@@ -138,7 +129,7 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
     keyring = keyring_of(settings)
     async with (
         open_ledger(settings) as ledger,
-        open_index(settings, catalogue.of_files) as index,
+        open_index(settings) as index,
         open_recordings(settings) as recordings,
         _open_live(settings, catalogue.of_files) as live,
         keep_projecting(ledger, index) as unprojected,
@@ -158,12 +149,12 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
                 in_background(edge.builds.keep_fresh(), name="builds"),
                 in_background(edge.presence.keep(), name="presence"),
                 in_background(edge.lag.keep_fresh(), name="lag"),
+                in_background(let_go_of_idle([edge.parts.cache, index.cache]), name="idle"),
                 _kept_fresh(reference),
             ):
                 yield edge
         finally:
-            for coalescer in edge.coalescers.existing():
-                await coalescer.drained()
+            await edge.coalescers.drained()
 
 
 @asynccontextmanager
@@ -198,7 +189,7 @@ async def open_steward(settings: Settings, *, clock: Clock | None = None) -> Asy
     catalogue = catalogue_of(settings)
     async with (
         open_ledger(settings) as ledger,
-        open_index(settings, catalogue.of_files) as index,
+        open_index(settings) as index,
         open_recordings(settings) as recordings,
     ):
         queue = BlockingRedis.from_url(
@@ -250,20 +241,6 @@ class _EdgeResources:
     unprojected: UnprojectedChanges
 
 
-class _PartsPerBoard(TypedDict):
-    """The parts of an edge that each board has one of, or some boards have."""
-
-    readers: PerBoard[BoardReader]
-    distributions: PerBoard[DistributionReader]
-    circles: PerBoard[Circles]
-    coalescers: PerBoard[Coalescer]
-    segments: PerBoard[SegmentBoards]
-    player_lookups: PerBoard[PlayerLookup]
-    submission_limits: PerBoard[SubmissionLimits]
-    run_limits: PerBoard[KeyedLimit]
-    open_runs: PerBoard[OpenRuns]
-
-
 class _SenderParts(TypedDict):
     """The parts of an edge that identify senders."""
 
@@ -299,39 +276,12 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
         shutdown=Shutdown(),
         presence=Presence(client, PartKind.EDGE, lambda: catalogue.of_files),
         probes=Probes(opened.ledger, opened.index, catalogue),
-        **_parts_per_board(opened),
+        parts=BoardPartsCache(
+            SharedParts(opened.ledger, opened.index), limit=opened.settings.boards_in_memory
+        ),
+        coalescers=Coalescers(opened.ledger, opened.index),
         **_sender_parts(opened, keyring),
     )
-
-
-def _parts_per_board(opened: _EdgeResources) -> _PartsPerBoard:
-    ledger, index, catalogue = opened.ledger, opened.index, opened.catalogue
-    of = index.boards
-    readers = PerBoard(catalogue, lambda board: BoardReader(of[board.name], ledger))
-    circles = CircleMemory(CIRCLE_MS / 1000)
-    return {
-        "readers": readers,
-        "distributions": PerBoard(catalogue, lambda board: _distribution_reader(readers[board.name])),
-        "circles": PerBoard(catalogue, lambda board: Circles(of[board.name], circles)),
-        "coalescers": PerBoard(
-            catalogue,
-            lambda board: Coalescer(ledger, index, staleness_s=board.policy.staleness_s),
-            needs=lambda board: board.policy.staleness_s,
-        ),
-        "segments": PerBoard(
-            catalogue,
-            lambda board: SegmentBoards(of[board.name], board.policy.segments),
-            needs=lambda board: board.policy.segments,
-        ),
-        "player_lookups": PerBoard(catalogue, lambda board: PlayerLookup(of[board.name])),
-        "submission_limits": PerBoard(
-            catalogue, lambda board: SubmissionLimits(index.client, board.name, board.policy.limits)
-        ),
-        "run_limits": PerBoard(catalogue, lambda board: _run_limit(index, board)),
-        "open_runs": PerBoard(
-            catalogue, lambda board: OpenRuns(index.client, board.name, board.policy.limits.open_runs)
-        ),
-    }
 
 
 def _sender_parts(opened: _EdgeResources, keyring: Keyring) -> _SenderParts:
@@ -350,25 +300,5 @@ def put_in_force(edge: Edge, boards: Mapping[str, Board]) -> None:
     Requests in progress finish under their old policy; only the limits, which requests share, change for all.
     A new board is available once this returns.
     """
-    index_new_boards(edge.index, boards)
     edge.live.follow_new(_rankings(boards))
-    before = edge.catalogue.of_files
-    changed = [name for name, board in before.items() if board.digest != boards[name].digest]
     edge.catalogue.replace(boards)
-    for name in changed:
-        for limits in (edge.submission_limits, edge.run_limits, edge.open_runs):
-            limits.forget(name)
-
-
-def _distribution_reader(reader: BoardReader) -> DistributionReader:
-    """Build the reader of a board's score distributions."""
-    index = reader.index
-    sketches = Sketches(index.client, index.board, index.ranking.policy.order)
-    return DistributionReader(reader, ExactDistributions(index), Heads(index), sketches)
-
-
-def _run_limit(index: Index, board: Board) -> KeyedLimit:
-    """Return the limit on opening runs, which equals the one on submissions."""
-    return KeyedLimit(
-        index.client, board.policy.limits.player, lambda who: keys.limit(board.name, "runs", who)
-    )

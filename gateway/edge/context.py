@@ -17,27 +17,23 @@ if TYPE_CHECKING:
     from gateway.edge.auth.server_keys import ServerKeys
     from gateway.edge.auth.tickets import Tickets
     from gateway.edge.auth.tokens import Tokens
+    from gateway.edge.board_parts import BoardParts, BoardPartsCache
     from gateway.edge.health.lag import Lag
     from gateway.edge.health.probes import Probes
-    from gateway.edge.http.per_board import PerBoard
-    from gateway.edge.reads.board_reader import BoardReader
     from gateway.edge.reads.cursors import Cursors
-    from gateway.edge.reads.distribution_reader import DistributionReader
     from gateway.edge.shutdown import Shutdown
     from gateway.index.board_index import Index
     from gateway.index.feed.live_feed import LiveFeed
-    from gateway.index.groups.friends import Circles, FriendLists
-    from gateway.index.groups.segments import SegmentBoards
-    from gateway.index.limits.admission import AddressLimit, KeyedLimit, SubmissionLimits
-    from gateway.index.limits.open_runs import OpenRuns
-    from gateway.index.windows.subsets import PlayerLookup
+    from gateway.index.groups.friends import FriendLists
+    from gateway.index.limits.admission import AddressLimit, KeyedLimit
     from gateway.ledger.ledger import Ledger
     from gateway.recordings.recordings import Recordings
     from gateway.runtime.clock import Clock
     from gateway.runtime.disk import DiskFloor
     from gateway.runtime.settings import Settings
     from gateway.settlement.builds import BuildRegistry
-    from gateway.settlement.coalescing import Coalescer
+    from gateway.settlement.coalescing import Coalescers
+    from policies.loader import Board
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +47,14 @@ class Edge:
     ledger: Ledger
     recordings: Recordings
     index: Index
-    readers: PerBoard[BoardReader]
-    distributions: PerBoard[DistributionReader]
+    parts: BoardPartsCache
     live: LiveFeed
     lag: Lag
-    submission_limits: PerBoard[SubmissionLimits]
-    run_limits: PerBoard[KeyedLimit]
-    open_runs: PerBoard[OpenRuns]
     player_limit: AddressLimit
     profile_limit: KeyedLimit
     profile_changes: AddressLimit
     friends: FriendLists
-    circles: PerBoard[Circles]
-    coalescers: PerBoard[Coalescer]
-    segments: PerBoard[SegmentBoards]
-    player_lookups: PerBoard[PlayerLookup]
+    coalescers: Coalescers
     addresses: ClientAddresses
     cursors: Cursors
     tickets: Tickets
@@ -78,6 +67,10 @@ class Edge:
     shutdown: Shutdown
     presence: Presence
     probes: Probes
+
+    def of(self, board: Board) -> BoardParts:
+        """Return the parts of a board."""
+        return self.parts.of(board)
 
     @property
     def clock_error_ms(self) -> int:

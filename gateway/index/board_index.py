@@ -17,9 +17,11 @@ from gateway.index.ranges import window_key
 from gateway.index.residency import Residency
 from gateway.index.scripts import ReadingScript, Script, index_boundary
 from gateway.index.versions import Versions
+from gateway.runtime.bounded_cache import BoundedCache
 from gateway.runtime.concurrency import in_turns
 from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable
+from policies.loader import Board
 from policies.model import RankKind
 from policies.ranking import BoardPlace, Ranking
 from policies.vocabulary import State
@@ -29,6 +31,9 @@ CLOSE_LINGER_S: Final = 0.005
 
 SHOWN_AT_ONCE: Final = 32
 """Changes sent to Redis concurrently."""
+
+BOARDS_LIMIT: Final = 4096
+"""Boards that a process keeps parts of in memory, unless its settings say otherwise."""
 
 READ_TOGETHER: Final = 32
 """Most players whose neighbours are read in one call: each holds Redis for 20 µs."""
@@ -90,6 +95,11 @@ def _closure_arguments(run: CommittedRun) -> tuple[str, int, int, str]:
     return run.submission_id, run.received_at_ms, int(run.is_pending), submitted
 
 
+class _Closure(NamedTuple):
+    board: BoardIndex
+    run: CommittedRun
+
+
 class StandingFollower(Protocol):
     """A projection that follows the windows of a board, such as its segments."""
 
@@ -117,7 +127,6 @@ class BoardIndex:
         self.most_entries = ranking.policy.most_entries
         self.segments: StandingFollower | None = None
         self.sentinel: str | None = None
-        self._closures: Batcher[CommittedRun, bool] = Batcher(self._send_closures, linger_s=CLOSE_LINGER_S)
         self._arounds: Batcher[NeighboursRequest, Page | None] = Batcher(
             self._read_around, limit=READ_TOGETHER
         )
@@ -146,14 +155,6 @@ class BoardIndex:
 
     async def relay(self) -> None:
         """Copy changes of the shards to the board's stream, on boards that have shards."""
-
-    def close_run(self, run: CommittedRun) -> None:
-        """Close a run with the next batch. If that fails, the reconciler makes the submission pending."""
-        self._closures.tell(run)
-
-    async def drained(self) -> None:
-        """Wait until every batch is sent."""
-        await self._closures.drained()
 
     async def close_runs(self, runs: Sequence[CommittedRun]) -> int:
         """Close runs, and return how many submissions became pending, which are new and not settled."""
@@ -325,40 +326,57 @@ class BoardIndex:
                 players[player] = None if answer is None else self.page_of(window, kind, answer)
         return [pages[request[:3]][request.player] for request in requests]
 
-    async def _send_closures(self, runs: Sequence[CommittedRun]) -> Sequence[bool]:
-        await self.close_runs(runs)
-        return [True] * len(runs)
-
 
 class Index:
-    """The indexes of all boards on one Redis."""
+    """The indexes of boards on one Redis, each made at its first use and let go when it is not used."""
 
-    def __init__(self, client: Redis, boards: dict[str, BoardIndex]) -> None:
+    def __init__(
+        self, client: Redis, make: Callable[[Redis, Board], BoardIndex], *, limit: int = BOARDS_LIMIT
+    ) -> None:
         self.client = client
-        self.boards = boards
-        self.on_unprojected: Callable[[Sequence[Change]], None] | None = None
-        for board in boards.values():
-            board.guard()
+        self.cache: BoundedCache[BoardIndex] = BoundedCache("index", limit=limit)
+        self.on_unprojected: Callable[[Board, Sequence[Change]], None] | None = None
+        self._make = make
+        # All boards share it: a batch on its way must not go with the index of a board that is let go.
+        self._closures: Batcher[_Closure, bool] = Batcher(self._send_closures, linger_s=CLOSE_LINGER_S)
 
-    def add(self, board: BoardIndex) -> None:
-        """Serve one more board; it is read only while all of it is in the index."""
-        board.guard()
-        self.boards[board.board] = board
+    def of(self, board: Board) -> BoardIndex:
+        """Return the index of a board. It is read only while all of the board is in Redis."""
+        return self.cache.of(board.name, lambda: self._made(board))
 
-    async def project(self, changes: Sequence[Change]) -> None:
-        """Show every change on its board. Raises IndexUnavailable if one fails; the others may be shown.
+    async def project(self, board: Board, changes: Sequence[Change]) -> None:
+        """Show every change of a board. Raises IndexUnavailable if one fails; the others may be shown.
 
         All of them then go to `on_unprojected`, if it is set.
         """
-        projections = (self.boards[change.board].project(change) for change in changes)
+        index = self.of(board)
         try:
-            await in_turns(projections, at_once=SHOWN_AT_ONCE)
+            await in_turns(map(index.project, changes), at_once=SHOWN_AT_ONCE)
         except IndexUnavailable:
             if self.on_unprojected:
-                self.on_unprojected(changes)
+                self.on_unprojected(board, changes)
             raise
+
+    def close_run(self, board: Board, run: CommittedRun) -> None:
+        """Close a run with the next batch. If that fails, the reconciler makes the submission pending.
+
+        Raises IndexUnavailable if too many wait.
+        """
+        self._closures.tell(_Closure(self.of(board), run))
 
     async def drained(self) -> None:
         """Wait until no batch is left."""
-        for board in self.boards.values():
-            await board.drained()
+        await self._closures.drained()
+
+    def _made(self, board: Board) -> BoardIndex:
+        index = self._make(self.client, board)
+        index.guard()
+        return index
+
+    async def _send_closures(self, closures: Sequence[_Closure]) -> Sequence[bool]:
+        runs: dict[BoardIndex, list[CommittedRun]] = defaultdict(list)
+        for closure in closures:
+            runs[closure.board].append(closure.run)
+        sending = [board.close_runs(of_board) for board, of_board in runs.items()]
+        await in_turns(sending, at_once=SHOWN_AT_ONCE)
+        return [True] * len(closures)

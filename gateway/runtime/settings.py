@@ -124,6 +124,7 @@ class Settings(BaseSettings):
     connections_per_address: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
     connections_per_network: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
     unsent_mib: Annotated[int, Field(ge=1, le=1_048_576)] = 64
+    boards_in_memory: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
     friends_mib: Annotated[int, Field(ge=16, le=1_048_576)] = 64
     read_budget_ms: Annotated[int, Field(ge=1, le=1_000_000)] = 500
     live_pubsub: bool = False

@@ -184,6 +184,18 @@ LIVE_RESETS = Counter(
     "scoregate_live_resets", "Listeners that had to read the board again.", registry=REGISTRY
 )
 
+CACHED_BOARDS = Gauge(
+    "scoregate_cached_boards",
+    "Boards that the process has parts of in memory, by cache.",
+    ["cache"],
+    registry=REGISTRY,
+)
+CACHED_BOARDS_DROPPED = Counter(
+    "scoregate_cached_boards_dropped",
+    "Boards that a cache let go of, because it was full or nobody used them.",
+    ["cache", "why"],
+    registry=REGISTRY,
+)
 POLICY_RELOADS = Counter(
     "scoregate_policy_reloads",
     "Reloads of the policy files: in_force, refused.",
@@ -207,6 +219,11 @@ def request_seconds(route: str, status_class: int) -> Histogram:
     """Return the timer of a route's answers of one class (2: 2xx)."""
     # Cached because looking up a label costs more than counting.
     return REQUEST_SECONDS.labels(route, f"{status_class}xx")
+
+
+def label_of(board: str) -> str:
+    """Return what metrics call a board: its family's name if it has one, so that labels stay few."""
+    return board.partition(".")[0]
 
 
 @lru_cache(maxsize=512)

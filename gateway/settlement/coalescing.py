@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -14,21 +14,58 @@ from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import LedgerWrites, Projection
 from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable, LedgerUnavailable
+from policies.loader import Board
 
 GATHERED_LIMIT: Final = 10_000
 """Maximum number of waiting changes, each under a kilobyte. Reaching it flushes them at once."""
 
 
+class Coalescers:
+    """The coalescers of the boards that have changes waiting."""
+
+    def __init__(self, ledger: LedgerWrites, index: Projection) -> None:
+        self._ledger = ledger
+        self._index = index
+        self._waiting: dict[str, Coalescer] = {}
+
+    async def show(self, board: Board, changes: Sequence[Change]) -> None:
+        """Add changes to the next flush of a board, and return at once."""
+        if not changes:
+            return
+        coalescer = self._waiting.get(board.name)
+        if coalescer is None:
+            coalescer = Coalescer(self._ledger, self._index, board, on_flushed=self._forget)
+            self._waiting[board.name] = coalescer
+        await coalescer.show(changes)
+
+    async def drained(self) -> None:
+        """Flush all boards now, and return once nothing is waiting."""
+        while self._waiting:
+            await next(iter(self._waiting.values())).drained()
+
+    def _forget(self, board: Board) -> None:
+        del self._waiting[board.name]
+
+
 class Coalescer:
-    """Gathers durable changes for `staleness_s`, then projects the newest of each player.
+    """Gathers durable changes of a board for its `staleness_s`, then projects the newest of each player.
 
     Fails open: the steward projects from the outbox whatever failed or was lost with the process.
     """
 
-    def __init__(self, ledger: LedgerWrites, index: Projection, *, staleness_s: float) -> None:
+    def __init__(
+        self,
+        ledger: LedgerWrites,
+        index: Projection,
+        board: Board,
+        *,
+        on_flushed: Callable[[Board], None] = lambda _: None,
+    ) -> None:
+        """Create a coalescer that calls `on_flushed` whenever nothing is waiting any more."""
         self._ledger = ledger
         self._index = index
-        self._staleness_s = staleness_s
+        self._board = board
+        self._on_flushed = on_flushed
         self._gathered: list[Change] = []
         self._is_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -51,17 +88,18 @@ class Coalescer:
         try:
             while self._gathered:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._staleness_s):
+                    async with asyncio.timeout(self._board.policy.staleness_s):
                         await self._is_due.wait()
                 self._is_due.clear()
                 changes, self._gathered = self._gathered, []
                 await self._show(changes)
         finally:
             self._task = None
+            self._on_flushed(self._board)
 
     async def _show(self, changes: Sequence[Change]) -> None:
         try:
-            await self._index.project(newest(changes))
+            await self._index.project(self._board, newest(changes))
             await self._ledger.write(work.strike_projected([change.seq for change in changes]))
         except (IndexUnavailable, LedgerUnavailable):
             pass

@@ -129,8 +129,8 @@ class LedgerWrites(Protocol):
 class Projection(Protocol):
     """The part of the index that settlement needs. It may fail, since the outbox remembers."""
 
-    async def project(self, changes: Sequence[Change]) -> None:
-        """Show the changes in the index. Raises IndexUnavailable."""
+    async def project(self, board: Board, changes: Sequence[Change]) -> None:
+        """Show the changes of a board in the index. Raises IndexUnavailable."""
         ...
 
 
@@ -146,14 +146,14 @@ async def settle(
     reach(Point.AFTER_SETTLE)
     changes = [outcome for outcome in settled if isinstance(outcome, Change)]
     if changes:
-        await project(ledger, index, changes)
+        await project(ledger, index, board, changes)
     return settled
 
 
-async def project(ledger: LedgerWrites, index: Projection, changes: Sequence[Change]) -> bool:
+async def project(ledger: LedgerWrites, index: Projection, board: Board, changes: Sequence[Change]) -> bool:
     """Project changes and strike them from the outbox. Return False if it failed, and the steward has to."""
     try:
-        await index.project(changes)
+        await index.project(board, changes)
         reach(Point.AFTER_PROJECT)
         await ledger.write(work.strike_projected([change.seq for change in changes]))
     except (IndexUnavailable, LedgerUnavailable):

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.index.board_index import Index
 from gateway.ledger.submissions import work
@@ -21,6 +21,7 @@ from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import PROJECT_AFTER_MS, LedgerWrites
 from gateway.shared_records import Change
 from policies.errors import IndexUnavailable, LedgerUnavailable
+from policies.loader import Board
 
 RETRY_S: Final = 0.05
 """Pause between two attempts while Redis is down."""
@@ -35,6 +36,19 @@ _SLICE: Final = 16
 """Changes of a board that are projected at once, after one succeeded."""
 
 
+class _Unprojected(NamedTuple):
+    """The changes of a board by their sequence numbers, and when the first of them came (s)."""
+
+    board: Board
+    changes: OrderedDict[int, Change]
+    since_s: float
+
+
+class _Dropped(NamedTuple):
+    since_s: float
+    until_s: float
+
+
 class UnprojectedChanges:
     """The changes that this process has still to project."""
 
@@ -44,27 +58,26 @@ class UnprojectedChanges:
         self._ledger = ledger
         self._index = index
         self._clock = clock
-        self._changes: dict[str, OrderedDict[int, Change]] = {}
-        self._since_s: dict[str, float] = {}
+        self._boards: dict[str, _Unprojected] = {}
         self._count = 0
-        self._dropped_s: dict[str, float] = {}
+        self._dropped: dict[str, _Dropped] = {}
         self._has_some = asyncio.Event()
         self._has_none = asyncio.Event()
         self._has_none.set()
 
-    def add(self, changes: Sequence[Change]) -> None:
-        """Keep changes for another attempt, as far as there is room."""
-        now_s = self._clock()
+    def add(self, board: Board, changes: Sequence[Change]) -> None:
+        """Keep changes of a board for another attempt, as far as there is room."""
+        waiting = self._boards.setdefault(board.name, _Unprojected(board, OrderedDict(), self._clock()))
         for change in changes:
-            of_board = self._changes.setdefault(change.board, OrderedDict())
-            self._since_s.setdefault(change.board, now_s)
-            if change.seq in of_board:
+            if change.seq in waiting.changes:
                 continue
             if self._count >= UNPROJECTED_LIMIT:
-                self._dropped_s[change.board] = now_s
+                self._note_dropped(board)
                 continue
-            of_board[change.seq] = change
+            waiting.changes[change.seq] = change
             self._count += 1
+        if not waiting.changes:
+            del self._boards[board.name]
         if self._count:
             self._has_some.set()
             self._has_none.clear()
@@ -74,16 +87,23 @@ class UnprojectedChanges:
 
         A dropped change counts until it is due in the outbox, where every process sees it.
         """
-        if board in self._since_s:
-            return self._clock() - self._since_s[board]
-        if board not in self._dropped_s:
+        if board in self._boards:
+            return self._clock() - self._boards[board].since_s
+        dropped, now_s = self._dropped.get(board), self._clock()
+        if dropped is None:
             return 0.0
-        behind_s = self._clock() - self._dropped_s[board]
-        staleness_s = self._index.boards[board].ranking.policy.staleness_s
-        if behind_s <= 2 * PROJECT_AFTER_MS / 1000 + staleness_s:
-            return behind_s
-        del self._dropped_s[board]
+        if now_s <= dropped.until_s:
+            return now_s - dropped.since_s
+        del self._dropped[board]
         return 0.0
+
+    def _note_dropped(self, board: Board) -> None:
+        now_s = self._clock()
+        self._dropped.pop(board.name, None)
+        if len(self._dropped) >= UNPROJECTED_LIMIT:
+            del self._dropped[next(iter(self._dropped))]
+        until_s = now_s + 2 * PROJECT_AFTER_MS / 1000 + board.policy.staleness_s
+        self._dropped[board.name] = _Dropped(now_s, until_s)
 
     async def run(self) -> None:
         """Project the changes until cancelled."""
@@ -91,9 +111,7 @@ class UnprojectedChanges:
         while not (task and task.cancelling()):  # redis-py swallows a cancellation while it connects
             await self._has_some.wait()
             try:
-                await in_turns(
-                    [self._project_board(board) for board in list(self._changes)], at_once=_AT_ONCE
-                )
+                await in_turns([self._project_board(board) for board in list(self._boards)], at_once=_AT_ONCE)
             except Exception as error:  # noqa: BLE001 - the next changes must still be projected
                 report(FaultPlace.OWED, error)
             if self._count:
@@ -109,30 +127,29 @@ class UnprojectedChanges:
     async def _project_board(self, board: str) -> None:
         """Project the longest waiting change of a board, and if that succeeds the others."""
         count = 1
-        while waiting := self._changes.get(board):
-            changes = list(islice(waiting.values(), count))
-            successes = await in_turns([self._show(change) for change in changes], at_once=_SLICE)
+        while (waiting := self._boards.get(board)) and waiting.changes:
+            changes = list(islice(waiting.changes.values(), count))
+            successes = await in_turns([self._show(waiting, change) for change in changes], at_once=_SLICE)
             await self._strike(
-                board, [change for change, is_shown in zip(changes, successes, strict=True) if is_shown]
+                waiting, [change for change, is_shown in zip(changes, successes, strict=True) if is_shown]
             )
             if not all(successes):
                 return
             count = _SLICE
-        self._changes.pop(board, None)
-        self._since_s.pop(board, None)
+        self._boards.pop(board, None)
 
-    async def _show(self, change: Change) -> bool:
+    async def _show(self, waiting: _Unprojected, change: Change) -> bool:
         try:
-            await self._index.boards[change.board].project(change)
+            await self._index.of(waiting.board).project(change)
         except IndexUnavailable:
             # It moves to the end, so that a change that always fails does not block the others.
-            self._changes[change.board].move_to_end(change.seq)
+            waiting.changes.move_to_end(change.seq)
             return False
         return True
 
-    async def _strike(self, board: str, changes: Sequence[Change]) -> None:
+    async def _strike(self, waiting: _Unprojected, changes: Sequence[Change]) -> None:
         for change in changes:
-            del self._changes[board][change.seq]
+            del waiting.changes[change.seq]
             self._count -= 1
         if changes:
             with suppress(LedgerUnavailable):

@@ -131,8 +131,9 @@ class Steward:
         self._derivations = Derivations(
             settings, boards, ledger, index.client, clock=clock, deliveries_ledger=self._unfenced_ledger
         )
-        self._deadlines = Deadlines(ledger, index, boards, clock=self._earliest_clock)
-        self._cold = ColdBoards(ledger, index.boards, clock=clock)
+        self._deadlines = Deadlines(ledger, index, catalogue, clock=self._earliest_clock)
+        indexes = {name: index.of(board) for name, board in boards.items()}
+        self._cold = ColdBoards(ledger, indexes, clock=clock)
         self.failures = Failures()
         self.presence = Presence(
             index.client,
@@ -151,7 +152,7 @@ class Steward:
         self._reconcilers: dict[str, Step] = {}
         self._tail_keepers: dict[str, Step] = {}
         for name, board in boards.items():
-            parts = (ledger, index.boards[name], board.policy)
+            parts = (ledger, index.of(board), board.policy)
             self._reconcilers[name] = self.leases.on_lane(name, Reconciler(*parts, clock=clock).step)
             if board.policy.exact_ranks:
                 keeper = ExactRankKeeper(*parts, clock=clock)
@@ -247,23 +248,22 @@ class Steward:
         for row in rows:
             by_board[row.board].append(row)
         is_full = len(rows) >= SLICE
-        showing = [
-            self._project_on(board, board_rows, is_full=is_full) for board, board_rows in by_board.items()
-        ]
+        boards = await self.catalogue.boards(by_board)
+        showing = [self._project_on(board, by_board[name], is_full=is_full) for name, board in boards.items()]
         return sum(await in_turns(showing, at_once=BOARDS_AT_ONCE))
 
-    async def _project_on(self, board: str, rows: Sequence[OutboxRow], *, is_full: bool) -> int:
+    async def _project_on(self, board: Board, rows: Sequence[OutboxRow], *, is_full: bool) -> int:
         """Show a board's changes and return how many; put them off if they fail and filled the slice."""
         try:
             changes = [await self._change_of(row) for row in rows]
-            if await project(self._ledger, self._index, changes):
-                self.failures.clear("project", board)
+            if await project(self._ledger, self._index, board, changes):
+                self.failures.clear("project", board.name)
                 return len(changes)
-            self.failures.note("project", board, IndexUnavailable())
+            self.failures.note("project", board.name, IndexUnavailable())
         except (LedgerUnavailable, LeaseLost):
             raise
         except Exception as error:  # noqa: BLE001 - a board's failure must not stop the others
-            self.failures.note("project", board, error)
+            self.failures.note("project", board.name, error)
         if is_full:  # otherwise the same rows would fill every slice, and other boards never have their turn
             await self._ledger.write(work.postpone(rows, until_ms=self._clock() + PROJECT_AFTER_MS))
         return 0
@@ -358,13 +358,13 @@ class Steward:
         return due[: max(0, AUDITS_AT_ONCE - handed_out)]
 
     async def _ours(self, kind: str, rows: Sequence[OutboxRow]) -> list[OutboxRow]:
-        foreign = [row for row in rows if row.board not in self._index.boards]
+        foreign = [row for row in rows if row.board not in self.catalogue]
         if foreign:
             _log.warning(
                 Event.DUTY_FAILED, duty=kind, error="no policy", boards=sorted({row.board for row in foreign})
             )
             await self._ledger.write(work.postpone(foreign, until_ms=self._clock() + ABSENT_MS))
-        return [row for row in rows if row.board in self._index.boards]
+        return [row for row in rows if row.board in self.catalogue]
 
     async def _change_of(self, row: OutboxRow) -> Change:
         submission = await self._ledger.read(queries.submission(row.submission_id))

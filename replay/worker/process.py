@@ -31,7 +31,7 @@ from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import PROJECT_AFTER_MS
 from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, VerificationQueue
-from gateway.wiring import catalogue_of, index_new_boards, open_index, open_ledger, open_recordings
+from gateway.wiring import catalogue_of, open_index, open_ledger, open_recordings
 from policies.errors import ScoregateError, SettingsError
 from policies.loader import Board
 from policies.vocabulary import SimulatorKind
@@ -197,7 +197,7 @@ def run_worker(
     with asyncio.Runner() as runner, opened() as simulators:
         stack = AsyncExitStack()
         ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
-        index = runner.run(stack.enter_async_context(open_index(settings, catalogue.of_files)))
+        index = runner.run(stack.enter_async_context(open_index(settings)))
         recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
         _Process.unprojected = runner.run(stack.enter_async_context(keep_projecting(ledger, index)))
         clock = runner.run(shared_clock(settings, ledger, index.client, catalogue.of_files.values()))
@@ -207,7 +207,6 @@ def run_worker(
         def put(boards: Mapping[str, Board]) -> None:
             if trouble := trouble_with_bubblewrap(boards):
                 _log.warning(Event.NO_BUBBLEWRAP, trouble=trouble)
-            index_new_boards(index, boards)
             _Process.verifier = Verifier(settings, catalogue, ledger, index, simulators, **common)
             _Process.auditor = Auditor(settings, catalogue, ledger, opened, **common)
 

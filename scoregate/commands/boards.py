@@ -55,7 +55,7 @@ class BoardStores:
         from gateway.steward.index.comparison.difference import BoardView
 
         inspection = Inspection(self.index.client, board.name)
-        return BoardView(self.ledger, self.index.boards[board.name], inspection, board.policy, wall_clock)
+        return BoardView(self.ledger, self.index.of(board), inspection, board.policy, wall_clock)
 
 
 @app.command("rebuild")
@@ -137,7 +137,7 @@ async def _open_stores(settings: Settings) -> AsyncIterator[BoardStores]:
 
     patient = settings.model_copy(update={"redis_timeout_ms": PATIENCE_MS})
     boards = load_policies(patient)
-    async with existing_ledger(patient) as ledger, open_index(patient, boards) as index:
+    async with existing_ledger(patient) as ledger, open_index(patient) as index:
         yield BoardStores(boards, ledger, index)
 
 
@@ -145,7 +145,7 @@ async def _rebuild(stores: BoardStores, board: Board, screen: Console) -> None:
     from gateway.runtime.clock import wall_clock
     from gateway.steward.index.rebuild import Rebuilder
 
-    index, began = stores.index.boards[board.name], time.monotonic()
+    index, began = stores.index.of(board), time.monotonic()
     total = await Rebuilder(stores.ledger, index, board.policy, clock=wall_clock).total()
     with showing_progress(screen, f"{board.name}: standings", total) as advance:
         rebuilder = Rebuilder(stores.ledger, index, board.policy, clock=wall_clock, tell=advance)

@@ -31,5 +31,5 @@ async def _rebuild(settings: Settings, name: str) -> None:
     if name not in REBUILDABLE:
         raise SettingsError(f"expected {', '.join(REBUILDABLE)}, got {name!r}")
     boards = load_policies(settings)
-    async with existing_ledger(settings) as ledger, open_index(settings, boards) as index:
+    async with existing_ledger(settings) as ledger, open_index(settings) as index:
         await Derivations(settings, boards, ledger, index.client, clock=wall_clock).rebuild(name)

@@ -140,7 +140,7 @@ async def revoke(
         if compromised_since_ms is None:
             return Quarantine()
         boards = load_policies(settings)
-        async with open_index(settings, boards) as index:
+        async with open_index(settings) as index:
             return await quarantine(ledger, index, boards, key_id, since_ms=compromised_since_ms, clock=clock)
 
 

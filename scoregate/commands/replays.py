@@ -139,7 +139,7 @@ async def _open_stores(settings: Settings) -> AsyncIterator[ReplayStores]:
     boards = load_policies(settings)
     async with (
         existing_ledger(settings) as ledger,
-        open_index(settings, boards) as index,
+        open_index(settings) as index,
         open_recordings(settings) as recordings,
     ):
         yield ReplayStores(boards, ledger, index, recordings)

@@ -40,13 +40,11 @@ async def _do_rounds(duties: Steward, settings: Settings, signals: Signals) -> N
 
     from gateway.runtime.forced_exit import end_within
     from gateway.runtime.reload import reload_when_asked
-    from gateway.wiring import index_new_boards
 
     boards, is_changed = duties.catalogue.of_files, asyncio.Event()
 
     def put(changed: Mapping[str, Board]) -> None:
         nonlocal boards
-        index_new_boards(duties.index, changed)
         boards = changed
         is_changed.set()
 

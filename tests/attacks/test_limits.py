@@ -207,7 +207,9 @@ async def test_R06_both_limits_are_charged_or_neither(settings: Settings):
         )
         refused = await submit_all(harness, 5, player="b")
         assert {429: 5} == statuses(refused)
-        left = await harness.edge.submission_limits["sprint"].admit(asking("b"))
+        left = await harness.edge.of(harness.edge.catalogue.of_files["sprint"]).submission_limits.admit(
+            asking("b")
+        )
         assert 0 == left.wait_ms
 
 
@@ -306,7 +308,7 @@ async def test_a_run_is_closed_by_its_submission_whatever_becomes_of_it(harness:
 async def test_a_disconnected_asker_does_not_break_its_batch(settings: Settings):
     """Many ask in one batch and one of them leaves: the others get their answers."""
     async with running_harness(limited(settings)) as harness:
-        limits = harness.edge.submission_limits["sprint"]
+        limits = harness.edge.of(harness.edge.catalogue.of_files["sprint"]).submission_limits
         asked = [asyncio.ensure_future(limits.admit(asking(f"p{number}"))) for number in range(10)]
         await asyncio.sleep(0)
         asked[3].cancel()

@@ -71,7 +71,7 @@ def own_settings(
 async def duty(own_settings: Settings, cluster: ValkeyCluster) -> AsyncIterator[Duty]:
     known = load_policies(own_settings)
     queue = Redis.from_url(own_settings.jobs_url)
-    async with open_ledger(own_settings) as ledger, open_index(own_settings, known) as index:
+    async with open_ledger(own_settings) as ledger, open_index(own_settings) as index:
         parts = {"recordings": recordings_of(own_settings), "clock": ShiftedClock()}
         steward = Steward(own_settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
         with cluster.client() as shown:

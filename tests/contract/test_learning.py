@@ -24,7 +24,7 @@ BOARD = board_of(Operator.BEST, SortOrder.DESCENDING)
 class Nowhere:
     """An index that everything is shown to in vain."""
 
-    async def project(self, changes: Sequence[Change]) -> None:
+    async def project(self, board, changes: Sequence[Change]) -> None:
         """Nothing."""
 
 

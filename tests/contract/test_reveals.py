@@ -37,7 +37,7 @@ class Shown:
     def __init__(self) -> None:
         self.changes: list[Change] = []
 
-    async def project(self, changes: Sequence[Change]) -> None:
+    async def project(self, board, changes: Sequence[Change]) -> None:
         self.changes += changes
 
 

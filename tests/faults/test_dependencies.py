@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from gateway.ledger.submissions import work
 from gateway.runtime.settings import Settings
-from gateway.wiring import load_policies, open_index, open_ledger
+from gateway.wiring import open_index, open_ledger
 from policies.errors import LedgerUnavailable, SettingsError
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards
@@ -81,10 +81,10 @@ async def test_I06_a_redis_that_may_evict_is_refused_at_start(world: World, own_
     for policy in ("allkeys-lru", "volatile-ttl"):
         world.redis.config_set("maxmemory-policy", policy)
         with pytest.raises(SettingsError, match=f"{policy}.*noeviction"):
-            async with open_index(settings, load_policies(settings)):
+            async with open_index(settings):
                 pass
     world.redis.config_set("maxmemory-policy", "noeviction")
-    async with open_index(settings, load_policies(settings)):
+    async with open_index(settings):
         pass
 
 

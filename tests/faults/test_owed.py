@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -144,7 +145,7 @@ async def test_B04_readers_are_told_that_the_index_is_behind(
     harness.clock.stop()
     private = await filled(harness, 3)
     tag = (await asked(harness, f"{VAULT}/entries")).headers["ETag"]
-    gate = Gate(harness.edge.index.boards["vault"], monkeypatch)
+    gate = Gate(harness.edge.index.of(harness.edge.catalogue.of_files["vault"]), monkeypatch)
     await change(harness, private, ("p2", 5000))
 
     for path, status in {
@@ -181,10 +182,9 @@ class Boards:
         self.shown: list[int] = []
         self.broken = {2}
         self.has_shown_three = asyncio.Event()
-        self.boards: Any = {"vault": self}
-        self.ranking = self
-        self.policy = self
-        self.staleness_s = 0.0
+
+    def of(self, _board: Any) -> Boards:
+        return self
 
     async def project(self, change: Change) -> None:
         if change.seq in self.broken:
@@ -197,6 +197,9 @@ class Boards:
         """Strikes it off."""
 
 
+BOARD: Any = SimpleNamespace(name="vault", policy=SimpleNamespace(staleness_s=0.0))
+
+
 def a_change(seq: int) -> Change:
     return Change(seq, f"s{seq}", "vault", "p1", State.PROMOTED)
 
@@ -206,7 +209,7 @@ async def test_B04_what_is_owed_is_bounded_and_one_change_keeps_no_other(monkeyp
     monkeypatch.setattr(unprojected, "UNPROJECTED_LIMIT", 4)
     now_s, index = [100.0], Boards()
     changes = UnprojectedChanges(index, index, clock=lambda: now_s[0])  # type: ignore[arg-type]
-    changes.add([a_change(seq) for seq in (2, 1, 3, 4, 5, 3)])
+    changes.add(BOARD, [a_change(seq) for seq in (2, 1, 3, 4, 5, 3)])
     now_s[0] = 101.5
     assert (1.5, 0.0) == (changes.behind_s("vault"), changes.behind_s("sprint"))
     task = asyncio.create_task(changes.run())
@@ -229,12 +232,12 @@ async def test_B04_a_worker_waits_for_redis_to_show_what_it_settled(monkeypatch:
     task = asyncio.create_task(changes.run())
 
     async def settled() -> int:
-        changes.add([a_change(1)])
+        changes.add(BOARD, [a_change(1)])
         return 1
 
     assert 1 == await process._on_time(settled())
     assert [1] == index.shown
     monkeypatch.setattr(process, "PROJECTED_WITHIN_S", 0.01)
-    changes.add([a_change(2)])
+    changes.add(BOARD, [a_change(2)])
     assert 1 == await process._on_time(settled())
     task.cancel()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 from gateway.settlement import coalescing
 from gateway.settlement.coalescing import Coalescer, newest
@@ -20,6 +22,10 @@ def change(seq: int, player: str = "ada") -> Change:
     return Change(seq, f"s{seq}", "clicks", player, State.PROMOTED, (), (own, replace(own, player="")))
 
 
+def a_board(staleness_s: float) -> Any:
+    return SimpleNamespace(name="clicks", policy=SimpleNamespace(staleness_s=staleness_s))
+
+
 class Recorder:
     """An index and a ledger that remember, and fail when they are told to."""
 
@@ -29,7 +35,7 @@ class Recorder:
         self.struck_off = 0
         self.has_shown = asyncio.Event()
 
-    async def project(self, changes):
+    async def project(self, board, changes):
         if self.is_down:
             raise IndexUnavailable
         self.shown += [each.seq for each in changes]
@@ -52,7 +58,7 @@ async def test_too_much_is_shown_before_its_time(monkeypatch):
     """With an hour to wait, the change that is one too many has all of them shown."""
     monkeypatch.setattr(coalescing, "GATHERED_LIMIT", 3)
     recorder = Recorder()
-    coalescer = Coalescer(recorder, recorder, staleness_s=3600)
+    coalescer = Coalescer(recorder, recorder, a_board(3600))
     for seq in (1, 2, 3):
         await coalescer.show([change(seq)])
     await asyncio.wait_for(recorder.has_shown.wait(), 10)
@@ -62,7 +68,7 @@ async def test_too_much_is_shown_before_its_time(monkeypatch):
 async def test_they_are_shown_when_their_time_has_come():
     """Without anything else happening; and nothing gathered is nothing to wait for."""
     recorder = Recorder()
-    coalescer = Coalescer(recorder, recorder, staleness_s=0.01)
+    coalescer = Coalescer(recorder, recorder, a_board(0.01))
     await coalescer.show([])
     await coalescer.drained()
     await coalescer.show([change(1)])
@@ -74,7 +80,7 @@ async def test_they_are_shown_when_their_time_has_come():
 async def test_without_an_index_they_stay_in_the_outbox():
     """Nothing is struck off, nobody is told, and the next ones are gathered as before."""
     recorder = Recorder(is_down=True)
-    coalescer = Coalescer(recorder, recorder, staleness_s=3600)
+    coalescer = Coalescer(recorder, recorder, a_board(3600))
     await coalescer.show([change(1)])
     await coalescer.drained()
     assert ([], 0) == (recorder.shown, recorder.struck_off)
@@ -88,7 +94,7 @@ async def test_after_too_much_the_next_wait_as_before(monkeypatch):
     """That there was too much once has nothing else shown before its time."""
     monkeypatch.setattr(coalescing, "GATHERED_LIMIT", 2)
     recorder = Recorder()
-    coalescer = Coalescer(recorder, recorder, staleness_s=3600)
+    coalescer = Coalescer(recorder, recorder, a_board(3600))
     await coalescer.show([change(1), change(2)])
     await asyncio.wait_for(recorder.has_shown.wait(), 10)
     await coalescer.show([change(3)])
@@ -106,7 +112,7 @@ async def test_what_nobody_foresaw_ends_no_showing(monkeypatch):
     async def fail(_changes):
         raise ZeroDivisionError
 
-    coalescer = Coalescer(recorder, recorder, staleness_s=3600)
+    coalescer = Coalescer(recorder, recorder, a_board(3600))
     with monkeypatch.context() as patch, counts(1, "scoregate_unexpected_total", place="coalescer"):
         patch.setattr(recorder, "project", fail)
         await coalescer.show([change(1)])

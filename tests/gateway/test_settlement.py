@@ -44,7 +44,7 @@ class Shown:
         self.changes: list[Change] = []
         self.is_down = is_down
 
-    async def project(self, changes: Sequence[Change]) -> None:
+    async def project(self, board, changes: Sequence[Change]) -> None:
         if self.is_down:
             raise IndexUnavailable
         self.changes += changes

@@ -34,7 +34,7 @@ from tests.support.ledger import new_submission
 class NoIndex:
     """Stands for an index that shows everything."""
 
-    async def project(self, _changes: object) -> None:
+    async def project(self, _board, _changes: object) -> None:
         pass
 
 

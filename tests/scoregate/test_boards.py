@@ -38,7 +38,7 @@ def house(tmp_path: Path, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch)
 
 async def fill(settings: Settings) -> None:
     known = load_policies(settings)
-    async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+    async with open_ledger(settings) as ledger, open_index(settings) as index:
         for at, player in enumerate(("ada", "bob", "cy"), start=1):
             new = new_submission(f"run-{player}", player=player, score=at)
             await ledger.append(new)

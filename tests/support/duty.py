@@ -85,9 +85,7 @@ class Duty:
     def view(self) -> BoardView:
         """The board from both sides."""
         inspection = Inspection(self.index.client, self.board.name)
-        return BoardView(
-            self.ledger, self.index.boards[self.board.name], inspection, self.board.policy, self.clock
-        )
+        return BoardView(self.ledger, self.index.of(self.board), inspection, self.board.policy, self.clock)
 
     def rebuilder(self, tell: Tell = lambda _count: None) -> Rebuilder:
         """What rebuilds the board."""

@@ -264,6 +264,6 @@ async def _say_that_nothing_is_missing(edge: Edge) -> None:
     if await edge.ledger.read(queries.newest_seq()):
         return
     with suppress(IndexUnavailable), index_boundary():
-        for board in edge.index.boards.values():
+        for board in map(edge.index.of, edge.catalogue.of_files.values()):
             for each in {board, *board.shards}:
                 await edge.index.client.set(keys.sentinel(each.board), "1")

@@ -35,7 +35,7 @@ async def stewarding(
         redis_timeout_ms=5_000,
     )
     known, queue = load_policies(settings), Redis.from_url(queue_url or redis_url)
-    async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+    async with open_ledger(settings) as ledger, open_index(settings) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
         steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
         yield {name: Duty(settings, board, ledger, steward, queue) for name, board in known.items()}

@@ -27,7 +27,7 @@ SEAL_EVENTS = 5
 class Nowhere:
     """An index that is shown changes and keeps none."""
 
-    async def project(self, _changes: Sequence[Change]) -> None:
+    async def project(self, _board, _changes: Sequence[Change]) -> None:
         return
 
 

@@ -176,7 +176,7 @@ async def work_apart(world: World, *submission_ids: str) -> int:
     settings, catalogue = world.edge.settings, world.edge.catalogue
     async with (
         open_ledger(settings) as ledger,
-        open_index(settings, catalogue.of_files) as index,
+        open_index(settings) as index,
         open_recordings(settings) as recordings,
     ):
         parts = {"recordings": recordings, "clock": world.harness.clock}

@@ -99,7 +99,7 @@ async def a_yard(stack: AsyncExitStack, folder: Path, valkey: ValkeyServer, **mo
     )
     known = dict(load_policies(settings))
     ledger = await stack.enter_async_context(open_ledger(settings))
-    index = await stack.enter_async_context(open_index(settings, known))
+    index = await stack.enter_async_context(open_index(settings))
     return Yard(settings, known, ledger, index, recordings_of(settings), ShiftedClock())
 
 

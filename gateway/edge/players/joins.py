@@ -55,7 +55,7 @@ async def write_join(request: web.Request) -> web.Response:
     new = parse_body(body, bodies.NewJoin)
     with ledger_refusals_as_problems():
         is_new = await edge.ledger.write(_operation(board, server, new))
-    await show_joined(edge.ledger, edge.index.boards[board.name], new.player, now_ms=edge.clock())
+    await show_joined(edge.ledger, edge.index.of(board), new.player, now_ms=edge.clock())
     now = await edge.ledger.read(stored.has_joined(board.name, new.player), ReadKind.PLAYERS)
     return _shown(board, new.player, joins_now=now, is_replay=not is_new)
 
@@ -66,7 +66,7 @@ async def _change(request: web.Request, *, joins_now: bool) -> web.Response:
     now_ms = edge.clock()
     change = set_joined(board, player, joins_now=joins_now, actor=f"player:{player}", now_ms=now_ms)
     await edge.ledger.write(change)
-    await show_joined(edge.ledger, edge.index.boards[board.name], player, now_ms=now_ms)
+    await show_joined(edge.ledger, edge.index.of(board), player, now_ms=now_ms)
     return _shown(board, player, joins_now=joins_now)
 
 

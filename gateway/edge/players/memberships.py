@@ -92,7 +92,7 @@ async def _show(edge: Edge, board: Board, membership: Membership) -> None:
     live = index_pages.live_standings(board.name, membership.player, now_ms=edge.clock())
     windows = [standing.window for standing in await edge.ledger.read(live, ReadKind.PLAYERS)]
     with suppress(IndexUnavailable):
-        await edge.segments[board.name].keep(membership, windows)
+        await edge.of(board).segments.keep(membership, windows)
 
 
 def _shown(board: Board, membership: Membership, *, is_replay: bool = False) -> web.Response:

@@ -79,7 +79,7 @@ async def _show(request: web.Request, view: DistributionView) -> web.Response:
 
 
 async def _render(edge: Edge, board: Board, window: str, view: DistributionView) -> RenderedPage:
-    answer, sourced = await view(board, window, partial(edge.distributions[board.name].of, window))
+    answer, sourced = await view(board, window, partial(edge.of(board).distributions.of, window))
     return RenderedPage(json_bytes(answer), sourced.headers, is_from_index=sourced.is_from_index)
 
 

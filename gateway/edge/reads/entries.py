@@ -103,7 +103,7 @@ def remembered(request: web.Request, board: Board, window: str, render: Render) 
 async def _page(
     edge: Edge, board: Board, window: str, ranks: RankKind, start: Cut | int, count: int
 ) -> RenderedPage:
-    sourced = await edge.readers[board.name].page(window, start, count, ranks)
+    sourced = await edge.of(board).reader.page(window, start, count, ranks)
     return _rendered(edge, board, window, ranks, sourced, start if isinstance(start, Cut) else None)
 
 
@@ -113,7 +113,7 @@ async def _entry(edge: Edge, board: Board, window: str, ranks: RankKind, player:
     sourced = await _around(edge, board, window, ranks, player, 0)
     headers = {"Scoregate-Window": window} | sourced.headers
     [entry] = sourced.page.entries
-    position, is_from_index = await edge.distributions[board.name].position_of(window, entry, ranks)
+    position, is_from_index = await edge.of(board).distributions.position_of(window, entry, ranks)
     body = json_bytes(entry_read(entry, position))
     return RenderedPage(body, headers, is_from_index=sourced.is_from_index and is_from_index)
 
@@ -124,10 +124,10 @@ async def _below_head(
     """Render the standing of a player below the exact ranks, from the ledger, with an estimated position."""
     if not board.policy.exact_ranks:
         return None
-    in_head = await edge.readers[board.name].around(window, player, 0, ranks)
+    in_head = await edge.of(board).reader.around(window, player, 0, ranks)
     if in_head.page.entries or not in_head.is_from_index:
         return None
-    below = await edge.distributions[board.name].below_head(window, player)
+    below = await edge.of(board).distributions.below_head(window, player)
     if below is None:
         return None
     standing, position = below
@@ -144,7 +144,7 @@ async def _neighbours(
 async def _around(
     edge: Edge, board: Board, window: str, ranks: RankKind, player: str, radius: int
 ) -> SourcedPage:
-    sourced = await edge.readers[board.name].around(window, player, radius, ranks)
+    sourced = await edge.of(board).reader.around(window, player, radius, ranks)
     if not sourced.page.entries:
         raise Problem(
             ProblemType.NOT_FOUND,

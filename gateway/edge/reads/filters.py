@@ -56,8 +56,8 @@ async def filtered_page(
     if entry_filter is Filter.GROUP:
         group = _group_of(request, board)
         _refuse_past_groups(edge, board, window)
-        read = edge.segments[board.name].page(window, *group, offset, limit)
-        page = await edge.readers[board.name].indexed(read)
+        read = edge.of(board).segments.page(window, *group, offset, limit)
+        page = await edge.of(board).reader.indexed(read)
         return json_response(_filtered(board, window, page))
     friends, headers = await friends_of(edge, player_of(request).subject), _PRIVATE
     if (archive := await archived(edge, board, window)) is not None:
@@ -65,8 +65,8 @@ async def filtered_page(
         headers = _PRIVATE | revision_field(revision)
         page = SubsetPage(everybody.total, everybody.entries[offset : offset + limit])
     else:
-        read = edge.circles[board.name].page(window, friends, offset, limit)
-        page = await edge.readers[board.name].indexed(read)
+        read = edge.of(board).circles.page(window, friends, offset, limit)
+        page = await edge.of(board).reader.indexed(read)
     return json_response(_filtered(board, window, page), headers=headers)
 
 
@@ -88,8 +88,8 @@ async def _around_among_friends(request: web.Request, board: Board, window: str,
         everybody, revision = await archive.subset([friends.player, *friends.friends])
         page, headers = neighbours_in(everybody, player, radius), _PRIVATE | revision_field(revision)
     else:
-        read = edge.circles[board.name].around(window, friends, player, radius)
-        page = await edge.readers[board.name].indexed(read)
+        read = edge.of(board).circles.around(window, friends, player, radius)
+        page = await edge.of(board).reader.indexed(read)
     if page is None:
         raise Problem(
             ProblemType.NOT_FOUND,
@@ -107,9 +107,7 @@ async def _listed_page(request: web.Request, board: Board, window: str) -> web.R
         page, revision = await archive.subset(players)
         headers = revision_field(revision)
     else:
-        page = await edge.readers[board.name].indexed(
-            edge.player_lookups[board.name].entries(window, players)
-        )
+        page = await edge.of(board).reader.indexed(edge.of(board).player_lookup.entries(window, players))
     ranked = {entry.entry.player for entry in page.entries}
     return json_response(
         read_models.ListedPage(
@@ -128,8 +126,8 @@ async def _around_in_group(request: web.Request, board: Board, window: str, radi
     group, player = _group_of(request, board), request.match_info["player"]
     _refuse_past_groups(request.app[EDGE], board, window)
     edge = request.app[EDGE]
-    read = edge.segments[board.name].around(window, *group, player, radius)
-    page = await edge.readers[board.name].indexed(read)
+    read = edge.of(board).segments.around(window, *group, player, radius)
+    page = await edge.of(board).reader.indexed(read)
     if page is None:
         raise Problem(ProblemType.NOT_FOUND, "the player has no entry in this group", ranked=False)
     return json_response(_filtered(board, window, page))

@@ -62,7 +62,7 @@ class CachedPage:
     """The page of one target: its window, its renderer, and when (Unix ms) the target changes its meaning."""
 
     def __init__(self, target: str, board: Board, window: str, render: Render, until_ms: int) -> None:
-        self.board = board.name
+        self.board = board
         self.window = window
         self.render = render
         self.until_ms = until_ms
@@ -115,7 +115,7 @@ class PageCache:
 
     async def answer(self, request: web.Request, page: CachedPage) -> web.Response:
         """Return the page as it is now, or a 304 for a reader that has it. Raises what rendering raises."""
-        index = request.app[EDGE].index.boards[page.board]
+        index = request.app[EDGE].index.of(page.board)
         versions = index.versions
         try:
             if index.residency.is_limited:  # a board that is read from kept pages alone is in use as well

@@ -12,6 +12,7 @@ from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
+from policies.loader import Board
 from policies.vocabulary import Reason, State
 
 
@@ -24,7 +25,9 @@ async def show_submission(request: web.Request) -> web.Response:
         bearer.subject == submission.player or bearer.may_moderate(submission.board)
     ):
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
-    rank, divergent_tick = await _rank(edge, submission), await _divergent_tick(edge, submission)
+    board = await edge.catalogue.board(submission.board)
+    rank = await _rank(edge, board, submission)
+    divergent_tick = await _divergent_tick(edge, board, submission)
     reveal_by_ms = await _reveal_by_ms(edge, submission)
     return json_response(submission_status(submission, rank, divergent_tick, reveal_by_ms))
 
@@ -37,11 +40,11 @@ async def _reveal_by_ms(edge: Edge, submission: StoredSubmission) -> int | None:
     return commitment.due_at_ms if commitment else None
 
 
-async def _rank(edge: Edge, submission: StoredSubmission) -> int | None:
+async def _rank(edge: Edge, board: Board | None, submission: StoredSubmission) -> int | None:
     """Return the all-time rank of a promoted submission's player; None without one or from a busy ledger."""
-    if submission.state is not State.PROMOTED or submission.board not in edge.readers:
+    if submission.state is not State.PROMOTED or board is None:
         return None
-    reader = edge.readers[submission.board]
+    reader = edge.of(board).reader
     try:
         kind = reader.index.ranking.policy.ranks[0]
         page, _ = await reader.around("alltime", submission.player, 0, kind)
@@ -50,9 +53,8 @@ async def _rank(edge: Edge, submission: StoredSubmission) -> int | None:
     return page.entries[0].rank if page.entries else None
 
 
-async def _divergent_tick(edge: Edge, submission: StoredSubmission) -> int | None:
+async def _divergent_tick(edge: Edge, board: Board | None, submission: StoredSubmission) -> int | None:
     """Return the first checkpoint at which the replay differed, if players of this build may know."""
-    board = await edge.catalogue.board(submission.board)
     build = board and board.policy.builds.get(submission.build)
     if submission.reason is not Reason.DIVERGED or not build or not build.tells_divergence:
         return None

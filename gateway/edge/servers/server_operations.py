@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from aiohttp import web
 
@@ -56,14 +57,14 @@ def show_for(edge: Edge, board: Board, operations: Sequence[OperationBody]) -> S
 
     Increments on a board that may be stale are shown together with others, everything else at once.
     """
-    if board.name in edge.coalescers and all(
+    if board.policy.staleness_s and all(
         isinstance(operation, bodies.NewIncrement) for operation in operations
     ):
-        return edge.coalescers[board.name].show
+        return partial(edge.coalescers.show, board)
 
     async def show(changes: Sequence[Change]) -> None:
         if changes:
-            await project(edge.ledger, edge.index, changes)
+            await project(edge.ledger, edge.index, board, changes)
 
     return show
 

@@ -61,7 +61,7 @@ async def open_run(request: web.Request) -> web.Response:
     simulator = _simulator_of(board, body.build)
     if edge.builds.status_of(board, body.build) is BuildStatus.BLOCKED:
         raise Problem(ProblemType.BUILD_BLOCKED, f"build {body.build} is blocked; update the game")
-    wait_ms = await edge.run_limits[board.name].wait_ms(bearer.subject)
+    wait_ms = await edge.of(board).run_limit.wait_ms(bearer.subject)
     if wait_ms:
         raise quota_exceeded("player", board.policy.limits.player, wait_ms)
     ticket = _ticket(edge, board, bearer.subject, body.build, simulator)
@@ -107,7 +107,7 @@ def _ticket(edge: Edge, board: Board, player: str, build: str, simulator: bytes)
 
 
 async def _note_open(edge: Edge, board: Board, ticket: Ticket) -> RunOpening:
-    noted = await edge.open_runs[board.name].note(
+    noted = await edge.of(board).open_runs.note(
         ticket.player, ticket.run, now_ms=ticket.issued_at_ms, expires_at_ms=ticket.expires_at_ms
     )
     if not noted.may_open:

@@ -65,7 +65,7 @@ async def submit_score(request: web.Request) -> web.Response:
         refuse_large(edge, len(new.recording or b""))
         is_large = new.recording is not None and new.recording_bytes > edge.recordings.inline_bytes
         receipt = await (_append_large(edge, new) if is_large else edge.ledger.append(new))
-        _close_run(edge, new, receipt)
+        _close_run(edge, board, new, receipt)
         if receipt.is_new and receipt.state is State.REJECTED:
             await _note_refusal(edge, admission_request, board)
     _refuse_other_content(receipt, run)
@@ -121,7 +121,7 @@ def _admission_request(edge: Edge, request: web.Request, ticket: Ticket, size_by
 
 async def _admit(edge: Edge, board: Board, admission_request: AdmissionRequest) -> AdmissionResult:
     reach(Point.BEFORE_ADMIT)
-    admitted = await edge.submission_limits[board.name].admit(admission_request)
+    admitted = await edge.of(board).submission_limits.admit(admission_request)
     refuse_limited(admitted, board.policy.limits)
     return admitted
 
@@ -141,7 +141,7 @@ async def _counting_refusals(
 
 
 async def _note_refusal(edge: Edge, admission_request: AdmissionRequest, board: Board) -> None:
-    if await edge.submission_limits[board.name].note_refusal(
+    if await edge.of(board).submission_limits.note_refusal(
         admission_request.player, admission_request.address
     ):
         _log.warning(Event.ABNORMAL_USAGE, board=board.name, player=admission_request.player)
@@ -257,7 +257,7 @@ async def _append_large(edge: Edge, new: NewSubmission) -> Receipt:
     )
 
 
-def _close_run(edge: Edge, new: NewSubmission, receipt: Receipt) -> None:
+def _close_run(edge: Edge, board: Board, new: NewSubmission, receipt: Receipt) -> None:
     """Close the run in the index, and show it there if it is pending."""
     # Not awaited: the submission is durable, and the steward repairs the index.
     if not receipt.is_new:
@@ -267,7 +267,7 @@ def _close_run(edge: Edge, new: NewSubmission, receipt: Receipt) -> None:
         run.submission_id, run.player, run.received_at_ms, is_pending=receipt.state is State.PENDING
     )
     try:
-        edge.index.boards[run.board].close_run(committed)
+        edge.index.close_run(board, committed)
     except IndexUnavailable:
         _log.warning(Event.INDEX_DOWN, board=run.board, submission=run.submission_id)
 

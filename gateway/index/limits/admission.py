@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.batcher import Batcher
-from gateway.index.limits.refusals import RefusalCounts
+from gateway.index.limits.refusals import LocalCounts, RefusalCounts
 from gateway.index.scripts import Script
 from policies.errors import IndexUnavailable
 from policies.limits import NETWORK_SHARE, Limits, Rate
@@ -72,12 +72,15 @@ class AdmissionResult(NamedTuple):
 class SubmissionLimits:
     """The limits of one board's submissions. Fails limited: without Redis this process decides."""
 
-    def __init__(self, client: Redis, board: str, limits: Limits) -> None:
+    def __init__(
+        self, client: Redis, board: str, limits: Limits, *, local: LocalLimits | None = None
+    ) -> None:
+        local = local or LocalLimits()
         self._board = board
         self._limits = limits
         self._script = Script(client, "admit_submissions")
-        self._local = LocalLimiter()
-        self._refusals = RefusalCounts(client, board, limits.refused)
+        self._local = local.charges
+        self._refusals = RefusalCounts(client, board, limits.refused, local=local.refusals)
         self._batcher: Batcher[AdmissionRequest, AdmissionResult] = Batcher(
             self._send, linger_s=ADMIT_LINGER_S
         )
@@ -140,19 +143,19 @@ class SubmissionLimits:
         return [*limits, *self._refusals.keys_of(request.player, request.address)]
 
     def _admit_locally(self, request: AdmissionRequest) -> AdmissionResult:
-        limits = self._limits
+        limits, board = self._limits, self._board
         cells = {
-            Admission.NETWORK_LIMITED: Cell(f"network:{request.network}", limits.of_network),
-            Admission.ADDRESS_LIMITED: Cell(f"address:{request.address}", limits.address),
+            Admission.NETWORK_LIMITED: Cell(f"{board} network:{request.network}", limits.of_network),
+            Admission.ADDRESS_LIMITED: Cell(f"{board} address:{request.address}", limits.address),
             Admission.NETWORK_BYTES_LIMITED: Cell(
-                f"network-kib:{request.network}", limits.of_network_kib, request.kib
+                f"{board} network-kib:{request.network}", limits.of_network_kib, request.kib
             ),
             Admission.ADDRESS_BYTES_LIMITED: Cell(
-                f"address-kib:{request.address}", limits.address_kib, request.kib
+                f"{board} address-kib:{request.address}", limits.address_kib, request.kib
             ),
-            Admission.PLAYER_LIMITED: Cell(f"player:{request.player}", limits.player),
+            Admission.PLAYER_LIMITED: Cell(f"{board} player:{request.player}", limits.player),
             Admission.PLAYER_BYTES_LIMITED: Cell(
-                f"player-kib:{request.player}", limits.player_kib, request.kib
+                f"{board} player-kib:{request.player}", limits.player_kib, request.kib
             ),
         }
         refused_ms = self._refusals.wait_ms(request.player, request.address)
@@ -167,18 +170,20 @@ class SubmissionLimits:
 class KeyedLimit:
     """A limit by key, for other requests. Fails limited: without Redis this process decides."""
 
-    def __init__(self, client: Redis, rate: Rate, key: Callable[[str], str]) -> None:
+    def __init__(
+        self, client: Redis, rate: Rate, key: Callable[[str], str], *, local: LocalLimiter | None = None
+    ) -> None:
         self._script = Script(client, "charge_limits")
         self._rate = rate
         self._key = key
-        self._local = LocalLimiter()
+        self._local = local or LocalLimiter()
 
     async def wait_ms(self, name: str) -> int:
         """Return the milliseconds until `name` may come again; 0 means now, and charges one."""
         try:
             wait_ms, _ = await self._script([self._key(name)], [1, *_numbers(self._rate)])
         except IndexUnavailable:
-            [wait_ms] = self._local.charge(Cell(name, self._rate))
+            [wait_ms] = self._local.charge(Cell(self._key(name), self._rate))
         return int(wait_ms)
 
 
@@ -244,6 +249,14 @@ class LocalLimiter:
 
     def _arrival_us(self, key: str, now_us: int) -> int:
         return max(self._arrivals.get(key, 0), now_us)
+
+
+class LocalLimits:
+    """What a process counts by itself while Redis is away, for the boards of which it has parts."""
+
+    def __init__(self, size: int = 65_536) -> None:
+        self.charges = LocalLimiter(size)
+        self.refusals = LocalCounts(size)
 
 
 def _numbers(rate: Rate, kib: Rate | None = None) -> tuple[int, int, int, int]:

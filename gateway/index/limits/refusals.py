@@ -23,11 +23,13 @@ MEMORY_MS: Final = 30 * 86_400_000
 class RefusalCounts:
     """The refusal counts of one board. Fails limited: without Redis this process counts."""
 
-    def __init__(self, client: Redis, board: str, most: RefusalLimits) -> None:
+    def __init__(
+        self, client: Redis, board: str, most: RefusalLimits, *, local: LocalCounts | None = None
+    ) -> None:
         self._script = Script(client, "count_refusal")
         self._board = board
         self._most = most
-        self._local = LocalCounts(most.window_s * 1000)
+        self._local = local or LocalCounts()
 
     def keys_of(self, player: str, address: str) -> Sequence[str]:
         """Return the keys of the counts of a player and of an address."""
@@ -45,7 +47,10 @@ class RefusalCounts:
             )
         except IndexUnavailable:
             names = self.keys_of(player, address)
-            limited = [self._local.note(name, count) for name, count in zip(names, most, strict=True)]
+            window_ms = self._most.window_s * 1000
+            limited = [
+                self._local.note(name, count, window_ms) for name, count in zip(names, most, strict=True)
+            ]
         return any(limited)
 
     def wait_ms(self, player: str, address: str) -> int:
@@ -54,25 +59,22 @@ class RefusalCounts:
 
 
 class LocalCounts:
-    """Counts within a window (ms) in this process, for the most recent `size` names, by monotonic time."""
+    """Counts within windows in this process, for the most recent `size` names, by monotonic time."""
 
-    def __init__(
-        self, window_ms: int, size: int = 65_536, now_ns: Callable[[], int] = time.monotonic_ns
-    ) -> None:
-        self._window_ms = window_ms
+    def __init__(self, size: int = 65_536, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._size = size
         self._now_ns = now_ns
         self._counted: OrderedDict[str, tuple[int, int]] = OrderedDict()
         self._limited: OrderedDict[str, int] = OrderedDict()
 
-    def note(self, name: str, most: int) -> bool:
+    def note(self, name: str, most: int, window_ms: int) -> bool:
         """Count one. Return whether there were `most` within the window."""
         now_ms = self._now_ns() // 1_000_000
         count, until_ms = self._counted.pop(name, (0, 0))
         if now_ms >= until_ms:
-            count, until_ms = 0, now_ms + self._window_ms
+            count, until_ms = 0, now_ms + window_ms
         if count + 1 >= most:
-            self._put(self._limited, name, now_ms + self._window_ms)
+            self._put(self._limited, name, now_ms + window_ms)
             return True
         self._put(self._counted, name, (count + 1, until_ms))
         return False

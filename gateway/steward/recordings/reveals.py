@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
 from gateway.runtime.clock import Clock
-from gateway.runtime.telemetry import REVEALS, Event, logger
+from gateway.runtime.telemetry import REVEALS, Event, label_of, logger
 from gateway.settlement.settle import Decision, Projection, settle
 from gateway.shared_records import Change
-from policies.loader import Board
 from policies.vocabulary import Reason, State
 
 OUTAGE_MS: Final = 300_000
@@ -29,12 +29,10 @@ class Deadlines:
     Nobody is convicted for our outage: a deadline that passed during one is extended.
     """
 
-    def __init__(
-        self, ledger: Ledger, index: Projection, boards: Mapping[str, Board], *, clock: Clock
-    ) -> None:
+    def __init__(self, ledger: Ledger, index: Projection, catalogue: Catalogue, *, clock: Clock) -> None:
         self._ledger = ledger
         self._index = index
-        self._boards = boards
+        self._catalogue = catalogue
         self._clock = clock
 
     async def end(self, rows: Sequence[OutboxRow]) -> int:
@@ -45,10 +43,10 @@ class Deadlines:
         for row in [row for row in rows if now_ms - row.due_at_ms <= OUTAGE_MS]:
             if decision := await self._decision(row, now_ms):
                 by_board[row.board].append(decision)
-        for board, decisions in by_board.items():
-            settled = await settle(self._ledger, self._index, self._boards[board], decisions)
+        for name, board in (await self._catalogue.boards(by_board)).items():
+            settled = await settle(self._ledger, self._index, board, by_board[name])
             silent = sum(isinstance(result, Change) for result in settled)
-            REVEALS.labels(board, "silent").inc(silent)
+            REVEALS.labels(label_of(name), "silent").inc(silent)
         return sum(map(len, by_board.values())) + (await self._put_off(late, now_ms) if late else 0)
 
     async def _decision(self, row: OutboxRow, now_ms: int) -> Decision | None:

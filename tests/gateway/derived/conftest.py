@@ -102,7 +102,7 @@ def settings(tmp_path: Path, valkey: ValkeyServer, policy: dict[str, Any]) -> Se
 async def stage(settings: Settings) -> AsyncIterator[Stage]:
     known = load_policies(settings)
     redis = Redis.from_url(settings.redis_url, decode_responses=True)
-    async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+    async with open_ledger(settings) as ledger, open_index(settings) as index:
         for board in known:
             redis.set(keys.sentinel(board), "1")  # the ledger is empty, so the index is whole
         yield Stage(settings, known["tiny"], ledger, index, redis)

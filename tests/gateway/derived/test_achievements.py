@@ -174,7 +174,7 @@ async def test_achievements_are_of_those_who_are_on_a_board_to_be_joined(stage):
         stage.clock.shift(0.01)
         change = set_joined(stage.board, player, joins_now=joins_now, actor="test", now_ms=stage.clock())
         await stage.ledger.write(change)
-        await show_joined(stage.ledger, stage.index.boards["tiny"], player, now_ms=stage.clock())
+        await show_joined(stage.ledger, stage.index.of(stage.board), player, now_ms=stage.clock())
         stage.clock.shift(0.01)
 
     for number in range(TOP_RANKS):
@@ -211,7 +211,7 @@ async def test_the_log_gives_what_the_stream_gives_where_players_join_and_leave(
             joins_now = rng.random() < 0.7
             change = set_joined(stage.board, player, joins_now=joins_now, actor="test", now_ms=stage.clock())
             await stage.ledger.write(change)
-            await show_joined(stage.ledger, stage.index.boards["tiny"], player, now_ms=stage.clock())
+            await show_joined(stage.ledger, stage.index.of(stage.board), player, now_ms=stage.clock())
         else:
             await stage.score(player, rng.randrange(20))
         if rng.random() < 0.3:

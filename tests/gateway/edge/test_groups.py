@@ -59,7 +59,7 @@ def view_of(harness: Harness, board: str = "vault") -> BoardView:
     inspection = Inspection(edge.index.client, board)
     return BoardView(
         edge.ledger,
-        edge.index.boards[board],
+        edge.index.of(edge.catalogue.of_files[board]),
         inspection,
         edge.catalogue.of_files[board].policy,
         harness.clock,
@@ -227,7 +227,7 @@ async def test_a_move_that_redis_missed_is_made_by_the_steward(harness: Harness,
     await put(harness, key, "p1", club="reds")
     with valkey.client() as client:
         client.hdel(keys.memberships("vault"), "p1")
-    await harness.edge.index.boards["vault"].segments.follow("p1", ["alltime"])
+    await harness.edge.index.of(harness.edge.catalogue.of_files["vault"]).segments.follow("p1", ["alltime"])
     assert [] == ranks(await group(harness, "club:reds"))
     await differences(harness, is_repaired=True)
     assert [(1, "p1", 6)] == ranks(await group(harness, "club:reds"))

@@ -34,7 +34,7 @@ class OwesNothing:
 class Away:
     """An index that shows nothing."""
 
-    async def project(self, _changes: Sequence[Change]) -> None:
+    async def project(self, _board, _changes: Sequence[Change]) -> None:
         raise IndexUnavailable
 
 

@@ -157,7 +157,7 @@ async def test_parameters_that_no_route_has_are_refused(harness: Harness):
 async def test_no_reader_sees_a_board_older_than_the_request(harness: Harness):
     """While a score grows, what is read after a write was answered has it, by every kept target."""
     await filled(harness, 2)
-    index = harness.edge.index.boards["vault"]
+    index = harness.edge.index.of(harness.edge.catalogue.of_files["vault"])
     written = 0
 
     async def write() -> None:
@@ -186,7 +186,7 @@ async def test_a_reader_after_a_change_does_not_wait_for_the_page_before_it(
 ):
     """A page that is being rendered when a score changes goes to those who asked before, and to nobody else."""
     await filled(harness, 2)
-    index, read = harness.edge.index.boards["vault"], BoardReader.page
+    index, read = harness.edge.index.of(harness.edge.catalogue.of_files["vault"]), BoardReader.page
     has_read, may_go_on = asyncio.Event(), asyncio.Event()
 
     async def page(reader: BoardReader, *given: Any) -> Any:
@@ -215,7 +215,7 @@ async def private(harness: Harness) -> Any:
 
 @pytest.fixture
 def index(harness: Harness, private: Any) -> BoardIndex:
-    return harness.edge.index.boards["vault"]
+    return harness.edge.index.of(harness.edge.catalogue.of_files["vault"])
 
 
 REPAIRS = {

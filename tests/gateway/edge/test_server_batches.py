@@ -183,7 +183,7 @@ async def test_increments_of_a_stale_board_are_durable_at_once_and_shown_togethe
         assert 202 == (await increment(harness, key, f"i-{n}", 2, "clicks", "ada" if n % 2 else "bob")).status
     assert 50 == await rows(harness)
     assert [] == await standing(harness, "clicks")
-    await harness.edge.coalescers["clicks"].drained()
+    await harness.edge.coalescers.drained()
     assert {("ada", 50), ("bob", 50)} == set(await standing(harness, "clicks"))
     with valkey.client() as client:
         assert 2 == client.xlen(keys.changes("clicks"))
@@ -196,7 +196,7 @@ async def test_what_a_dead_process_had_gathered_is_shown_by_the_steward(harness:
     """The outbox has it, and waits for longer than the board may be stale; a write is shown at once all the same."""
     key = await registered(harness)
     assert ["done"] * 2 == told(await each_of(harness, key, [add("i-1", 3), add("i-2", 4)], "clicks"))
-    harness.edge.coalescers["clicks"]._gathered.clear()
+    harness.edge.coalescers._waiting["clicks"]._gathered.clear()
     harness.clock.shift(30)
     assert 0 == await harness.steward().project()
     harness.clock.shift(40)

@@ -80,7 +80,9 @@ def redis_timeout_s(opened: Opened, name: str) -> object:
 
 def circles(opened: Opened) -> CircleMemory:
     """The circles of friends of all boards, which are bounded together."""
-    [one] = {opened.edge.circles[board]._memory for board in ("vault", "arcade")}
+    edge = opened.edge
+    boards = edge.catalogue.of_files
+    [one] = {edge.of(boards[name]).circles._memory for name in ("vault", "arcade")}
     return one
 
 

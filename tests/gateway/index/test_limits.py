@@ -78,12 +78,12 @@ def test_the_local_bucket_charges_all_or_nothing_and_forgets_the_longest_unused(
 def test_who_makes_up_names_makes_the_local_bucket_forget_nobody_who_is_still_asking():
     """Else a new name for each request would be a way past one's own address' limit, and past its refusals."""
     limiter = LocalLimiter(size=3, now_ns=lambda: 10**15)
-    counts = LocalCounts(60_000, size=3, now_ns=lambda: 10**15)
+    counts = LocalCounts(size=3, now_ns=lambda: 10**15)
     rate = Rate(per_minute=1, burst=3)
     for number in range(3):
         assert [0, 0] == limiter.charge(("address", rate), (f"player-{number}", rate))
-        counts.note("address", 1)
-        counts.note(f"player-{number}", 1)
+        counts.note("address", 1, 60_000)
+        counts.note(f"player-{number}", 1, 60_000)
     assert limiter.charge(("address", rate)) > [0]
     assert counts.wait_ms("address") > 0
     assert 0 == counts.wait_ms("player-0")

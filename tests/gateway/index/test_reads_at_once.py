@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -87,32 +89,39 @@ async def test_versions_that_are_asked_for_together_are_of_one_moment(client: Re
 
 
 class Failing(BoardIndex):
-    """A board whose Redis does not answer."""
+    """A board whose Redis does not answer about one change."""
 
     async def project(self, change: Change) -> None:
-        raise IndexUnavailable("no answer")
+        if change.seq == 1:
+            raise IndexUnavailable("no answer")
+        await super().project(change)
 
 
-async def test_a_board_that_is_not_shown_keeps_no_other_from_it(client: Redis):
+def a_board(name: str) -> Any:
+    return SimpleNamespace(name=name, ranking=a_ranking(name))
+
+
+async def test_a_change_that_is_not_shown_keeps_no_other_from_it(client: Redis):
     """What is owed then is all that was to be shown: showing it twice does no more."""
-    index = Index(client, {"a": Failing(client, a_ranking("a")), "b": BoardIndex(client, a_ranking("b"))})
-    owed: list[Change] = []
-    changes = [replace(a_change(1), board=board) for board in ("a", "b")]
+    index = Index(client, lambda client, board: Failing(client, board.ranking))
+    owed: list[tuple[Any, Sequence[Change]]] = []
+    board, changes = a_board("b"), [a_change(1), a_change(2)]
     with pytest.raises(IndexUnavailable):
-        await index.project(changes)
-    index.on_unprojected = owed.extend
+        await index.project(board, changes)
+    index.on_unprojected = lambda *unprojected: owed.append(unprojected)
     with pytest.raises(IndexUnavailable):
-        await index.project(changes)
-    assert changes == owed
-    assert ["s1"] == await client.zrange(keys.settled("b"), 0, -1)
+        await index.project(board, changes)
+    assert [(board, changes)] == owed
+    assert ["s2"] == await client.zrange(keys.settled("b"), 0, -1)
 
 
-async def test_a_board_that_is_added_is_read_once_it_is_whole(client: Redis):
-    """As those that were there from the start: a part of it is not told as all of it."""
-    index = Index(client, {"b": BoardIndex(client, a_ranking("b"))})
-    index.add(BoardIndex(client, a_ranking("c")))
-    for board in ("b", "c"):
-        with pytest.raises(IndexNotWhole):
-            await index.boards[board].page("alltime", 0, 9)
-        await client.set(keys.sentinel(board), "1")
-        assert 0 == (await index.boards[board].page("alltime", 0, 9)).total
+async def test_a_board_is_read_once_it_is_whole(client: Redis):
+    """A part of it is not told as all of it, however its index came to be."""
+    index = Index(client, lambda client, board: BoardIndex(client, board.ranking), limit=1)
+    for board in (a_board("b"), a_board("c"), a_board("b")):
+        if not await client.exists(keys.sentinel(board.name)):
+            with pytest.raises(IndexNotWhole):
+                await index.of(board).page("alltime", 0, 9)
+        await client.set(keys.sentinel(board.name), "1")
+        assert 0 == (await index.of(board).page("alltime", 0, 9)).total
+    assert 1 == len(index.cache)

@@ -215,11 +215,13 @@ async def test_without_redis_this_process_limits_and_counts_refusals():
 def test_refusals_that_a_process_counts_are_those_of_a_window():
     """What is over counts no more, neither towards the limit nor as one; after the limit it is counted anew."""
     now_ms = [10**9]
-    counts = LocalCounts(60_000, now_ns=lambda: now_ms[0] * 1_000_000)
+    counts = LocalCounts(now_ns=lambda: now_ms[0] * 1_000_000)
     told = []
     for after_ms in (0, 60_000, 59_999, 1, 59_998, 1, 0):
         now_ms[0] += after_ms
-        told.append((counts.note("ada", 2) if after_ms > 1 or not told else None, counts.wait_ms("ada")))
+        told.append(
+            (counts.note("ada", 2, 60_000) if after_ms > 1 or not told else None, counts.wait_ms("ada"))
+        )
     due = [(False, 0), (False, 0), (True, 60_000), (None, 59_999), (False, 1), (None, 0), (None, 0)]
     assert due == told
-    assert counts.note("ada", 2)  # the second of the window that began with the one after the limit
+    assert counts.note("ada", 2, 60_000)  # the second of the window that began with the one after the limit

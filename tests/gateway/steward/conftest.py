@@ -46,7 +46,7 @@ def own_settings(tmp_path: Path, valkey: ValkeyServer, store: Store) -> Settings
 async def duty(own_settings: Settings) -> AsyncIterator[Duty]:
     known = load_policies(own_settings)
     redis = Redis.from_url(own_settings.redis_url)
-    async with open_ledger(own_settings) as ledger, open_index(own_settings, known) as index:
+    async with open_ledger(own_settings) as ledger, open_index(own_settings) as index:
         parts = {"recordings": recordings_of(own_settings), "clock": ShiftedClock()}
         steward = Steward(own_settings, Catalogue(known), ledger, index, RqJobs(redis), **parts)
         yield Duty(own_settings, known["tiny"], ledger, steward, redis)

@@ -64,7 +64,7 @@ def settings_of(folder: Path, valkey: ValkeyServer, **policy: Any) -> Settings:
 @asynccontextmanager
 async def open_duty(settings: Settings) -> AsyncIterator[Duty]:
     known, redis = load_policies(settings), Redis.from_url(settings.redis_url)
-    async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+    async with open_ledger(settings) as ledger, open_index(settings) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
         steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(redis), **parts)
         yield Duty(settings, known[BOARD], ledger, steward, redis)
@@ -87,13 +87,13 @@ async def idle(duty: Duty) -> None:
 
 
 def reader_of(duty: Duty) -> BoardReader:
-    index = duty.index.boards[BOARD]
+    index = duty.index.of(duty.board)
     index.guard()
     return BoardReader(index, duty.ledger)
 
 
 async def by_ledger(duty: Duty, kind: RankKind = RankKind.UNIQUE) -> Page:
-    index = duty.index.boards[BOARD]
+    index = duty.index.of(duty.board)
     answer = await duty.ledger.read(ranks.page_of(index.ranking, "alltime", 0, 100, kind))
     return index.page_of("alltime", kind, answer)
 
@@ -129,7 +129,7 @@ async def test_a_board_in_use_stays(duty: Duty, why: str):
     duty.redis.delete(USED)
     duty.redis.set(key, "1")
     held = set(duty.redis.keys("lb:{201}:tiny:*"))
-    assert not await duty.index.boards[BOARD].residency.evict([keys.window(BOARD, "alltime")], now_ms=1)
+    assert not await duty.index.of(duty.board).residency.evict([keys.window(BOARD, "alltime")], now_ms=1)
     assert held == set(duty.redis.keys("lb:{201}:tiny:*"))
 
 
@@ -178,7 +178,9 @@ async def test_two_stewards_warm_a_board_once(duty: Duty):
     """The second finds the first at it, and does nothing."""
     await idle(duty)
     await reader_of(duty).page("alltime", 0, 1, RankKind.UNIQUE)
-    stewards = [ColdBoards(duty.ledger, duty.index.boards, clock=duty.clock) for _ in range(3)]
+    stewards = [
+        ColdBoards(duty.ledger, {BOARD: duty.index.of(duty.board)}, clock=duty.clock) for _ in range(3)
+    ]
     assert [0, 0, 1] == sorted(await asyncio.gather(*(each.steps()[BOARD]() for each in stewards)))
 
 
@@ -190,11 +192,11 @@ async def test_a_write_to_a_cold_board_makes_no_part_of_a_window(duty: Duty):
     await duty.promote("late")
     row = OutboxRow(await duty.ledger.read(queries.newest_seq()), "project", "late", BOARD, "dot", 0, 0, 0)
     change = await duty.steward._change_of(row)
-    await duty.index.project([change])
+    await duty.index.project(duty.board, [change])
     assert before + 2 == duty.redis.xlen(keys.changes(BOARD))  # one for each window
     assert not duty.redis.keys("lb:{201}:tiny:alltime*")
-    duty.index.boards[BOARD].residency._noted_s = float("-inf")
-    await duty.index.project([change])
+    duty.index.of(duty.board).residency._noted_s = float("-inf")
+    await duty.index.project(duty.board, [change])
     assert 1 == await duty.steward.see_to_cold()
     duty.assert_index_is_the_ledgers()
 
@@ -202,7 +204,7 @@ async def test_a_write_to_a_cold_board_makes_no_part_of_a_window(duty: Duty):
 async def test_who_needs_the_windows_themselves_comes_again(duty: Duty):
     """Friends, groups and lists of players are made in Redis: for a cold board they are refused, and it is asked for."""
     await idle(duty)
-    index = duty.index.boards[BOARD]
+    index = duty.index.of(duty.board)
     reader, listed = BoardReader(index, duty.ledger), PlayerLookup(index)
     with pytest.raises(IndexNotWhole):
         await reader.indexed(listed.entries("alltime", ["ann"]))
@@ -214,7 +216,7 @@ async def test_a_board_that_is_read_in_part_alone_stays(duty: Duty):
     """Who reads friends, groups or lists of players uses it as much as who reads pages."""
     duty.redis.delete(USED)
     async with open_duty(duty.settings) as other:
-        listed = PlayerLookup(other.index.boards[BOARD])
+        listed = PlayerLookup(other.index.of(other.board))
         await reader_of(other).indexed(listed.entries("alltime", ["ada"]))
     assert [1, 0] == [duty.redis.exists(USED), await duty.steward.see_to_cold()]
 
@@ -337,7 +339,7 @@ class _Writer:
             _, number, shown_at, player, score = self._due.pop(0)
             self.unshown.append((shown_at, await self._commit(f"w{number}", player, score)))
         for each in [each for each in self.unshown if each[0] <= step]:
-            await project(self._duty.ledger, self._duty.index, each[1])
+            await project(self._duty.ledger, self._duty.index, self._duty.board, each[1])
             self.unshown.remove(each)
 
     async def _commit(self, name: str, player: str, score: int | None) -> list[Change]:

@@ -329,7 +329,7 @@ async def test_what_a_terminal_would_obey_is_shown_escaped(duty: Duty):
 async def test_I26_a_page_with_bytes_that_are_no_text_is_unavailable_until_repaired(duty: Duty):
     """Readers are told 'not now', not an error nobody foresaw; the next turn of the steward takes it out."""
     await duty.fill()
-    board = duty.index.boards["tiny"]
+    board = duty.index.of(duty.board)
     duty.redis.zadd(ALLTIME, {b"\xff" * 30: -999})
     with pytest.raises(Exception, match="never wrote"):
         await board.page("alltime", 0, 10)

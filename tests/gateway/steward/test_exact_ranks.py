@@ -53,7 +53,7 @@ async def duty(tmp_path: Path, valkey: ValkeyServer, store: Store) -> AsyncItera
         ledger_url=store.url,
     )
     known, redis = load_policies(settings), Redis.from_url(valkey.url)
-    async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+    async with open_ledger(settings) as ledger, open_index(settings) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
         steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(redis), **parts)
         await steward.reconcile()
@@ -69,7 +69,7 @@ async def crowd(duty: Duty) -> None:
 
 
 async def shown(duty: Duty) -> tuple[int, list[str]]:
-    page = await duty.index.boards["tiny"].page("alltime", 0, 100)
+    page = await duty.index.of(duty.board).page("alltime", 0, 100)
     return page.total, [entry.player for entry in page.entries]
 
 
@@ -202,10 +202,10 @@ async def test_a_sketch_is_made_in_slices_and_anew_when_it_lacks_much(duty: Duty
 async def test_a_head_is_cut_when_the_policy_keeps_less(duty: Duty):
     """A smaller number takes effect by itself, some entries at a time."""
     await crowd(duty)
-    duty.index.boards["tiny"].most_entries = 12
+    duty.index.of(duty.board).most_entries = 12
     with patch.object(exact_ranks, "MOVED", 1):
         assert 2 == await duty.steward.keep_tails() - 2, "one of each window, and a slice of each sketch"
     await keep(duty)
     assert (PLAYERS, first(12)) == await shown(duty)
-    head = await Heads(duty.index.boards["tiny"]).of("alltime")
+    head = await Heads(duty.index.of(duty.board)).of("alltime")
     assert (12, PLAYERS - 12) == (head.entries, head.below)

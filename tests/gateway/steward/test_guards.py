@@ -20,7 +20,7 @@ SETTLED = keys.settled("tiny")
 
 
 class NoIndex:
-    async def project(self, _changes: Any) -> None:
+    async def project(self, _board, _changes: Any) -> None:
         raise IndexUnavailable
 
 

@@ -140,8 +140,8 @@ async def see_to_cold(duties: dict[str, Duty]) -> None:
         duty.redis.delete(keys.used(name))
     assert len(duties) == await steward.see_to_cold()
     assert {} == await wrong(duties)
-    for name, duty in duties.items():
-        await duty.index.boards[name].residency.note_use(is_missed=True)
+    for duty in duties.values():
+        await duty.index.of(duty.board).residency.note_use(is_missed=True)
     assert len(duties) == await steward.see_to_cold()
 
 
@@ -276,7 +276,7 @@ async def test_B02_a_board_of_many_groups_is_rebuilt_whole(
         await duty.promote(*ids)
         cluster.empty() if where == "cluster" else duty.redis.flushall()
         await duty.rebuilder().rebuild()
-        segments = SegmentBoards(duty.index.boards["clubs"], ("club",))
+        segments = SegmentBoards(duty.index.of(duty.board), ("club",))
         totals = [(await segments.page("alltime", "club", f"c{at}", 0, 1)).total for at in (0, 1)]
         assert [MEMBERS // 2, MEMBERS // 2] == totals
         assert [] == await differences(duty)

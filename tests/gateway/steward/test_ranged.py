@@ -39,7 +39,7 @@ async def duty(tmp_path: Path, valkey: ValkeyServer) -> AsyncIterator[Duty]:
         data_dir=tmp_path / "data", policies_dir=policies, redis_url=valkey.url, redis_timeout_ms=5_000
     )
     known, queue = load_policies(settings), Redis.from_url(valkey.url)
-    async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+    async with open_ledger(settings) as ledger, open_index(settings) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
         steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
         found = Duty(settings, known["tiny"], ledger, steward, queue)
@@ -63,7 +63,7 @@ async def shown(duty: Duty) -> list[tuple[int, str, int]]:
 
 
 def index_of(duty: Duty) -> BoardIndex:
-    return duty.index.boards["tiny"]
+    return duty.index.of(duty.board)
 
 
 def due() -> list[tuple[int, str, int]]:

@@ -27,7 +27,7 @@ def changed_policy(duty: Duty, **changes: Any) -> Board:
     """The board from now on."""
     board = boards.board(duty.settings.policies_dir, **changes)
     duty.board = board
-    duty.index.boards["tiny"].order = board.policy.order
+    duty.index.of(duty.board).order = board.policy.order
     return board
 
 

@@ -42,7 +42,7 @@ async def duty(tmp_path: Path, cluster: ValkeyCluster, valkey: ValkeyServer) -> 
         redis_timeout_ms=5_000,
     )
     known, queue = load_policies(settings), Redis.from_url(valkey.url)
-    async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+    async with open_ledger(settings) as ledger, open_index(settings) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
         steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
         with cluster.client() as shown:
@@ -65,7 +65,7 @@ async def shown(duty: Duty) -> list[tuple[int, str, int]]:
 
 
 def index_of(duty: Duty) -> ShardedIndex:
-    index = duty.index.boards["tiny"]
+    index = duty.index.of(duty.board)
     assert isinstance(index, ShardedIndex)
     return index
 

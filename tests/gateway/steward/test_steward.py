@@ -260,7 +260,7 @@ async def test_I01_every_duty_outlives_redis(own_settings: Settings, tmp_path: P
     with running_valkey() as own:
         settings = own_settings.model_copy(update={"redis_url": own.url, "reconcile_s": 0.1})
         known = load_policies(settings)
-        async with open_ledger(settings) as ledger, open_index(settings, known) as index:
+        async with open_ledger(settings) as ledger, open_index(settings) as index:
             queue = Redis.from_url(own.url, socket_timeout=1)
             parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
             steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
