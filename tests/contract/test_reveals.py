@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
 from gateway.ledger.judgement.bands import BandedRecording, put_and_find
@@ -172,7 +173,7 @@ async def test_a_steward_ends_what_was_missed_and_puts_off_what_it_slept_through
     rows = await due(ledger, reveals.KIND, now_ms)
     [sent] = [row for row in rows if row.submission_id == "sent"]
     assert await ledger.write(reveals.reveal(sent.seq, RECORDING, State.PENDING, now_ms=now_ms))
-    deadlines = Deadlines(ledger, shown, {"tiny": board}, clock=lambda: now_ms)
+    deadlines = Deadlines(ledger, shown, Catalogue({"tiny": board}), clock=lambda: now_ms)
     said = {"event": Event.REVEALS_PUT_OFF, "count": 1, "log_level": "warning"}
     with counts(1, "scoregate_reveals_total", board="tiny", outcome="silent"), capture_logs() as logs:
         await deadlines.end(rows)

@@ -45,12 +45,12 @@ class Parts:
     ) -> Any:
         self.index = index
         self.opened.append((ledger, common["recordings"], common["clock"]))
-        self.made.append(("verifier", boards, self))
+        self.made.append(("verifier", dict(boards.of_files), self))
         return SimpleNamespace(boards=boards)
 
     def auditor(self, _settings: Any, boards: Any, ledger: Any, fresh: Any, **common: Any) -> Any:
         self.opened.append((ledger, common["recordings"], common["clock"]))
-        self.made.append(("auditor", boards, fresh))
+        self.made.append(("auditor", dict(boards.of_files), fresh))
         return SimpleNamespace(boards=boards)
 
     @contextmanager

@@ -429,7 +429,7 @@ async def test_a_recording_that_comes_while_a_steward_settles_wins(house: House)
     late = work.due(reveals.KIND, now_ms=house.clock(), count=1, harms=(UNASSESSED,))
     seen = await house.edge.ledger.read(late)
     assert 200 == (await house.reveal(one)).status
-    parts = house.edge.ledger, house.edge.index, house.edge.catalogue.of_files
+    parts = house.edge.ledger, house.edge.index, house.edge.catalogue
     await Deadlines(*parts, clock=house.clock).end(seen)
     assert ("pending", "accepted") == await house.stands(one)
 

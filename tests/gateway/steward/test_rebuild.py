@@ -140,7 +140,7 @@ async def test_I04_readers_and_writers_go_on_under_rebuilds(duty: Duty):
         newest = max((int(each[1:]) for each in players if each.startswith("n")), default=0)
         standing = {f"n{at}" for at in range(1, newest + 1) if at % 3} - {f"n{newest}"}
         assert standing <= set(players)
-    await duty.index.of(duty.board).drained()
+    await duty.index.drained()
     duty.assert_index_is_the_ledgers()
 
 

@@ -120,7 +120,10 @@ async def test_B04_a_board_whose_index_fails_keeps_no_other_from_being_shown(
     async def due(_kind: str) -> list[OutboxRow]:
         return rows_due
 
-    async def shows(_ledger: Any, _index: Any, changes: Sequence[Change]) -> bool:
+    async def boards(names: Iterable[str]) -> dict[str, Any]:
+        return {name: SimpleNamespace(name=name) for name in names}
+
+    async def shows(_ledger: Any, _index: Any, _board: Any, changes: Sequence[Change]) -> bool:
         if changes[0].board in failing:
             return False
         shown.extend(change.seq for change in changes)
@@ -128,6 +131,7 @@ async def test_B04_a_board_whose_index_fails_keeps_no_other_from_being_shown(
 
     monkeypatch.setattr(duties, "SLICE", 4)
     monkeypatch.setattr(duties, "project", shows)
+    monkeypatch.setattr(duty.steward.catalogue, "boards", boards)
     monkeypatch.setattr(duty.steward, "_due", due)
     monkeypatch.setattr(
         duties.work, "postpone", lambda rows, until_ms: postponed.extend(rows) or work.strike_projected([])
@@ -151,7 +155,7 @@ async def test_I10_a_change_whose_projection_died_is_shown_by_the_steward(duty: 
     await duty.promote("run-1")
     project = duty.index.project
 
-    async def die(_changes: object) -> None:
+    async def die(_board: object, _changes: object) -> None:
         raise asyncio.CancelledError
 
     duty.index.project = die  # type: ignore[method-assign]
