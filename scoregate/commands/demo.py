@@ -49,7 +49,7 @@ def _show(settings: Settings, *, exit_after: bool) -> int:
     with (
         _ending_on_sigterm(),
         _temporary(settings) as temporary,
-        running_stack(temporary, workers=1, variables=TRUST_OUR_PROXY) as stack,
+        running_stack(temporary, variables=TRUST_OUR_PROXY) as stack,
     ):
         game = open_game(stack.url, stack.settings.arcade_dir / "arcade.wasm")
         tally, took_s = asyncio.run(perform(game, _moderator_token(stack.settings), screen))

@@ -1,18 +1,45 @@
-"""`scoregate serve`: run an edge."""
+"""`scoregate serve`: run an edge, or several at one address."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from policies.errors import SettingsError
 from scoregate.commands.common import Bind, settings_of
 
 if TYPE_CHECKING:
+    import socket
+
+    from gateway.runtime.settings import Settings
     from scoregate.parts import Signals
 
 
-def serve(bind: Bind = None) -> None:
-    """Run the edge."""
+def serve(
+    bind: Bind = None,
+    edges: Annotated[int, typer.Option(min=1, max=64, help="Edges, which share the address.")] = 1,
+    fd: Annotated[
+        list[int] | None,
+        typer.Option(min=3, help="A bound socket, inherited, to listen on. Can be repeated."),
+    ] = None,
+) -> None:
+    """Run an edge, or several at one address."""
+    from scoregate.edges import run_edges
+    from scoregate.shared_address import inherited
+
+    settings = settings_of(None, bind)
+    if edges > 1 and fd:
+        raise SettingsError("--fd: expected no inherited socket with --edges, whose edges have one each")
+    if edges > 1:
+        run_edges(settings, edges)
+    else:
+        _run_edge(settings, inherited(fd or ()))
+
+
+def _run_edge(settings: Settings, sockets: Sequence[socket.socket]) -> None:
     import asyncio
 
     from gateway.edge.connections import listen
@@ -22,12 +49,10 @@ def serve(bind: Bind = None) -> None:
     from scoregate.metrics import serving_edge_metrics
     from scoregate.parts import run_part
 
-    settings = settings_of(None, bind)
-
     async def run(signals: Signals) -> None:
         async with open_edge(settings) as edge:
             with serving_edge_metrics(settings, measure_from_threads(edge)):
-                async with listen(edge):
+                async with listen(edge, sockets):
                     put = partial(put_in_force, edge)
                     reloading = asyncio.create_task(
                         reload_when_asked(signals.reload, settings, edge.catalogue, put)

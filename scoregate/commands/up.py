@@ -13,13 +13,17 @@ from scoregate.commands.common import Bind, DataDir, console, own_version, setti
 
 
 def up(
-    data_dir: DataDir = None, bind: Bind = None, workers: Annotated[int, typer.Option(min=1, max=64)] = 1
+    data_dir: DataDir = None,
+    bind: Bind = None,
+    edges: Annotated[int, typer.Option(min=1, max=64, help="Edges, which share the address.")] = 1,
+    stewards: Annotated[int, typer.Option(min=1, max=64, help="Stewards, which share the duties.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Workers.")] = 1,
 ) -> None:
     """Start everything on this machine, with nothing configured."""
     from gateway.runtime.reload import is_terminal_gone
-    from scoregate.stack import running_stack
+    from scoregate.stack import PartCounts, running_stack
 
-    with running_stack(settings_of(data_dir, bind), workers=workers) as stack:
+    with running_stack(settings_of(data_dir, bind), PartCounts(edges, stewards, workers)) as stack:
         signal.signal(signal.SIGHUP, lambda *_: sys.exit(0) if is_terminal_gone() else stack.reload())
         screen = console()
         screen.print(f"Scoregate {own_version()} is up; its data is in {stack.settings.data_dir}")

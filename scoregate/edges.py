@@ -1,0 +1,97 @@
+"""Starts several edges at one address, and keeps them up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from gateway.runtime.reload import is_terminal_gone
+from gateway.runtime.settings import Settings
+from scoregate.processes import STOP_S, Supervisor, python
+from scoregate.shared_address import SharedAddress, sharing
+
+START_S: Final = 20.0
+"""Time for the edges to listen."""
+
+SPARE_S: Final = 5.0
+"""Time that an edge gets to end beyond its pause and its grace."""
+
+
+def run_edges(settings: Settings, count: int) -> None:
+    """Run this many edges at the address of the settings, until a signal ends them.
+
+    Raises PartFailed or SettingsError.
+    """
+    supervisor = Supervisor(None, stop_s_of(settings))
+    with sharing(settings.bind, count) as address, _obeying_signals(supervisor):
+        try:
+            start_edges(supervisor, settings, address, count, os.environ)
+            supervisor.keep_up()
+        finally:
+            supervisor.stop()
+
+
+def start_edges(
+    supervisor: Supervisor,
+    settings: Settings,
+    address: SharedAddress,
+    count: int,
+    environment: Mapping[str, str],
+) -> None:
+    """Start the edges, and return once all of them listen. Raises PartFailed."""
+    at_address = {**environment, "SCOREGATE_BIND": address.bind}
+    for place, name in enumerate(names_of("edge", count)):
+        metrics = metrics_bind_of(settings, place)
+        supervisor.start(name, python("serve"), at_address | metrics, address=address)
+    supervisor.await_ready(supervisor.are_listening, START_S, "the edge" if count == 1 else "the edges")
+
+
+def names_of(kind: str, count: int) -> Sequence[str]:
+    """Return the names of the parts of a kind; one that is alone has no number."""
+    return [kind] if count == 1 else [f"{kind}-{number}" for number in range(1, count + 1)]
+
+
+def metrics_bind_of(settings: Settings, place: int) -> dict[str, str]:
+    """Return the variable of a part's metrics: a port `place` after the configured one, if there is one."""
+    if settings.metrics_bind is None:
+        return {}
+    host, _, port = settings.metrics_bind.rpartition(":")
+    return {"SCOREGATE_METRICS_BIND": f"{host}:{int(port) + place}"}
+
+
+def stop_s_of(settings: Settings) -> float:
+    """Return how long a part may take to end."""
+    return max(STOP_S, settings.shutdown_pause_s + settings.shutdown_grace_s + SPARE_S)
+
+
+@contextmanager
+def _obeying_signals(supervisor: Supervisor) -> Iterator[None]:
+    """End the block on SIGTERM or SIGINT, a second one of which skips the pause; reload on SIGHUP."""
+    is_ending = False
+
+    def end(*_: object) -> None:
+        nonlocal is_ending
+        if is_ending:
+            supervisor.hurry()
+        else:
+            is_ending = True
+            sys.exit(0)
+
+    def hang_up(*_: object) -> None:
+        if is_terminal_gone():
+            end()
+        else:
+            supervisor.hang_up()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hang_up)
+    try:
+        with suppress(SystemExit):
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
