@@ -58,9 +58,9 @@ class Up:
 
 
 @contextmanager
-def up(folder: Path, port: int, **environment: str) -> Iterator[Up]:
+def up(folder: Path, port: int, *more: str, **environment: str) -> Iterator[Up]:
     """A running `scoregate up`."""
-    words = ("up", "--data-dir", str(folder / "data"), "--bind", f"127.0.0.1:{port}")
+    words = ("up", "--data-dir", str(folder / "data"), "--bind", f"127.0.0.1:{port}", *more)
     command = [sys.executable, "-m", "scoregate", *words]
     process = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True)
     try:
@@ -72,9 +72,16 @@ def up(folder: Path, port: int, **environment: str) -> Iterator[Up]:
         process.wait(30)
 
 
+PARTS = ("edge", "steward", "worker")
+TWO_OF_EACH = ("--edges", "2", "--stewards", "2", "--workers", "2")
+
+
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """One that the tests share, stopped and started again, in a folder that others could read into before."""
+    """One that the tests share, in a folder that others could read into before.
+
+    It was stopped after it had one part of each kind, and started again with two.
+    """
     folder = tmp_path_factory.mktemp("up")
     (folder / "data" / "logs").mkdir(parents=True, mode=0o755)
     (folder / "data" / "ledger.sqlite3-old").write_text("secrets")
@@ -82,13 +89,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     write_policies(folder / "policies", arcade_policy())
     variables = {
         "SCOREGATE_POLICIES_DIR": str(folder / "policies"),
-        "SCOREGATE_METRICS_BIND": f"127.0.0.1:{first_of_ports(3)}",
+        "SCOREGATE_METRICS_BIND": f"127.0.0.1:{first_of_ports(2 * len(PARTS))}",
     }
     port = free_port()
     with up(folder, port, **variables) as first:
         before = dict([asyncio.run(play(first.url, "Ada"))])
         assert before == asyncio.run(board(first.url))
-    with up(folder, port, **variables) as running:
+    with up(folder, port, *TWO_OF_EACH, **variables) as running:
         yield replace(running, metrics=variables["SCOREGATE_METRICS_BIND"], before=before)
 
 
@@ -126,6 +133,14 @@ async def test_what_is_on_the_board_survives_a_restart(stack: Up):
     """One command starts everything; stopped and started again, it still has the score."""
     assert 1 == len(stack.before)
     assert stack.before.items() <= (await board(stack.url)).items()
+
+
+async def test_PT_two_of_each_part_judge_a_run_together(stack: Up):
+    """Both edges are asked by one player; a run is verified and shown on the board, as with one of each."""
+    stack.before.update([await play(stack.url, "Grace")])
+    assert stack.before == await board(stack.url)
+    told = scoregate("status", "--json", "--data-dir", str(stack.data))
+    assert sorted(PARTS * 2) == sorted(json.loads(line)["part"] for line in told.stdout.splitlines())
 
 
 async def test_the_other_writers_and_commands_work_beside_it(stack: Up):
@@ -180,10 +195,10 @@ def test_the_game_is_named_only_with_its_board(tmp_path: Path):
 
 
 def test_F09_each_part_has_its_metrics_elsewhere(stack: Up):
-    """The edge's where it is told, the steward's and the worker's at the next ports, and none where players come."""
+    """Those of the edges from where it is told on, then the stewards' and the workers', and none where players come."""
     host, _, first = stack.metrics.partition(":")
     deadline = time.monotonic() + 30
-    for port in range(int(first), int(first) + 3):
+    for port in range(int(first), int(first) + 2 * len(PARTS)):
         while (found := scraped(f"http://{host}:{port}")) is None:
             assert time.monotonic() < deadline, port
             time.sleep(0.05)
@@ -243,8 +258,8 @@ def workers_of(parent: int) -> list[int]:
 
 
 def test_a_hangup_has_every_part_read_its_policies_again(stack: Up):
-    """One signal to `up` reaches edge, steward and worker; none of them ends."""
-    logs = [stack.data / "logs" / f"{part}.log" for part in ("edge", "steward", "worker-1")]
+    """One signal to `up` reaches all edges, stewards and workers; none of them ends."""
+    logs = [stack.data / "logs" / f"{part}-{number}.log" for part in PARTS for number in (1, 2)]
     write_policies(stack.folder / "policies", arcade_policy(title="Aphelion"))
     deadline = time.monotonic() + 20
     while not all(log.exists() and "policy_reloaded" in log.read_text() for log in logs):

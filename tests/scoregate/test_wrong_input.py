@@ -28,13 +28,17 @@ ADDRESS = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
 WRONG: tuple[tuple[str, str], ...] = (
     ("up --bind nope", "SCOREGATE_BIND: expected a host and a port"),
-    ("up --bind 127.0.0.1:0", "SCOREGATE_BIND: expected a port"),
     ("up --bind {taken}", "cannot listen on {taken}: Address already in use"),
     ("up --data-dir /proc/none", "/proc/none: cannot be kept from other users"),
     ("up --workers 0", "greater than or equal to 1"),
+    ("up --edges 0", "greater than or equal to 1"),
+    ("up --stewards 65", "less than or equal to 64"),
     ("demo --exit --bind {taken}", "cannot listen on {taken}: Address already in use"),
     ("demo --exit --data-dir {file}", "{file}: cannot be kept from other users"),
     ("serve --bind 127.0.0.1:99999", "SCOREGATE_BIND: expected a port up to 65535"),
+    ("serve --edges 2 --bind {taken}", "cannot listen on {taken}: Address already in use"),
+    ("serve --edges 2 --fd 3", "--fd: expected no inherited socket with --edges"),
+    ("serve --fd 99", "--fd 99: expected a bound socket"),
     ("steward extra", "unexpected extra argument"),
     ("worker --queue nope", "is not one of 'main', 'urgent'"),
     ("status extra", "unexpected extra argument"),
