@@ -57,7 +57,9 @@ class House:
         """How many requests each edge has answered since it was started."""
         async with aiohttp.ClientSession() as session:
             texts = [await self._answers(session, metrics) for metrics in self.metrics]
-        counts = [re.findall(r"^scoregate_request_seconds_count\{.*\} (\S+)$", text, re.MULTILINE) for text in texts]
+        counts = [
+            re.findall(r"^scoregate_request_seconds_count\{.*\} (\S+)$", text, re.MULTILINE) for text in texts
+        ]
         return [sum(map(float, each)) for each in counts]
 
     async def _answers(self, session: aiohttp.ClientSession, metrics: str) -> str:

@@ -26,7 +26,8 @@ def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def popen(*arguments, **options):
         process = real(*arguments, **options)
-        os.kill(os.getpid(), signal.SIGTERM)
+        # To this thread: another test's may be left, and it would take a signal to the whole process.
+        signal.raise_signal(signal.SIGTERM)
         return process
 
     def end(*_):
