@@ -204,7 +204,7 @@ async def open_steward(settings: Settings, *, clock: Clock | None = None) -> Asy
             chosen_clock = clock or reference
             assert chosen_clock is not None
             async with _kept_fresh(reference):
-                leases = StewardLeases(ledger, clock=chosen_clock)
+                leases = StewardLeases(ledger, clock=chosen_clock, lease_s=settings.steward_lease_s)
                 try:
                     yield Steward(
                         settings,

@@ -19,6 +19,9 @@ MAXIMUM_PORT = 65_535
 EDGE_METRICS_BIND = "127.0.0.1:9464"
 """The default address of an edge's metrics."""
 
+STEWARD_LEASE_S = 6.0
+"""The default time of a steward's leases: what a dead one had goes on elsewhere within ten seconds."""
+
 _HOST = r"(?:[^/?#@:,\[\]]+|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?"
 LEDGER_URL = re.compile(
     r"sqlite:///.+|"
@@ -134,6 +137,7 @@ class Settings(BaseSettings):
     shutdown_pause_s: Annotated[float, Field(ge=0, le=300)] = 5.0
     shutdown_grace_s: Annotated[float, Field(ge=0, le=300)] = 10.0
     lease_s: Annotated[int, Field(ge=1, le=3600)] = 60
+    steward_lease_s: Annotated[float, Field(ge=1, le=60)] = STEWARD_LEASE_S
     verify_attempts: Annotated[int, Field(ge=1, le=100)] = 5
     redispatch_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
     reconcile_s: Annotated[float, Field(gt=0, le=3600)] = 5.0

@@ -113,7 +113,7 @@ class Steward:
         leases: StewardLeases | None = None,
     ) -> None:
         self._settings, boards = settings, catalogue.of_files
-        self.leases = leases or StewardLeases(ledger, clock=clock)
+        self.leases = leases or StewardLeases(ledger, clock=clock, lease_s=settings.steward_lease_s)
         self._unfenced_ledger = ledger
         self._ledger = ledger = FencedLedger(ledger, self.leases)
         self._index = index

@@ -16,20 +16,17 @@ from gateway.ledger.leases import Lease, LeaseTable, lane_lease, lane_of_lease
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.lanes import LANES, lane_of
+from gateway.runtime.settings import STEWARD_LEASE_S
 from gateway.runtime.telemetry import LEASES_HELD, LEASES_LOST, LEASES_TAKEN_OVER, Event, logger
 from gateway.steward.fencing import working_under
 from gateway.steward.rounds import Step
 from policies.errors import LedgerUnavailable
 
-LEASE_MS: Final = 6_000
-"""How long a steward's row is good after each renewal. With RENEW_S and the time of a turn, what a dead
-steward had goes on elsewhere within ten seconds."""
+RENEWALS: Final = 4
+"""Renewals in the time of a lease, so that three may fail before the leases end."""
 
-RENEW_S: Final = 1.5
-"""Seconds between two renewals, so that three may fail before the leases end."""
-
-MARGIN_MS: Final = 1_000
-"""How much earlier than anybody else a steward stops believing in its leases."""
+MARGIN: Final = 1 / 6
+"""The part of a lease's time by which a steward stops believing in it earlier than anybody else."""
 
 HANDED_OVER: Final = 32
 """Most lanes, and most duties, that a steward gives away in one turn: few stand still at a time."""
@@ -63,6 +60,7 @@ class StewardLeases:
         ledger: Ledger,
         *,
         clock: Clock,
+        lease_s: float = STEWARD_LEASE_S,
         steady: Callable[[], float] = steady_ms,
         names: Sequence[str] = LEASE_NAMES,
     ) -> None:
@@ -71,6 +69,7 @@ class StewardLeases:
         # A clock in doubt takes no lease away; then only a row that nobody renews does.
         self._earliest_clock = clock.earliest if isinstance(clock, ReferenceClock) else clock
         self._steady = steady
+        self._lease_ms = lease_s * 1000
         self._names = names
         self._held: dict[str, Lease] = {}
         self._trusted_until_ms = float("-inf")
@@ -151,7 +150,7 @@ class StewardLeases:
             except Exception as error:  # noqa: BLE001 - without this loop the steward would do nothing any more
                 _log.warning(Event.DUTY_FAILED, duty="leases", error=f"{type(error).__name__}: {error}")
             self._show()
-            await asyncio.sleep(RENEW_S)
+            await asyncio.sleep(self._lease_ms / 1000 / RENEWALS)
 
     async def give_up(self) -> None:
         """Give back everything at once, when the work has ended."""
@@ -168,7 +167,7 @@ class StewardLeases:
         Raises LedgerUnavailable.
         """
         began_ms = self._steady()
-        trusts_clock = not self.steward or began_ms - self._trusted_until_ms < MARGIN_MS
+        trusts_clock = not self.steward or began_ms - self._trusted_until_ms < self._lease_ms * MARGIN
         await self._renew()
         table = await self._ledger.read(leases.lease_table)
         dead = self._dead(table, trusts_clock=trusts_clock)
@@ -178,7 +177,7 @@ class StewardLeases:
         await self._give_away(len(table.stewards.keys() - dead.keys()))
 
     async def _renew(self) -> None:
-        expires_at_ms = self._clock() + LEASE_MS
+        expires_at_ms = self._clock() + int(self._lease_ms)
         # Others also watch whether the row changes, so it must, even if the clock was put back.
         self._expires_at_ms = expires_at_ms + (expires_at_ms == self._expires_at_ms)
         renewal = leases.renew(self.steward, expires_at_ms=self._expires_at_ms)
@@ -194,7 +193,7 @@ class StewardLeases:
         self.steward = steward
 
     def _dead(self, table: LeaseTable, *, trusts_clock: bool) -> dict[str, int]:
-        """Return the stewards whose rows have expired, or were watched for LEASE_MS and not renewed."""
+        """Return the stewards whose rows have expired, or were watched for a lease's time and not renewed."""
         now_ms = self._steady()
         others = {who: at for who, at in table.stewards.items() if who != self.steward}
         since = {who: since_ms for who, (at, since_ms) in self._seen.items() if others.get(who) == at}
@@ -203,7 +202,7 @@ class StewardLeases:
         return {
             who: at
             for who, at in others.items()
-            if now_ms - self._seen[who][1] >= LEASE_MS or (trusts_clock and shared_ms >= at)
+            if now_ms - self._seen[who][1] >= self._lease_ms or (trusts_clock and shared_ms >= at)
         }
 
     async def _claim(self, table: LeaseTable, dead: Mapping[str, int]) -> bool:
@@ -229,7 +228,7 @@ class StewardLeases:
         is_gain = any(self._held.get(name) != lease for name, lease in held.items())
         if lost := sorted(self._held.keys() - held.keys()):
             self._note_lost(lost, steward=self.steward)
-        self._held, self._trusted_until_ms = held, began_ms + LEASE_MS - MARGIN_MS
+        self._held, self._trusted_until_ms = held, began_ms + self._lease_ms * (1 - MARGIN)
         if is_gain:
             self._gained.set()
             self._gained = asyncio.Event()
