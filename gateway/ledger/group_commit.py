@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 from sqlalchemy import Table
 
 from gateway.ledger.records import NewSubmission, Receipt, receipt_from
-from gateway.ledger.submissions.append import Cells, plan_append, rows_of
-from gateway.ledger.transaction import Operation, Row
+from gateway.ledger.submissions.append import plan_append, rows_of
+from gateway.ledger.transaction import Cells, Operation, Row
 from gateway.ledger.writes import QueuedAppend, QueuedOperation, QueuedWrite, WriteOutcome
 from gateway.runtime.failpoints import Point, reach
 from policies.errors import LedgerUnavailable

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import ClauseElement
+from sqlalchemy import ClauseElement, Table
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
+Cells = tuple[Any, ...]
+"""The values of a row, in the order of its table's columns."""
 
 
 class Query:
@@ -67,6 +69,10 @@ class Transaction(Protocol):
 
     async def run(self, query: Query, /, **values: Any) -> int:
         """Run the statement, and return how many rows it changed."""
+        ...
+
+    async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
+        """Insert rows with few statements, and skip recordings that are stored already."""
         ...
 
 

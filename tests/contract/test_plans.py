@@ -19,6 +19,7 @@ OPERATORS = "operators make its rows, some dozens of them"
 LIMITED = "a page of a walk that goes on where it ended; what is left out on the way is looked at once"
 SPAN = "a span of the log of a bounded length, which the caller moves on"
 OF_ONE = "it sorts what one player, or one submission, has"
+OF_BOARD = "the values of one board's fields, 16 at most"
 ANCHORS = "one of a thousand standings, kept by the steward in bounded pieces"
 BETWEEN = (
     "from one anchor to the next: up to 2,000 standings, or 4,000 where there are none, and the moves since"
@@ -62,6 +63,9 @@ MEANT = {
     "index_pages._NEWEST": ("scan", NEWEST),
     "index_pages._EVENTS_AFTER": ("range", SPAN),
     "judgement.audits._HANDED_OUT": ("coarse", WAITING),
+    "boards.field_filters._OF_BOARD": ("coarse", OF_BOARD),
+    "boards.field_filters._PLAYED": ("coarse", OF_BOARD),
+    "boards.lookups._TO_OPEN": ("coarse sort", "what came due since the caller last looked"),
     "judgement.cases._SCORES": ("sort", OF_ONE),
     "judgement.builds._STATUSES": ("coarse scan", OPERATORS),
     "judgement.builds._OF_BOARD": ("coarse", OPERATORS),

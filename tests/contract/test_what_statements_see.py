@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from gateway.ledger.schema import metadata
 from tests.support import ordering, strangers
-from tests.support.strangers import DELIVERIES, KINDS, STAGES, STATES, World
+from tests.support.strangers import BOARD_STATES, DELIVERIES, KINDS, STAGES, STATES, World
 
 KNOWN: Mapping[str, Any] = YAML(typ="safe").load(Path(__file__).with_name("what_statements_see.yaml"))
 
@@ -26,9 +26,17 @@ VALUES = {
     "outbox.kind": KINDS,
     "deliveries.state": DELIVERIES,
     "archived_windows.stage": STAGES,
+    "boards.state": BOARD_STATES,
 }
 
 OF_EVERY_BOARD = {
+    **{
+        f"boards.listing.{pages}[{order}]": "which boards a family has"
+        for pages in ("_PAGES", "_CANDIDATES")
+        for order in ("name", "newest", "played")
+    },
+    "boards.lookups._TO_CLOSE": "what is due in some lanes",
+    "boards.lookups._TO_OPEN": "what is due in some lanes",
     "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",
     "derived.counts._FORGET": "all boards are counted anew",
     "derived.log._AFTER": "the log of all boards, in its order",
@@ -59,6 +67,9 @@ OF_EVERY_BOARD = {
     "submissions.work._BACKLOG": "what waits for workers, which are everybody's",
     "submissions.work._DUE": "what waits for workers, which are everybody's",
 }
+
+BESIDE = {"order_value": "member", "plays": "board", "opens_at_ms": "board"}
+"""Columns of text that are compared together with a number."""
 
 OF_EVERY_WINDOW = {
     "archive.windows._AT_WORK": "the boards that are due",
@@ -160,7 +171,7 @@ def test_what_stands_at_the_end_of_a_span_is_in_one_span(world: World, column: s
     """A page begins behind the last of the one before; the last instant of a window is not the first of the next."""
     table, name = column.split(".")
     wanted = {each: ends for ends, found in KNOWN["ends"][column].items() for each in named(found)}
-    found = world.ends(table, name, beside="member" if name == "order_value" else "")
+    found = world.ends(table, name, beside=BESIDE.get(name, ""))
     assert wanted == {each: ends for each, ends in found.items() if ends not in {"", "()"}}
 
 

@@ -45,6 +45,9 @@ DISTINCT: Final = {
     "revision": 5,
     "consumer": 5,
     "webhook_id": 50,
+    "family": 10,
+    "field": 50,
+    "lane": 256,
     "credential": 50,
 }
 """How many values a column has; one that is not here has as many as there are rows."""

@@ -20,6 +20,7 @@ from sqlalchemy import BigInteger, LargeBinary, Table
 from gateway.ledger.schema import metadata
 from gateway.ledger.transaction import Query
 from gateway.runtime.lanes import LANES
+from policies.opened_board import BoardState
 from policies.vocabulary import Reason, State
 from tests.support.ledger import ledger_in_memory
 from tests.support.plans import POSTGRES_ALONE, statements
@@ -56,12 +57,16 @@ STATES: Final = tuple(each.value for each in State)
 KINDS: Final = ("verify", "project", "reveal", "recheck", "recall", "audit", "probe")
 STAGES: Final = ("folding", "copying", "sweeping", "frozen", "kept", "forgetting", "forgotten")
 DELIVERIES: Final = ("pending", "delivered", "dead")
+BOARD_STATES: Final = tuple(each.value for each in BoardState)
 
 WITHOUT: Final = "without"
 """Names a table that has no row."""
 
 MOODS: Final[tuple[Values, ...]] = (
-    *({"state": each, "from_state": each, "to_state": each} for each in (*STATES, *DELIVERIES)),
+    *(
+        {"state": each, "from_state": each, "to_state": each}
+        for each in (*STATES, *DELIVERIES, *BOARD_STATES)
+    ),
     *({"kind": each} for each in KINDS),
     *({"stage": each} for each in STAGES),
     {"kind": "audit", "priority": 0},

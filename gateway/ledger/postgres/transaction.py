@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Generator, Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import Any, Final
 
 import asyncpg
+from sqlalchemy import BigInteger, LargeBinary, Table
 
-from gateway.ledger.transaction import Query, Row
+from gateway.ledger.schema import recordings
+from gateway.ledger.transaction import Cells, Query, Row
 from gateway.runtime.boundary import boundary
 from gateway.runtime.unexpected import FaultPlace
 from policies.errors import LedgerUnavailable
@@ -43,6 +46,12 @@ class PostgresTransaction:
         status = await self._wait_for(self._connection.execute(text, *query.ordered(values)))
         count = status.rpartition(" ")[2]  # "UPDATE 3", "INSERT 0 1"
         return int(count) if count.isdecimal() else -1
+
+    async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
+        """Insert rows in one statement, and skip recordings that are stored already."""
+        if rows:
+            columns = map(list, zip(*rows, strict=True))
+            await self._wait_for(self._connection.execute(_insert_statement(table), *columns))
 
     async def _wait_for(self, reply: Awaitable[Any]) -> Any:
         self.is_waiting = True
@@ -102,3 +111,19 @@ def describe(error: BaseException) -> str:
     """Return what went wrong in one line. asyncpg names hosts, users and databases, but never a password."""
     has_text = isinstance(error, OSError | asyncpg.PostgresError | asyncpg.InterfaceError | LedgerUnavailable)
     return (str(error) if has_text else "") or type(error).__name__
+
+
+@lru_cache(maxsize=16)
+def _insert_statement(table: Table) -> str:
+    # Equal recordings are stored once. Ids of the others were looked up just before, under the writers' lock.
+    columns = table.columns.values()
+    names = ", ".join(column.name for column in columns)
+    arrays = ", ".join(f"${n}::{_array_of(column.type)}" for n, column in enumerate(columns, start=1))
+    ignoring = " ON CONFLICT DO NOTHING" if table is recordings else ""
+    return f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({arrays}){ignoring}"  # noqa: S608 - ours
+
+
+def _array_of(kind: object) -> str:
+    if isinstance(kind, BigInteger):
+        return "bigint[]"
+    return "bytea[]" if isinstance(kind, LargeBinary) else "text[]"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import BigInteger, LargeBinary, Table
+from sqlalchemy import Table
 
 from gateway.ledger.postgres.transaction import (
     PostgresTransaction,
@@ -16,9 +15,8 @@ from gateway.ledger.postgres.transaction import (
     driver_boundary,
     is_fault,
 )
-from gateway.ledger.schema import recordings
-from gateway.ledger.submissions.append import NEXT_SEQ, RECEIPTS, Cells
-from gateway.ledger.transaction import Operation, Row
+from gateway.ledger.submissions.append import NEXT_SEQ, RECEIPTS
+from gateway.ledger.transaction import Cells, Operation, Row
 from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
@@ -71,9 +69,7 @@ class PostgresWriter:
 
     async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
         """Insert rows, and skip recordings that are stored already."""
-        if rows:
-            with driver_boundary():
-                await self._connection.execute(_insert_statement(table), *map(list, zip(*rows, strict=True)))
+        await PostgresTransaction(self._connection).insert(table, rows)
 
     async def perform(self, operation: Operation[T]) -> T:
         """Return the result of an operation.
@@ -101,19 +97,3 @@ class PostgresWriter:
             raise LedgerUnavailable(f"the outcome of a commit is unknown: {describe(error)}") from error
         if status != "COMMIT":  # a transaction that had failed is rolled back without an error
             raise LedgerUnavailable(f"a commit was answered with {status}")
-
-
-@lru_cache(maxsize=8)
-def _insert_statement(table: Table) -> str:
-    # Equal recordings are stored once. Ids of the others were looked up just before, under the writers' lock.
-    columns = table.columns.values()
-    names = ", ".join(column.name for column in columns)
-    arrays = ", ".join(f"${n}::{_array_of(column.type)}" for n, column in enumerate(columns, start=1))
-    ignoring = " ON CONFLICT DO NOTHING" if table is recordings else ""
-    return f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({arrays}){ignoring}"  # noqa: S608 - ours
-
-
-def _array_of(kind: object) -> str:
-    if isinstance(kind, BigInteger):
-        return "bigint[]"
-    return "bytea[]" if isinstance(kind, LargeBinary) else "text[]"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, TypeVar
 
-from gateway.ledger.transaction import Query, Row
+from sqlalchemy import Table
+
+from gateway.ledger.schema import recordings
+from gateway.ledger.transaction import Cells, Query, Row
 
 T = TypeVar("T")
 
@@ -21,6 +26,9 @@ _OUR_ERRORS: Final = frozenset(
     }
 )
 """Result codes that blame the statement; with any other the database failed (sqlite.org/rescode.html)."""
+
+CHUNKS: Final = (64, 16, 4, 1)
+"""Rows per statement. Few sizes, so that each statement is prepared once and found in the cache."""
 
 
 class SqliteTransaction:
@@ -36,6 +44,11 @@ class SqliteTransaction:
     async def run(self, query: Query, /, **values: Any) -> int:
         """Run the statement, and return how many rows it changed."""
         return self._connection.execute(query.sqlite, query.values(values)).rowcount
+
+    async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
+        """Insert rows, and skip recordings that are stored already."""
+        for chunk in _chunks(rows):
+            self._connection.execute(_insert_statement(table, len(chunk)), tuple(chain(*chunk)))
 
 
 @contextmanager
@@ -76,3 +89,21 @@ def drive(work: Awaitable[T]) -> T:
         result: T = stop.value
         return result
     raise RuntimeError("an operation on the ledger may await nothing but its transaction")
+
+
+def _chunks(rows: Sequence[Cells]) -> Iterator[Sequence[Cells]]:
+    at = 0
+    for size in CHUNKS:
+        while len(rows) - at >= size:
+            yield rows[at : at + size]
+            at += size
+
+
+@lru_cache(maxsize=64)
+def _insert_statement(table: Table, rows: int) -> str:
+    # OR IGNORE is for recordings alone: equal bytes are stored once. Other ids were looked up just before.
+    # Columns are named because a migrated file has later ones at the end.
+    verb = "INSERT OR IGNORE" if table is recordings else "INSERT"
+    names = table.columns.keys()
+    row = f"({', '.join('?' * len(names))})"
+    return f"{verb} INTO {table.name} ({', '.join(names)}) VALUES {', '.join([row] * rows)}"

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache
-from itertools import chain
 from typing import Final, TypeVar
 
 import orjson
 from sqlalchemy import Table
 
-from gateway.ledger.schema import recordings
 from gateway.ledger.sqlite.transaction import SqliteTransaction, drive, ending, is_fault
-from gateway.ledger.submissions.append import NEXT_SEQ, RECEIPTS, Cells
-from gateway.ledger.transaction import Operation, Row
+from gateway.ledger.submissions.append import NEXT_SEQ, RECEIPTS
+from gateway.ledger.transaction import Cells, Operation, Row
 from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
@@ -27,9 +24,6 @@ TURN_S: Final = 0.001
 SQLite's own busy handler tries ten times a second after a while. Against a process that commits without
 pause, it can miss every gap (measured: 1.6 s).
 """
-
-CHUNKS: Final = (64, 16, 4, 1)
-"""Rows per statement. Few sizes, so that each statement is prepared once and found in the cache."""
 
 
 class SqliteWriter:
@@ -66,8 +60,7 @@ class SqliteWriter:
 
     async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
         """Insert rows, and skip recordings that are stored already."""
-        for chunk in _chunks(rows):
-            self._connection.execute(_insert_statement(table, len(chunk)), tuple(chain(*chunk)))
+        await SqliteTransaction(self._connection).insert(table, rows)
 
     async def perform(self, operation: Operation[T]) -> T:
         """Return the result of an operation.
@@ -95,21 +88,3 @@ class SqliteWriter:
             else:
                 return
             time.sleep(TURN_S)
-
-
-def _chunks(rows: Sequence[Cells]) -> Iterator[Sequence[Cells]]:
-    at = 0
-    for size in CHUNKS:
-        while len(rows) - at >= size:
-            yield rows[at : at + size]
-            at += size
-
-
-@lru_cache(maxsize=64)
-def _insert_statement(table: Table, rows: int) -> str:
-    # OR IGNORE is for recordings alone: equal bytes are stored once. Other ids were looked up just before.
-    # Columns are named because a migrated file has later ones at the end.
-    verb = "INSERT OR IGNORE" if table is recordings else "INSERT"
-    names = table.columns.keys()
-    row = f"({', '.join('?' * len(names))})"
-    return f"{verb} INTO {table.name} ({', '.join(names)}) VALUES {', '.join([row] * rows)}"

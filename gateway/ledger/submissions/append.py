@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 from sqlalchemy import Table
 
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.schema import commitments, events, outbox, recordings, submissions
+from gateway.ledger.transaction import Cells
 from policies.vocabulary import State
 from validators.judge import RULES_VERSION
 from validators.verification_priority import UNASSESSED
-
-Cells = tuple[Any, ...]
-"""The values of a row, in the order of its table's columns."""
 
 RECEIPTS: Final = (
     "SELECT submission_id, board, player, score, initial_state, nonce, content_digest FROM submissions "

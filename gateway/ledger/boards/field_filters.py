@@ -1,0 +1,89 @@
+"""Metadata by which a family's boards are filtered: rows of `board_fields`, one for each value of a field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, select, update
+
+from gateway.ledger.boards.board_rows import StoredBoard
+from gateway.ledger.schema import board_fields
+from gateway.ledger.transaction import Cells, Query, Transaction
+from policies.errors import SettingRefused
+
+FIELD_VALUES: Final = 16
+"""Most values that a board has in all its filtered fields, since each is a row with three indexes."""
+
+VALUE_LENGTH: Final = 128
+"""Longest text of a filtered value."""
+
+_f = board_fields.c
+_OF_BOARD = Query(select(_f.field, _f.value).where(_f.board == bindparam("board")))
+_REMOVE = Query(
+    delete(board_fields).where(
+        _f.board == bindparam("board"), _f.field == bindparam("field"), _f.value == bindparam("value")
+    )
+)
+_PLAYED = Query(
+    update(board_fields).where(_f.board == bindparam("of_board")).values(plays=bindparam("new_plays"))
+)
+
+FieldValues = frozenset[tuple[str, str]]
+"""Fields with their values. A field may have several, as tags do."""
+
+
+def value_text(value: Any) -> str | None:
+    """Return a scalar of metadata as the text that filters compare, or None for what has no such text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int) else None
+
+
+def values_of(metadata: Mapping[str, Any], fields: tuple[str, ...]) -> FieldValues:
+    """Return the values of a board's filtered fields. A list gives each of its scalars.
+
+    Raises SettingRefused if there are more than FIELD_VALUES, or one longer than VALUE_LENGTH.
+    """
+    values = frozenset(_values(metadata, fields))
+    if len(values) > FIELD_VALUES:
+        raise SettingRefused(f"has {len(values)} values to filter by, {FIELD_VALUES} are allowed", "metadata")
+    for field, value in values:
+        if len(value) > VALUE_LENGTH:
+            raise SettingRefused(
+                f"has a value to filter by of more than {VALUE_LENGTH} characters", "metadata", field
+            )
+    return values
+
+
+def _values(metadata: Mapping[str, Any], fields: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for field in fields:
+        value = metadata.get(field)
+        for scalar in value if isinstance(value, list | tuple) else (value,):
+            text = value_text(scalar)
+            if text is not None:
+                yield field, text
+
+
+def field_rows(stored: StoredBoard, values: FieldValues) -> list[Cells]:
+    """Return the rows of `board_fields` by which a board is found."""
+    board = stored.board
+    return [
+        (board.board, field, value, board.family, stored.opened_seq, stored.plays)
+        for field, value in sorted(values)
+    ]
+
+
+async def put_fields(tx: Transaction, stored: StoredBoard, values: FieldValues) -> bool:
+    """Have a board found by these values and no others, and return whether that changed anything."""
+    board = stored.board.board
+    before = {(field, value) for field, value in await tx.rows(_OF_BOARD, board=board)}
+    for field, value in before - values:
+        await tx.run(_REMOVE, board=board, field=field, value=value)
+    await tx.insert(board_fields, field_rows(stored, frozenset(values - before)))
+    return before != values
+
+
+async def note_plays(tx: Transaction, board: str, plays: int) -> None:
+    """Store the plays of a board beside its fields, by which boards are ordered there too."""
+    await tx.run(_PLAYED, of_board=board, new_plays=plays)
