@@ -9,7 +9,7 @@ from enum import StrEnum
 from wasmtime import Engine, FuncType, MemoryType, Module, WasmtimeError
 
 from replay.kit.instructions import MEMORY_GROW, VECTOR_PREFIX, instructions, is_float
-from replay.simulators.exports import SIGNATURES
+from replay.simulators.exports import CONTENT_SIGNATURES, SIGNATURES
 from replay.simulators.wasm import signature_of, standard_config
 
 MAGIC = b"\0asm"
@@ -64,6 +64,11 @@ def _exports(module: Module) -> Iterator[Remark]:
         elif signature_of(kind) != signature:
             actual = _written(*signature_of(kind))
             yield Remark(Weight.UNUSABLE, f"its function {name} is {actual}, and must be {wanted}")
+    for name, signature in CONTENT_SIGNATURES.items():
+        kind = exports.get(name)
+        if kind is not None and not (isinstance(kind, FuncType) and signature_of(kind) == signature):
+            wanted = _written(*signature)
+            yield Remark(Weight.NOTE, f"its {name} is no function {wanted}, so it takes no {name} of a board")
     if not isinstance(exports.get("memory"), MemoryType):
         yield Remark(Weight.UNUSABLE, "it exports no memory")
 

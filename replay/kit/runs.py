@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from policies.errors import ScoregateError
+from policies.errors import ScoregateError, SettingRefused
 from policies.fields import StatName
+from policies.opened_board import ASSET_BYTES, canonical_parameters
 from policies.vocabulary import SCORE_LIMIT, Claim
+from replay.simulators.board_content import EMPTY_CONTENT, Asset, BoardContent
 
 SEED_LIMIT = 2**64
 Number = Annotated[int, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT)]
@@ -24,12 +27,13 @@ class RunUnreadable(ScoregateError):
 
 @dataclass(frozen=True, slots=True)
 class PlayedRun:
-    """One run: its file's name, its seed (u64), its recording, and its claim, if any."""
+    """One run: its file's name, its seed (u64), its recording, its claim, if any, and its board's content."""
 
     name: str
     seed: int
     recording: bytes
     claim: Claim | None = None
+    content: BoardContent = EMPTY_CONTENT
 
 
 class RunFile(BaseModel):
@@ -44,15 +48,48 @@ class RunFile(BaseModel):
     stats: dict[StatName, Number] = Field(default_factory=dict)
 
 
-def read_run(path: Path, seed: int | None) -> PlayedRun:
+def read_run(path: Path, seed: int | None, content: BoardContent = EMPTY_CONTENT) -> PlayedRun:
     """Return the run in a file: `*.json` is a RunFile, anything else a recording, which needs a `seed`.
 
-    A given seed replaces the file's. Raises RunUnreadable.
+    A given seed replaces the file's. `content` is that of the board. Raises RunUnreadable.
     """
+    return replace(_read(path, seed), content=content)
+
+
+def read_content(parameters: Path | None, asset: Path | None) -> BoardContent:
+    """Return a board's content from files: parameters in JSON, in any layout, and an asset.
+
+    Raises RunUnreadable.
+    """
+    return BoardContent(
+        b"" if parameters is None else _parameters(parameters),
+        None if asset is None else _asset(asset),
+    )
+
+
+def _parameters(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return canonical_parameters(orjson.loads(_bytes(path)))
+    except (ValueError, SettingRefused) as error:
+        raise RunUnreadable(f"{path}: not the parameters of a board: {error}") from None
+
+
+def _asset(path: Path) -> Asset:
+    content = _bytes(path)
+    if not 0 < len(content) <= ASSET_BYTES:
+        raise RunUnreadable(f"{path}: an asset has 1 to {ASSET_BYTES} bytes")
+    return Asset.of(content)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except OSError as error:
         raise RunUnreadable(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _read(path: Path, seed: int | None) -> PlayedRun:
+    content = _bytes(path)
     if path.suffix == ".json":
         return _from_json(path, content, seed)
     if seed is None:

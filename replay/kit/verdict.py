@@ -65,7 +65,7 @@ def judge_run(
     if claim is None:
         request = request_for(run, replay, simulator)
         claim = _own_claim(timed.simulate(request), request.ticks, replay.stats)
-    verdict = verify(claim, run.recording, run.seed, replay, simulator, timed)
+    verdict = verify(claim, run.recording, run.seed, replay, simulator, timed, run.content)
     return JudgedRun(verdict, timed.outcome, timed.seconds)
 
 
@@ -83,7 +83,7 @@ def request_for(run: PlayedRun, replay: Replay, simulator: Simulator) -> Simulat
         played = read_recording(run.recording, run.claim or NO_CLAIM, replay)
     except RecordingError as error:
         raise RunUnreadable(f"{run.name}: not a recording: {error}") from None
-    return request_of(run.recording, played, run.seed, replay, simulator)
+    return request_of(run.recording, played, run.seed, replay, simulator, run.content)
 
 
 def replay_of(

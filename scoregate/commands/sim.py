@@ -36,6 +36,10 @@ Kind = Annotated[
 PolicyFile = Annotated[
     Path | None, typer.Option("--policy", help="A board's policy file: its statistics, ticks and budget.")
 ]
+ParametersFile = Annotated[
+    Path | None, typer.Option("--parameters", help="The parameters of the run's board, in JSON.")
+]
+AssetFile = Annotated[Path | None, typer.Option("--asset", help="The asset of the run's board.")]
 Recordings = Annotated[list[Path], typer.Argument(help="Recordings, or JSON files of runs.")]
 Repeats = Annotated[
     int, typer.Option(min=1, max=1000, help="How many times the judging setting plays each run.")
@@ -106,6 +110,8 @@ def sim_run(
         str | None, typer.Option(help="The claimed statistics, in the simulator's order: 12,3,4.")
     ] = None,
     policy: PolicyFile = None,
+    parameters: ParametersFile = None,
+    asset: AssetFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the verdict on one recording. Status 0 if it is verified, 1 if not, 2 if that cannot be told."""
@@ -114,7 +120,9 @@ def sim_run(
     from scoregate.sim_report import verdict_as_dict, verdict_lines
 
     claim = ClaimOptions(score, ticks, _numbers(stats))
-    judged = _judge(choose_simulator(module, kind, policy), recording, seed=seed, claim=claim)
+    choice = choose_simulator(module, kind, policy)
+    [run] = _read_runs([recording], seed, parameters, asset)
+    judged = _judge(choice, run, claim)
     if as_json:
         typer.echo(orjson.dumps(verdict_as_dict(judged)))
     else:
@@ -131,6 +139,8 @@ def sim_check(
     kind: Kind = None,
     seed: Seed = None,
     policy: PolicyFile = None,
+    parameters: ParametersFile = None,
+    asset: AssetFile = None,
     repeats: Repeats = 5,
     margin: Margin = 4.0,
     maximum_ticks: MaximumTicks = None,
@@ -145,7 +155,8 @@ def sim_check(
     screen = error_console() if as_json else console()
     thoroughness = Thoroughness(repeats, margin, maximum_ticks)
     choice = choose_simulator(module, kind, policy)
-    checked = _check(choice, recordings, screen, seed=seed, thoroughness=thoroughness)
+    runs = _read_runs(recordings, seed, parameters, asset)
+    checked = _check(choice, runs, screen, thoroughness)
     for line in [checked_as_json(checked)] if as_json else checked_lines(checked):
         typer.echo(line)
     if not checked.is_safe:
@@ -182,15 +193,23 @@ def choose_simulator(path: Path, kind: SimulatorKind | None, policy: Path | None
     return SimulatorChoice(next(of_board, simulator), kind or section.simulator, section)
 
 
-def _judge(choice: SimulatorChoice, recording: Path, *, seed: int | None, claim: ClaimOptions) -> JudgedRun:
-    """Return the gateway's verdict on one recording. Raises RunUnreadable."""
+def _read_runs(
+    recordings: Sequence[Path], seed: int | None, parameters: Path | None, asset: Path | None
+) -> list[PlayedRun]:
+    """Return the runs in files, all on a board with this content. Raises RunUnreadable."""
+    from replay.kit.runs import read_content, read_run
+
+    content = read_content(parameters, asset)
+    return [read_run(recording, seed, content) for recording in recordings]
+
+
+def _judge(choice: SimulatorChoice, run: PlayedRun, claim: ClaimOptions) -> JudgedRun:
+    """Return the gateway's verdict on one run. Raises RunUnreadable."""
     from policies.replaying import Budget
-    from replay.kit.runs import read_run
     from replay.kit.verdict import judge_run, request_for
     from replay.simulators import Simulation
     from replay.simulators.all_simulators import AllSimulators
 
-    run = read_run(recording, seed)
     with AllSimulators() as simulators:
         prepared = _prepared(run, choice, simulators, Budget())
         outcome = simulators.simulate(request_for(run, prepared.replay, choice.simulator))
@@ -218,21 +237,14 @@ def _prepared(run: PlayedRun, choice: SimulatorChoice, simulators: Simulators, b
 
 
 def _check(
-    choice: SimulatorChoice,
-    recordings: Sequence[Path],
-    screen: Console,
-    *,
-    seed: int | None,
-    thoroughness: Thoroughness,
+    choice: SimulatorChoice, runs: Sequence[PlayedRun], screen: Console, thoroughness: Thoroughness
 ) -> CheckReport:
     """Return everything that the kit finds out about a simulator. Raises RunUnreadable and SettingsError."""
     from replay.kit.check import GENEROUS, Checker, CheckReport, open_simulators, simulations
     from replay.kit.engine_settings import settings_of
     from replay.kit.remarks import Weight, memory_mib, remarks_on
-    from replay.kit.runs import read_run
     from replay.simulators.all_simulators import AllSimulators
 
-    runs = [read_run(recording, seed) for recording in recordings]
     module = choice.simulator.path.read_bytes() if choice.kind is SimulatorKind.WASM else None
     remarks = remarks_on(module) if module is not None else ()
     if any(remark.weight is Weight.UNUSABLE for remark in remarks):

@@ -72,6 +72,24 @@ GAME = f"""
 """
 STATS = ("scoring_ticks", "largest_word")
 
+PARAMETERS_AT, ASSET_AT, ROOM_BYTES = 524_288, 532_480, 57_344
+"""Where the module of courses keeps its board's content: a page that the tiny game leaves alone."""
+
+_TAKES = f"""
+  (func (export "parameters") (param i32) (result i32) (i32.const {PARAMETERS_AT}))
+  (func (export "asset") (param $bytes i32) (result i32)
+    (select (i32.const {ASSET_AT}) (i32.const 0) (i32.le_u (local.get $bytes) (i32.const {ROOM_BYTES}))))
+"""
+COURSES = (
+    GAME.replace('(func (export "score")', _TAKES + '(func (export "score")')
+    .replace(
+        f"(i64.store (i32.const {RESULT_AT + 32}) (global.get $score))",
+        f"(i64.store (i32.const {RESULT_AT + 32}) (i64.load (i32.const {PARAMETERS_AT})))",
+    )
+    .replace("(i64.extend_i32_u (global.get $largest))", f"(i64.load (i32.const {ASSET_AT}))")
+)
+"""The tiny game, whose statistics are the first eight bytes of its board's parameters and asset."""
+
 
 @dataclass(frozen=True)
 class Module:

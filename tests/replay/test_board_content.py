@@ -26,32 +26,15 @@ from replay.simulators.process import ProcessSimulators
 from replay.simulators.sandbox import Sandbox
 from replay.simulators.wasm import Machine, ModuleRule
 from replay.verify import verify
-from tests.replay.games import GAME, RESULT_AT, STATS, play, store
+from tests.replay.games import COURSES, GAME, STATS, play, store
 from tests.support import programs
 from tests.support.programs import SEED, WORDS, need_bubblewrap, need_programs, serving, write
 
-PARAMETERS_AT, ASSET_AT, ROOM_BYTES = 524_288, 532_480, 57_344
-"""Where the module of these tests keeps its board's content: a page that the tiny game leaves alone."""
 PARAMETERS = b'{"gap":7,"speed":[1,2]}'
 OTHER_PARAMETERS = b'{"gap":8,"speed":[1,2]}'
 MAP, OTHER_MAP = Asset.of(b"a map of walls" * 3), Asset.of(b"another map" * 4)
 FULL = BoardContent(PARAMETERS, MAP)
 BUDGET = Budget(fuel=50_000_000, memory_mib=64, wall_ms=20_000)
-
-_TAKES = f"""
-  (func (export "parameters") (param i32) (result i32) (i32.const {PARAMETERS_AT}))
-  (func (export "asset") (param $bytes i32) (result i32)
-    (select (i32.const {ASSET_AT}) (i32.const 0) (i32.le_u (local.get $bytes) (i32.const {ROOM_BYTES}))))
-"""
-COURSES = (
-    GAME.replace('(func (export "score")', _TAKES + '(func (export "score")')
-    .replace(
-        f"(i64.store (i32.const {RESULT_AT + 32}) (global.get $score))",
-        f"(i64.store (i32.const {RESULT_AT + 32}) (i64.load (i32.const {PARAMETERS_AT})))",
-    )
-    .replace("(i64.extend_i32_u (global.get $largest))", f"(i64.load (i32.const {ASSET_AT}))")
-)
-"""The tiny game, whose statistics are the first eight bytes of its board's parameters and asset."""
 
 PROGRAM = """
 def number_of(data):

@@ -23,7 +23,7 @@ from replay.kit.remarks import Weight, memory_mib, remarks_on
 from replay.kit.runs import PlayedRun
 from replay.kit.verdict import replay_of
 from replay.simulators import Simulation, SimulationOutcome, SimulationRequest
-from tests.replay.games import END, GAME, STATS, broken, play, store
+from tests.replay.games import COURSES, END, GAME, STATS, broken, play, store
 
 SEED = 77
 PLAY = play([1, 2, 3] * 10 + [END], SEED, 10)
@@ -197,6 +197,19 @@ def test_limits_follow_the_worst_run_at_the_length_that_is_allowed():
 
 def wasm(wat: str) -> bytes:
     return bytes(wat2wasm(wat))
+
+
+def test_a_module_is_told_that_it_takes_no_content():
+    """An export of the name, but not of the type, is a slip that nothing else would show."""
+    assert [] == remarks(COURSES)
+    other = COURSES.replace('(export "asset")', '(export "map")').replace(
+        '(memory (export "memory")', '(global (export "asset") i32 (i32.const 8)) (memory (export "memory")'
+    )
+    [(weight, text)] = remarks(other)
+    assert (Weight.NOTE, "its asset is no function (i32) -> (i32), so it takes no asset of a board") == (
+        weight,
+        text,
+    )
 
 
 def remarks(wat: str) -> list[tuple[Weight, str]]:

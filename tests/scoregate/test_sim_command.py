@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from scoregate.cli import app
-from tests.replay.games import END, GAME, broken, play, store
+from tests.replay.games import COURSES, END, GAME, broken, play, store
 from tests.support.boards import write_board
 from tests.support.programs import need_programs, serving
 
@@ -118,6 +118,21 @@ def test_a_run_is_judged_as_its_board_would(tmp_path: Path, module: Path, run_fi
     claim = CLAIM | {"stats": {"scoring_ticks": 21, "other": 57005}}
     named = sim("run", module, write_run(tmp_path / "n.json", **claim), "--policy", policy, "--json")
     assert "stats-mismatch" == json.loads(named.output)["reason"]
+
+
+def test_a_run_is_judged_and_checked_on_its_board(tmp_path: Path, recording: Path, run_file: Path):
+    """Parameters and asset come from files, whatever the layout, and are the same in every setting of a check."""
+    module, parameters, asset = store(tmp_path, COURSES).path, tmp_path / "board.json", tmp_path / "board.map"
+    parameters.write_text('{ "b": 1,\n  "a": 2 }')
+    asset.write_bytes(b"walls on the left")
+    content = ("--parameters", parameters, "--asset", asset)
+    numbers = [int.from_bytes(data, "little") for data in (b'{"a":2,"', b"walls on")]
+    result = sim("run", module, recording, "--seed", SEED, *content, "--json")
+    assert (0, numbers) == (result.exit_code, json.loads(result.output)["simulation"]["stats"])
+    checked = sim("check", module, recording, "--seed", SEED, *content, "--repeats", 1)
+    assert (0, "replay-safe") == (checked.exit_code, checked.output.splitlines()[-1])
+    old = sim("run", store(tmp_path, GAME).path, run_file, *content)
+    assert (1, True) == (old.exit_code, "it takes no parameters" in old.output), old.output
 
 
 def test_a_safe_module_is_told_with_the_limits_to_set(module: Path, run_file: Path, tmp_path: Path):

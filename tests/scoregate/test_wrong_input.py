@@ -106,6 +106,8 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("sim run {module} {junk} --stats a,b", "--stats: expected whole numbers"),
     ("sim run {module} {junk} --policy {none}", "{none}: cannot be read"),
     ("sim check {module} {none}", "{none}: cannot be read"),
+    ("sim run {module} {junk} --asset {none}", "{none}: cannot be read"),
+    ("sim check {module} {junk} --parameters {junk}", "{junk}: not the parameters of a board"),
     ("sim check {folder} {junk}", "{folder}: expected a simulator"),
     ("webhook add nope", "expected https://<host>/<path>"),
     ("webhook add http://127.0.0.1/x", "expected https"),
