@@ -131,7 +131,7 @@ def test_a_run_is_judged_and_checked_on_its_board(tmp_path: Path, recording: Pat
     assert (0, numbers) == (result.exit_code, json.loads(result.output)["simulation"]["stats"])
     checked = sim("check", module, recording, "--seed", SEED, *content, "--repeats", 1)
     assert (0, "replay-safe") == (checked.exit_code, checked.output.splitlines()[-1])
-    old = sim("run", store(tmp_path, GAME).path, run_file, *content)
+    old = sim("check", store(tmp_path, GAME).path, run_file, *content)
     assert (1, True) == (old.exit_code, "it takes no parameters" in old.output), old.output
 
 
