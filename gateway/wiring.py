@@ -10,7 +10,7 @@ from typing import TypedDict
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 
-from gateway.catalogue.catalogue import Catalogue
+from gateway.catalogue.catalogue import Catalogue, Lookup
 from gateway.deployment.presence import PartKind, Presence
 from gateway.deployment.reference_clock import ReferenceClock
 from gateway.deployment.time_sources import shared_clock
@@ -39,7 +39,7 @@ from gateway.index.groups.segments import SegmentBoards
 from gateway.index.limits.admission import AddressLimit, KeyedLimit
 from gateway.index.shards import board_index
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.reads import limits_with_pages
+from gateway.ledger.reads import ReadKind, limits_with_pages
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
@@ -54,15 +54,16 @@ from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.steward.leases import StewardLeases
-from policies.loader import Board, load_boards
+from policies import loader
+from policies.loader import Board, Policies
 from policies.ranking import Ranking
 
 QUEUE_TIMEOUT_S = 2.0
 
 
 def load_policies(settings: Settings) -> Mapping[str, Board]:
-    """Load the boards of this deployment. Raises PolicyError."""
-    return load_boards(settings.policies_dir)
+    """Load the boards of files of this deployment. Raises PolicyError."""
+    return loader.load_boards(settings.policies_dir)
 
 
 def ledger_of(settings: Settings) -> Ledger:
@@ -75,9 +76,14 @@ def ledger_of(settings: Settings) -> Ledger:
     return SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue, read_limits=read_limits)
 
 
-def catalogue_of(settings: Settings) -> Catalogue:
-    """Return the catalogue of this deployment. Raises PolicyError."""
-    return Catalogue(load_policies(settings))
+def catalogue_of(settings: Settings, policies: Policies, ledger: Ledger) -> Catalogue:
+    """Return the catalogue of a steward, a worker or a command, who also settle what was deleted."""
+    return Catalogue(policies, _lookup(ledger, ReadKind.DUTIES), limit=settings.boards_in_memory)
+
+
+def _lookup(ledger: Ledger, kind: ReadKind) -> Lookup | None:
+    del ledger, kind
+    return None
 
 
 @asynccontextmanager
@@ -125,17 +131,23 @@ def new_board_index(client: Redis, board: Board) -> BoardIndex:
 @asynccontextmanager
 async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Edge]:
     """Run an edge without its listener, by the shared clock or the given one."""
-    catalogue = catalogue_of(settings)
+    policies = loader.load_policies(settings.policies_dir)
     keyring = keyring_of(settings)
     async with (
         open_ledger(settings) as ledger,
         open_index(settings) as index,
         open_recordings(settings) as recordings,
-        _open_live(settings, catalogue.of_files) as live,
+        _open_live(settings, policies.boards) as live,
         keep_projecting(ledger, index) as unprojected,
     ):
+        catalogue = Catalogue(
+            policies,
+            _lookup(ledger, ReadKind.REQUESTS),
+            limit=settings.boards_in_memory,
+            serves_deleted=False,
+        )
         reference = (
-            None if clock else await shared_clock(settings, ledger, index.client, catalogue.of_files.values())
+            None if clock else await shared_clock(settings, ledger, index.client, policies.by_name.values())
         )
         chosen_clock = clock or reference
         assert chosen_clock is not None
@@ -149,7 +161,7 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
                 in_background(edge.builds.keep_fresh(), name="builds"),
                 in_background(edge.presence.keep(), name="presence"),
                 in_background(edge.lag.keep_fresh(), name="lag"),
-                in_background(let_go_of_idle([edge.parts.cache, index.cache]), name="idle"),
+                in_background(let_go_of_idle([edge.parts.cache, index.cache, catalogue.cache]), name="idle"),
                 _kept_fresh(reference),
             ):
                 yield edge
@@ -186,12 +198,13 @@ async def _open_live(settings: Settings, boards: Mapping[str, Board]) -> AsyncIt
 @asynccontextmanager
 async def open_steward(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Steward]:
     """Prepare a steward for its rounds, by the shared clock or the given one."""
-    catalogue = catalogue_of(settings)
+    policies = loader.load_policies(settings.policies_dir)
     async with (
         open_ledger(settings) as ledger,
         open_index(settings) as index,
         open_recordings(settings) as recordings,
     ):
+        catalogue = catalogue_of(settings, policies, ledger)
         queue = BlockingRedis.from_url(
             settings.jobs_url, socket_timeout=QUEUE_TIMEOUT_S, socket_connect_timeout=QUEUE_TIMEOUT_S
         )
@@ -199,7 +212,7 @@ async def open_steward(settings: Settings, *, clock: Clock | None = None) -> Asy
             reference = (
                 None
                 if clock
-                else await shared_clock(settings, ledger, index.client, catalogue.of_files.values())
+                else await shared_clock(settings, ledger, index.client, policies.by_name.values())
             )
             chosen_clock = clock or reference
             assert chosen_clock is not None
@@ -274,7 +287,7 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
             opened.settings.answer_within_s, index_timeout_s=opened.settings.redis_timeout_ms / 1000
         ),
         shutdown=Shutdown(),
-        presence=Presence(client, PartKind.EDGE, lambda: catalogue.of_files),
+        presence=Presence(client, PartKind.EDGE, lambda: catalogue.policies.by_name),
         probes=Probes(opened.ledger, opened.index, catalogue),
         parts=BoardPartsCache(
             SharedParts(opened.ledger, opened.index), limit=opened.settings.boards_in_memory
@@ -294,11 +307,11 @@ def _sender_parts(opened: _EdgeResources, keyring: Keyring) -> _SenderParts:
     }
 
 
-def put_in_force(edge: Edge, boards: Mapping[str, Board]) -> None:
+def put_in_force(edge: Edge, policies: Policies) -> None:
     """Replace the policies of a running edge in one step, from the next request on.
 
     Requests in progress finish under their old policy; only the limits, which requests share, change for all.
     A new board is available once this returns.
     """
-    edge.live.follow_new(_rankings(boards))
-    edge.catalogue.replace(boards)
+    edge.live.follow_new(_rankings(policies.boards))
+    edge.catalogue.replace(policies)

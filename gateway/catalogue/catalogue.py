@@ -2,53 +2,203 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
+from gateway.index.batcher import Batcher
+from gateway.runtime.bounded_cache import BOARDS_LIMIT, BoundedCache
 from gateway.runtime.telemetry import Event, logger
-from policies.loader import Board
+from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable
+from policies.loader import Board, Family, Policies
+from policies.model import Policy
+from policies.opened_board import BoardState, OpenedBoard, family_named_by
+
+REREAD_S: Final = 1.0
+"""Age from which a board is read again when it is used, and meanwhile served as it was."""
+
+TRUSTED_S: Final = 2.0
+"""Age from which the use of a board waits until it is read again: a closed board takes no runs after it."""
+
+PATIENCE_S: Final = 0.25
+"""Time that the use of a board waits for a slow ledger before it goes on with what it knows."""
+
+READ_TOGETHER: Final = 256
+"""Most boards in one query. One runs at a time, so that names which nobody has cannot crowd the ledger."""
+
+WAITING: Final = 4_096
+"""Most lookups that wait. Further ones are refused unless the board is known."""
 
 _log = logger()
+
+
+Lookup = Callable[[Sequence[str]], Awaitable[Mapping[str, OpenedBoard]]]
+"""Reads those of the named boards that were ever opened. It raises LedgerUnavailable."""
+
+
+class _KnownBoard(NamedTuple):
+    """A board of a family as it was read, under the policy that made it."""
+
+    board: Board
+    opened: OpenedBoard
+    family: Family
+    read_s: float
 
 
 class Catalogue:
     """The boards of a deployment. Look one up once per request or run, so that one policy judges it.
 
+    Boards of files are in memory. Those of families are read from the ledger when they are asked for, and of
+    these the catalogue keeps the ones used last. Without a `lookup` there are only boards of files.
+
+    A deleted board is none, unless the catalogue `serves_deleted`: what was received before is still settled.
     `is_stale` means that the files have changed since, and that the change was refused.
     """
 
-    def __init__(self, boards: Mapping[str, Board]) -> None:
-        self._of_files = boards
-        self._names = sorted(boards)
+    def __init__(
+        self,
+        policies: Policies,
+        lookup: Lookup | None = None,
+        *,
+        limit: int = BOARDS_LIMIT,
+        serves_deleted: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.policies = policies
+        self.cache: BoundedCache[_KnownBoard] = BoundedCache("catalogue", limit=limit, clock=clock)
         self.is_stale = False
+        self._names = sorted(policies.boards)
+        self._lookup = lookup
+        self._serves_deleted = serves_deleted
+        self._clock = clock
+        self._lookups: Batcher[str, Board | None] = Batcher(self._read, limit=READ_TOGETHER, waiting=WAITING)
+        self._under_way: set[str] = set()
 
     @property
     def of_files(self) -> Mapping[str, Board]:
-        """The boards that have a file of their own, which are always in memory."""
-        return self._of_files
+        """The boards that have a file of their own."""
+        return self.policies.boards
+
+    @property
+    def families(self) -> Mapping[str, Family]:
+        """The families of boards."""
+        return self.policies.families
 
     def __contains__(self, name: object) -> bool:
-        """Return whether a policy is in force for a board of this name."""
-        return name in self._of_files
+        """Return whether a policy is in force for boards of this name. Such a board may not exist."""
+        return isinstance(name, str) and self.policy_of(name) is not None
+
+    def policy_of(self, name: str) -> Policy | None:
+        """Return the policy for boards of this name, without what a board narrows; None if there is none."""
+        if board := self.of_files.get(name):
+            return board.policy
+        family = self._family_of(name)
+        return family.policy if family else None
 
     async def board(self, name: str) -> Board | None:
-        """Return a board, None if there is none of this name. Raises LedgerUnavailable."""
-        return self._of_files.get(name)
+        """Return a board, None if there is none of this name.
+
+        A board of a family is at most `TRUSTED_S` old, or older while the ledger does not answer. Raises
+        LedgerUnavailable if it does not and the board is not known.
+        """
+        if board := self.of_files.get(name):
+            return board
+        if self._family_of(name) is None or self._lookup is None:
+            return None
+        known = self._known(name)
+        if known is None:
+            return await self._look_up(name)
+        age_s = self._clock() - known.read_s
+        if age_s < REREAD_S:
+            return self._served(known.board)
+        if age_s < TRUSTED_S:
+            self._read_beside(name)
+            return self._served(known.board)
+        return await self._read_again(name, known)
 
     async def boards(self, names: Iterable[str]) -> Mapping[str, Board]:
         """Return those of the named boards that exist. Raises LedgerUnavailable."""
-        boards = {name: await self.board(name) for name in names}
-        return {name: board for name, board in boards.items() if board}
+        distinct = list(dict.fromkeys(names))
+        boards = await asyncio.gather(*map(self.board, distinct))  # their lookups share a query
+        return {name: board for name, board in zip(distinct, boards, strict=True) if board}
 
     def names_after(self, name: str, count: int) -> list[str]:
         """Return the first names of boards of files that sort after this one."""
         begin = bisect_right(self._names, name)
         return self._names[begin : begin + count]
 
-    def replace(self, boards: Mapping[str, Board]) -> None:
+    def replace(self, policies: Policies) -> None:
         """Put other policies in force, for the same boards and for new ones, and log which changed."""
-        before, self._of_files = self._of_files, boards
-        self._names = sorted(boards)
-        same = {name for name, board in before.items() if boards[name].digest == board.digest}
-        changed = {name: board.digest for name, board in boards.items() if name not in same}
+        before, self.policies = self.policies.by_name, policies
+        self._names = sorted(policies.boards)
+        changed = {
+            name: policy.digest
+            for name, policy in policies.by_name.items()
+            if name not in before or before[name].digest != policy.digest
+        }
         _log.info(Event.POLICY_RELOADED, changed=changed)
+
+    def _family_of(self, name: str) -> Family | None:
+        family = family_named_by(name)
+        return self.families.get(family) if family else None
+
+    def _served(self, board: Board | None) -> Board | None:
+        if board and board.opened and board.opened.state is BoardState.DELETED and not self._serves_deleted:
+            return None
+        return board
+
+    def _known(self, name: str) -> _KnownBoard | None:
+        """Return what is known of a board, under the policy in force."""
+        known, family = self.cache.get(name), self._family_of(name)
+        if known is None or family is None or known.family is family:
+            return known
+        known = known._replace(board=family.board(known.opened), family=family)
+        self.cache.put(name, known)
+        return known
+
+    def _read_beside(self, name: str) -> None:
+        if name not in self._under_way:
+            try:
+                self._lookups.tell(name)
+            except IndexUnavailable:  # too many wait, so a later use asks again
+                return
+            self._under_way.add(name)
+
+    async def _look_up(self, name: str) -> Board | None:
+        try:
+            lookup = self._lookups.ask(name)
+        except IndexUnavailable:
+            raise LedgerOverloaded("too many lookups of boards wait") from None
+        return await lookup
+
+    async def _read_again(self, name: str, known: _KnownBoard) -> Board | None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._look_up(name)
+        except (LedgerUnavailable, TimeoutError):
+            # For a second nobody waits again.
+            self.cache.put(name, known._replace(read_s=self._clock() - TRUSTED_S + REREAD_S))
+            return self._served(known.board)
+
+    async def _read(self, names: Sequence[str]) -> Sequence[Board | None]:
+        distinct = list(dict.fromkeys(names))
+        assert self._lookup is not None, "board() asks for nothing without it"
+        try:
+            read_s = self._clock()
+            opened = await self._lookup(distinct)
+        finally:
+            self._under_way.difference_update(distinct)
+        boards = {name: self._noted(name, opened.get(name), read_s) for name in distinct}
+        return [self._served(boards[name]) for name in names]
+
+    def _noted(self, name: str, opened: OpenedBoard | None, read_s: float) -> Board | None:
+        """Keep a board as it was read, the same object as long as nothing of it changed."""
+        known, family = self._known(name), self._family_of(name)
+        if opened is None or family is None:
+            self.cache.drop(name)
+            return None
+        board = known.board if known and known.opened == opened else family.board(opened)
+        self.cache.put(name, _KnownBoard(board, opened, family, read_s))
+        return board

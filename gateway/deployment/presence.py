@@ -28,7 +28,7 @@ from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import POLICIES_DIFFER, Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import IndexUnavailable
-from policies.loader import Board
+from policies.loader import Board, Family
 
 BEAT_S: Final = 2.0
 """Time between two reports of a part."""
@@ -72,7 +72,7 @@ class Presence:
         self,
         client: Redis,
         kind: PartKind,
-        boards: Callable[[], Mapping[str, Board]],
+        boards: Callable[[], Mapping[str, Board | Family]],
         *,
         failing: Callable[[], Sequence[str]] = tuple,
         work: Callable[[], tuple[int, Sequence[str]]] = lambda: (0, ()),
@@ -147,7 +147,7 @@ class Presence:
 
 @contextmanager
 def present_on_a_thread(
-    settings: Settings, kind: PartKind, boards: Callable[[], Mapping[str, Board]]
+    settings: Settings, kind: PartKind, boards: Callable[[], Mapping[str, Board | Family]]
 ) -> Iterator[None]:
     """Report a part from a thread while the block runs, since a worker's main thread is busy."""
     begun: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
@@ -184,7 +184,7 @@ def own_host() -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:253]
 
 
-def digest_of(boards: Mapping[str, Board]) -> str:
+def digest_of(boards: Mapping[str, Board | Family]) -> str:
     """Return sixteen hex digits of the SHA-256 of the digests of all policies."""
     digests = {name: board.digest for name, board in boards.items()}
     return hashlib.sha256(orjson.dumps(digests, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]

@@ -16,7 +16,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Query, Transaction
 from gateway.runtime.settings import Settings
 from policies.errors import IndexUnavailable, LedgerUnavailable
-from policies.loader import Board
+from policies.loader import Board, Family
 
 TIMEOUT_S: Final = 1.0
 
@@ -83,7 +83,7 @@ def sources_of(settings: Settings, ledger: Ledger, client: Client) -> Sequence[S
 
 
 async def shared_clock(
-    settings: Settings, ledger: Ledger, client: Client, boards: Iterable[Board] = ()
+    settings: Settings, ledger: Ledger, client: Client, boards: Iterable[Board | Family] = ()
 ) -> ReferenceClock:
     """Return the clock of a deployment, after one attempt to measure it."""
     longest_s = max((board.policy.run_lifetime_s for board in boards), default=0)

@@ -17,7 +17,7 @@ from gateway.index.ranges import window_key
 from gateway.index.residency import Residency
 from gateway.index.scripts import ReadingScript, Script, index_boundary
 from gateway.index.versions import Versions
-from gateway.runtime.bounded_cache import BoundedCache
+from gateway.runtime.bounded_cache import BOARDS_LIMIT, BoundedCache
 from gateway.runtime.concurrency import in_turns
 from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable
@@ -31,9 +31,6 @@ CLOSE_LINGER_S: Final = 0.005
 
 SHOWN_AT_ONCE: Final = 32
 """Changes sent to Redis concurrently."""
-
-BOARDS_LIMIT: Final = 4096
-"""Boards that a process keeps parts of in memory, unless its settings say otherwise."""
 
 READ_TOGETHER: Final = 32
 """Most players whose neighbours are read in one call: each holds Redis for 20 µs."""

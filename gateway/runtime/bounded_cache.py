@@ -12,6 +12,9 @@ from gateway.runtime.telemetry import CACHED_BOARDS, CACHED_BOARDS_DROPPED
 
 Part = TypeVar("Part")
 
+BOARDS_LIMIT: Final = 4096
+"""Boards of which a process keeps parts, unless its settings say otherwise."""
+
 IDLE_S: Final = 600.0
 """Time without a use after which a part is let go."""
 

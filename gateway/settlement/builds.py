@@ -33,8 +33,11 @@ class BuildRegistry:
         self._read_at: float | None = None
 
     def status_of(self, board: Board, build: str) -> BuildStatus:
-        """Return the status of a build; `allow` if neither the ledger nor the policy names it."""
-        override = self._overrides.get((board.name, build))
+        """Return the status of a build; `allow` if neither the ledger nor the policy names it.
+
+        The boards of a family have their builds in common.
+        """
+        override = self._overrides.get((board.family or board.name, build))
         if override is not None:
             return override
         declared = board.policy.builds.get(build)

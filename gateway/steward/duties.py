@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, nullcontext
 from typing import Final, Protocol
 
@@ -40,7 +40,7 @@ from gateway.steward.recordings.reveals import Deadlines
 from gateway.steward.rounds import Round, Step
 from gateway.steward.seals.sealing import Sealer
 from policies.errors import IndexUnavailable, LeaseLost, LedgerUnavailable, ScoregateError
-from policies.loader import Board
+from policies.loader import Board, Policies
 from policies.vocabulary import State
 from validators.verification_priority import HARMS, UNASSESSED, URGENT
 
@@ -138,7 +138,7 @@ class Steward:
         self.presence = Presence(
             index.client,
             PartKind.STEWARD,
-            lambda: catalogue.of_files,
+            lambda: catalogue.policies.by_name,
             failing=self.failures.now,
             work=lambda: (len(self.leases.lanes_held()), self.leases.duties_held()),
             part_id=part_id,
@@ -158,9 +158,9 @@ class Steward:
                 keeper = ExactRankKeeper(*parts, clock=clock)
                 self._tail_keepers[name] = self.leases.on_lane(name, keeper.step)
 
-    def under(self, boards: Mapping[str, Board]) -> Steward:
+    def under(self, policies: Policies) -> Steward:
         """Return this steward under other policies of the same boards, to run once this one has ended."""
-        self.catalogue.replace(boards)
+        self.catalogue.replace(policies)
         return Steward(
             self._settings,
             self.catalogue,

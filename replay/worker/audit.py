@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import NamedTuple
@@ -16,10 +16,10 @@ from gateway.ledger.records import VerificationLease
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.settings import Settings
-from gateway.runtime.telemetry import AUDITS, Event, logger
+from gateway.runtime.telemetry import AUDITS, Event, label_of, logger
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
-from policies.loader import Simulator
+from policies.loader import Board, Simulator
 from policies.replaying import BuildStatus, Replay
 from replay.fingerprint import Fingerprint, differences, fingerprint_of
 from replay.recording import RecordingError
@@ -64,7 +64,7 @@ class Auditor:
     ) -> None:
         """Create an auditor. `fresh` returns simulators whose processes start with the first question."""
         self._settings = settings
-        self._boards = catalogue.of_files
+        self._catalogue = catalogue
         self._ledger = ledger
         self._fresh = fresh
         self._recordings = recordings
@@ -75,26 +75,33 @@ class Auditor:
 
         Raises LedgerUnavailable; what was not recorded by then is audited again when its lease has ended.
         """
-        lease_ms = (self._settings.lease_s + RUNS * longest_s(self._boards) * len(submission_ids)) * 1000
+        longest = RUNS * longest_s(self._catalogue.policies) * len(submission_ids)
+        lease_ms = (self._settings.lease_s + longest) * 1000
         now_ms = self._clock()
-        leasing = audits.lease(submission_ids, boards=self._boards, now_ms=now_ms, lease_ms=lease_ms)
-        audited = [await self._try(lease) for lease in await self._ledger.write(leasing)]
-        await self._report([run for run in audited if run is not None])
+        leasing = audits.lease(submission_ids, boards=self._catalogue, now_ms=now_ms, lease_ms=lease_ms)
+        leases = await self._ledger.write(leasing)
+        boards = await self._catalogue.boards(lease.submission.board for lease in leases)
+        audited = [
+            await self._try(boards[lease.submission.board], lease)
+            for lease in leases
+            if lease.submission.board in boards
+        ]
+        await self._report(boards, [run for run in audited if run is not None])
         return len(audited)
 
-    async def _try(self, lease: VerificationLease) -> AuditedRun | None:
+    async def _try(self, board: Board, lease: VerificationLease) -> AuditedRun | None:
         """Return the result of an audit; `unable` if this run makes us fail, so that the others go on."""
         try:
-            return await self._audit(lease)
+            return await self._audit(board, lease)
         except ScoregateError:
             raise  # the ledger or the sandbox is unavailable, which ends the whole job
         except Exception as error:  # noqa: BLE001 - it must not fail the other runs of its job
             report(FaultPlace.WORKER, error, submission=lease.submission.submission_id)
             return AuditedRun(lease, AuditOutcome.UNABLE)
 
-    async def _audit(self, lease: VerificationLease) -> AuditedRun | None:
+    async def _audit(self, board: Board, lease: VerificationLease) -> AuditedRun | None:
         """Return the result of an audit; None if the recording is unavailable now, so that it is retried."""
-        board, submission = self._boards[lease.submission.board], lease.submission
+        submission = lease.submission
         simulator, replay = board.simulators.get(submission.build), board.policy.replay
         is_spent = lease.attempt > 2 * self._settings.verify_attempts
         if is_spent or submission.unreadable or not lease.recording:
@@ -129,20 +136,20 @@ class Auditor:
             outcome = simulators.simulate(request_of(recording, played, submission.seed, replay, simulator))
         return fingerprint_of(outcome) if isinstance(outcome, Simulation) else None
 
-    async def _report(self, audited: Sequence[AuditedRun]) -> None:
+    async def _report(self, boards: Mapping[str, Board], audited: Sequence[AuditedRun]) -> None:
         """Restrict builds whose simulator disagrees, in the transaction that deletes the audits."""
         by_build: dict[tuple[str, str], list[AuditedRun]] = defaultdict(list)
         for run in audited:
             if run.outcome is AuditOutcome.DISAGREES:
-                by_build[run.lease.submission.board, run.lease.submission.build].append(run)
-        changes = [
-            (self._restriction(board, build, runs), self._boards[board].policy.builds[build].status)
-            for (board, build), runs in by_build.items()
-        ]
+                by_build[label_of(run.lease.submission.board), run.lease.submission.build].append(run)
+        changes = []
+        for (name, build), runs in by_build.items():
+            declared = boards[runs[0].lease.submission.board].policy.builds[build].status
+            changes.append((self._restriction(name, build, runs), declared))
         seqs = [run.lease.submission.seq for run in audited]
         restricted = await self._ledger.write(audits.finish(seqs, changes))
         for run in audited:
-            AUDITS.labels(run.lease.submission.board, run.outcome.value).inc()
+            AUDITS.labels(label_of(run.lease.submission.board), run.outcome.value).inc()
         for (board, build), runs in by_build.items():
             _log.error(
                 Event.SIMULATOR_DISAGREES,

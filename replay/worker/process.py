@@ -33,7 +33,7 @@ from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, VerificationQueue
 from gateway.wiring import catalogue_of, open_index, open_ledger, open_recordings
 from policies.errors import ScoregateError, SettingsError
-from policies.loader import Board
+from policies.loader import Policies, load_policies
 from policies.vocabulary import SimulatorKind
 from replay.simulators import bubblewrap
 from replay.simulators.all_simulators import AllSimulators
@@ -189,33 +189,34 @@ def run_worker(
 
     Raises SettingsError if native programs must run in bubblewrap, and it cannot be used.
     """
-    catalogue = catalogue_of(settings)
-    trouble = trouble_with_bubblewrap(catalogue.of_files)
+    policies = load_policies(settings.policies_dir)
+    trouble = trouble_with_bubblewrap(policies)
     if trouble and settings.needs_bubblewrap:
         raise SettingsError(f"SCOREGATE_SANDBOX: bubblewrap cannot be used here: {trouble}")
     opened = partial(AllSimulators, needs_bubblewrap=settings.needs_bubblewrap)
     with asyncio.Runner() as runner, opened() as simulators:
         stack = AsyncExitStack()
         ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
+        catalogue = catalogue_of(settings, policies, ledger)
         index = runner.run(stack.enter_async_context(open_index(settings)))
         recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
         _Process.unprojected = runner.run(stack.enter_async_context(keep_projecting(ledger, index)))
-        clock = runner.run(shared_clock(settings, ledger, index.client, catalogue.of_files.values()))
+        clock = runner.run(shared_clock(settings, ledger, index.client, policies.by_name.values()))
         _Process.runner, _Process.clock = runner, clock
         common: dict[str, Any] = {"recordings": recordings, "clock": clock}
 
-        def put(boards: Mapping[str, Board]) -> None:
-            if trouble := trouble_with_bubblewrap(boards):
+        def put(policies: Policies) -> None:
+            if trouble := trouble_with_bubblewrap(policies):
                 _log.warning(Event.NO_BUBBLEWRAP, trouble=trouble)
             _Process.verifier = Verifier(settings, catalogue, ledger, index, simulators, **common)
             _Process.auditor = Auditor(settings, catalogue, ledger, opened, **common)
 
-        put(catalogue.of_files)
+        put(policies)
         _Process.policies = WorkerPolicies(settings, catalogue, put)
         signal.signal(signal.SIGHUP, _Process.policies.hang_up)
         _log.info(Event.STARTED, part="worker")
         try:
-            present = present_on_a_thread(settings, PartKind.WORKER, lambda: catalogue.of_files)
+            present = present_on_a_thread(settings, PartKind.WORKER, lambda: catalogue.policies.by_name)
             with noted(settings.data_dir, PartKind.WORKER), present:
                 _work(settings, queue, burst=burst)
         finally:
@@ -225,9 +226,9 @@ def run_worker(
         _log.info(Event.STOPPED, part="worker")
 
 
-def trouble_with_bubblewrap(boards: Mapping[str, Board]) -> str:
+def trouble_with_bubblewrap(policies: Policies) -> str:
     """Return why native programs of these boards run without bubblewrap; empty if they do not."""
-    replays = (board.policy.replay for board in boards.values())
+    replays = (entry.policy.replay for entry in policies.by_name.values())
     has_programs = any(replay and replay.simulator is SimulatorKind.PROCESS for replay in replays)
     return bubblewrap.probe().trouble if has_programs else ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from gateway.ledger.judgement import promotion_impact
 from gateway.ledger.judgement.bands import BandedRecording, put_and_find
@@ -28,7 +29,6 @@ class VerificationLottery:
 
     def __init__(
         self,
-        boards: Mapping[str, Board],
         ledger: Ledger,
         builds: BuildRegistry,
         collector: EvidenceCollector,
@@ -36,27 +36,31 @@ class VerificationLottery:
         clock: Clock,
         chance: random.Random | None = None,
     ) -> None:
-        self._boards = boards
         self._ledger = ledger
         self._builds = builds
         self._collector = collector
         self._clock = clock
         self._chance = chance or random.SystemRandom()
 
-    async def spared(self, leases: Sequence[VerificationLease]) -> dict[str, tuple[str, Decision]]:
+    async def spared(
+        self, boards: Mapping[str, Board], leases: Sequence[VerificationLease]
+    ) -> dict[str, tuple[str, Decision]]:
         """Return the board and decision of each submission that needs no replay, by submission.
 
         A submission that makes us fail is not spared, and the others are decided as without it. Fails closed:
         raises LedgerUnavailable, and nothing is decided.
         """
-        parts = await isolate_failures(self._spared, leases, submission_id_of)
+        parts = await isolate_failures(partial(self._spared, boards), leases, submission_id_of)
         return {name: decision for part in parts for name, decision in part.items()}
 
-    async def _spared(self, leases: Sequence[VerificationLease]) -> dict[str, tuple[str, Decision]]:
+    async def _spared(
+        self, boards: Mapping[str, Board], leases: Sequence[VerificationLease]
+    ) -> dict[str, tuple[str, Decision]]:
         spared, counting = {}, []
-        for lease in filter(self._may_be_spared, leases):
-            submission = lease.submission
-            board = self._boards[submission.board]
+        for lease in leases:
+            submission, board = lease.submission, boards[lease.submission.board]
+            if not self._may_be_spared(board, lease):
+                continue
             verification = board.policy.verification
             asking = promotion_impact.impact_of(board.ranking, submission, verification.top)
             impact = await self._ledger.read(asking)
@@ -67,20 +71,20 @@ class VerificationLottery:
                 decision = self._decision(lease, impact, drawn, verification.share)
                 spared[submission.submission_id] = (submission.board, decision)
                 counting += [lease] if impact.counts else []
-        reused = await self._reused(counting)
+        reused = await self._reused(boards, counting)
         return {name: decision for name, decision in spared.items() if name not in reused}
 
-    async def _reused(self, leases: Sequence[VerificationLease]) -> set[str]:
+    async def _reused(self, boards: Mapping[str, Board], leases: Sequence[VerificationLease]) -> set[str]:
         """Return the submissions whose recording another one has, by its digest: theft needs no luck.
 
         The others can be found from now on, by all their bands if the recording has come, else by its digest.
         Nothing else of them is examined.
         """
-        banded = [await self._banded(lease) for lease in leases]
+        banded = [await self._banded(boards[lease.submission.board], lease) for lease in leases]
         if not any(entry.bands for entry in banded):
             return set()
         candidates = await self._ledger.write(put_and_find(banded))
-        modes = {name: board.policy.validators.recording_reuse for name, board in self._boards.items()}
+        modes = {name: board.policy.validators.recording_reuse for name, board in boards.items()}
         return {
             lease.submission.submission_id
             for lease, others in zip(leases, candidates, strict=True)
@@ -88,14 +92,13 @@ class VerificationLottery:
             and any(other.digest == lease.submission.recording_digest for other in others)
         }
 
-    async def _banded(self, lease: VerificationLease) -> BandedRecording:
-        submission, policy = lease.submission, self._boards[lease.submission.board].policy
+    async def _banded(self, board: Board, lease: VerificationLease) -> BandedRecording:
+        submission, policy = lease.submission, board.policy
         bands = await self._collector.bands_of(lease, policy)
         return BandedRecording(submission.board, submission.seq, bands, submission.player)
 
-    def _may_be_spared(self, lease: VerificationLease) -> bool:
+    def _may_be_spared(self, board: Board, lease: VerificationLease) -> bool:
         submission = lease.submission
-        board = self._boards[submission.board]
         return (
             board.policy.verification.share < 1
             and submission.state is State.PENDING

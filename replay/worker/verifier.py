@@ -19,12 +19,12 @@ from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.settings import Settings
-from gateway.runtime.telemetry import REVEALS, Event, logger
+from gateway.runtime.telemetry import REVEALS, Event, label_of, logger
 from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.builds import BuildRegistry
 from gateway.settlement.settle import Decision, settle
 from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
-from policies.loader import Board, Simulator
+from policies.loader import Board, Policies, Simulator
 from policies.replaying import BuildStatus
 from policies.vocabulary import Finding, Reason, SimulatorKind, State, Verdict, VerdictKind
 from replay.simulators import Simulators
@@ -62,7 +62,7 @@ class Verifier:
         clock: Clock = wall_clock,
     ) -> None:
         self._settings = settings
-        self._boards = catalogue.of_files
+        self._catalogue = catalogue
         self._ledger = ledger
         self._index = index
         self._simulators = simulators
@@ -70,7 +70,7 @@ class Verifier:
         self._collector = EvidenceCollector(ledger, recordings)
         self._clock = clock
         self._builds = BuildRegistry(ledger)
-        self._lottery = VerificationLottery(self._boards, ledger, self._builds, self._collector, clock=clock)
+        self._lottery = VerificationLottery(ledger, self._builds, self._collector, clock=clock)
         self._replay_s: dict[str, float] = {}
 
     async def verify_all(self, submission_ids: Sequence[str]) -> int:
@@ -79,14 +79,18 @@ class Verifier:
         Raises LedgerUnavailable; what was not settled by then comes again when its lease has ended.
         """
         await self._builds.refresh_if_old()
-        lease_ms = (self._settings.lease_s + longest_s(self._boards) * len(submission_ids)) * 1000
+        lease_ms = (self._settings.lease_s + longest_s(self._catalogue.policies) * len(submission_ids)) * 1000
         leases = await self._lease(submission_ids, lease_ms)
         reach(Point.AFTER_LEASE)
-        spared = await self._lottery.spared([lease for lease in leases if not lease.submission.unreadable])
+        boards = await self._catalogue.boards(lease.submission.board for lease in leases)
+        leases = [lease for lease in leases if lease.submission.board in boards]
+        readable = [lease for lease in leases if not lease.submission.unreadable]
+        spared = await self._lottery.spared(boards, readable)
         unsettled: list[tuple[str, Decision]] = list(spared.values())
-        judged = await self._ask([lease for lease in leases if lease.submission.submission_id not in spared])
+        unspared = [lease for lease in leases if lease.submission.submission_id not in spared]
+        judged = await self._ask(boards, unspared)
         examined = [lease for lease in judged if not self._is_hopeless(lease)]
-        await self._judge(judged, await self._collector.collect(self._boards, examined), unsettled)
+        await self._judge(boards, judged, await self._collector.collect(boards, examined), unsettled)
         return len(leases)
 
     async def _lease(self, submission_ids: Sequence[str], lease_ms: int) -> list[VerificationLease]:
@@ -97,7 +101,7 @@ class Verifier:
 
         async def leased(some: Sequence[str]) -> list[VerificationLease]:
             return await self._ledger.write(
-                work.lease_all(some, boards=self._boards, now_ms=self._clock(), lease_ms=lease_ms)
+                work.lease_all(some, boards=self._catalogue, now_ms=self._clock(), lease_ms=lease_ms)
             )
 
         parts = await isolate_failures(leased, submission_ids, str)
@@ -105,6 +109,7 @@ class Verifier:
 
     async def _judge(
         self,
+        boards: Mapping[str, Board],
         leases: Sequence[VerificationLease],
         evidence: dict[str, RecordingEvidence],
         unsettled: Sequence[tuple[str, Decision]],
@@ -114,65 +119,70 @@ class Verifier:
         for lease in leases:
             lasts_s = self._replay_s.get(lease.submission.simulator, SETTLE_EVERY_S)
             if waiting and time.monotonic() - since + lasts_s > SETTLE_EVERY_S:
-                await self._settle(waiting)
+                await self._settle(boards, waiting)
                 waiting = []
-            decision = await self._decided(
-                lease, evidence.pop(lease.submission.submission_id, RecordingEvidence())
-            )
+            of_lease = evidence.pop(lease.submission.submission_id, RecordingEvidence())
+            decision = await self._decided(boards[lease.submission.board], lease, of_lease)
             if decision:
                 since = since if waiting else time.monotonic()
                 waiting.append((lease.submission.board, decision))
             reach(Point.AFTER_VERDICT)
-        await self._settle(waiting)
+        await self._settle(boards, waiting)
 
-    async def _ask(self, leases: Sequence[VerificationLease]) -> list[VerificationLease]:
+    async def _ask(
+        self, boards: Mapping[str, Board], leases: Sequence[VerificationLease]
+    ) -> list[VerificationLease]:
         """Return the leases that can be judged now, and request the recordings of which only a digest came.
 
         If the ledger lost a recording, its submission can be judged: it is held for that.
         """
-        unrevealed = [lease for lease in leases if lease.is_unrevealed and not self._is_held(lease)]
+        unrevealed = [lease for lease in leases if lease.is_unrevealed and not self._is_held(boards, lease)]
         lost: frozenset[str] = frozenset()
         if unrevealed:
             lost = await self._ledger.write(reveals.ask(unrevealed, now_ms=self._clock()))
             for lease in unrevealed:
                 if lease.submission.submission_id not in lost:
-                    REVEALS.labels(lease.submission.board, "asked").inc()
+                    REVEALS.labels(label_of(lease.submission.board), "asked").inc()
         return [
             lease for lease in leases if lease not in unrevealed or lease.submission.submission_id in lost
         ]
 
-    def _is_held(self, lease: VerificationLease) -> bool:
+    def _is_held(self, boards: Mapping[str, Board], lease: VerificationLease) -> bool:
         """Return whether a submission waits for a moderator, whatever its recording says."""
         submission = lease.submission
-        status = self._builds.status_of(self._boards[submission.board], submission.build)
+        status = self._builds.status_of(boards[submission.board], submission.build)
         return self._is_hopeless(lease) or status is BuildStatus.BLOCKED
 
     def _is_hopeless(self, lease: VerificationLease) -> bool:
         """Return whether we cannot judge a submission, and should not try."""
         return lease.attempt > self._settings.verify_attempts or bool(lease.submission.unreadable)
 
-    async def _settle(self, decisions: Sequence[tuple[str, Decision]]) -> None:
+    async def _settle(self, boards: Mapping[str, Board], decisions: Sequence[tuple[str, Decision]]) -> None:
         by_board: dict[str, list[Decision]] = defaultdict(list)
         for board, decision in decisions:
             by_board[board].append(decision)
         for board, group in by_board.items():
             # A submission that makes us fail is left: it comes again, and in the end is held.
-            settling = partial(settle, self._ledger, self._index, self._boards[board])
+            settling = partial(settle, self._ledger, self._index, boards[board])
             await isolate_failures(settling, group, attrgetter("submission_id"))
 
-    async def _decided(self, lease: VerificationLease, evidence: RecordingEvidence) -> Decision | None:
+    async def _decided(
+        self, board: Board, lease: VerificationLease, evidence: RecordingEvidence
+    ) -> Decision | None:
         """Return the decision; None if this run makes us fail: it comes again alone, and is finally held."""
         try:
-            return await self._decide(lease, evidence)
+            return await self._decide(board, lease, evidence)
         except ScoregateError:
             raise  # the ledger or the sandbox is unavailable, which ends the whole job
         except Exception as error:  # noqa: BLE001 - it must not fail the other runs of its job
             report(FaultPlace.WORKER, error, submission=lease.submission.submission_id)
             return None
 
-    async def _decide(self, lease: VerificationLease, evidence: RecordingEvidence) -> Decision | None:
+    async def _decide(
+        self, board: Board, lease: VerificationLease, evidence: RecordingEvidence
+    ) -> Decision | None:
         """Return the decision; None if the recording is unavailable now, so that the run comes again."""
-        submission, board = lease.submission, self._boards[lease.submission.board]
+        submission = lease.submission
         if held := self._unplayed(lease, board):
             return held
         try:
@@ -253,9 +263,9 @@ def _tell(submission: StoredSubmission, verdict: Verdict) -> None:
         )
 
 
-def longest_s(boards: Mapping[str, Board]) -> int:
+def longest_s(policies: Policies) -> int:
     """Return the longest re-simulation of any board, in whole seconds, with the start of its program."""
-    replays = [board.policy.replay for board in boards.values() if board.policy.replay]
+    replays = [entry.policy.replay for entry in policies.by_name.values() if entry.policy.replay]
     longest_ms = [
         replay.budget.wall_ms + (0 if replay.simulator is SimulatorKind.WASM else START_WALL_MS)
         for replay in replays

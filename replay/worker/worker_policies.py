@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.runtime.reload import is_terminal_gone, read_again
 from gateway.runtime.settings import Settings
-from policies.loader import Board
+from policies.loader import Policies
 
 
 class WorkerPolicies:
     """The policies of a worker process. `put` is called with each new set that takes effect."""
 
-    def __init__(
-        self, settings: Settings, catalogue: Catalogue, put: Callable[[Mapping[str, Board]], None]
-    ) -> None:
+    def __init__(self, settings: Settings, catalogue: Catalogue, put: Callable[[Policies], None]) -> None:
         self._settings = settings
         self._catalogue = catalogue
         self._put = put
@@ -53,9 +51,9 @@ class WorkerPolicies:
             self._is_asked = False
             self._is_held = True  # a signal that arrives in here must wait for the end, not nest
             try:
-                boards = read_again(self._settings, self._catalogue)
-                if boards is not None:
-                    self._catalogue.replace(boards)
-                    self._put(boards)
+                policies = read_again(self._settings, self._catalogue)
+                if policies is not None:
+                    self._catalogue.replace(policies)
+                    self._put(policies)
             finally:
                 self._is_held = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from scoregate.commands.common import settings_of
 if TYPE_CHECKING:
     from gateway.runtime.settings import Settings
     from gateway.steward.duties import Steward
-    from policies.loader import Board
+    from policies.loader import Policies
     from scoregate.parts import Signals
 
 
@@ -41,11 +40,11 @@ async def _do_rounds(duties: Steward, settings: Settings, signals: Signals) -> N
     from gateway.runtime.forced_exit import end_within
     from gateway.runtime.reload import reload_when_asked
 
-    boards, is_changed = duties.catalogue.of_files, asyncio.Event()
+    policies, is_changed = duties.catalogue.policies, asyncio.Event()
 
-    def put(changed: Mapping[str, Board]) -> None:
-        nonlocal boards
-        boards = changed
+    def put(changed: Policies) -> None:
+        nonlocal policies
+        policies = changed
         is_changed.set()
 
     reloading = asyncio.create_task(reload_when_asked(signals.reload, settings, duties.catalogue, put))
@@ -60,5 +59,5 @@ async def _do_rounds(duties: Steward, settings: Settings, signals: Signals) -> N
         rounds.cancel()
         with suppress(asyncio.CancelledError):
             await rounds
-        duties = duties.under(boards)
+        duties = duties.under(policies)
     reloading.cancel()

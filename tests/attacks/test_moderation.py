@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.ledger import queries
 from gateway.runtime.clock import rfc3339
+from policies.loader import Policies
 from tests.support.attack import a_run, accept, honest, issued
 from tests.support.harness import Answer, Harness, Request, Run
 from tests.support.metrics import counts
@@ -343,7 +344,7 @@ async def test_M02_what_is_not_there_is_not_there_for_moderators_of_everything_e
             await decide_on(harness, f"{path}/approve", everything, **{"If-Match": '"1"'}),
         ]
         if submission == "nothing":
-            harness.edge.catalogue._of_files = boards
+            harness.edge.catalogue.policies = Policies(boards)
             answers += [await harness.get("/v1/boards/sprint/held", everything)]
         assert [(404, "not-found")] * len(answers) == [(each.status, each.problem) for each in answers]
     assert "held" == await harness.state_of(run.id)

@@ -18,6 +18,7 @@ from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.wiring import load_policies, open_index, open_ledger
+from policies.loader import Policies
 from tests.gateway.index.test_limits import *  # noqa: F403 - the suite
 from tests.gateway.index.test_order_and_projection import *  # noqa: F403 - the suite
 from tests.gateway.steward.test_comparison import *  # noqa: F403 - the suite
@@ -73,7 +74,7 @@ async def duty(own_settings: Settings, cluster: ValkeyCluster) -> AsyncIterator[
     queue = Redis.from_url(own_settings.jobs_url)
     async with open_ledger(own_settings) as ledger, open_index(own_settings) as index:
         parts = {"recordings": recordings_of(own_settings), "clock": ShiftedClock()}
-        steward = Steward(own_settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
+        steward = Steward(own_settings, Catalogue(Policies(known)), ledger, index, RqJobs(queue), **parts)
         with cluster.client() as shown:
             yield Duty(own_settings, known["tiny"], ledger, steward, shown)
     queue.close()

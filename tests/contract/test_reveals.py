@@ -20,6 +20,7 @@ from gateway.ledger.submissions import work
 from gateway.runtime.telemetry import Event
 from gateway.shared_records import Change
 from gateway.steward.recordings.reveals import OUTAGE_MS, Deadlines
+from policies.loader import Policies
 from policies.vocabulary import State
 from tests.support import boards
 from tests.support.ledger import NOON_MS, new_submission
@@ -173,7 +174,7 @@ async def test_a_steward_ends_what_was_missed_and_puts_off_what_it_slept_through
     rows = await due(ledger, reveals.KIND, now_ms)
     [sent] = [row for row in rows if row.submission_id == "sent"]
     assert await ledger.write(reveals.reveal(sent.seq, RECORDING, State.PENDING, now_ms=now_ms))
-    deadlines = Deadlines(ledger, shown, Catalogue({"tiny": board}), clock=lambda: now_ms)
+    deadlines = Deadlines(ledger, shown, Catalogue(Policies({"tiny": board})), clock=lambda: now_ms)
     said = {"event": Event.REVEALS_PUT_OFF, "count": 1, "log_level": "warning"}
     with counts(1, "scoregate_reveals_total", board="tiny", outcome="silent"), capture_logs() as logs:
         await deadlines.end(rows)

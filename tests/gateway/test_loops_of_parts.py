@@ -21,6 +21,7 @@ from gateway.settlement.unprojected import UnprojectedChanges
 from gateway.shared_records import Change
 from gateway.wiring import open_edge, open_steward
 from policies.errors import IndexUnavailable, LedgerUnavailable
+from policies.loader import Policies
 from policies.vocabulary import State
 
 OF_EDGE: Final = {"builds", "presence", "lag", "clock", "owed", "live-feed"}
@@ -84,7 +85,12 @@ def present(asked: Any) -> Coroutine[Any, Any, None]:
 
 LOOPS: Final[dict[str, tuple[Any, str, Any, int]]] = {
     "builds": (builds, "REFRESH_S", lambda asked: BuildRegistry(asked).keep_fresh(), 0),
-    "lag": (lag, "LOOK_S", lambda asked: Lag(asked, asked, Catalogue({}), clock=lambda: 0).keep_fresh(), 0),
+    "lag": (
+        lag,
+        "LOOK_S",
+        lambda asked: Lag(asked, asked, Catalogue(Policies()), clock=lambda: 0).keep_fresh(),
+        0,
+    ),
     "clock": (reference_clock, "RETRY_S", lambda asked: ReferenceClock([asked]).keep_fresh(), 0),
     "presence": (presence, "BEAT_S", present, 1),
     "owed": (unprojected, "RETRY_S", paying, 1),

@@ -15,7 +15,7 @@ from gateway.runtime import reload
 from gateway.runtime.reload import read_again
 from gateway.runtime.settings import Settings
 from gateway.wiring import put_in_force
-from policies.loader import Board, load_boards
+from policies.loader import Board, load_policies
 from tests.support.attack import CLAIM, a_run, honest, registered, until
 from tests.support.feeds import sse
 from tests.support.harness import Harness
@@ -36,9 +36,9 @@ def changed(harness: Harness, **changes: Any) -> Mapping[str, Board]:
     """Both boards, one with other settings, in force."""
     folder = harness.edge.settings.policies_dir
     write_policies(folder, a_policy("sprint", **changes))
-    boards = load_boards(folder)
-    put_in_force(harness.edge, boards)
-    return boards
+    policies = load_policies(folder)
+    put_in_force(harness.edge, policies)
+    return policies.boards
 
 
 async def policies_of(harness: Harness, submission: str) -> list[str]:
@@ -148,7 +148,7 @@ async def test_a_part_reloads_as_often_as_it_is_asked_whatever_came_of_the_last(
     in_force = harness.edge.catalogue
     reloading = asyncio.create_task(
         reload.reload_when_asked(
-            asked, settings, in_force, lambda boards: put.put_nowait(boards["sprint"].policy.title)
+            asked, settings, in_force, lambda policies: put.put_nowait(policies.boards["sprint"].policy.title)
         )
     )
     with counts(1, "scoregate_unexpected_total", place="policies"):
@@ -183,7 +183,7 @@ async def test_what_is_asked_while_files_are_read_is_not_lost(
 
     monkeypatch.setattr(reload, "read_again", read_slowly)
     write_policies(folder, a_policy("sprint", title="Second"))
-    put = lambda boards: titles.put_nowait(boards["sprint"].policy.title)  # noqa: E731
+    put = lambda policies: titles.put_nowait(policies.boards["sprint"].policy.title)  # noqa: E731
     reloading = asyncio.create_task(
         reload.reload_when_asked(requested, settings, harness.edge.catalogue, put)
     )
@@ -223,7 +223,7 @@ async def test_N03_boards_are_listed_by_pages(harness: Harness):
     """In the order of their names, each once, at most so many at once; a cursor that is none is refused."""
     folder = harness.edge.settings.policies_dir
     write_policies(folder, *(a_policy(f"b-{number:03}") for number in range(120)))
-    put_in_force(harness.edge, load_boards(folder))
+    put_in_force(harness.edge, load_policies(folder))
     pages, cursor = [], ""
     while cursor is not None:
         page = (await harness.get(f"/v1/boards?limit=50&cursor={cursor}")).body

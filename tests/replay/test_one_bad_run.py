@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.catalogue.catalogue import Catalogue
+from policies.loader import Policies
 from policies.vocabulary import SimulatorKind
 from replay.simulators import SimulationOutcome, SimulationRequest
 from replay.simulators.all_simulators import AllSimulators
@@ -81,7 +82,7 @@ async def test_F13_a_run_that_makes_us_fail_comes_again_alone_and_is_held(yard: 
     with AllSimulators() as simulators:
         stumbling = Stumbling(simulators, seed=1)
         verifier = Verifier(
-            yard.settings, Catalogue(yard.boards), yard.ledger, yard.index, stumbling, **parts
+            yard.settings, Catalogue(Policies(yard.boards)), yard.ledger, yard.index, stumbling, **parts
         )
         await verifier.verify_all(names)
         assert {

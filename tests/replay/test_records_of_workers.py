@@ -19,6 +19,7 @@ from gateway.ledger import queries
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.builds import BuildChange, set_build_status
 from gateway.settlement import builds
+from policies.loader import Policies
 from policies.replaying import BuildStatus
 from policies.vocabulary import Claim, Reason
 from replay.fingerprint import fingerprint_of
@@ -93,7 +94,7 @@ async def test_I11_the_leases_of_a_job_outlast_all_of_its_replays(yard: Yard):
     simulators = Looking(look, *(simulation_of(number) for number in range(4)))
     began_ms = yard.clock()
     await yard.verify(*names, simulators=simulators)
-    needed_s = yard.settings.lease_s + 4 * longest_s(yard.boards)
+    needed_s = yard.settings.lease_s + 4 * longest_s(Policies(yard.boards))
     assert 4 == len(simulators.seen)
     assert all(until_ms - began_ms >= needed_s * 1000 for until_ms in simulators.seen)
 
@@ -127,7 +128,9 @@ async def test_a_worker_hears_of_a_blocked_build_before_each_job(yard: Yard):
     committed = new_submission("run-2", player="bob", at_ms=yard.clock(), recording=b"SGR1", seed=3)
     await yard.ledger.append(committed._replace(recording=None, reveal_ms=3_600_000))
     parts: dict[str, Any] = {"recordings": yard.recordings, "clock": yard.clock}
-    verifier = Verifier(yard.settings, Catalogue(yard.boards), yard.ledger, yard.index, Told(), **parts)
+    verifier = Verifier(
+        yard.settings, Catalogue(Policies(yard.boards)), yard.ledger, yard.index, Told(), **parts
+    )
     await yard.ledger.write(set_build_status(blocked(yard)))
     with counts(0, "scoregate_reveals_total", board="tiny", outcome="asked"):
         await verifier.verify_all(["run-1", "run-2"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.settlement.settle import Decision
+from policies.loader import Policies
 from replay.simulators import SimulationOutcome, SimulationRequest
 from replay.worker import audit, verifier
 from replay.worker.verifier import Verifier
@@ -61,8 +62,8 @@ async def test_a_verdict_waits_for_no_replay_that_will_be_slow(
     monkeypatch.setattr(verifier, "time", SimpleNamespace(monotonic=lambda: simulators.now_s))
     settle = Verifier._settle
 
-    async def counted(of: Verifier, decisions: Sequence[tuple[str, Decision]]) -> Any:
-        await settle(of, decisions)
+    async def counted(of: Verifier, boards: Any, decisions: Sequence[tuple[str, Decision]]) -> Any:
+        await settle(of, boards, decisions)
         simulators.settled += len(decisions)
 
     monkeypatch.setattr(Verifier, "_settle", counted)
@@ -91,7 +92,7 @@ async def test_a_job_is_leased_for_as_long_as_all_its_runs_may_take(yard: Yard):
     names = [f"run-{number}" for number in range(RUNS)]
     await yard.append(*names)
     await yard.verify(*names, simulators=simulators)
-    whole_s = yard.settings.lease_s + RUNS * verifier.longest_s(yard.boards)
+    whole_s = yard.settings.lease_s + RUNS * verifier.longest_s(Policies(yard.boards))
     assert begun_ms + whole_s * 1000 <= simulators.until_ms[0]
 
 
@@ -103,5 +104,5 @@ async def test_a_job_of_audits_is_leased_for_as_long_as_all_its_runs_may_take(ya
     await yard.draw(*names)
     simulators, begun_ms = Looking(yard, times=audit.RUNS), yard.clock()
     assert RUNS == await yard.audit(*names, fresh=lambda: nullcontext(simulators))
-    whole_s = yard.settings.lease_s + audit.RUNS * RUNS * verifier.longest_s(yard.boards)
+    whole_s = yard.settings.lease_s + audit.RUNS * RUNS * verifier.longest_s(Policies(yard.boards))
     assert begun_ms + whole_s * 1000 <= simulators.until_ms[0]

@@ -16,6 +16,7 @@ from gateway.ledger.judgement.bands import BandedRecording
 from gateway.ledger.submissions import work
 from gateway.settlement.settle import Decision, settle
 from policies.errors import StateConflict
+from policies.loader import Policies
 from policies.vocabulary import Reason, State
 from replay.simulators.all_simulators import AllSimulators
 from replay.worker import evidence, verification_lottery
@@ -191,7 +192,7 @@ async def test_F13_a_worker_that_does_not_know_a_board_yet_uses_up_no_attempt(ya
     await yard.append("new")
     parts: dict[str, Any] = {"recordings": yard.recordings, "clock": yard.clock}
     with AllSimulators() as simulators:
-        unaware = Verifier(yard.settings, Catalogue({}), yard.ledger, yard.index, simulators, **parts)
+        unaware = Verifier(yard.settings, Catalogue(Policies()), yard.ledger, yard.index, simulators, **parts)
         for _ in range(yard.settings.verify_attempts + 1):
             assert 0 == await unaware.verify_all(["new"])
     assert {"new": "promoted verified"} == await verified(yard, "new")

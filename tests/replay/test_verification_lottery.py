@@ -20,6 +20,7 @@ from gateway.settlement.settle import Decision, settle
 from gateway.steward.audits.top_check import TopCheck
 from policies.errors import PolicyError
 from policies.explanation import explanation
+from policies.loader import Policies
 from policies.replaying import detection_probability
 from policies.vocabulary import Claim, Expected, Finding, Reason, Severity, State
 from replay.simulators.all_simulators import AllSimulators
@@ -64,7 +65,9 @@ async def judged(
     """The reasons after a worker was at it; without simulators, one that fails if anything is simulated."""
     parts: dict[str, Any] = {"recordings": yard.recordings, "clock": yard.clock}
     simulators = simulators or Told()
-    verifier = Verifier(yard.settings, Catalogue(yard.boards), yard.ledger, yard.index, simulators, **parts)
+    verifier = Verifier(
+        yard.settings, Catalogue(Policies(yard.boards)), yard.ledger, yard.index, simulators, **parts
+    )
     verifier._lottery._chance = chance or Spare()
     await verifier.verify_all(ids)
     return [await reason_of(yard, each) for each in ids]

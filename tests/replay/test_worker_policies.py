@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.runtime.settings import Settings
-from policies.loader import Board, load_boards
+from policies.loader import Policies, load_policies
 from replay.worker.worker_policies import WorkerPolicies
 from tests.support import boards
 
@@ -25,10 +24,10 @@ def put() -> list[str]:
 def policies(tmp_path: Path, put: list[str]) -> WorkerPolicies:
     boards.write_board(tmp_path)
 
-    def note(changed: Mapping[str, Board]) -> None:
-        put.append(changed["tiny"].policy.title)
+    def note(changed: Policies) -> None:
+        put.append(changed.boards["tiny"].policy.title)
 
-    return WorkerPolicies(Settings(policies_dir=tmp_path), Catalogue(load_boards(tmp_path)), note)
+    return WorkerPolicies(Settings(policies_dir=tmp_path), Catalogue(load_policies(tmp_path)), note)
 
 
 def hang_up(policies: WorkerPolicies, folder: Path, title: str) -> None:
@@ -82,13 +81,13 @@ def test_asked_again_while_it_reads_it_ends_with_the_newest(tmp_path: Path, put:
     """A second signal in the middle of a change is heeded after it: what was read first is not put in force last."""
     boards.write_board(tmp_path)
 
-    def note(changed: Mapping[str, Board]) -> None:
-        title = changed["tiny"].policy.title
+    def note(changed: Policies) -> None:
+        title = changed.boards["tiny"].policy.title
         if title == "First":
             hang_up(policies, tmp_path, "Second")
         put.append(title)
 
-    policies = WorkerPolicies(Settings(policies_dir=tmp_path), Catalogue(load_boards(tmp_path)), note)
+    policies = WorkerPolicies(Settings(policies_dir=tmp_path), Catalogue(load_policies(tmp_path)), note)
     hang_up(policies, tmp_path, "First")
 
     assert ["First", "Second"] == put

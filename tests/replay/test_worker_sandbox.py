@@ -10,7 +10,7 @@ import pytest
 
 from gateway.runtime.settings import Settings, load_settings
 from policies.errors import SettingsError
-from policies.loader import load_boards
+from policies.loader import load_policies
 from replay.simulators import bubblewrap
 from replay.simulators.all_simulators import AllSimulators
 from replay.simulators.bubblewrap import Probe
@@ -57,7 +57,7 @@ def test_a_worker_that_needs_bubblewrap_does_not_start_without_it(boards: Path, 
 def test_boards_without_programs_need_none(boards: Path, tmp_path: Path):
     """Modules and plug-ins have sandboxes of their own."""
     write_board(tmp_path / "modules")
-    found = [trouble_with_bubblewrap(load_boards(each)) for each in (tmp_path / "modules", boards)]
+    found = [trouble_with_bubblewrap(load_policies(each)) for each in (tmp_path / "modules", boards)]
     assert ["", TROUBLE] == found
 
 
@@ -89,7 +89,7 @@ async def test_a_worker_says_at_its_start_that_it_has_no_bubblewrap(
 def test_the_start_of_a_program_is_part_of_its_lease(boards: Path, tmp_path: Path):
     """Each run may have to start one, which has ten seconds for it; a module's process is there already."""
     write_board(tmp_path / "modules")
-    assert [2, 20] == [longest_s(load_boards(each)) for each in (tmp_path / "modules", boards)]
+    assert [2, 20] == [longest_s(load_policies(each)) for each in (tmp_path / "modules", boards)]
 
 
 def test_a_failed_probe_is_made_again(monkeypatch: pytest.MonkeyPatch):

@@ -17,6 +17,7 @@ from gateway.steward.duties import Steward
 from gateway.steward.index.check import check
 from gateway.steward.index.comparison.difference import Difference
 from gateway.wiring import load_policies, open_index, open_ledger
+from policies.loader import Policies
 from tests.support.clock import ShiftedClock
 from tests.support.duty import Duty
 from tests.support.policies import write_policies
@@ -37,7 +38,7 @@ async def stewarding(
     known, queue = load_policies(settings), Redis.from_url(queue_url or redis_url)
     async with open_ledger(settings) as ledger, open_index(settings) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-        steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
+        steward = Steward(settings, Catalogue(Policies(known)), ledger, index, RqJobs(queue), **parts)
         yield {name: Duty(settings, board, ledger, steward, queue) for name, board in known.items()}
     queue.close()
 

@@ -18,7 +18,7 @@ from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.settings import Settings
 from gateway.wiring import load_policies, open_index, open_ledger
-from policies.loader import Board
+from policies.loader import Board, Policies
 from policies.replaying import BuildStatus
 from policies.vocabulary import Claim, SimulatorKind
 from replay.simulators import Simulation, SimulationOutcome, SimulationRequest, Simulators
@@ -64,7 +64,7 @@ class Yard:
         """The states after a worker was at it."""
         parts: dict[str, Any] = {"recordings": self.recordings, "clock": self.clock}
         verifier = Verifier(
-            self.settings, Catalogue(self.boards), self.ledger, self.index, simulators, **parts
+            self.settings, Catalogue(Policies(self.boards)), self.ledger, self.index, simulators, **parts
         )
         await verifier.verify_all(submission_ids)
         return await self.states(*submission_ids)
@@ -84,9 +84,9 @@ class Yard:
 
     async def audit(self, *submission_ids: str, fresh: Fresh) -> int:
         parts: dict[str, Any] = {"recordings": self.recordings, "clock": self.clock}
-        return await Auditor(self.settings, Catalogue(self.boards), self.ledger, fresh, **parts).audit_all(
-            submission_ids
-        )
+        return await Auditor(
+            self.settings, Catalogue(Policies(self.boards)), self.ledger, fresh, **parts
+        ).audit_all(submission_ids)
 
     async def statuses(self) -> dict[tuple[str, str], BuildStatus]:
         return dict(await self.ledger.read(build_statuses()))

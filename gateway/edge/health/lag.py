@@ -75,5 +75,5 @@ class Lag:
                 report(FaultPlace.LAG, error)
 
     def _staleness_ms(self, board: str) -> int:
-        current = self._catalogue.of_files.get(board)
-        return int(current.policy.staleness_s * 1000) if current else 0
+        policy = self._catalogue.policy_of(board)
+        return int(policy.staleness_s * 1000) if policy else 0

@@ -17,6 +17,7 @@ from gateway.ledger.transaction import Query, Transaction
 from gateway.settlement.settle import PROJECT_AFTER_MS, Decision, settle
 from gateway.shared_records import Change
 from policies.errors import IndexUnavailable
+from policies.loader import Policies
 from policies.vocabulary import Reason, State
 from tests.support import boards
 from tests.support.ledger import NOON_MS, new_submission, opened
@@ -56,7 +57,7 @@ async def test_with_more_overdue_than_is_looked_at_every_board_is_behind(
     owed: Any = OwesNothing()
     async with opened(tmp_path / "ledger.db") as ledger:
         await ledger.write(put_overdue)
-        behind = Lag(ledger, owed, Catalogue({}), clock=lambda: NOON_MS + 2_000)
+        behind = Lag(ledger, owed, Catalogue(Policies()), clock=lambda: NOON_MS + 2_000)
         await behind.look()
         assert [6.0, 4.0, of_the_other] == [behind.behind_s(each) for each in ("full", "late", "other")]
 
@@ -70,7 +71,7 @@ async def test_a_board_that_may_be_stale_is_behind_since_the_change_and_not_befo
         await ledger.append(new_submission("s1", at_ms=NOON_MS, recording=None))
         decision = Decision("s1", State.PROMOTED, "replay", Reason.VERIFIED, NOON_MS, frozenset(State))
         await settle(ledger, Away(), board, [decision])
-        behind = Lag(ledger, owed, Catalogue({"tiny": board}), clock=lambda: now[0])
+        behind = Lag(ledger, owed, Catalogue(Policies({"tiny": board})), clock=lambda: now[0])
         told = []
         for after_s in (6.9, 7.0, 9.0):
             now[0] = NOON_MS + int(after_s * 1000)

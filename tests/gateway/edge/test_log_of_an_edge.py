@@ -23,6 +23,7 @@ from gateway.runtime.unexpected import FaultPlace
 from gateway.settlement import builds
 from gateway.settlement.builds import BuildRegistry
 from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable, ScoregateError
+from policies.loader import Policies
 from tests.support.attack import accept, honest, issued, until
 from tests.support.harness import Harness, running_harness
 from tests.support.logs import lines_of, logged
@@ -177,7 +178,12 @@ class Failing:
 
 
 LOOPS = {
-    "lag": (lag, "LOOK_S", FaultPlace.LAG, lambda ledger: Lag(ledger, None, Catalogue({}), clock=lambda: 0)),  # type: ignore[arg-type]
+    "lag": (
+        lag,
+        "LOOK_S",
+        FaultPlace.LAG,
+        lambda ledger: Lag(ledger, None, Catalogue(Policies()), clock=lambda: 0),
+    ),  # type: ignore[arg-type]
     "builds": (builds, "REFRESH_S", FaultPlace.BUILDS, BuildRegistry),
 }
 

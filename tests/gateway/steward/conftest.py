@@ -14,6 +14,7 @@ from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.wiring import load_policies, open_index, open_ledger
+from policies.loader import Policies
 from tests.support import boards
 from tests.support.clock import ShiftedClock
 from tests.support.duty import Duty
@@ -48,6 +49,6 @@ async def duty(own_settings: Settings) -> AsyncIterator[Duty]:
     redis = Redis.from_url(own_settings.redis_url)
     async with open_ledger(own_settings) as ledger, open_index(own_settings) as index:
         parts = {"recordings": recordings_of(own_settings), "clock": ShiftedClock()}
-        steward = Steward(own_settings, Catalogue(known), ledger, index, RqJobs(redis), **parts)
+        steward = Steward(own_settings, Catalogue(Policies(known)), ledger, index, RqJobs(redis), **parts)
         yield Duty(own_settings, known["tiny"], ledger, steward, redis)
     redis.close()

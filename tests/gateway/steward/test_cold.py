@@ -37,6 +37,7 @@ from gateway.steward.index.check import check
 from gateway.steward.index.cold import ColdBoards
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.errors import IndexNotWhole
+from policies.loader import Policies
 from policies.model import RankKind
 from policies.vocabulary import Reason, State
 from tests.support import boards
@@ -66,7 +67,7 @@ async def open_duty(settings: Settings) -> AsyncIterator[Duty]:
     known, redis = load_policies(settings), Redis.from_url(settings.redis_url)
     async with open_ledger(settings) as ledger, open_index(settings) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-        steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(redis), **parts)
+        steward = Steward(settings, Catalogue(Policies(known)), ledger, index, RqJobs(redis), **parts)
         yield Duty(settings, known[BOARD], ledger, steward, redis)
     redis.close()
 

@@ -25,6 +25,7 @@ from gateway.steward.index import exact_ranks
 from gateway.steward.index.check import check
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies import model
+from policies.loader import Policies
 from policies.vocabulary import State
 from tests.support import boards
 from tests.support.clock import ShiftedClock
@@ -55,7 +56,7 @@ async def duty(tmp_path: Path, valkey: ValkeyServer, store: Store) -> AsyncItera
     known, redis = load_policies(settings), Redis.from_url(valkey.url)
     async with open_ledger(settings) as ledger, open_index(settings) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-        steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(redis), **parts)
+        steward = Steward(settings, Catalogue(Policies(known)), ledger, index, RqJobs(redis), **parts)
         await steward.reconcile()
         yield Duty(settings, known["tiny"], ledger, steward, redis)
     redis.close()

@@ -20,6 +20,7 @@ from gateway.steward.duties import Steward
 from gateway.steward.index.check import check
 from gateway.steward.index.comparison.difference import Kind
 from gateway.wiring import load_policies, open_index, open_ledger
+from policies.loader import Policies
 from policies.vocabulary import State
 from tests.support import boards
 from tests.support.clock import ShiftedClock
@@ -41,7 +42,7 @@ async def duty(tmp_path: Path, valkey: ValkeyServer) -> AsyncIterator[Duty]:
     known, queue = load_policies(settings), Redis.from_url(valkey.url)
     async with open_ledger(settings) as ledger, open_index(settings) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-        steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
+        steward = Steward(settings, Catalogue(Policies(known)), ledger, index, RqJobs(queue), **parts)
         found = Duty(settings, known["tiny"], ledger, steward, queue)
         await crowd(found)
         yield found

@@ -19,6 +19,7 @@ from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.steward.index.check import check
 from gateway.wiring import load_policies, open_index, open_ledger
+from policies.loader import Policies
 from policies.model import WindowKind
 from policies.vocabulary import State
 from policies.windows import window_at
@@ -44,7 +45,7 @@ async def duty(tmp_path: Path, cluster: ValkeyCluster, valkey: ValkeyServer) -> 
     known, queue = load_policies(settings), Redis.from_url(valkey.url)
     async with open_ledger(settings) as ledger, open_index(settings) as index:
         parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-        steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
+        steward = Steward(settings, Catalogue(Policies(known)), ledger, index, RqJobs(queue), **parts)
         with cluster.client() as shown:
             yield Duty(settings, known["tiny"], ledger, steward, shown)
     queue.close()

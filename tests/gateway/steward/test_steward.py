@@ -26,6 +26,7 @@ from gateway.steward.dispatch import JOB_KEPT_S, JOB_TIMEOUT_S, QUEUED_JOBS, RqJ
 from gateway.steward.duties import ABSENT_MS, Steward
 from gateway.steward.index import reconcile
 from gateway.wiring import load_policies, open_index, open_ledger
+from policies.loader import Policies
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import eventually
 from tests.support.duty import Duty
@@ -268,7 +269,7 @@ async def test_I01_every_duty_outlives_redis(own_settings: Settings, tmp_path: P
         async with open_ledger(settings) as ledger, open_index(settings) as index:
             queue = Redis.from_url(own.url, socket_timeout=1)
             parts = {"recordings": recordings_of(settings), "clock": ShiftedClock()}
-            steward = Steward(settings, Catalogue(known), ledger, index, RqJobs(queue), **parts)
+            steward = Steward(settings, Catalogue(Policies(known)), ledger, index, RqJobs(queue), **parts)
             duty = Duty(settings, known["tiny"], ledger, steward, queue)
             running = asyncio.create_task(steward.run())
             await duty.append("before", score=1)
