@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypedDict
@@ -38,6 +38,7 @@ from gateway.index.groups.friends import FriendLists
 from gateway.index.groups.segments import SegmentBoards
 from gateway.index.limits.admission import AddressLimit, KeyedLimit
 from gateway.index.shards import board_index
+from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind, limits_with_pages
 from gateway.ledger.sqlite.store import SqliteLedger
@@ -56,6 +57,7 @@ from gateway.steward.duties import Steward
 from gateway.steward.leases import StewardLeases
 from policies import loader
 from policies.loader import Board, Policies
+from policies.opened_board import OpenedBoard
 from policies.ranking import Ranking
 
 QUEUE_TIMEOUT_S = 2.0
@@ -81,9 +83,11 @@ def catalogue_of(settings: Settings, policies: Policies, ledger: Ledger) -> Cata
     return Catalogue(policies, _lookup(ledger, ReadKind.DUTIES), limit=settings.boards_in_memory)
 
 
-def _lookup(ledger: Ledger, kind: ReadKind) -> Lookup | None:
-    del ledger, kind
-    return None
+def _lookup(ledger: Ledger, kind: ReadKind) -> Lookup:
+    async def look_up(names: Sequence[str]) -> Mapping[str, OpenedBoard]:
+        return await ledger.read(boards_named(names), kind)
+
+    return look_up
 
 
 @asynccontextmanager
