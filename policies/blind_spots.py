@@ -18,6 +18,8 @@ def blind_spots_of(policy: Policy) -> Iterator[str]:
             "score within the bounds until `scoregate key revoke`"
         )
         return
+    if policy.writes is Writes.DERIVED:
+        return  # nobody writes to a rollup; its family has blind spots of its own
     if policy.writes is Writes.VERIFIED:
         yield (
             "who played: a replay proves that the inputs give the score, not that one human gave them in "

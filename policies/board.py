@@ -25,7 +25,7 @@ class Simulator:
 class Board:
     """A policy in force: the model, its digest, and the simulator of every build.
 
-    A board of a family also has the family's name, and what the ledger has of it.
+    A board of a family also has the family's name, what the ledger has of it, and the family's rollups.
     """
 
     policy: Policy
@@ -33,6 +33,7 @@ class Board:
     simulators: Mapping[str, Simulator]
     family: str | None = None
     opened: OpenedBoard | None = None
+    rollups: tuple[Board, ...] = field(default=(), repr=False, compare=False)
     ranking: Ranking = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

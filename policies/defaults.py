@@ -15,12 +15,14 @@ SPREADS_OF_RANGE: Final = 100
 
 
 def completed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with `writes`, and with `score` on a board that only servers write to."""
+    """Return the settings with `writes`, and with `score` on a board that takes no runs."""
     # Without a `replay` section nothing proves a run, so the board is open and a moderator decides.
-    writes = settings.get("writes", "open" if settings.get("replay") is None else "verified")
+    is_rollup = settings.get("rollup") is not None
+    unsaid = "derived" if is_rollup else "open" if settings.get("replay") is None else "verified"
+    writes = settings.get("writes", unsaid)
     whole = {**settings, "writes": writes}
-    # Only the studio knows the bounds of its players' scores, so only a trusted board gets default ones.
-    if "score" not in whole and writes == "trusted":
+    # Only the studio knows the bounds of its players' scores, so only a board without runs gets default ones.
+    if "score" not in whole and writes in {"trusted", "derived"}:
         limit = SUM_LIMIT if settings.get("operator") == "sum" else SCORE_LIMIT
         whole["score"] = {"minimum": -limit, "maximum": limit}
     return whole

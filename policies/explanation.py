@@ -16,6 +16,7 @@ from policies.limits import Rate
 from policies.model import Operator, Policy, TieBreak, Writes
 from policies.policy_changes import shown
 from policies.replaying import detection_probability
+from policies.rollups import Rollup, RollupTake
 from policies.seeds import SeedOf
 from policies.vocabulary import Mode
 
@@ -23,6 +24,7 @@ _WRITES: Final[Mapping[Writes, str]] = {
     Writes.VERIFIED: "players (a run counts once its replay gives the claim) and registered game servers",
     Writes.OPEN: "players (without a replay: every run waits for a moderator) and registered game servers",
     Writes.TRUSTED: "only registered game servers",
+    Writes.DERIVED: "nobody: it follows from the boards of a family",
 }
 _COUNTS: Final[Mapping[Operator, str]] = {
     Operator.BEST: "a player's best counts",
@@ -35,6 +37,12 @@ _OPENED_BY: Final[Mapping[OpenedBy, str]] = {
     OpenedBy.SERVERS: "registered game servers",
     OpenedBy.PLAYERS: "the first run of a player",
     OpenedBy.BOTH: "registered game servers, and the first run of a player",
+}
+_TAKES: Final[Mapping[RollupTake, str]] = {
+    RollupTake.SUM: "the sum of a player's standings on the boards",
+    RollupTake.BEST: "the best of a player's standings on the boards",
+    RollupTake.COUNT: "on how many boards a player stands,",
+    RollupTake.POINTS: "the sum of the points for a player's ranks on the boards",
 }
 _MODES: Final[Mapping[Mode, str]] = {
     Mode.OFF: "it does not run",
@@ -88,10 +96,12 @@ def explanation(board: Board | Family, finds: Mapping[str, str]) -> Iterator[tup
     if isinstance(policy, FamilyPolicy):
         yield from _family(policy)
     yield "who writes", _WRITES[policy.writes]
+    if policy.rollup:
+        yield "a rollup", _rollup(policy.rollup)
     yield "a score", _score(policy)
     yield "windows", f"{', '.join(kind.value for kind in policy.windows)}, in {policy.time_zone}"
     yield "ties", _ties(policy)
-    if policy.writes is not Writes.TRUSTED:
+    if policy.takes_runs:
         yield "a run", _run(policy)
         if policy.seed is SeedOf.BOARD:
             yield "seeds", _ONE_SEED
@@ -143,6 +153,11 @@ def _score(policy: Policy) -> str:
         f"{bounds.minimum} to {bounds.maximum} in steps of {bounds.step}{scaled}; "
         f"the {first} is first; {_COUNTS[policy.operator]}"
     )
+
+
+def _rollup(rollup: Rollup) -> str:
+    points = f" ({', '.join(map(str, rollup.points))})" if rollup.points else ""
+    return f"{_TAKES[rollup.take]}{points} of `{rollup.family}`"
 
 
 def _ties(policy: Policy) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
 
 from policies.board import Board, Simulator
+from policies.defaults import SUM_LIMIT
 from policies.errors import PolicyError, SettingRefused
 from policies.family_policy import FamilyPolicy
 from policies.model import Policy
@@ -20,6 +21,7 @@ from policies.opened_board import (
     family_named_by,
     refuse_unfit,
 )
+from policies.rollups import RollupTake
 
 _SHARED: Final = ("claim_stats", "compiled_rules", "tie_resolutions_ms", "spread_floor")
 """What a policy computes once. A copy has it only if it was computed before."""
@@ -27,11 +29,12 @@ _SHARED: Final = ("claim_stats", "compiled_rules", "tie_resolutions_ms", "spread
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family's policy in force: the model, its digest, and the simulator of every build."""
+    """A family's policy in force: the model, its digest, the simulator of every build, and its rollups."""
 
     policy: FamilyPolicy
     digest: str
     simulators: Mapping[str, Simulator]
+    rollups: tuple[Board, ...] = field(default=(), repr=False, compare=False)
     template: Policy = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +74,25 @@ class Family:
                 raise SettingRefused(message, "metadata", name)
         refuse_wider(self.template, opened.bounds)
 
+    def with_rollup(self, rollup: Board) -> Family:
+        """Return the family with one more rollup.
+
+        Raises SettingRefused, naming the rollup's setting, if the rollup cannot follow from its boards.
+        """
+        ours, policy = self.policy, rollup.policy
+        missing = [kind.value for kind in policy.windows if kind not in ours.windows]
+        if missing:
+            raise SettingRefused(f"the family '{self.name}' has no window `{missing[0]}`", "windows")
+        calendar = (ours.season, ours.time_zone)
+        if policy.season and (policy.season, policy.time_zone) != calendar:
+            message = f"expected the seasons and the time zone of the family '{self.name}'"
+            raise SettingRefused(message, "season")
+        largest = max(abs(ours.score.minimum), abs(ours.score.maximum))
+        if policy.rollup and policy.rollup.take is RollupTake.SUM and largest > SUM_LIMIT:
+            message = f"`take: sum` needs a family with score bounds within ±{SUM_LIMIT}"
+            raise SettingRefused(message, "rollup", "take")
+        return replace(self, rollups=(*self.rollups, rollup))
+
     def board(self, opened: OpenedBoard) -> Board:
         """Return a board as it was opened, under the policy in force.
 
@@ -81,7 +103,7 @@ class Family:
             raise PolicyError(f"board '{opened.board}' is not of the family '{self.name}'")
         changes = {"board": opened.board, "title": opened.title, **narrowed(self.template, opened.bounds)}
         policy = _changed(self.template, changes)
-        return Board(policy, self._digest_of(opened), self.simulators, self.name, opened)
+        return Board(policy, self._digest_of(opened), self.simulators, self.name, opened, self.rollups)
 
     def _digest_of(self, opened: OpenedBoard) -> str:
         """Return the digest of what judges the board's runs: the family's, and what differs from it."""

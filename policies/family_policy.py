@@ -93,6 +93,8 @@ class FamilyPolicy(Policy):
             return settings
         if "board" in settings:
             raise SettingRefused("a file describes a `board` or a `family`, not both", "board")
+        if settings.get("rollup") is not None:
+            raise SettingRefused("a rollup is a board of its own, and describes no family", "rollup")
         return completed({**settings, "board": str(settings.get("family"))})
 
     @field_validator("names")

@@ -83,8 +83,10 @@ def load_policies(directory: Path) -> Policies:
     if not paths:
         raise PolicyError(f"{directory}: expected a directory with at least one policy file (*.yaml)")
     boards, families, digests = dict[str, Board](), dict[str, Family](), _Digests()
+    rollups: list[tuple[PolicyDocument, Board]] = []
     for path in paths:
-        policy = _load(read_document(path), digests)
+        document = read_document(path)
+        policy = _load(document, digests)
         if policy.name in boards or policy.name in families:
             kind = "board" if policy.name in boards else "family"
             raise PolicyError(f"{path}: {kind} '{policy.name}' is already described by another file")
@@ -92,7 +94,22 @@ def load_policies(directory: Path) -> Policies:
             families[policy.name] = policy
         else:
             boards[policy.name] = policy
+            if policy.policy.rollup:
+                rollups.append((document, policy))
+    for document, board in rollups:
+        _roll_up(document, board, families)
     return Policies(MappingProxyType(boards), MappingProxyType(families))
+
+
+def _roll_up(document: PolicyDocument, board: Board, families: dict[str, Family]) -> None:
+    """Give a family its rollup. Raises PolicyError if the rollup cannot follow from it."""
+    name = board.policy.rollup.family if board.policy.rollup else ""
+    if name not in families:
+        raise document.fault(["rollup", "family"], f"no file of this folder describes the family '{name}'")
+    try:
+        families[name] = families[name].with_rollup(board)
+    except SettingRefused as refused:
+        raise document.fault(refused.location, str(refused)) from None
 
 
 def load_boards(directory: Path) -> Mapping[str, Board]:

@@ -38,6 +38,7 @@ from policies.judging import (
 from policies.limits import Limits, RecordingRetention
 from policies.plugins import Plugin
 from policies.replaying import Build, Replay, Verification
+from policies.rollups import Rollup
 from policies.rules import RULES, CompiledRules, Rule, compile_rules, refuse_unusable_rules
 from policies.seeds import SeedOf
 from policies.vocabulary import SCORE_LIMIT, Mode
@@ -111,6 +112,16 @@ COMPOSITE_BITS = 53
 """Bits of an integer that a ZSET score, an IEEE double, represents exactly."""
 
 
+_OF_RUNS = frozenset(
+    {
+        *("operator", "tie_break", "tie_fields", "tie_resolution_ms", "details", "joins", "staleness_s"),
+        *("stats", "velocity", "slow_motion", "delay", "abandonment", "run_lifetime_s", "anomaly", "drift"),
+        *("progress", "validators", "forensics", "builds", "replay", "rules", "plugins", "verification"),
+    }
+)
+"""Settings for runs and for their folds, which a rollup does not have."""
+
+
 class Joins(StrEnum):
     """The condition for appearing on the board: none, or joining it first."""
 
@@ -122,12 +133,14 @@ class Writes(StrEnum):
     """The writers of the canonical board.
 
     `verified`: clients, through a verified replay. `open`: clients, without a replay, each through a
-    moderator. `trusted`: only registered game servers. Servers may write to every board.
+    moderator. `trusted`: only registered game servers, which may write to every board but the last kind.
+    `derived`: nobody, since the board is a rollup.
     """
 
     VERIFIED = "verified"
     OPEN = "open"
     TRUSTED = "trusted"
+    DERIVED = "derived"
 
 
 class TieField(PolicySection):
@@ -190,6 +203,7 @@ class Policy(PolicySection):
     forensics: Forensics = Forensics()
     builds: Annotated[dict[BuildName, Build], Field(default_factory=dict, max_length=64)]
     replay: Replay | None = None
+    rollup: Rollup | None = None
     rules: Annotated[tuple[Rule, ...], Field(max_length=RULES, strict=False)] = ()
     plugins: Annotated[dict[Name, Plugin], Field(default_factory=dict, max_length=16)]
     verification: Verification = Verification()
@@ -228,6 +242,18 @@ class Policy(PolicySection):
             raise ValueError(
                 "a board with the window `season` needs `season: <cron expression>`, and no other does"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _rollup_alone(self) -> Self:
+        if (self.rollup is None) != (self.writes is not Writes.DERIVED):
+            raise ValueError("`rollup` and `writes: derived` need each other")
+        if self.rollup is None:
+            return self
+        if not {WindowKind.ALLTIME, WindowKind.SEASON}.issuperset(self.windows):
+            raise SettingRefused("a rollup has the windows `alltime` and `season` only", "windows")
+        if unused := sorted(self.model_fields_set & _OF_RUNS):
+            raise SettingRefused("a rollup takes no runs, so this setting would have no effect", unused[0])
         return self
 
     @model_validator(mode="after")
@@ -419,6 +445,11 @@ class Policy(PolicySection):
     def spread_floor_within(self, score: Bounds) -> float:
         """Return the spread floor of a board of this policy with these bounds."""
         return self.anomaly.spread_floor or max(1.0, (score.maximum - score.minimum) / SPREADS_OF_RANGE)
+
+    @property
+    def takes_runs(self) -> bool:
+        """Return whether players submit runs to the board."""
+        return self.writes in {Writes.VERIFIED, Writes.OPEN}
 
     @property
     def has_tick_rate(self) -> bool:

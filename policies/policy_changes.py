@@ -34,6 +34,7 @@ NOT_AT_ONCE: Final[Mapping[str, Effect]] = {
     "time_zone": Effect.REFOLD,
     "season": Effect.REFOLD,
     "joins": Effect.REFOLD,
+    "rollup": Effect.REFOLD,
     "decimals": Effect.RESTART,
     "ranks": Effect.REBUILD,
     "segments": Effect.REBUILD,

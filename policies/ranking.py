@@ -34,6 +34,7 @@ from policies.model import (
     TieField,
     WindowKind,
 )
+from policies.rollups import Rollup
 from policies.vocabulary import SCORE_LIMIT
 from policies.windows import Window, window_named
 
@@ -210,7 +211,7 @@ def _rule(policy: Policy) -> str:
     """Return twelve hex digits of the SHA-256 of everything that decides a standing and its place."""
     bounds = (policy.score.minimum, policy.score.maximum, policy.tie_resolution_ms)
     packed = bounds if policy.tie_break is TieBreak.COMPOSITE else ()
-    return _rule_of(policy.operator, policy.order, policy.tie_break, policy.tie_fields, packed)
+    return _rule_of(policy.operator, policy.order, policy.tie_break, policy.tie_fields, packed, policy.rollup)
 
 
 @lru_cache(maxsize=1024)  # the boards of a family share one
@@ -220,6 +221,7 @@ def _rule_of(
     tie_break: TieBreak,
     tie_fields: tuple[TieField, ...],
     packed: tuple[int | None, ...],
+    rollup: Rollup | None,
 ) -> str:
     parts = [
         operator.value,
@@ -228,5 +230,6 @@ def _rule_of(
         [(field.stat, field.order.value) for field in tie_fields],
         packed,
         *([_FIELDS_VERSION] if tie_fields else []),
+        *([rollup.model_dump(mode="json")] if rollup else []),
     ]
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:12]

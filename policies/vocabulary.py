@@ -66,6 +66,7 @@ class Reason(StrEnum):
         "none",
     )
     TRUSTED = "trusted", "A registered game server wrote it.", "none"
+    ROLLED_UP = "rolled-up", "A standing on a board of the family changed.", "none"
     APPROVED = "approved", "A moderator approved it.", "none"
     REJECTED_BY_MODERATOR = "rejected-by-moderator", "A moderator rejected it.", "moderation"
     REVOKED_BY_MODERATOR = "revoked-by-moderator", "A moderator took it back.", "moderation"

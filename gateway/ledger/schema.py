@@ -18,6 +18,8 @@ All times are Unix milliseconds. These tables are written once: `events`, `recor
 - `progress`, `board_counts`, `trend_slots`, `achievements`: derived from events by the steward.
 - `webhooks`: endpoints. `deliveries`: what each of them still has to get. After its end, `due_at_ms` is when
   it ended.
+- `rollup_points`: the points that players have for their ranks on boards of a rollup's family.
+  `rollup_changes`: windows of boards whose first ranks have to be compared with them.
 - `archived_windows`: windows that are over or about to be. `revision` is the readable one (0: none yet),
   `building` the newest that was begun, `changed_seq` an event that the readable one lacks (0: none).
   `is_thin` is 1 once standings of the window may be gone. `archived_entries`: their final ranks.
@@ -290,6 +292,33 @@ standings = Table(
         sqlite_where=_STANDS_IN_FAMILY,
         postgresql_where=_STANDS_IN_FAMILY,
     ),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+rollup_points = Table(
+    "rollup_points",
+    metadata,
+    Column("rollup", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    _required("points", Int64),
+    _required("achieved_at_ms", Int64),
+    _required("achieved_seq", Int64),
+    _required("submission_id", Text),
+    Index("rollup_points_of_board", "rollup", "board", "window"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+rollup_changes = Table(
+    "rollup_changes",
+    metadata,
+    Column("rollup", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    _required("seq", Int64),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

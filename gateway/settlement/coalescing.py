@@ -11,6 +11,7 @@ from typing import Final
 
 from gateway.ledger.submissions import work
 from gateway.runtime.unexpected import FaultPlace, report
+from gateway.settlement.rollups import by_board
 from gateway.settlement.settle import LedgerWrites, Projection
 from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable, LedgerUnavailable
@@ -99,7 +100,8 @@ class Coalescer:
 
     async def _show(self, changes: Sequence[Change]) -> None:
         try:
-            await self._index.project(self._board, newest(changes))
+            for board, some in by_board(self._board, changes):
+                await self._index.project(board, newest(some))
             await self._ledger.write(work.strike_projected([change.seq for change in changes]))
         except (IndexUnavailable, LedgerUnavailable):
             pass

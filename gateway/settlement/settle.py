@@ -21,6 +21,7 @@ from gateway.ledger.submissions import work
 from gateway.ledger.submissions.append import rows_of
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
+from gateway.settlement.rollups import by_board, roll_up
 from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import CaseOvertaken, IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.loader import Board
@@ -29,9 +30,6 @@ from validators.baseline import POPULATION, PromotedScore, population_of
 from validators.judge import RULES_VERSION
 
 T = TypeVar("T")
-
-PROJECT_AFTER_MS = 2_000
-"""Time for the projection after a commit. After it, the steward projects the change."""
 
 _INSERTS = {table: Query(insert(table)) for table in (submissions, events, outbox)}
 _FORGET_WORK = Query(
@@ -74,11 +72,12 @@ class Decision:
 
 
 class SettledDecision(NamedTuple):
-    """A decision in the ledger: the submission before it, its event's sequence number, and the new state."""
+    """A decision in the ledger: the submission before it, its event's number and time, and the new state."""
 
     submission: StoredSubmission
     seq: int
     to_state: State
+    at_ms: int
 
     @property
     def difference(self) -> int:
@@ -142,18 +141,21 @@ async def settle(
     Changes are durable on return, and in the index unless that is down. Raises LedgerUnavailable; then
     nothing has changed.
     """
-    settled = await ledger.write(_decide_all(board, decisions))
+    settled, changes = await ledger.write(_decide_all(board, decisions))
     reach(Point.AFTER_SETTLE)
-    changes = [outcome for outcome in settled if isinstance(outcome, Change)]
     if changes:
         await project(ledger, index, board, changes)
     return settled
 
 
 async def project(ledger: LedgerWrites, index: Projection, board: Board, changes: Sequence[Change]) -> bool:
-    """Project changes and strike them from the outbox. Return False if it failed, and the steward has to."""
+    """Project changes of a board and its rollups, and strike them from the outbox.
+
+    Return False if it failed, and the steward has to.
+    """
     try:
-        await index.project(board, changes)
+        for of, some in by_board(board, changes):
+            await index.project(of, some)
         reach(Point.AFTER_PROJECT)
         await ledger.write(work.strike_projected([change.seq for change in changes]))
     except (IndexUnavailable, LedgerUnavailable):
@@ -161,12 +163,19 @@ async def project(ledger: LedgerWrites, index: Projection, board: Board, changes
     return True
 
 
-def _decide_all(board: Board, decisions: Sequence[Decision]) -> Operation[list[Change | StateConflict]]:
-    async def work(tx: Transaction) -> list[Change | StateConflict]:
+def _decide_all(
+    board: Board, decisions: Sequence[Decision]
+) -> Operation[tuple[list[Change | StateConflict], list[Change]]]:
+    """Return the outcome of each decision, and all changes for the index."""
+
+    async def work(tx: Transaction) -> tuple[list[Change | StateConflict], list[Change]]:
         outcomes = [await decide(tx, board, decision) for decision in decisions]
         settled = [outcome for outcome in outcomes if isinstance(outcome, SettledDecision)]
-        changes = iter(await fold(tx, board, settled))
-        return [next(changes) if isinstance(outcome, SettledDecision) else outcome for outcome in outcomes]
+        changes = await fold(tx, board, settled)
+        own = iter(changes)
+        return [
+            next(own) if isinstance(outcome, SettledDecision) else outcome for outcome in outcomes
+        ], changes
 
     return work
 
@@ -198,13 +207,14 @@ async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDe
     last = await queries.newest_seq()(tx)
     await _write_decision(tx, board, decision, submission, last + 1)
     reach(Point.INSIDE_SETTLE)
-    return SettledDecision(submission, last + 1, decision.to_state)
+    return SettledDecision(submission, last + 1, decision.to_state, decision.at_ms)
 
 
 async def fold(tx: Transaction, board: Board, settled: Sequence[SettledDecision]) -> list[Change]:
     """Fold settled decisions into standings and baselines; return the change of each for the index.
 
-    Each slot and each baseline is folded once, and goes with the last change that touched it.
+    Each slot and each baseline is folded once, and goes with the last change that touched it. The changes of
+    the board's rollups follow.
     """
     counted = [decision for decision in settled if decision.difference]
     by_player: dict[str, list[SettledDecision]] = defaultdict(list)
@@ -212,19 +222,23 @@ async def fold(tx: Transaction, board: Board, settled: Sequence[SettledDecision]
         by_player[decision.submission.player].append(decision)
     standings: dict[int, tuple[Standing, ...]] = {}
     baselines: dict[int, tuple[StoredBaseline, ...]] = defaultdict(tuple)
+    rolled_up: list[Change] = []
     for player, group in by_player.items():
         seq, changes = group[-1].seq, [decision.counted for decision in group]
-        standings[seq] = await fold_standings(tx, board.ranking, player, changes, seq)
+        folds = await fold_standings(tx, board.ranking, player, changes, seq)
+        standings[seq] = tuple(fold.standing for fold in folds)
+        rolled_up += await roll_up(tx, board, folds, cause=seq, at_ms=group[-1].at_ms)
         baselines[seq] = (await _fold_baseline(tx, board, player, group),)
     if counted:
         last = counted[-1].seq
         baselines[last] += await _fold_populations(tx, board, counted)
         achieved = {decision.submission.achieved_at_ms for decision in counted}
         await mark_changed(tx, board.name, achieved, last)
-    return [
+    changes_of_board = [
         decision.change(standings.get(decision.seq, ()), baselines.get(decision.seq, ()))
         for decision in settled
     ]
+    return changes_of_board + rolled_up
 
 
 async def _fold_baseline(
@@ -295,6 +309,6 @@ async def _write_decision(
     if board.policy.replay and decision.to_state in _CONVICTED:  # the share may have been lower before
         convicted = sampling.SampledSubmission(submission.seq, **subject)
         await sampling.queue_player(tx, convicted, now_ms=decision.at_ms)
-    due_at_ms = decision.at_ms + PROJECT_AFTER_MS + int(board.policy.staleness_s * 1000)
+    due_at_ms = decision.at_ms + work.PROJECT_AFTER_MS + int(board.policy.staleness_s * 1000)
     projection = {"kind": "project", "due_at_ms": due_at_ms, "priority": 0, "handed_out": 0}
     await tx.run(_INSERTS[outbox], seq=seq, **subject, **projection)

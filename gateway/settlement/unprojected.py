@@ -16,9 +16,10 @@ from typing import Final, NamedTuple
 
 from gateway.index.board_index import Index
 from gateway.ledger.submissions import work
+from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.unexpected import FaultPlace, report
-from gateway.settlement.settle import PROJECT_AFTER_MS, LedgerWrites
+from gateway.settlement.settle import LedgerWrites
 from gateway.shared_records import Change
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.loader import Board

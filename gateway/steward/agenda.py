@@ -205,7 +205,8 @@ def _duties_of(events: Sequence[LoggedEvent], boards: Mapping[str, Board]) -> It
         board = boards.get(event.board)
         if board is None:
             continue
-        yield from _duties_of_windows(event, board.policy)
+        for counting in (board, *board.rollups):
+            yield from _duties_of_windows(event, counting.policy)
         if event.to_state is State.PROMOTED and event.reason is Reason.VERIFIED:
             yield _due(BoardDuty.AUDIT, event, next_audit_ms(board.policy, event.at_ms))
         is_unverified = event.to_state is State.PROMOTED and event.reason is Reason.SAMPLED
@@ -221,13 +222,13 @@ def _duties_of_windows(event: LoggedEvent, policy: Policy) -> Iterator[DueDuty]:
     for kind in policy.windows:
         window = calendar_of(policy).at(kind, event.achieved_at_ms)
         if window.end_ms < FOREVER_MS:
-            yield _due(BoardDuty.ARCHIVE, event, window.end_ms, window.name)
+            yield DueDuty(BoardDuty.ARCHIVE, policy.board, window.name, window.end_ms, event.seq, event.seq)
         if is_sampled:
-            yield _due(BoardDuty.ANCHOR, event, event.at_ms, window.name)
+            yield DueDuty(BoardDuty.ANCHOR, policy.board, window.name, event.at_ms, event.seq, event.seq)
 
 
-def _due(duty: BoardDuty, event: LoggedEvent, due_at_ms: int, window: str = WHOLE_BOARD) -> DueDuty:
-    return DueDuty(duty, event.board, window, due_at_ms, event.seq, event.seq)
+def _due(duty: BoardDuty, event: LoggedEvent, due_at_ms: int) -> DueDuty:
+    return DueDuty(duty, event.board, WHOLE_BOARD, due_at_ms, event.seq, event.seq)
 
 
 def _end_of(window: Window) -> tuple[str, int]:

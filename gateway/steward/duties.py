@@ -18,13 +18,14 @@ from gateway.ledger.judgement import audits, promotion_impact, reveals, sampling
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.submissions import work
+from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, logger
-from gateway.settlement.settle import PROJECT_AFTER_MS, project
+from gateway.settlement.settle import project
 from gateway.shared_records import Change
 from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, VerificationQueue, jobs_of, shared_out
 from gateway.steward.failures import Failures
@@ -37,6 +38,7 @@ from gateway.steward.ledger_duties import ABSENT_MS, LedgerDuties
 from gateway.steward.recordings.collecting import Collector
 from gateway.steward.recordings.expiring import Expirer
 from gateway.steward.recordings.reveals import Deadlines
+from gateway.steward.rollups import RollupKeeper
 from gateway.steward.rounds import Round, Step
 from gateway.steward.seals.sealing import Sealer
 from policies.errors import IndexUnavailable, LeaseLost, LedgerUnavailable, ScoregateError
@@ -64,6 +66,9 @@ ARCHIVE_S: Final = 5.0
 
 EXACT_RANKS_S: Final = 1.0
 """Seconds between looks for heads that lost too many entries, and for sketches that are too old."""
+
+ROLLUP_S: Final = 0.5
+"""Seconds between looks for boards whose ranks give other points."""
 
 TOP_S: Final = 1.0
 """Seconds between looks for unverified runs at the top of a board."""
@@ -132,6 +137,7 @@ class Steward:
             settings, boards, ledger, index.client, clock=clock, deliveries_ledger=self._unfenced_ledger
         )
         self._deadlines = Deadlines(ledger, index, catalogue, clock=self._earliest_clock)
+        self._rollups = RollupKeeper(ledger, index, catalogue, clock=clock)
         indexes = {name: index.of(board) for name, board in boards.items()}
         self._cold = ColdBoards(ledger, indexes, clock=clock)
         self.failures = Failures()
@@ -209,6 +215,7 @@ class Steward:
             group.create_task(self._for_ever(self.draw_audits, AUDIT_S))
             group.create_task(self._for_ever(self.see_to_top, TOP_S))
             group.create_task(self._for_ever(self.recall, TOP_S, DutyLease.RECALLS))
+            group.create_task(self._for_ever(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS))
             group.create_task(self._for_ever(self.end_reveals, REVEALS_S, DutyLease.REVEALS))
 
     async def dispatch(self) -> int:
@@ -311,6 +318,10 @@ class Steward:
         """Queue the unverified runs that players' convictions left for later, and return how many."""
         rows = await self._due(sampling.RECALL)
         return sum([await self._ledger.write(sampling.recall(row, now_ms=self._clock())) for row in rows])
+
+    async def roll_up(self) -> int:
+        """Bring rollups of points up to date, and return how many windows of boards were compared."""
+        return await self._rollups.step()
 
     async def end_reveals(self) -> int:
         """Settle or extend the passed deadlines of requested recordings, and return how many."""

@@ -47,6 +47,7 @@ class DutyLease(StrEnum):
     EXPIRING = "expiring"
     RECALLS = "recalls"
     REVEALS = "reveals"
+    ROLLUPS = "rollups"
 
 
 LEASE_NAMES: Final = (*(duty.value for duty in DutyLease), *(lane_lease(lane) for lane in range(LANES)))

@@ -23,12 +23,12 @@ from gateway.deployment.presence import PartKind, present_on_a_thread
 from gateway.deployment.reference_clock import ReferenceClock
 from gateway.deployment.run_files import noted
 from gateway.deployment.time_sources import shared_clock
+from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.forced_exit import end_within
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
-from gateway.settlement.settle import PROJECT_AFTER_MS
 from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
 from gateway.steward.dispatch import AUDIT_JOB, JOB_KEPT_S, JOB_TIMEOUT_S, VERIFY_JOB, VerificationQueue
 from gateway.wiring import catalogue_of, open_index, open_ledger, open_recordings

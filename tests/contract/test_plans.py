@@ -95,6 +95,11 @@ MEANT = {
     "derived.webhooks._WAITING": ("scan", WAITING),
     "submissions.work._ELSEWHERE": ("range", LIMITED),
     "submissions.work._BACKLOG": ("coarse", WAITING),
+    "standings.rollup_points._DUE": ("scan", WAITING),
+    "standings.rollups._PLAYERS": ("coarse range sort", OPERATORS),
+    "standings.rollups._POINTS": ("sort", OF_ONE),
+    **{f"standings.rollups._shares[{take},{order}]": ("sort", OF_ONE)
+       for take in ("sum", "best", "count") for order in ("ascending", "descending")},
     **{f"standings.folds._counting[{operator},{order}]": ("sort", OF_ONE)
        for operator in ("best", "sum", "count") for order in ("ascending", "descending")},
 }  # fmt: skip

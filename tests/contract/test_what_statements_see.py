@@ -64,6 +64,8 @@ OF_EVERY_BOARD = {
     "seals.chain._FIRST_ROWS": "the whole ledger is sealed, and audited",
     "seals.chain._NEXT_ROWS": "the whole ledger is sealed, and audited",
     "seals.chain._SINCE": "the whole ledger is sealed, and audited",
+    "standings.rollup_points._DUE": "what was changed on any board",
+    "standings.rollups._POINTS": "a player's points on all boards of a family",
     "submissions.work._BACKLOG": "what waits for workers, which are everybody's",
     "submissions.work._DUE": "what waits for workers, which are everybody's",
 }
@@ -81,7 +83,10 @@ OF_EVERY_WINDOW = {
     "archive.windows._ENDED_AFTER": "which windows of a board a late change concerns",
     "archive.windows._READABLE": "which windows of a board can be read",
     "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",
+    "standings.rollup_points._DUE": "what was changed in any window",
 }
+
+IN_FAMILIES = "a board of a family has a dot in its name"
 
 ALL_THE_SAME = {
     ("archive.freezing._COPY", "archived_entries"): "it puts its rows there",
@@ -92,6 +97,12 @@ ALL_THE_SAME = {
     ("leases._CLAIM", "stewards"): "the lease has no owner, and would have none without the steward",
     ("leases._CLAIM_LANES", "leases"): "the lease is of a duty",
     ("leases._CLAIM_LANES", "stewards"): "the lease is of a duty",
+    ("standings.rollups._PLAYERS", "standings"): IN_FAMILIES,
+    **{
+        (f"standings.rollups._shares[{take},{order}]", "standings"): IN_FAMILIES
+        for take in ("sum", "best", "count")
+        for order in ("ascending", "descending")
+    },
     ("standings.anchors._FOLD", "rank_anchors"): "a move at its very place is not ahead of an anchor",
     ("standings.anchors._FOLD", "rank_moves"): "a move at its very place is not ahead of an anchor",
 }

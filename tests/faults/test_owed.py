@@ -197,7 +197,7 @@ class Boards:
         """Strikes it off."""
 
 
-BOARD: Any = SimpleNamespace(name="vault", policy=SimpleNamespace(staleness_s=0.0))
+BOARD: Any = SimpleNamespace(name="vault", rollups=(), policy=SimpleNamespace(staleness_s=0.0))
 
 
 def a_change(seq: int) -> Change:

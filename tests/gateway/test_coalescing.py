@@ -23,7 +23,7 @@ def change(seq: int, player: str = "ada") -> Change:
 
 
 def a_board(staleness_s: float) -> Any:
-    return SimpleNamespace(name="clicks", policy=SimpleNamespace(staleness_s=staleness_s))
+    return SimpleNamespace(name="clicks", rollups=(), policy=SimpleNamespace(staleness_s=staleness_s))
 
 
 class Recorder:

@@ -19,8 +19,9 @@ from gateway.ledger import queries
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.ledger.sqlite.transaction import drive
 from gateway.ledger.submissions import work
+from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.settlement.joins import PROJECTIONS, show_joined
-from gateway.settlement.settle import PROJECT_AFTER_MS, Decision, settle
+from gateway.settlement.settle import Decision, settle
 from gateway.shared_records import Change
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.fields import SortOrder

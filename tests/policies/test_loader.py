@@ -57,7 +57,13 @@ def test_the_bundled_policy_loads():
             "points_",
             "finite",
         ),
-        ("writes: verified", "writes: verifed", "writes", "writes:", "'verified', 'open' or 'trusted'"),
+        (
+            "writes: verified",
+            "writes: verifed",
+            "writes",
+            "writes:",
+            "'verified', 'open', 'trusted' or 'derived'",
+        ),
         (
             "windows: [alltime, daily, weekly, monthly]",
             "windows: [alltime, hourly]",

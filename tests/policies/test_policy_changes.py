@@ -99,6 +99,7 @@ STORED = {
     "time_zone",
     "season",
     "joins",
+    "rollup",
 }
 """What decides a standing or where it is: the ledger keeps both."""
 KEPT = {"ranks", "segments", "shards", "ranges", "exact_ranks"}

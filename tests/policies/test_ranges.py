@@ -81,11 +81,12 @@ FIELDS = dict(_fields(Policy))
 COUNTED = {
     name
     for name, field in FIELDS.items()
-    if set(_parts(field.annotation)) & {int, float} and name != "ranges"
+    if set(_parts(field.annotation)) & {int, float} and name not in {"ranges", "rollup.points"}
 }
 NUMBERS = {name: stated for name in sorted(COUNTED) if (stated := _stated(_page()[name]))}
 LISTS = {
     "ranges": (64, range),
+    "rollup.points": (100, lambda count: count * [1]),
     "segments": (8, lambda count: [f"a{number}" for number in range(count)]),
     "self_declared": (8, lambda count: [f"a{number}" for number in range(count)]),
     "builds.files": (32, lambda count: [f"{number}.pak" for number in range(count)]),

@@ -18,7 +18,7 @@ from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 from structlog.testing import capture_logs
 
-from gateway.settlement.settle import PROJECT_AFTER_MS
+from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.steward.dispatch import (
     AUDIT_JOB,
     JOB_KEPT_S,

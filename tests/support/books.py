@@ -94,7 +94,7 @@ class Books:
 
     def decide(self, submission_id: str, to_state: State) -> Change:
         decision = Decision(submission_id, to_state, "replay", Reason.VERIFIED, NOON_MS + 1, frozenset(State))
-        [change] = self.do(_decide_all(self.board, [decision]))
+        [change], _ = self.do(_decide_all(self.board, [decision]))
         assert isinstance(change, Change)
         return change
 

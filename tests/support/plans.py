@@ -25,10 +25,11 @@ import replay
 import scoregate
 from gateway.ledger.definition import create_schema
 from gateway.ledger.schema import metadata
-from gateway.ledger.standings import folds
+from gateway.ledger.standings import folds, rollups
 from gateway.ledger.transaction import Query
 from policies.fields import SortOrder
 from policies.model import Operator
+from policies.rollups import RollupTake
 
 ROWS: Final = 1_000_000
 
@@ -55,7 +56,10 @@ DISTINCT: Final = {
 COARSE: Final = frozenset(DISTINCT) - {"player"}
 """Columns whose values are each on thousands of rows: a search by them alone, even by several, is a scan."""
 
-MADE_BY_FUNCTIONS: Final = {"gateway.ledger.standings.folds._counting"}
+MADE_BY_FUNCTIONS: Final = {
+    "gateway.ledger.standings.folds._counting",
+    "gateway.ledger.standings.rollups._shares",
+}
 """Functions that make a statement for each of their arguments, all of which are planned."""
 
 POSTGRES_ALONE: Final = {"gateway.deployment.time_sources._NOW"}
@@ -83,6 +87,11 @@ def statements() -> dict[str, Query]:
         for order in SortOrder:
             named[f"gateway.ledger.standings.folds._counting[{operator.value},{order.value}]"] = (
                 folds._counting(operator, order)
+            )
+    for take in (RollupTake.SUM, RollupTake.BEST, RollupTake.COUNT):
+        for order in SortOrder:
+            named[f"gateway.ledger.standings.rollups._shares[{take.value},{order.value}]"] = rollups._shares(
+                take, order
             )
     return {name.removeprefix("gateway.ledger."): query for name, query in named.items()}
 

@@ -9,10 +9,10 @@ from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.submissions import work
+from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
-from gateway.settlement.settle import PROJECT_AFTER_MS
 from gateway.settlement.unprojected import UnprojectedChanges
 from policies.errors import LedgerUnavailable
 

@@ -76,13 +76,20 @@ def _secret(answer: fields.Answer) -> web.Response:
     return json_response(answer, status=201, headers={"Cache-Control": "no-store"})
 
 
+def refuse_runs(board: Board) -> None:
+    """Refuse runs on a board that takes none. Raises `scope-forbidden`."""
+    if board.policy.writes is Writes.TRUSTED:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
+    if board.policy.writes is Writes.DERIVED:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the board is a rollup: play on the boards of its family")
+
+
 def _simulator_of(board: Board, build: str) -> bytes:
     """Return the SHA-256 of the build's simulator, or zeros on a board without replay.
 
     Raises `build-unknown`.
     """
-    if board.policy.writes is Writes.TRUSTED:
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
+    refuse_runs(board)
     if board.policy.builds and build not in board.policy.builds:
         raise Problem(ProblemType.BUILD_UNKNOWN, f"known builds: {', '.join(sorted(board.policy.builds))}")
     simulator = board.simulators.get(build)

@@ -20,6 +20,7 @@ from gateway.edge.http.responses import score_accepted
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.details import stored_details
 from gateway.edge.submissions.large_recordings import write_behind_recording
+from gateway.edge.submissions.runs import refuse_runs
 from gateway.edge.submissions.submitted_recording import body_limit, recording_of, reveal_ms
 from gateway.edge.wire import bodies
 from gateway.index.board_index import CommittedRun
@@ -31,7 +32,6 @@ from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.telemetry import PLUGIN_FAILURES, Event, logger
 from policies.errors import IndexUnavailable
 from policies.loader import Board
-from policies.model import Writes
 from policies.vocabulary import Claim, Reason, State
 from validators.baseline import EMPTY, subjects_of
 from validators.bounds import is_playable
@@ -104,8 +104,7 @@ async def _refusal(edge: Edge, signed: SignedRequest) -> Problem:
 
 def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_ms: int) -> None:
     """Refuse a run that may not be submitted here, or not any more. It is `earliest_ms` or later now."""
-    if board.policy.writes is Writes.TRUSTED:
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
+    refuse_runs(board)
     if ticket.board != board.name:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket is for another board")
     if earliest_ms > ticket.expires_at_ms:

@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from gateway.ledger.players.joins import was_joined
 from gateway.ledger.schema import anchored_windows, is_in, players, standings, submissions
 from gateway.ledger.standings.anchors import note_move
+from gateway.ledger.standings.rollups import Share, fold_shares, with_share
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Query, Row, Transaction
 from gateway.shared_records import Standing
@@ -90,18 +91,40 @@ class SlotContent(NamedTuple):
         """The place of the standing; None if nothing counts."""
         return None if self.score is None else BoardPlace(self.order, self.member)
 
+    @property
+    def share(self) -> Share:
+        """The standing as a share of a rollup."""
+        return Share(self.score, self.achieved_at_ms, self.achieved_seq, self.submission_id)
+
+
+class StandingFold(NamedTuple):
+    """A fold of a player's standing in a window, and what the slot had before it."""
+
+    before: SlotContent
+    standing: Standing
+
+    @property
+    def share(self) -> Share:
+        """The standing as a share of a rollup."""
+        standing = self.standing
+        return Share(standing.score, standing.achieved_at_ms, standing.achieved_seq, standing.submission_id)
+
+    @property
+    def place(self) -> BoardPlace | None:
+        """The place of the standing; None if nothing counts."""
+        return _place(self.standing)
+
 
 async def fold_standings(
     tx: Transaction, ranking: Ranking, player: str, changes: Sequence[CountChange], seq: int
-) -> tuple[Standing, ...]:
+) -> tuple[StandingFold, ...]:
     """Fold and store, under `seq`, the player's standing in each window of these changes.
 
     The ledger must already have the submissions in the states that result. Submissions that begin to count
     are added to the standing, at a cost independent of the player's history; if one ceases to count, the
     window is folded anew.
     """
-    names = await tx.rows(_NAME, player=player)
-    name = names[0][0] if names else ""
+    name = await _name_of(tx, player)
     calendar = calendar_of(ranking.policy)
     by_window: dict[Window, list[CountChange]] = defaultdict(list)
     for kind in ranking.policy.windows:
@@ -121,13 +144,63 @@ PlayerWindow = tuple[Window, str, str]
 
 async def _fold_window(
     tx: Transaction, ranking: Ranking, where: PlayerWindow, changes: Sequence[CountChange], seq: int
-) -> Standing:
+) -> StandingFold:
     window, player, _ = where
     slot = await read_slot(tx, ranking, window.name, player)
     reached = _added(ranking, slot, changes) or await _reached(tx, ranking, where)
     standing = _standing(ranking, where, reached, seq)
     await put_standing(tx, ranking, standing, slot)
+    return StandingFold(slot, standing)
+
+
+async def fold_rollup(
+    tx: Transaction, rollup: Ranking, share: StandingFold, window: Window, seq: int
+) -> Standing | None:
+    """Fold a changed share into the player's standing on a rollup, and store it under `seq`.
+
+    Return None if the standing stays as it was.
+    """
+    player = share.standing.player
+    where = (window, player, share.standing.name)
+    slot = await read_slot(tx, rollup, window.name, player)
+    held = _held(rollup, slot) if slot.rule == rollup.rule else None
+    reached = with_share(rollup, held, share.before.share, share.share)
+    standing = _standing(rollup, where, reached or await _reached(tx, rollup, where), seq)
+    return await _put_if_changed(tx, rollup, standing, slot)
+
+
+async def fold_anew(
+    tx: Transaction, ranking: Ranking, player: str, window: Window, seq: int
+) -> Standing | None:
+    """Fold a player's standing in a window anew, and store it under `seq`; return None if nothing changed."""
+    slot = await read_slot(tx, ranking, window.name, player)
+    standing = await standing_in(tx, ranking, player, window, await _name_of(tx, player), seq=seq)
+    return await _put_if_changed(tx, ranking, standing, slot)
+
+
+async def _put_if_changed(
+    tx: Transaction, ranking: Ranking, standing: Standing, slot: SlotContent
+) -> Standing | None:
+    if slot.rule == ranking.rule and (slot.score, slot.place) == (standing.score, _place(standing)):
+        return None
+    await put_standing(tx, ranking, standing, slot)
     return standing
+
+
+def _held(ranking: Ranking, slot: SlotContent) -> ReachedScore | None:
+    if slot.score is None:
+        return None
+    ties = slot.member[: ranking.tie_digits]
+    return ReachedScore(slot.score, slot.achieved_at_ms, slot.achieved_seq, slot.submission_id, ties)
+
+
+def _place(standing: Standing) -> BoardPlace | None:
+    return None if standing.score is None else BoardPlace(standing.order, standing.member)
+
+
+async def _name_of(tx: Transaction, player: str) -> str:
+    names = await tx.rows(_NAME, player=player)
+    return names[0][0] if names else ""
 
 
 async def standing_in(
@@ -157,7 +230,7 @@ async def read_slot(tx: Transaction, ranking: Ranking, window: str, player: str)
 
 async def put_standing(tx: Transaction, ranking: Ranking, standing: Standing, slot: SlotContent) -> None:
     """Store a standing in its slot, which had this content before, and note the move for the anchors."""
-    now = None if standing.score is None else BoardPlace(standing.order, standing.member)
+    now = _place(standing)
     await note_move(tx, ranking, (standing.window, standing.player), slot.place, now, slot.anchors)
     await tx.run(
         _PUT_STANDING,
@@ -182,15 +255,13 @@ def _added(ranking: Ranking, slot: SlotContent, changes: Sequence[CountChange]) 
     It does if a submission ceases to count, if there is no standing or one by another rule, or if a sum
     reaches SCORE_LIMIT, where it is cut off.
     """
-    if slot.score is None or slot.rule != ranking.rule or any(change.difference < 0 for change in changes):
+    reached = _held(ranking, slot)
+    if reached is None or slot.rule != ranking.rule or any(change.difference < 0 for change in changes):
         return None
-    score, at_ms, at_seq, submission_id, member = (
-        slot.score, slot.achieved_at_ms, slot.achieved_seq, slot.submission_id, slot.member
-    )  # fmt: skip
-    reached = ReachedScore(score, at_ms, at_seq, submission_id, member[: ranking.tie_digits])
     for change in changes:
         reached = _plus(ranking, reached, change)
-    is_held = ranking.policy.operator is Operator.SUM and SCORE_LIMIT in (abs(score), abs(reached.score))
+    ends = (abs(slot.score or 0), abs(reached.score))
+    is_held = ranking.policy.operator is Operator.SUM and SCORE_LIMIT in ends
     return None if is_held or abs(reached.score) > SCORE_LIMIT else reached
 
 
@@ -227,6 +298,8 @@ async def _reached(tx: Transaction, ranking: Ranking, where: PlayerWindow) -> Re
     """
     window, player, _ = where
     policy = ranking.policy
+    if policy.rollup:
+        return await fold_shares(tx, ranking, window.name, player)
     if policy.joins is Joins.REQUIRED and not await was_joined(tx, policy.board, player, window.end_ms):
         return None
     span = {"board": policy.board, "player": player, "begin": window.begin_ms, "end": window.end_ms}

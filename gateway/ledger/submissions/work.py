@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import and_, bindparam, delete, exists, func, insert, not_, or_, select, update
 
@@ -14,6 +14,9 @@ from gateway.ledger.schema import boards, outbox, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import Reason, State
 from validators.verification_priority import HARMS, UNASSESSED, URGENT
+
+PROJECT_AFTER_MS: Final = 2_000
+"""Time for the projection after a commit. After it, the steward projects the change."""
 
 _s = submissions.c
 

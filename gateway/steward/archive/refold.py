@@ -10,6 +10,7 @@ from gateway.ledger.archive.windows import among_archived
 from gateway.ledger.derived import board_duties
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.refold import promoted_players, refold
+from gateway.ledger.standings.rollups import players_of_family
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
 from gateway.steward.agenda import duties_of_windows
@@ -36,15 +37,29 @@ async def refold_board(ledger: Ledger, policy: Policy, *, clock: Clock, tell: Te
 
     Raises LedgerUnavailable; finished slices stay, and a second call begins again from the start.
     """
-    windows, ranking = readable_windows(policy, clock()), Ranking(policy)
-    count, changed, after = 0, 0, ""
-    while players := await ledger.read(promoted_players(policy.board, after=after, count=PLAYERS)):
-        changed += await ledger.write(_refold(ranking, players, windows))
-        count, after = count + len(players), players[-1]
-        tell(len(players))
+    readable, ranking = readable_windows(policy, clock()), Ranking(policy)
+    count, changed = 0, 0
+    for windows in _folded_together(policy, readable):
+        after = ""
+        while players := await ledger.read(_players_after(policy, windows, after)):
+            changed += await ledger.write(_refold(ranking, players, windows))
+            count, after = count + len(players), players[-1]
+            tell(len(players))
     # No event says that these windows have standings now.
-    await ledger.write(board_duties.noted(duties_of_windows(policy.board, windows, seq=0, now_ms=clock())))
+    await ledger.write(board_duties.noted(duties_of_windows(policy.board, readable, seq=0, now_ms=clock())))
     return RefoldCounts(count, changed)
+
+
+def _folded_together(policy: Policy, windows: Sequence[Window]) -> Sequence[Sequence[Window]]:
+    """Return the windows in groups with the same players; each window of a rollup has players of its own."""
+    return [[window] for window in windows] if policy.rollup else [windows]
+
+
+def _players_after(policy: Policy, windows: Sequence[Window], after: str) -> Operation[list[str]]:
+    """Return the next players with anything to fold."""
+    if policy.rollup:
+        return players_of_family(policy.rollup.family, windows[0].name, after=after, count=PLAYERS)
+    return promoted_players(policy.board, after=after, count=PLAYERS)
 
 
 def _refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window]) -> Operation[int]:

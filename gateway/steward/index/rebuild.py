@@ -189,9 +189,8 @@ class Rebuilder:
         for _ in range(0, SETTLED_EVENTS, PAGE):
             page = await self._ledger.read(index_pages.events_before(before, count=PAGE))
             ours = [event for event in page if event.board == self._board and event.at_ms > since_ms]
-            await generation.put_settled(
-                (event.submission_id, event.at_ms) for event in ours if not _waits(event)
-            )
+            settled = [event for event in ours if _settles(event)]
+            await generation.put_settled((event.submission_id, event.at_ms) for event in settled)
             if len(page) < PAGE or page[-1].at_ms <= since_ms:
                 return
             before = page[-1].seq
@@ -203,7 +202,7 @@ class Rebuilder:
             await generation.replace_standings(changes.standings)
             await generation.put_baselines(changes.baselines)
             waiting = [event for event in changes.events if _waits(event)]
-            settled = [event for event in changes.events if not _waits(event)]
+            settled = [event for event in changes.events if _settles(event)]
             await generation.put_pending((event.submission_id, event.at_ms) for event in waiting)
             await generation.put_settled((event.submission_id, event.at_ms) for event in settled)
             after = changes.upto
@@ -261,3 +260,8 @@ class Rebuilder:
 
 def _waits(event: BoardEvent) -> bool:
     return event.to_state is State.PENDING
+
+
+def _settles(event: BoardEvent) -> bool:
+    """Return whether the event decided on a submission; those of a rollup have none."""
+    return bool(event.submission_id) and not _waits(event)

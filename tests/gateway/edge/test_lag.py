@@ -13,8 +13,9 @@ from gateway.catalogue.catalogue import Catalogue
 from gateway.edge.health import lag
 from gateway.edge.health.lag import Lag
 from gateway.ledger.schema import outbox
+from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.ledger.transaction import Query, Transaction
-from gateway.settlement.settle import PROJECT_AFTER_MS, Decision, settle
+from gateway.settlement.settle import Decision, settle
 from gateway.shared_records import Change
 from policies.errors import IndexUnavailable
 from policies.loader import Policies

@@ -43,7 +43,8 @@ class FromBooks:
 
 
 def flip(books: Books, number: int, to_state: State, at_ms: int) -> None:
-    [change] = drive(_decide_all(books.board, [decision(f"run-{number}", to_state, at_ms=at_ms)])(books.tx))
+    deciding = _decide_all(books.board, [decision(f"run-{number}", to_state, at_ms=at_ms)])
+    [change], _ = drive(deciding(books.tx))
     assert isinstance(change, Change)
 
 

@@ -353,8 +353,8 @@ class _Writer:
             await self._duty.append(name, player=player, score=score)
             self._last[player] = name
         decision = Decision(name, to_state, "replay", Reason.VERIFIED, self._duty.clock(), frozenset(State))
-        found = await self._duty.ledger.write(_decide_all(self._duty.board, [decision]))
-        return [each for each in found if isinstance(each, Change)]
+        _, changes = await self._duty.ledger.write(_decide_all(self._duty.board, [decision]))
+        return changes
 
 
 async def test_the_feed_tells_of_a_cold_board_without_ranks(duty: Duty):

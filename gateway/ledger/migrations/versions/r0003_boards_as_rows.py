@@ -91,6 +91,33 @@ Table(
 )
 
 Table(
+    "rollup_points",
+    metadata,
+    Column("rollup", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    _required("points", Int64),
+    _required("achieved_at_ms", Int64),
+    _required("achieved_seq", Int64),
+    _required("submission_id", Text),
+    Index("rollup_points_of_board", "rollup", "board", "window"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "rollup_changes",
+    metadata,
+    Column("rollup", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    _required("seq", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
     "stewards",
     metadata,
     Column("steward", Text, primary_key=True),
@@ -138,12 +165,14 @@ _UPDATES: Final = {
     "opened_by, opened_seq, version, seq, plays",
     "board_fields": "opened_seq, plays",
     "board_duties": "due_at_ms, last_seq",
+    "rollup_changes": "seq",
+    "rollup_points": "points, achieved_at_ms, achieved_seq, submission_id",
     "stewards": "expires_at_ms",
     "leases": "owner, epoch",
 }
 """The columns that the application may change."""
 
-_DELETED: Final = ("board_fields", "board_duties", "stewards")
+_DELETED: Final = ("board_fields", "board_duties", "rollup_changes", "rollup_points", "stewards")
 """The tables from which the application may take rows away."""
 
 

@@ -1,0 +1,156 @@
+"""Standings of rollups: what a player has on the boards of a family, as one score.
+
+The boards of a family have names that begin with its own name and a dot, so they are one range of names.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
+
+from gateway.ledger.schema import rollup_points, standings
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.fields import SortOrder
+from policies.ranking import Ranking, ReachedScore
+from policies.rollups import Rollup, RollupTake
+from policies.vocabulary import SCORE_LIMIT
+
+_st, _p = standings.c, rollup_points.c
+
+_AFTER_DOT: Final = "/"
+"""The character after the dot: the names of a family's boards sort below its name with this one."""
+
+_IN_FAMILY: Final = (_st.score.is_not(None), _st.board.like(literal_column("'%.%'")))
+"""The condition of the index `standings_of_player`, as it is written there."""
+
+_OF_PLAYER: Final = (
+    _st.player == bindparam("player"),
+    _st.window == bindparam("window"),
+    _st.board > bindparam("first"),
+    _st.board < bindparam("beyond"),
+    *_IN_FAMILY,
+)
+_POINTS = Query(
+    select(func.sum(_p.points).over(), _p.achieved_at_ms, _p.achieved_seq, _p.submission_id)
+    .where(
+        _p.rollup == bindparam("rollup"), _p.player == bindparam("player"), _p.window == bindparam("window")
+    )
+    .order_by(_p.achieved_at_ms.desc(), _p.achieved_seq.desc())
+    .limit(1)
+)
+_PLAYERS = Query(
+    select(_st.player)
+    .distinct()
+    .where(
+        _st.player > bindparam("after"),
+        _st.window == bindparam("window"),
+        _st.board > bindparam("first"),
+        _st.board < bindparam("beyond"),
+        *_IN_FAMILY,
+    )
+    .order_by(_st.player)
+    .limit(bindparam("count"))
+)
+
+
+class Share(NamedTuple):
+    """A player's standing on one board of a family, or on none before the first."""
+
+    score: int | None
+    achieved_at_ms: int
+    achieved_seq: int
+    submission_id: str
+
+    @property
+    def reached(self) -> ReachedScore | None:
+        """The score that was reached; None if nothing counts."""
+        return None if self.score is None else ReachedScore(self.score, *self[1:])
+
+
+async def fold_shares(tx: Transaction, ranking: Ranking, window: str, player: str) -> ReachedScore | None:
+    """Fold a player's standings on the family's boards, however many; None if there are none.
+
+    Equal rollups are in the order in which they were reached: with the last share, or the best one.
+    """
+    rollup = rollup_of(ranking)
+    if rollup.take is RollupTake.POINTS:
+        rows = await tx.rows(_POINTS, rollup=ranking.policy.board, window=window, player=player)
+    else:
+        query = _shares(rollup.take, ranking.policy.order)
+        rows = await tx.rows(query, player=player, window=window, **board_range(rollup.family))
+    return _reached_by(rows[0]) if rows else None
+
+
+def with_share(
+    ranking: Ranking, reached: ReachedScore | None, before: Share, after: Share
+) -> ReachedScore | None:
+    """Return a rollup in which one share has changed; None if that needs the player's other shares.
+
+    It does if the rollup is not known, if the share ceases to count, or if the rollup was reached with it and
+    it becomes worse or earlier.
+    """
+    new = after.reached
+    if reached is None or new is None or rollup_of(ranking).take is RollupTake.POINTS:
+        return None
+    was_last = before.score is not None and before.submission_id == reached.submission_id
+    take = rollup_of(ranking).take
+    if take is RollupTake.BEST:
+        best = min(reached, new, key=ranking.merit)
+        return None if was_last and best is not new else best
+    if was_last and (new.at_ms, new.seq) < (reached.at_ms, reached.seq):
+        return None
+    latest = max(reached, new, key=lambda share: (share.at_ms, share.seq))
+    added = (before.score is None) if take is RollupTake.COUNT else new.score - (before.score or 0)
+    score = reached.score + added
+    return None if max(abs(score), abs(reached.score)) >= SCORE_LIMIT else latest._replace(score=score)
+
+
+def rollup_of(ranking: Ranking) -> Rollup:
+    """Return the rollup of a board that has one. Raises ValueError for any other."""
+    if ranking.policy.rollup is None:
+        raise ValueError(f"{ranking.policy.board} is no rollup")
+    return ranking.policy.rollup
+
+
+def board_range(family: str) -> dict[str, str]:
+    """Return the names between which those of a family's boards are, to bind in a query."""
+    return {"first": f"{family}.", "beyond": f"{family}{_AFTER_DOT}"}
+
+
+def players_of_family(family: str, window: str, *, after: str, count: int) -> Operation[list[str]]:
+    """Return the next players who stand in a window of any of a family's boards after a player, in order."""
+
+    async def work(tx: Transaction) -> list[str]:
+        values = {"window": window, "after": after, "count": count, **board_range(family)}
+        return [row[0] for row in await tx.rows(_PLAYERS, **values)]
+
+    return work
+
+
+def _reached_by(row: Row) -> ReachedScore:
+    score, at_ms, seq, submission_id = row
+    # PostgreSQL sums integers to a decimal number.
+    return ReachedScore(max(-SCORE_LIMIT, min(SCORE_LIMIT, int(score))), at_ms, seq, submission_id)
+
+
+@lru_cache(maxsize=8)
+def _shares(take: RollupTake, order: SortOrder) -> Query:
+    """Return the query for what a player's shares come to: score, time, sequence number, submission."""
+    scores: dict[RollupTake, ColumnElement[Any]] = {
+        RollupTake.SUM: func.sum(_st.score).over(),
+        RollupTake.COUNT: func.count().over(),
+    }
+    best_first = _st.score.asc() if order is SortOrder.ASCENDING else _st.score.desc()
+    ordering = (
+        (best_first, _st.achieved_at_ms, _st.achieved_seq)
+        if take is RollupTake.BEST
+        else (_st.achieved_at_ms.desc(), _st.achieved_seq.desc())
+    )
+    return Query(
+        select(scores.get(take, _st.score), _st.achieved_at_ms, _st.achieved_seq, _st.submission_id)
+        .where(*_OF_PLAYER)
+        .order_by(*ordering)
+        .limit(1)
+    )

@@ -1,0 +1,38 @@
+"""Keeps rollups of points equal to the ranks on the boards of their families."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.catalogue.catalogue import Catalogue
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.standings.rollup_points import changes_due, drop_change
+from gateway.runtime.clock import Clock
+from gateway.settlement.rollups import roll_up_points
+from gateway.settlement.settle import Projection, project
+
+SLICE: Final = 64
+"""Windows of boards compared in one round, each in a commit of its own."""
+
+
+class RollupKeeper:
+    """Compares the first ranks of boards that changed with the points that rollups count for them."""
+
+    def __init__(self, ledger: Ledger, index: Projection, catalogue: Catalogue, *, clock: Clock) -> None:
+        self._ledger = ledger
+        self._index = index
+        self._catalogue = catalogue
+        self._clock = clock
+
+    async def step(self) -> int:
+        """Compare a slice of what changed and return how many windows. Raises LedgerUnavailable."""
+        due = await self._ledger.read(changes_due(SLICE))
+        for change in due:
+            rollup = await self._catalogue.board(change.rollup)
+            if rollup is None or rollup.policy.rollup is None:
+                await self._ledger.write(drop_change(change))  # its policy is gone, and nobody reads it
+                continue
+            changes = await self._ledger.write(roll_up_points(rollup, change, at_ms=self._clock()))
+            if changes:
+                await project(self._ledger, self._index, rollup, changes)
+        return len(due)

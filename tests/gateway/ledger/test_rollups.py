@@ -1,0 +1,317 @@
+"""Rollups in the ledger: exact beside SQL over the standings, whatever changes on the boards of the family."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.ledger.standings.rollup_points import changes_due
+from gateway.settlement.rollups import roll_up_points
+from gateway.settlement.settle import Decision, _decide_all, receive
+from gateway.shared_records import Change
+from policies.loader import Board
+from policies.model import Policy
+from policies.vocabulary import Claim, Reason, State
+from tests.support import boards
+from tests.support.books import Books
+from tests.support.ledger import NOON_MS, new_submission
+
+SEASONS = {"windows": ["alltime", "season"], "season": "0 0 1 * *"}
+MONTH_MS = 31 * 86_400_000
+TRACKS = ("track.a", "track.b", "track.c")
+TAKES = ("sum", "best", "count")
+
+
+def rollup_board(take: str, order: str = "descending", **rollup: Any) -> Board:
+    """A rollup of the family `track`."""
+    settings_of = {"family": "track", "take": take, **rollup}
+    policy = {"board": f"all-{take}", "title": take, "order": order, "rollup": settings_of} | SEASONS
+    return Board(Policy.model_validate(policy), f"sha256:{take}", {})
+
+
+@lru_cache(maxsize=8)
+def family(operator: str, order: str) -> dict[str, Board]:
+    """The boards of the family, each with all rollups."""
+    rollups = tuple(rollup_board(take, order) for take in TAKES)
+    with tempfile.TemporaryDirectory() as folder:
+        score = {"minimum": -(2**40), "maximum": 2**40}
+        track = boards.board(Path(folder), operator=operator, order=order, score=score, **SEASONS)
+    return {
+        name: dataclasses.replace(
+            track, policy=track.policy.model_copy(update={"board": name}), rollups=rollups
+        )
+        for name in TRACKS
+    }
+
+
+class Game:
+    """A ledger with the boards of a family, and runs on them."""
+
+    def __init__(self, tracks: dict[str, Board]) -> None:
+        self.tracks = tracks
+        self.books = Books(tracks["track.a"])
+        self.rollups = tracks["track.a"].rollups
+        self.runs: dict[str, Board] = {}
+        self.counting: set[str] = set()
+
+    def play(self, track: str, player: str, score: int, month: int) -> None:
+        """A run that waits for its verdict."""
+        name = f"run-{len(self.runs)}"
+        at_ms = NOON_MS + month * MONTH_MS + len(self.runs) % 3
+        new = new_submission(name, player=player, at_ms=at_ms, score=score, recording=None)
+        run = new.submission._replace(claim=Claim(score, 1), board=track)
+        self.books.do(lambda tx: receive(tx, new._replace(submission=run)))
+        self.runs[name] = self.tracks[track]
+
+    def turn(self, *names: str) -> list[Change]:
+        """Promote runs of one board, or revoke those that count, in one transaction."""
+        decisions = [
+            Decision(
+                name,
+                State.REVOKED if name in self.counting else State.PROMOTED,
+                "replay",
+                Reason.VERIFIED,
+                NOON_MS + 1,
+                frozenset(State),
+            )
+            for name in names
+        ]
+        _, changes = self.books.do(_decide_all(self.runs[names[0]], decisions))
+        self.counting ^= set(names)
+        return changes
+
+    def standings(self, rollup: Board) -> dict[tuple[str, str], tuple[Any, ...]]:
+        """What stands on a rollup: score, and when and with what it was reached, by window and player."""
+        rows = self.books.rows(
+            'SELECT "window", player, score, achieved_at_ms, achieved_seq, submission_id FROM standings '
+            f"WHERE board = '{rollup.name}' AND score IS NOT NULL"
+        )
+        return {row[:2]: row[2:] for row in rows}
+
+    def expected(self, rollup: Board) -> dict[tuple[str, str], tuple[Any, ...]]:
+        """The same by plain SQL over the standings of the family's boards."""
+        take = rollup.policy.rollup.take.value
+        best = "score DESC" if rollup.policy.order.value == "descending" else "score ASC"
+        order = (
+            f"{best}, achieved_at_ms, achieved_seq"
+            if take == "best"
+            else "achieved_at_ms DESC, achieved_seq DESC"
+        )
+        value = {"sum": "sum(score) OVER slot", "count": "count(*) OVER slot", "best": "score"}[take]
+        rows = self.books.rows(
+            f'SELECT "window", player, value, achieved_at_ms, achieved_seq, submission_id FROM ('
+            f'SELECT *, {value} AS value, row_number() OVER (PARTITION BY "window", player ORDER BY {order}) AS n '
+            "FROM standings WHERE board LIKE 'track.%' AND score IS NOT NULL "
+            'WINDOW slot AS (PARTITION BY "window", player)) WHERE n = 1'
+        )
+        return {row[:2]: row[2:] for row in rows}
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("play"),
+            st.sampled_from(TRACKS),
+            st.sampled_from(["ada", "bob"]),
+            st.integers(-3, 3),
+            st.integers(0, 1),
+        ),
+        st.tuples(st.just("turn"), st.integers(0, 11), st.integers(0, 11)),
+    ),
+    max_size=24,
+)
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("operator", ["best", "latest", "sum"])
+@settings(max_examples=40, deadline=None)
+@given(steps=STEPS)
+def test_a_rollup_is_what_sql_says_of_the_standings(operator: str, order: str, steps: list[tuple[Any, ...]]):
+    """After every promotion and revocation, several in one transaction too, in both windows."""
+    game = Game(family(operator, order))
+    for kind, *step in steps:
+        if kind == "play":
+            game.play(*step)
+        else:
+            names = [f"run-{number}" for number in dict.fromkeys(step) if f"run-{number}" in game.runs]
+            same = [name for name in names if game.runs[name] is game.runs[names[0]]]
+            if same:
+                game.turn(*same)
+        for rollup in game.rollups:
+            assert game.expected(rollup) == game.standings(rollup)
+
+
+def test_a_change_of_a_rollup_is_an_event_and_has_to_be_shown():
+    """One event of the rollup, under the number of its standing, and one row of the outbox; none if it stays."""
+    game = Game(family("best", "descending"))
+    game.play("track.a", "ada", 3, 0)
+    [own, *rolled] = game.turn("run-0")
+    assert {"all-sum", "all-best", "all-count"} == {change.board for change in rolled}
+    assert [own.seq + 1, own.seq + 2, own.seq + 3] == [change.seq for change in rolled]
+    for change in rolled:
+        [event] = game.books.rows(
+            "SELECT submission_id, board, player, from_state, to_state, actor, reason, detail FROM events "
+            f"WHERE seq = {change.seq}"
+        )
+        said = f'{{"of":"track.a","event":{own.seq}}}'
+        assert ("", change.board, "ada", "promoted", "promoted", "rollup", "rolled-up", said) == event
+        assert [("project", "")] == game.books.rows(
+            f"SELECT kind, submission_id FROM outbox WHERE seq = {change.seq}"
+        )
+        assert {change.seq} == {standing.seq for standing in change.standings}
+        assert ["alltime", "season:"] == sorted(standing.window[:7] for standing in change.standings)
+    game.play("track.a", "ada", 1, 0)
+    assert ["track.a"] == [change.board for change in game.turn("run-1")]
+
+
+def test_a_rollup_that_is_new_counts_what_was_there_before():
+    """A player's first change after it was added is folded from all boards of the family."""
+    game = Game(family("best", "descending"))
+    without = {name: dataclasses.replace(track, rollups=()) for name, track in game.tracks.items()}
+    for number, track in enumerate(TRACKS):
+        game.play(track, "ada", 2 + number, 0)
+    game.runs["run-0"] = without["track.a"]
+    game.runs["run-1"] = without["track.b"]
+    for name in ("run-0", "run-1"):
+        assert 1 == len(game.turn(name))
+    game.turn("run-2")
+    for rollup in game.rollups:
+        assert game.expected(rollup) == game.standings(rollup)
+
+
+def test_a_rollup_takes_nothing_from_boards_with_similar_names():
+    """`track` has neither `tracks.a` nor `track-2.a` nor a board of its own that is called `track`."""
+    tracks = family("best", "descending")
+    strangers = {
+        name: dataclasses.replace(
+            tracks["track.a"], policy=tracks["track.a"].policy.model_copy(update={"board": name}), rollups=()
+        )
+        for name in ("track", "track-2.a", "tracks.a", "trac.k")
+    }
+    game = Game(tracks | strangers)
+    for number, name in enumerate(strangers):
+        game.play(name, "ada", 9, 0)
+        game.turn(f"run-{number}")
+    game.play("track.b", "ada", 2, 0)
+    game.turn("run-4")
+    assert {"alltime": 2} == {
+        window: score
+        for (window, _), (score, *_) in game.standings(game.rollups[0]).items()
+        if window == "alltime"
+    }
+
+
+SCALE = (10, 6, 3)
+PLAYERS = ("ada", "bob", "cyd", "dot")
+
+
+@lru_cache(maxsize=2)
+def scored_family(order: str) -> dict[str, Board]:
+    """The boards of the family, with a rollup of points."""
+    rollup = rollup_board("points", order, points=list(SCALE))
+    return {
+        name: dataclasses.replace(track, rollups=(rollup,)) for name, track in family("best", order).items()
+    }
+
+
+def compare(game: Game) -> list[Change]:
+    """What a steward does with the boards whose ranks may have changed."""
+    changes = []
+    for due in game.books.do(changes_due(count=100)):
+        changes += game.books.do(roll_up_points(game.rollups[0], due, at_ms=NOON_MS + 2))
+    return changes
+
+
+def expected_points(game: Game) -> dict[tuple[str, str], int]:
+    """The sum of the points of each player's ranks, by SQL over the standings."""
+    ranks = game.books.rows(
+        'SELECT "window", player, row_number() OVER (PARTITION BY board, "window" ORDER BY order_value, member) '
+        "FROM standings WHERE board LIKE 'track.%' AND score IS NOT NULL"
+    )
+    points: dict[tuple[str, str], int] = {}
+    for window, player, rank in ranks:
+        if rank <= len(SCALE):
+            points[window, player] = points.get((window, player), 0) + SCALE[rank - 1]
+    return points
+
+
+POINT_STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("play"),
+            st.sampled_from(TRACKS),
+            st.sampled_from(PLAYERS),
+            st.integers(-3, 3),
+            st.integers(0, 1),
+        ),
+        st.tuples(st.just("turn"), st.integers(0, 15)),
+        st.just(("compare",)),
+    ),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+@settings(max_examples=60, deadline=None)
+@given(steps=POINT_STEPS)
+def test_points_are_what_sql_says_of_the_ranks(order: str, steps: list[tuple[Any, ...]]):
+    """Once a steward has compared the boards, and no later than that."""
+    game = Game(scored_family(order))
+    for kind, *step in steps:
+        if kind == "play":
+            game.play(*step)
+        elif kind == "compare":
+            compare(game)
+        elif f"run-{step[0]}" in game.runs:
+            game.turn(f"run-{step[0]}")
+    compare(game)
+    [rollup] = game.rollups
+    assert expected_points(game) == {slot: score for slot, (score, *_) in game.standings(rollup).items()}
+    assert [] == compare(game)
+    assert [] == game.books.rows("SELECT * FROM rollup_changes")
+
+
+def test_a_change_during_a_comparison_is_compared_again():
+    """A change is done with only under the number under which it was read."""
+    game = Game(scored_family("descending"))
+    game.play("track.a", "ada", 3, 0)
+    game.turn("run-0")
+    [stale, *_] = game.books.do(changes_due(count=100))
+    game.play("track.a", "bob", 4, 0)
+    game.turn("run-1")
+    game.books.do(roll_up_points(game.rollups[0], stale, at_ms=NOON_MS))
+    assert stale.window in {change.window for change in game.books.do(changes_due(count=100))}
+
+
+def test_players_beyond_the_scale_and_worse_runs_cost_no_comparison():
+    """A run that leaves a standing where it is notes nothing."""
+    game = Game(scored_family("descending"))
+    game.play("track.a", "ada", 3, 0)
+    game.play("track.a", "ada", 1, 0)
+    game.turn("run-0")
+    compare(game)
+    game.turn("run-1")
+    assert [] == game.books.rows("SELECT * FROM rollup_changes")
+
+
+@pytest.mark.parametrize("take", ["sum", "points"])
+def test_a_rollup_without_seasons_takes_nothing_from_seasons(take: str):
+    """It has only the windows that its own policy names."""
+    settings_of = {"family": "track", "take": take} | ({"points": [3, 1]} if take == "points" else {})
+    plain = {"board": "ever", "title": "Ever", "rollup": settings_of}
+    rollup = Board(Policy.model_validate(plain), "sha256:ever", {})
+    tracks = family("best", "descending")
+    game = Game({name: dataclasses.replace(track, rollups=(rollup,)) for name, track in tracks.items()})
+    game.play("track.a", "ada", 5, 0)
+    game.turn("run-0")
+    compare(game)
+    assert {("alltime", "ada"): 5 if take == "sum" else 3} == {
+        slot: score for slot, (score, *_) in game.standings(rollup).items()
+    }

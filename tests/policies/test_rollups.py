@@ -1,0 +1,100 @@
+"""Rollups in policy files: what follows from a family, and what is refused with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policies.errors import PolicyError
+from policies.loader import load_policies
+from policies.model import Writes
+from policies.opened_board import OpenedBoard
+from policies.rollups import RollupTake
+
+TRACK = """\
+family: track
+title: Tracks
+score: {minimum: 0, maximum: 1000}
+"""
+WORLD = """\
+board: world
+title: World
+rollup: {family: track}
+"""
+
+
+def folder(path: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (path / f"{name}.yaml").write_text(text)
+    return path
+
+
+def test_three_lines_make_a_rollup_and_each_board_of_the_family_knows_it(tmp_path: Path):
+    """It takes sums of the boards' standings; nobody writes to it."""
+    points = WORLD.replace("world", "cup").replace("track}", "track, take: points, points: [3, 2, 1]}")
+    policies = load_policies(folder(tmp_path, track=TRACK, world=WORLD, cup=points))
+    world, cup = policies.boards["world"], policies.boards["cup"]
+    assert (Writes.DERIVED, False) == (world.policy.writes, world.policy.takes_runs)
+    assert RollupTake.SUM is world.policy.rollup.take
+    monza = policies.families["track"].board(OpenedBoard("track.monza", "track", "Monza"))
+    assert (cup, world) == monza.rollups
+    assert () == world.rollups
+    assert world.ranking.rule != cup.ranking.rule
+
+
+@pytest.mark.parametrize(
+    ("rollup", "track", "fault"),
+    [
+        (
+            "{family: car}",
+            "",
+            "world.yaml:3: rollup.family: no file of this folder describes the family 'car'",
+        ),
+        ("{family: track}\nwindows: [season]\nseason: 0 0 1 * *", "", "world.yaml:4: windows: the family"),
+        (
+            "{family: track}\nwindows: [season]\nseason: 0 0 1 * *",
+            "windows: [season]\nseason: 0 0 2 * *\n",
+            "world.yaml:5: season: expected the seasons and the time zone",
+        ),
+        (
+            "{family: track}\nwindows: [season]\nseason: 0 0 1 * *",
+            "windows: [season]\nseason: 0 0 1 * *\ntime_zone: Asia/Tokyo\n",
+            "world.yaml:5: season: expected the seasons and the time zone",
+        ),
+        ("{family: track, take: points}", "", "`points` belong to `take: points`"),
+        ("{family: track, points: [1]}", "", "`points` belong to `take: points`"),
+        ("{family: track, take: points, points: [1, 2]}", "", "must not rise"),
+        ("{family: track, take: points, points: [0]}", "", "world.yaml:3: rollup.points"),
+        ("{family: track}\nwindows: [daily]", "", "world.yaml:4: windows: a rollup has the windows"),
+        ("{family: track}\noperator: sum", "", "world.yaml:4: operator: a rollup takes no runs"),
+        ("{family: track}\nwrites: trusted", "", "`rollup` and `writes: derived` need each other"),
+    ],
+)
+def test_a_rollup_that_cannot_follow_is_refused_with_its_line(
+    tmp_path: Path, rollup: str, track: str, fault: str
+):
+    """Whatever the family lacks, and whatever a rollup has no use for."""
+    world = WORLD.replace("{family: track}", rollup)
+    with pytest.raises(PolicyError) as refused:
+        load_policies(folder(tmp_path, track=TRACK + track, world=world))
+    assert fault in str(refused.value)
+
+
+def test_a_sum_needs_scores_that_can_be_summed_up(tmp_path: Path):
+    """A best or a count of the same family does not."""
+    huge = TRACK.replace("1000", str(2**40 + 1))
+    with pytest.raises(PolicyError, match=r"world\.yaml:3: rollup\.take: `take: sum` needs"):
+        load_policies(folder(tmp_path, track=huge, world=WORLD))
+    best = WORLD.replace("track}", "track, take: best}")
+    assert 2 == len(load_policies(folder(tmp_path, world=best)).by_name)
+
+
+def test_a_board_without_rollup_does_not_derive(tmp_path: Path):
+    """Nor is a rollup a family of its own."""
+    with pytest.raises(PolicyError, match="need each other"):
+        load_policies(
+            folder(tmp_path, a="board: a\ntitle: A\nscore: {minimum: 0, maximum: 1}\nwrites: derived\n")
+        )
+    with pytest.raises(PolicyError, match="a rollup is a board of its own"):
+        load_policies(folder(tmp_path, a=WORLD.replace("board:", "family:")))
