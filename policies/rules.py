@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from random import Random
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -72,11 +72,6 @@ class Rule(PolicySection):
         _refuse_unreadable(text)
         return text
 
-    @property
-    def stats(self) -> frozenset[str]:
-        """Return the names of the stats it uses."""
-        return frozenset(match["stat"] for match in _tokens(self.rule) if match["stat"])
-
     @cached_property
     def condition(self) -> Condition:
         """Return the compiled rule."""
@@ -132,24 +127,29 @@ def refuse_unusable_rules(
             input=rule.rule,
         )
         for at, rule in enumerate(rules)
-        if (fault := _fault_of(rule, stats, scores, build))
+        if (fault := _fault_of(rule.rule, tuple(stats.items()), scores, build))
     ]
     if faults:
         raise ValidationError.from_exception_data("rules", faults)
 
 
-def _fault_of(rule: Rule, stats: Mapping[str, tuple[int, int]], scores: tuple[int, int], build: str) -> str:
+@lru_cache(maxsize=1024)  # boards of one game have the same rules
+def _fault_of(
+    rule: str, ranges: tuple[tuple[str, tuple[int, int]], ...], scores: tuple[int, int], build: str
+) -> str:
     """Return what is wrong with a rule of a board; empty if nothing is.
 
-    `stats` gives the lowest and highest value of each stat of a claim, `scores` the lowest and highest score.
-    The rule is tried on claims within these ranges, since the engine detects a wrong type only in a branch
-    that it evaluates.
+    `ranges` gives the lowest and highest value of each stat of a claim, `scores` the lowest and highest
+    score. The rule is tried on claims within these ranges, since the engine detects a wrong type only in a
+    branch that it evaluates.
     """
-    unknown = sorted(rule.stats - stats.keys())
+    stats = dict(ranges)
+    unknown = sorted(_stats_of(rule) - stats.keys())
     if unknown:
         known = ", ".join(sorted(stats)) or "none"
         return f"there is no stat `{unknown[0]}`; a claim on this board has: {known}"
-    faults = (rule.condition.fault(claim) for claim in _samples(stats, scores, build))
+    condition = Condition((rule,))
+    faults = (condition.fault(claim) for claim in _samples(stats, scores, build))
     return next(filter(None, faults), "")
 
 
@@ -185,11 +185,16 @@ def _refuse_unreadable(text: str) -> None:
         raise ValueError(f"not CEL: {_plainly(error)}") from None
 
 
+@lru_cache(maxsize=1024)
 def _compile(text: str) -> Any:
     """Return the program of an expression. Raises ValueError."""
     import cel  # noqa: PLC0415 - slow to load, and few boards have rules
 
     return cel.compile(text)
+
+
+def _stats_of(text: str) -> frozenset[str]:
+    return frozenset(match["stat"] for match in _tokens(text) if match["stat"])
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:

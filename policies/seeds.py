@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 SEED_BITS: Final = 63
+"""Bits of a seed: it is non-negative in every signed 64-bit column and in `i64`."""
 
 _DOMAIN: Final = b"scoregate/board-seed/1\n"
 

@@ -15,11 +15,12 @@ from gateway.ledger.records import StoredRecording
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.settings import Settings
 from policies.errors import RecordingsUnavailable
+from policies.seeds import board_seed
 from replay.simulators.sandbox import Sandbox
 from tests.replay.forensics import players
 from tests.replay.forensics.players import Words
 from tests.replay.games import END, GAME, play, store
-from tests.support.boards import claim_of, write_board
+from tests.support.boards import CHECKPOINT_TICKS, claim_of, write_board
 from tests.support.game import BUILD
 from tests.support.harness import Harness, Run, free_port, running_harness
 from tests.support.valkey import ValkeyServer
@@ -46,6 +47,12 @@ def write_boards(folder: Path) -> Path:
     }
     write_board(folder, "strict", validators=FLAGS, **common)
     write_board(folder, "shadow", **common)
+    lasting = {
+        "stats": common["replay"]["stats"],
+        "maximum_ticks": 20_000,
+        "checkpoint_ticks": CHECKPOINT_TICKS,
+    }
+    write_board(folder, "course", validators=FLAGS, seed="board", **common | {"replay": lasting})
     write_board(folder, "farm", validators=FLAGS, operator="sum", **common)
     spares_all = {"top": 1, "beats_best_by": 1_000_000, "share": 0.0}
     write_board(folder, "spared", validators={"similarity": "flag"}, verification=spares_all, **common)
@@ -209,6 +216,28 @@ async def test_P01_the_very_same_recording_names_all_who_sent_it(harness: Harnes
     ]
     [finding] = runs[2][1]
     assert [runs[0][0].id, runs[1][0].id] == finding["others"]
+
+
+async def test_P22_on_a_board_with_one_seed_a_stolen_recording_replays_and_is_held(
+    harness: Harness, sandbox: Sandbox
+):
+    """Everyone plays the same course, so the replay tells no thief; the likeness to the original does."""
+    own, changed = players.honest(1), mutated(players.honest(1))
+    runs, seeds = [], []
+    for words in (own, own, changed, players.honest(2)):
+        run = await harness.open_run(board="course")
+        seeds.append(int(run.info["seed"]))
+        claim = claim_of(play([*words.tolist(), END], seeds[-1], CHECKPOINT_TICKS))
+        harness.clock.shift(claim["ticks"] / 60)
+        assert 202 == (await harness.submit(run, claim, board="course")).status
+        assert 1 == await harness.verify(run.id, sandbox=sandbox)
+        runs.append(run)
+
+    assert [board_seed("", "course", bytes(32))] * 4 == seeds
+    assert ["promoted", "held", "held", "promoted"] == await states(harness, *runs)
+    copied, alike = [await found_in(harness, run) for run in runs[1:3]]
+    assert {"recording-reused", "recording-similar"} == {finding["reason"] for finding in copied}
+    assert ["recording-similar"] == [finding["reason"] for finding in alike]
 
 
 async def test_P02_by_default_a_likeness_is_recorded_and_nothing_more(harness: Harness, sandbox: Sandbox):

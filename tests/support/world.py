@@ -17,7 +17,7 @@ from redis import Redis
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from gateway.edge.auth.tickets import SEED_BITS, Ticket, new_run_id
+from gateway.edge.auth.tickets import Ticket, new_run_id
 from gateway.ledger.postgres import store
 from gateway.ledger.postgres.store import PostgresLedger
 from gateway.ledger.sqlite.store import SqliteLedger
@@ -28,6 +28,7 @@ from gateway.steward.dispatch import QUEUE_NAME, RqJobs
 from gateway.wiring import open_index, open_ledger, open_recordings, open_steward
 from policies.errors import IndexUnavailable
 from policies.model import Policy
+from policies.seeds import SEED_BITS
 from replay.simulators.sandbox import Sandbox
 from replay.worker.verifier import Verifier
 from tests.support.boards import BUILD, tiny_claim

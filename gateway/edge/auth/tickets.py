@@ -20,9 +20,6 @@ _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _UNKNOWN: Final = 0xFFFFFFFF
 """The stored value of a count that is unknown because the index did not answer."""
 
-SEED_BITS: Final = 63
-"""Seeds are drawn from 63 bits: non-negative in every signed 64-bit column and in `i64`."""
-
 
 class Ticket(NamedTuple):
     """The facts of a run. Times are Unix milliseconds; `simulator` is 32 raw SHA-256 bytes.

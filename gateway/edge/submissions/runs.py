@@ -8,7 +8,7 @@ import secrets
 from aiohttp import web
 
 from gateway.edge.admission.rate_limits import quota_exceeded
-from gateway.edge.auth.tickets import SEED_BITS, Ticket, new_run_id
+from gateway.edge.auth.tickets import Ticket, new_run_id
 from gateway.edge.auth.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import SMALL_BODY, board_of, client_names, parse_body, player_of, read_body
@@ -26,6 +26,7 @@ from policies.limits import Rate
 from policies.loader import Board
 from policies.model import Writes
 from policies.replaying import BuildStatus
+from policies.seeds import SEED_BITS
 
 PLAYER_RATE = Rate(per_minute=60, burst=120)
 """New anonymous players of one address; a network gets `NETWORK_SHARE` times as many."""
@@ -106,10 +107,11 @@ def _ticket(edge: Edge, board: Board, player: str, build: str, simulator: bytes)
         player=player,
         build=build,
         simulator=simulator,
-        seed=secrets.randbits(SEED_BITS),
+        seed=secrets.randbits(SEED_BITS) if board.seed is None else board.seed,
         issued_at_ms=now_ms,
         expires_at_ms=now_ms + board.policy.run_lifetime_s * 1000,
         clock_error_ms=edge.clock_error_ms,
+        board_content=board.content_digest,
     )
 
 

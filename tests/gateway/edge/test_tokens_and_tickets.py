@@ -13,9 +13,10 @@ from joserfc.jwk import OctKey
 
 from gateway.deployment.reference_clock import UNMEASURED_MS
 from gateway.edge.auth.keyring import Keyring
-from gateway.edge.auth.tickets import SEED_BITS, Ticket, Tickets, new_run_id
+from gateway.edge.auth.tickets import Ticket, Tickets, new_run_id
 from gateway.edge.auth.tokens import Bearer, Role, Tokens
 from policies.opened_board import NO_CONTENT
+from policies.seeds import SEED_BITS
 
 KEYRING = Keyring(b"a master key of thirty-two bytes")
 TICKETS = Tickets(KEYRING)
