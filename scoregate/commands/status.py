@@ -1,96 +1,140 @@
-"""`scoregate status`: list the parts that run.
+"""`scoregate status`: list the parts that run, and the work that waits.
 
-Files in the data directory know those of this machine; the index has heard from all others.
+Files in the data directory know the parts of this machine; the index has heard from all others. The ledger
+knows the work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from scoregate.commands.common import DataDir, finish, settings_beside
-from scoregate.commands.tables import AsJson, show
+from scoregate.commands.common import DataDir, console, finish, settings_beside
+from scoregate.commands.tables import AsJson, cell, show, show_json
 
 if TYPE_CHECKING:
-    from gateway.deployment.presence import PartReport
-    from gateway.deployment.run_files import RunningPart
-    from gateway.runtime.settings import Settings
+    from rich.console import Console
+    from rich.table import Table
 
+    from scoregate.deployment_status import DeploymentStatus
 
-class DeploymentStatus(NamedTuple):
-    """A row for each part, and a sentence about what is wrong, or None."""
+Rows = Sequence[Mapping[str, object]]
 
-    rows: Sequence[Mapping[str, object]]
-    trouble: str | None
+PART_COLUMNS: Final = (
+    "part",
+    "pid",
+    "host",
+    "since",
+    "version",
+    "policies",
+    "lanes",
+    "duties",
+    "failing",
+)
+WORK_COLUMNS: Final = ("work", "waiting", "oldest")
+
+COMMON: Final = ("host", "version", "policies")
+"""Columns that a terminal has no room for. Where all parts agree, the title says it once."""
+
+SHORT_DIGEST: Final = 8
+SPANS: Final = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+"""Units of a duration (s), each with the unit after it."""
 
 
 def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
-    """List the parts that run: their processes, since when, and their policies. Status 1 if there is none."""
-    deployment = finish(_status_of(settings_beside(data_dir)))
-    show(deployment.rows, ("part", "pid", "host", "since", "version", "policies", "failing"), as_json=as_json)
-    if deployment.trouble:
-        typer.echo(deployment.trouble, err=True)
-    if not deployment.rows:
+    """List the parts that run, and the work that waits for them. Status 1 if no part runs."""
+    from scoregate.deployment_status import status_of
+
+    deployment = finish(status_of(settings_beside(data_dir)))
+    screen = console()
+    if as_json:
+        show_json([*deployment.parts, *deployment.work])
+    elif screen.is_terminal:
+        _show_on(screen, deployment)
+    else:
+        show(deployment.parts, PART_COLUMNS, as_json=False)
+        if deployment.work:
+            typer.echo()
+            show(map(_counted, deployment.work), WORK_COLUMNS, as_json=False)
+    for trouble in deployment.troubles:
+        typer.echo(trouble, err=True)
+    if not deployment.parts:
         raise typer.Exit(1)
 
 
-async def _status_of(settings: Settings) -> DeploymentStatus:
-    """Return the parts of the deployment of these settings. Raises OSError if its folder cannot be read."""
-    from gateway.deployment.presence import own_host
-    from gateway.deployment.run_files import running_parts
-
-    local = running_parts(settings.data_dir)
-    heard, trouble = await _heard(settings)
-    by_process = {(part.host, part.pid): part for part in heard}
-    rows = [_local_row(part, by_process.pop((own_host(), part.pid), None)) for part in local]
-    rows += [_row(part) for part in by_process.values()]
-    if len({part.policies for part in heard}) > 1:
-        trouble = "the parts go by different policies; see `scoregate reload`"
-    if len({part.version for part in heard}) > 1:
-        trouble = "the parts are of different versions; restart the older ones"
-    return DeploymentStatus(sorted(rows, key=lambda row: (str(row["part"]), str(row["since"]))), trouble)
+def _counted(row: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a row of work with a `+` after a number that may be larger."""
+    return {**row, "waiting": f"{row['waiting']}{'+' if row['or_more'] else ''}"}
 
 
-async def _heard(settings: Settings) -> tuple[list[PartReport], str | None]:
-    """Return the parts that the index has heard from, and what kept it from being asked, or None."""
-    from gateway.deployment.presence import parts_there
-    from policies.errors import IndexUnavailable
-
-    # The default address may be some other Redis of this machine: only a configured or embedded one is asked.
-    if "redis_url" not in settings.model_fields_set:
-        return [], None
-    try:
-        return await parts_there(settings), None
-    except IndexUnavailable as error:
-        return [], f"only this machine's parts are known: {error}"
+def _show_on(screen: Console, deployment: DeploymentStatus) -> None:
+    """Draw the status for 80 columns: what all parts have in common once, times as how long ago they were."""
+    common = {name: {cell(row[name]) for row in deployment.parts} for name in COMMON}
+    titles = [_title(name, *values) for name, values in common.items() if len(values) == 1]
+    apart = [name for name, values in common.items() if len(values) > 1]
+    screen.print(_parts_table(deployment.parts, apart, "  ".join(titles)))
+    if deployment.work:
+        screen.print(_work_table(deployment.work))
 
 
-def _local_row(part: RunningPart, heard: PartReport | None) -> Mapping[str, object]:
-    from gateway.deployment.presence import own_host
-    from gateway.runtime.clock import rfc3339
-
-    return {
-        "part": part.part,
-        "pid": part.pid or None,
-        "host": own_host(),
-        "since": rfc3339(part.since_ms),
-        "version": heard and heard.version,
-        "policies": heard and heard.policies,
-        "failing": heard.failing if heard else (),
-    }
+def _title(name: str, value: str) -> str:
+    return f"{name} {value[:SHORT_DIGEST] if name == 'policies' else value}"
 
 
-def _row(part: PartReport) -> Mapping[str, object]:
-    from gateway.runtime.clock import rfc3339
+def _parts_table(rows: Rows, apart: Sequence[str], title: str) -> Table:
+    from rich.text import Text
 
-    return {
-        "part": part.kind.value,
-        "pid": part.pid or None,
-        "host": part.host or None,
-        "since": rfc3339(part.since_ms),
-        "version": part.version or None,
-        "policies": part.policies,
-        "failing": part.failing,
-    }
+    table = _table(title or "no part runs")
+    for name in ("part", "pid", "up", *apart):
+        table.add_column(name, justify="right" if name in {"pid", "up"} else "left", no_wrap=name != "host")
+    table.add_column("lanes", justify="right")
+    table.add_column("duties", ratio=2)
+    table.add_column("failing", ratio=1)
+    for row in rows:
+        others = [cell(row[name])[: SHORT_DIGEST if name == "policies" else None] for name in apart]
+        lanes = "" if row["lanes"] is None else cell(row["lanes"])
+        duties, failing = (cell(row[name]).replace(",", ", ") for name in ("duties", "failing"))
+        cells = [cell(row["part"]), cell(row["pid"]), _ago(row["since"]), *others, lanes]
+        table.add_row(
+            *map(Text, cells),
+            Text("" if duties == "-" else duties),
+            Text("" if failing == "-" else failing, style="red"),
+        )
+    return table
+
+
+def _work_table(rows: Rows) -> Table:
+    from rich.text import Text
+
+    table = _table("")
+    table.add_column("work")
+    table.add_column("waiting", justify="right")
+    table.add_column("for", justify="right")
+    for row in map(_counted, rows):
+        age = _ago(row["oldest"]) if row["oldest"] else ""
+        table.add_row(*map(Text, (cell(row["work"]), cell(row["waiting"]), age)))
+    return table
+
+
+def _table(title: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    return Table(
+        title=Text(title) if title else None, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+
+
+def _ago(moment: object) -> str:
+    """Return how long ago a moment (RFC 3339) was, such as `3 h 12 min`."""
+    from gateway.runtime.clock import parse_rfc3339, wall_clock
+
+    at_ms = parse_rfc3339(str(moment)) or 0
+    seconds = max(0, wall_clock() - at_ms) // 1000
+    for unit_s, unit, next_s, following in SPANS:
+        if seconds >= unit_s:
+            return f"{seconds // unit_s} {unit} {seconds % unit_s // next_s} {following}"
+    return f"{seconds} s"

@@ -16,7 +16,7 @@ def show(rows: Iterable[Mapping[str, object]], columns: Sequence[str], *, as_jso
         show_json(rows)
         return
     lines = [[name.upper().replace("_", " ") for name in columns]]
-    lines += [[_cell(row[name]) for name in columns] for row in rows]
+    lines += [[cell(row[name]) for name in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
@@ -31,7 +31,7 @@ def show_json(rows: Iterable[Mapping[str, object]]) -> None:
         typer.echo(orjson.dumps(dict(row)))
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
     """Return a value as one word or sentence, with `?` for characters that a terminal would obey."""
     if value is None or value in ((), []):
         return "-"

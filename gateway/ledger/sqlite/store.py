@@ -130,6 +130,18 @@ class SqliteLedger(GroupedWrites):
                     loop.call_soon_threadsafe(tell, outcomes)
 
 
+def version_at(path: Path) -> str | None:
+    """Return the version of the schema in a file, None if it is empty. Nothing is created or upgraded.
+
+    Raises LedgerUnavailable.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return _version_of(connection, path)
+    except sqlite3.Error as error:
+        raise LedgerUnavailable(f"{path}: {error}") from None
+
+
 def _version_of(connection: sqlite3.Connection, path: Path) -> str | None:
     """Return the version of the schema, None in an empty file.
 
