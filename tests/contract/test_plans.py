@@ -94,6 +94,7 @@ MEANT = {
     "derived.webhooks._PRUNE": ("coarse", "the steward's, of deliveries that ended long ago"),
     "derived.webhooks._WAITING": ("scan", WAITING),
     "submissions.work._ELSEWHERE": ("range", LIMITED),
+    "submissions.waiting._WAITING": ("scan sort", "the first ten thousand rows of the outbox, grouped by kind"),
     "submissions.work._BACKLOG": ("coarse", WAITING),
     "standings.rollup_points._DUE": ("scan", WAITING),
     "standings.rollups._PLAYERS": ("coarse range sort", OPERATORS),

@@ -66,6 +66,7 @@ OF_EVERY_BOARD = {
     "seals.chain._SINCE": "the whole ledger is sealed, and audited",
     "standings.rollup_points._DUE": "what was changed on any board",
     "standings.rollups._POINTS": "a player's points on all boards of a family",
+    "submissions.waiting._WAITING": "what waits, whatever its board",
     "submissions.work._BACKLOG": "what waits for workers, which are everybody's",
     "submissions.work._DUE": "what waits for workers, which are everybody's",
 }

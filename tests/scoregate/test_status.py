@@ -1,0 +1,185 @@
+"""`scoregate status`: what people see of a deployment on a terminal, and what programs read."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from gateway.deployment.presence import PartKind
+from gateway.runtime.clock import rfc3339, wall_clock
+from scoregate.commands import status
+from scoregate.deployment_status import STATED, DeploymentStatus
+from tests.support import preloaded
+from tests.support.deployment import Deployment, client_of, deployed, ended, eventually
+from tests.support.ports import unserved_port
+from tests.support.valkey import running_valkey
+
+WIDTH = 80
+PARTS = ["edge", "steward", "worker"]
+
+
+def told(deployment: Deployment, *words: str, **changed: str) -> Any:
+    """A finished call of the command beside a deployment."""
+    settings = {name: str(value) for name, value in (deployment.settings | changed).items()}
+    environment = {f"SCOREGATE_{name.upper()}": value for name, value in settings.items()}
+    return preloaded.finished(("status", *words), os.environ | environment)
+
+
+def rows_of(deployment: Deployment) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in told(deployment, "--json").stdout.splitlines()]
+
+
+def waiting(rows: list[dict[str, Any]]) -> dict[str, int]:
+    return {row["work"]: row["waiting"] for row in rows if "work" in row}
+
+
+async def test_PT_the_status_says_who_has_what_and_what_waits(tmp_path: Path):
+    """Nobody has a lane before there is a steward; then it has all of them, and what it did waits no more."""
+    with running_valkey() as valkey, deployed(tmp_path, valkey) as house:
+        house.start("serve")
+        await house.is_answering()
+        async with client_of(house) as client:
+            await client.submitted()
+        before = rows_of(house)
+        assert ["edge"] == [row["part"] for row in before if "part" in row]
+        assert [*STATED] == [row["work"] for row in before if "work" in row]
+        assert (1, 0) == (waiting(before)["verify"], waiting(before)["verify-urgent"])
+        assert [True] == [bool(row["oldest"]) for row in before if row.get("work") == "verify"]
+
+        house.start("steward")
+        house.start("worker")
+        await eventually(lambda: is_at_rest(rows_of(house)), house.log)
+        rows = {row["part"]: row for row in rows_of(house) if "part" in row}
+        assert PARTS == sorted(rows)
+        assert [None, 256, None] == [rows[part]["lanes"] for part in PARTS]
+        assert ([], []) == (rows["edge"]["duties"], rows["edge"]["failing"])
+        assert {"seals", "dispatch"} < set(rows["steward"]["duties"])
+
+        plain = told(house)
+        heads = [line.split() for line in plain.stdout.splitlines() if line.isupper()]
+        assert [[name.upper() for name in status.PART_COLUMNS], ["WORK", "WAITING", "OLDEST"]] == heads
+        assert (0, "") == (plain.returncode, plain.stderr)
+
+        valkey.kill()
+        away = told(house)
+        assert 0 == away.returncode
+        assert "only this machine's parts are known" in away.stderr
+        assert PARTS == [line.split()[0] for line in away.stdout.splitlines()[1:4]]
+
+
+def is_at_rest(rows: list[dict[str, Any]]) -> bool:
+    """Tell whether all parts have said what they have, and nothing waits but for its seal."""
+    stewards = [row for row in rows if row.get("part") == "steward"]
+    is_known = all(row["lanes"] == 256 for row in stewards) and sum("part" in row for row in rows) == 3
+    left = {work for work, count in waiting(rows).items() if count}
+    return bool(stewards) and is_known and left <= {"seal"}
+
+
+async def test_PT_nothing_runs_and_nothing_is_made(tmp_path: Path):
+    """Without a deployment the status is 1, and no ledger or folder is there afterwards."""
+    with running_valkey() as valkey, deployed(tmp_path, valkey) as house:
+        nothing = told(house)
+        assert (1, 1) == (nothing.returncode, len(nothing.stdout.splitlines()))
+        assert not house.ledger.exists()
+        assert [] == rows_of(house)
+
+
+async def test_PT_a_look_does_not_upgrade_the_ledger_of_older_parts(tmp_path: Path):
+    """The parts that run would not understand it any more: what waits is left out, and the reason is told."""
+    with running_valkey() as valkey, deployed(tmp_path, valkey) as house:
+        edge = house.start("serve")
+        await house.is_answering()
+        with closing(sqlite3.connect(house.ledger)) as ledger, ledger:
+            ledger.execute("UPDATE alembic_version SET version_num = '0002'")
+        older = told(house)
+        assert "the ledger has schema version 0002, this scoregate" in older.stderr
+        assert "WORK" not in older.stdout
+        with closing(sqlite3.connect(house.ledger)) as ledger:
+            assert [("0002",)] == ledger.execute("SELECT version_num FROM alembic_version").fetchall()
+        edge.terminate()
+        assert 0 == await ended(edge)
+
+
+async def test_PT_a_ledger_that_is_away_hides_no_part(tmp_path: Path):
+    """A database that does not answer is a sentence; the parts are listed all the same."""
+    with running_valkey() as valkey, deployed(tmp_path, valkey) as house, unserved_port() as port:
+        house.start("serve")
+        await house.is_answering()
+        await eventually(lambda: len(rows_of(house)) > len(STATED), house.log)
+        away = told(house, ledger_url=f"postgresql://nobody@127.0.0.1:{port}/none")
+        assert "what waits is not known" in away.stderr
+        assert (0, "edge") == (away.returncode, away.stdout.splitlines()[1].split()[0])
+
+
+def part(kind: PartKind, pid: int = 4_194_304, **facts: Any) -> dict[str, Any]:
+    """A row of the table, with what takes the most room."""
+    return {
+        "part": kind.value,
+        "pid": pid,
+        "host": "a-machine-with-a-long-name.example.internal",
+        "since": rfc3339(wall_clock() - 7_384_000),
+        "version": "0.1.0",
+        "policies": "2937fdd196e9dbbb",
+        "lanes": None,
+        "duties": (),
+        "failing": (),
+    } | facts
+
+
+def drawn(*parts: dict[str, Any], work: list[dict[str, Any]] | None = None) -> str:
+    screen = Console(width=WIDTH, force_terminal=True, color_system=None, record=True)
+    with screen.capture() as captured:
+        status._show_on(screen, DeploymentStatus(parts, work or [], []))
+    return captured.get()
+
+
+def test_PT_the_table_fits_a_terminal():
+    """However much a part has or lacks: 80 columns, and every word of it is there."""
+    duties = ("seals", "dispatch", "projection", "derivations", "deliveries", "agenda", "collecting")
+    failing = ("audit:arcade", "anchors:a-board-with-a-long-name")
+    steward = part(PartKind.STEWARD, lanes=256, duties=duties, failing=failing)
+    shown = drawn(part(PartKind.EDGE), steward)
+    assert WIDTH >= max(map(len, shown.splitlines()))
+    words = "".join(shown.split())
+    assert all(name in words.replace("-", "") for name in duties)
+    assert "2h3min" in words
+    assert "policies2937fdd1" in words
+    assert 1 == shown.count("a-machine-with-a-long-name")
+
+
+def test_PT_what_the_parts_do_not_agree_on_is_a_column():
+    """During an upgrade each part is shown with its version; what they share stays in the title."""
+    shown = drawn(part(PartKind.EDGE), part(PartKind.EDGE, version="0.2.0"))
+    assert WIDTH >= max(map(len, shown.splitlines()))
+    title, *table = shown.splitlines()
+    assert "version" not in title
+    assert (1, 1) == tuple(sum(each in line for line in table) for each in ("0.1.0", "0.2.0"))
+
+
+def test_PT_what_a_terminal_would_obey_is_not_drawn():
+    """Anybody with access to Redis writes reports: no markup, no escape gets through."""
+    shown = drawn(part(PartKind.STEWARD, failing=("\x1b[2Jgone", "[bold]loud")))
+    assert "\x1b[2J" not in shown
+    assert "[bold]" in shown.replace("\n", "")
+
+
+def test_PT_a_number_that_may_be_larger_says_so():
+    """With how long the oldest has waited, in whole units."""
+    at = rfc3339(wall_clock() - 90_000)
+    rows = [{"work": "verify", "waiting": 10_000, "or_more": True, "oldest": at}]
+    assert "10000+ 1 min 30 s" in " ".join(drawn(part(PartKind.EDGE), work=rows).split())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (59, "59 s"), (3_600, "1 h 0 min"), (200_000, "2 d 7 h"), (-9, "0 s")]
+)
+def test_PT_times_are_told_as_people_do(seconds: int, text: str):
+    """A clock that is behind makes nothing younger than now."""
+    assert text == status._ago(rfc3339(wall_clock() - seconds * 1000 - 500))
