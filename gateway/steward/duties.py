@@ -134,7 +134,13 @@ class Steward:
         self._expirer = Expirer(ledger, boards, clock=clock)
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._derivations = Derivations(
-            settings, boards, ledger, index.client, clock=clock, deliveries_ledger=self._unfenced_ledger
+            settings,
+            boards,
+            ledger,
+            index.client,
+            clock=clock,
+            left_ms=int(settings.steward_lease_s * 1000),
+            deliveries_ledger=self._unfenced_ledger,
         )
         self._deadlines = Deadlines(ledger, index, catalogue, clock=self._earliest_clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, clock=clock)

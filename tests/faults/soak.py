@@ -1,8 +1,8 @@
 """Clients that keep accounts, and processes that die under them: `python -m tests.faults.soak --minutes 30`.
 
-The last line says what was sent, acknowledged, killed and found; the exit status is 1 if a promise was broken. Edge,
-steward, worker and Valkey are killed with SIGKILL in random order and started again; now and then Valkey comes back
-empty. With `--postgres` the ledger is a PostgreSQL of its own, which is shut down at once (SIGQUIT) like the others.
+The last line says what was sent, acknowledged, killed and found; the exit status is 1 if a promise was broken. Two
+edges, two stewards, two workers and Valkey are killed with SIGKILL in random order and started again; now and then Valkey
+comes back empty. With `--postgres` the ledger is a PostgreSQL of its own, which is shut down at once (SIGQUIT) like the others.
 The seed decides who dies when; how far the processes have come by then is the machine's.
 """
 
@@ -14,7 +14,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from tests.support.accounts import Accounts, Audit, Book, audit, read_books
 from tests.support.boards import tiny_claim
 from tests.support.counting import counts
 from tests.support.deployment import Client, Deployment, client_of, deployed
-from tests.support.harness import Run
+from tests.support.harness import Run, free_port
 from tests.support.oracle import History, breaches, differences, history_of
 from tests.support.postgres import APP, PostgresServer, running_postgres
 from tests.support.preloaded import Process
@@ -39,8 +39,8 @@ from tests.support.seeds import fault_seed
 from tests.support.valkey import running_valkey
 from tests.support.world import empty
 
-OURS = ("serve", "steward", "worker")
-VICTIMS = (*OURS, *OURS, "valkey", "valkey's files")
+OURS = ("serve 1", "serve 2", "steward 1", "steward 2", "worker 1", "worker 2")
+VICTIMS = (*OURS, "valkey", "valkey's files")
 TRIES = 5
 PACE_S = 0.1
 """About how long a client waits between two runs: less than a worker can judge, or the end is a queue to be worked off."""
@@ -66,6 +66,7 @@ class Chaos:
         self.postgres = postgres
         self.victims = VICTIMS if postgres is None else (*VICTIMS, "postgres", "postgres")
         self.chance = chance
+        self.other_edge = f"127.0.0.1:{free_port()}"
         self.killed = 0
         self.acknowledged = 0
         self.books = [folder / f"client-{number}.txt" for number in range(clients)]
@@ -74,7 +75,7 @@ class Chaos:
 
     async def run(self, is_enough: Callable[[int], bool], pause_s: tuple[float, float]) -> Audit:
         """Kills until it is enough, which is told how often it was; heals; and balances the accounts."""
-        self._parts = {part: self.house.start(part) for part in OURS}
+        self._parts = {part: self._start(part) for part in OURS}
         supervisor = asyncio.create_task(self._supervise())
         try:
             return await self._played(is_enough, pause_s)
@@ -86,15 +87,20 @@ class Chaos:
         while True:
             for part, process in self._parts.items():
                 if process.poll() is not None:
-                    self._parts[part] = self.house.start(part)
+                    self._parts[part] = self._start(part)
             await asyncio.sleep(SUPERVISED_S)
+
+    def _start(self, part: str) -> Process:
+        """A part by its name and number; the second edge listens elsewhere."""
+        own = {"bind": self.other_edge} if part == "serve 2" else {}
+        return self.house.start(part.split(maxsplit=1)[0], **own)
 
     async def _played(self, is_enough: Callable[[int], bool], pause_s: tuple[float, float]) -> Audit:
         await self.house.is_answering()
-        async with client_of(self.house) as client:
-            tokens = [await client.harness.new_player() for _ in self.books]
+        async with client_of(self.house) as one, client_of(self.house, self.other_edge) as other:
+            tokens = [await one.harness.new_player() for _ in self.books]
             pairs = zip(self.books, tokens, strict=True)
-            playing = [asyncio.create_task(self._play(client, *pair)) for pair in pairs]
+            playing = [asyncio.create_task(self._play((one, other), *pair)) for pair in pairs]
             while not is_enough(self.killed):
                 await asyncio.sleep(self.chance.uniform(*pause_s))
                 await self._until_acknowledged(ACKNOWLEDGED_PER_KILL * (self.killed + 1))
@@ -114,7 +120,7 @@ class Chaos:
         if victim in OURS:
             self._parts[victim].kill()
             self._parts[victim].wait()
-            self._parts[victim] = self.house.start(victim)
+            self._parts[victim] = self._start(victim)
         elif victim == "postgres" and self.postgres:
             await asyncio.to_thread(self.postgres.kill)
             await asyncio.to_thread(self.postgres.start)
@@ -125,15 +131,16 @@ class Chaos:
         else:
             await asyncio.to_thread(empty, self.house.valkey)
 
-    async def _play(self, client: Client, path: Path, token: str) -> None:
+    async def _play(self, clients: Sequence[Client], path: Path, token: str) -> None:
+        """Play run after run; each is opened at either edge, and sent to either."""
         book = Book(path)
         while not self._is_over.is_set():
             try:
-                run = await client.open_run(token)
+                run = await random.choice(clients).open_run(token)
             except (aiohttp.ClientError, AssertionError, TimeoutError):
                 await asyncio.sleep(0.05)
                 continue
-            self.acknowledged += await _submit(client, book, run)
+            self.acknowledged += await _submit(random.choice(clients), book, run)
             await asyncio.sleep(self.chance.uniform(0, 2 * PACE_S))
         book.close()
 

@@ -157,10 +157,11 @@ class Client:
 
 
 @asynccontextmanager
-async def client_of(deployment: Deployment) -> AsyncIterator[Client]:
+async def client_of(deployment: Deployment, authority: str = "") -> AsyncIterator[Client]:
+    """A client of a deployment's edge, or of another that listens at `authority`."""
     timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        yield Client(Harness(None, ShiftedClock(), session, deployment.authority))  # type: ignore[arg-type]
+        yield Client(Harness(None, ShiftedClock(), session, authority or deployment.authority))  # type: ignore[arg-type]
 
 
 async def eventually(

@@ -1,0 +1,112 @@
+"""What a steward does follows its leases: duties of which there is one, boards of its lanes, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway.ledger.leases import NOBODY, lease_holders
+from gateway.runtime.settings import Settings
+from gateway.steward.duties import Steward
+from gateway.steward.failures import Failures
+from gateway.steward.leases import LEASE_NAMES, StewardLeases
+from gateway.steward.rounds import Round
+from gateway.wiring import open_ledger, open_steward
+from policies.errors import LeaseLost
+from tests.support.deployment import eventually
+from tests.support.duty import Duty
+
+OF_LANES = {"anchor", "archive", "draw_audits", "keep_tails", "reconcile", "see_to_cold", "see_to_top"}
+OF_ONE = {
+    "collect", "deliver", "derive_from_changes", "derive_from_log", "dispatch", "end_reveals", "expire", "project",
+    "recall", "repair_derived", "seal",
+}  # fmt: skip
+PATIENCE_S = 20
+
+
+class Calls(Counter[str]):
+    """How often each duty of a steward was called, which does nothing any more."""
+
+    def __init__(self, steward: Steward, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        for name in OF_LANES | OF_ONE:
+            monkeypatch.setattr(steward, name, self._counted(name))
+
+    def _counted(self, name: str) -> Callable[[], Any]:
+        async def duty() -> int:
+            self[name] += 1
+            if name == "seal":
+                raise LeaseLost
+            return 0
+
+        duty.__name__ = name
+        return duty
+
+
+async def another(duty: Duty) -> StewardLeases:
+    """A steward that has everything."""
+    leases = StewardLeases(duty.ledger, clock=duty.clock)
+    leases.is_kept = True
+    await leases.turn()
+    return leases
+
+
+async def called(calls: Calls, names: set[str]) -> None:
+    """Returns once each of these was called."""
+    await eventually(lambda: names <= calls.keys(), patience_s=PATIENCE_S)
+
+
+async def test_a_duty_of_which_there_is_one_is_done_by_whoever_has_its_lease(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """A steward beside one that has everything looks at its lanes alone; once the other has gone, it does all at once."""
+    other = await another(duty)
+    calls = Calls(duty.steward, monkeypatch)
+    running = asyncio.create_task(duty.steward.run())
+    await called(calls, OF_LANES)
+    assert OF_LANES == calls.keys()
+    await other.give_up()
+    await called(calls, OF_LANES | OF_ONE)
+    assert () == duty.steward.failures.now()  # a lease that was lost is no failure
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_boards_of_others_lanes_are_left_alone(duty: Duty):
+    """An index that was emptied is rebuilt by the steward that has the board's lane, and by no other."""
+    other = await another(duty)
+    leases = duty.steward.leases
+    leases.is_kept = True
+    await leases.turn()
+    assert 0 == await duty.steward.reconcile()
+    assert not (await duty.index.of(duty.board).residency.state()).is_whole
+    await other.give_up()
+    await leases.turn()
+    await duty.steward.reconcile()
+    assert (await duty.index.of(duty.board).residency.state()).is_whole
+
+
+async def test_a_board_whose_lane_was_lost_has_not_failed():
+    """Its round ends without a word, and the other boards have theirs."""
+
+    async def lost() -> int:
+        raise LeaseLost
+
+    async def done() -> int:
+        return 2
+
+    failures = Failures()
+    assert 2 == await Round("archive", failures).step({"lost": lost, "done": done})
+    assert () == failures.now()
+
+
+async def test_a_steward_that_ends_in_order_gives_everything_back(own_settings: Settings):
+    """The next one begins at once, and does not wait for its row to expire."""
+    async with open_steward(own_settings) as steward:
+        await steward.leases.turn()
+    async with open_ledger(own_settings) as ledger:
+        assert {NOBODY: tuple(sorted(LEASE_NAMES))} == await ledger.read(lease_holders)
