@@ -19,6 +19,7 @@ from gateway.index.scripts import ReadingScript, Script, index_boundary
 from gateway.index.versions import Versions
 from gateway.runtime.bounded_cache import BOARDS_LIMIT, BoundedCache
 from gateway.runtime.concurrency import in_turns
+from gateway.runtime.lanes import lane_of
 from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import IndexUnavailable
 from policies.loader import Board
@@ -189,6 +190,7 @@ class BoardIndex:
                 keys.version(self.board),
                 keys.cold(self.board),
                 keys.sentinel(self.board),
+                *self._lane_keys,
                 *chain(*window_keys),
             ],
             [
@@ -199,6 +201,7 @@ class BoardIndex:
                 self.ranking.tie_digits,
                 int(self.ranking.keeps_groups),
                 int(self.sentinel is not None),
+                "" if keys.is_shard(self.board) else self.board,
                 *chain(*baselines),
                 *chain(*windows),
             ],
@@ -281,6 +284,14 @@ class BoardIndex:
     def _keys_of(self, window: str) -> tuple[str, str, str]:
         board = self.board
         return self.window_key(window), keys.members(board, window), keys.groups(board, window)
+
+    @property
+    def _lane_keys(self) -> tuple[str, str, str]:
+        """The sets of the board's lane that a change is noted in. A shard has a tag of its own, and no sets."""
+        if keys.is_shard(self.board):
+            return (keys.sentinel(self.board),) * 3
+        lane = lane_of(self.board)
+        return keys.residents(lane), keys.wanted(lane), keys.tails(lane)
 
     def _window_arguments(self, standing: Standing) -> tuple[Any, ...]:
         return (

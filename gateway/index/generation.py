@@ -13,10 +13,12 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
+from gateway.index.residency import life_ms
 from gateway.index.ranges import renamed, window_key, zset_at, zsets_of
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
 from gateway.runtime.concurrency import in_turns
+from gateway.runtime.lanes import lane_of
 from gateway.shared_records import Standing, StoredBaseline
 from policies.errors import IndexUnavailable, RebuildLost, RebuildRefused
 from policies.ranking import Ranking
@@ -144,7 +146,7 @@ class Generation:
 
     async def finish(self) -> None:
         """Mark the index as whole, and release the lease. Raises RebuildLost if Redis was emptied."""
-        if not await self._end([keys.lease(self.board), keys.sentinel(self.board)], [self._name, 1]):
+        if not await self._close(is_whole=True):
             raise RebuildLost
 
     async def give_up(self) -> None:
@@ -152,7 +154,17 @@ class Generation:
         with suppress(IndexUnavailable):
             with index_boundary():
                 await self._client.unlink(*map(self._key, [*self._expiries, keys.pending(self.board)]))
-            await self._end([keys.lease(self.board), keys.sentinel(self.board)], [self._name, 0])
+            await self._close(is_whole=False)
+
+    async def _close(self, *, is_whole: bool) -> bool:
+        board, policy = self.board, self._ranking.policy
+        marks = [keys.lease(board), keys.sentinel(board), keys.used(board)]
+        facts = [board, life_ms(policy) or "", int(bool(policy.exact_ranks))]
+        lane = lane_of(board)
+        sets = [keys.residents(lane), keys.idle(lane), keys.wanted(lane), keys.tails(lane)]
+        if keys.is_shard(board):  # it is under a tag of its own, and no resident of a lane
+            facts, sets = ["", "", 0], [keys.lease(board)] * len(sets)
+        return bool(await self._end([*marks, *sets], [self._name, int(is_whole), *facts]))
 
     def _commands(self, standings: Sequence[Standing]) -> Iterable[Command]:
         """Return the commands that write standings of one window. This is the inner loop of a rebuild."""

@@ -219,6 +219,26 @@ def used(board: str) -> str:
     return f"{stem(board)}used"
 
 
+def residents(lane: int) -> str:
+    """ZSET: the boards of a lane that have keys, by when they were last compared with the ledger (ms)."""
+    return f"lb:{{{lane}}}:residents"
+
+
+def idle(lane: int) -> str:
+    """ZSET: the residents that may go cold, by when they do unless they are used (ms)."""
+    return f"lb:{{{lane}}}:idle"
+
+
+def wanted(lane: int) -> str:
+    """ZSET: the boards of a lane that were read or changed and are not whole, by when that began (ms)."""
+    return f"lb:{{{lane}}}:wanted"
+
+
+def tails(lane: int) -> str:
+    """ZSET: boards with `exact_ranks` whose heads or sketches may lack changes, by when to look (ms)."""
+    return f"lb:{{{lane}}}:tails"
+
+
 def lease(board: str) -> str:
     """STRING: the generation of the current rebuild; it expires if the builder dies."""
     return f"{stem(board)}building"
@@ -229,10 +249,15 @@ def built(board: str, generation: str, live: str) -> str:
     return f"{stem(board)}built:{generation}:{live.removeprefix(stem(board))}"
 
 
+def is_shard(board: str) -> bool:
+    """Return whether this is the name of a shard, `<board>/<number>`, and not of a board."""
+    return "/" in board
+
+
 @lru_cache(maxsize=4096)
 def tag(board: str) -> str:
     """Return the hash tag of a board's keys: its lane. A shard, `<board>/<number>`, has its own."""
-    return f"{{{board if '/' in board else lane_of(board)}}}"
+    return f"{{{board if is_shard(board) else lane_of(board)}}}"
 
 
 @lru_cache(maxsize=4096)

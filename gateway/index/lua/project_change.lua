@@ -3,12 +3,14 @@
 -- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] names hash   KEYS[4] baselines hash
 -- KEYS[5] changes stream
 -- KEYS[6] version of the pages   KEYS[7] mark of a cold board   KEYS[8] sentinel of the board
--- KEYS[9..] per window: its zset, its members hash, its groups zset
+-- KEYS[9] residents of the lane   KEYS[10] its wanted boards   KEYS[11] its tails
+-- KEYS[12..] per window: its zset, its members hash, its groups zset
 -- ARGV[1] submission id (string)   ARGV[2] player id   ARGV[3] display name, may be empty
 -- ARGV[4] baselines (count)
 -- ARGV[5] tie digits (count)   ARGV[6] 1 if groups are kept, for dense ranks
 -- ARGV[7] 1 if ranks are told only while the board is whole
--- ARGV[8..] per baseline: field, seq, value; then per window: name, seq, order (decimal, empty: nothing
+-- ARGV[8] board, empty for a shard, which is no resident of its own
+-- ARGV[9..] per baseline: field, seq, value; then per window: name, seq, order (decimal, empty: nothing
 --   counts), member, submission id, slot value, expiry (Unix ms, empty: never), orders per score (count),
 --   most entries (count, empty: all)
 -- Returns the number of windows that changed. No window of a cold board is touched. The stream tells no ranks
@@ -33,7 +35,7 @@ local function is_newer(stored, seq)
   return not stored or tonumber(string.match(stored, '^%d+')) < tonumber(seq)
 end
 
-local at = 8
+local at = 9
 for _ = 1, tonumber(ARGV[4]) do
   local field, seq, value = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   if is_newer(redis.call('HGET', KEYS[4], field), seq) then
@@ -43,9 +45,16 @@ for _ = 1, tonumber(ARGV[4]) do
 end
 
 local changed = 0
-local window_key = 9
+local window_key = 12
 local is_cold = redis.call('EXISTS', KEYS[7]) == 1
 local tells_ranks = ARGV[7] ~= '1' or redis.call('EXISTS', KEYS[8]) == 1
+local board = ARGV[8]
+if board ~= '' then
+  redis.call('ZADD', KEYS[9], 'NX', now_ms, board)
+  if redis.call('EXISTS', KEYS[8]) == 0 then
+    redis.call('ZADD', KEYS[10], 'NX', now_ms, board)
+  end
+end
 while at <= #ARGV do
   local window, seq, order, member = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local submission, slot, expires = ARGV[at + 4], ARGV[at + 5], ARGV[at + 6]
@@ -86,6 +95,9 @@ while at <= #ARGV do
       redis.call('ZADD', zset, order, member)
       if keeps_groups then
         join_group(groups, order, member, orders_per_score, tie_digits)
+      end
+      if most_entries and board ~= '' then
+        redis.call('ZADD', KEYS[11], 'LT', now_ms, board)
       end
       if most_entries then
         keep_head(zset, members, groups, most_entries, member, orders_per_score, tie_digits, keeps_groups)

@@ -1,29 +1,32 @@
-"""Takes boards that nobody uses out of Redis, and rebuilds them there once somebody asks.
+"""Takes a board that nobody uses out of Redis, and builds one there that is wanted.
 
 No change is lost, since each is in the ledger before the index hears of it. Redis does one thing at a time,
 so a change arrives at one of three moments. Before the eviction: it goes with the windows. While the board is
 cold: it stays in the ledger alone. After `swap_generation.lua`, which puts the rebuilt board in place and
 removes the cold mark in one step: it is shown as always. The rebuild shows what the ledger got meanwhile
 before it calls the board whole (`gateway.steward.index.rebuild`). Until then, the ledger answers readers.
+
+A board of a family has no cold mark: once evicted, it is as if it had never been used. A change that arrives
+then makes a part of a window, which nobody reads, and has the board built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Final
 
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.inspection import Inspection
-from gateway.index.residency import ResidencyState
+from gateway.index.ranges import zsets_of
+from gateway.ledger import index_pages, queries
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import Event, logger
+from gateway.steward.index.readable_windows import readable_window_names
 from gateway.steward.index.rebuild import Rebuilder
-from gateway.steward.rounds import Step
 from policies.errors import RebuildRefused
-from policies.model import WindowKind
+from policies.model import Policy
 
 SCAN: Final = 1_000
 """Redis keys examined at once."""
@@ -31,71 +34,81 @@ SCAN: Final = 1_000
 _log = logger()
 
 
-class ColdBoards:
-    """Evicts idle boards from Redis and warms those that are asked for."""
+class ColdBoard:
+    """One board that is taken out of Redis or built there.
 
-    def __init__(self, ledger: Ledger, boards: Mapping[str, BoardIndex], *, clock: Clock) -> None:
-        self._boards = {name: _EvictableBoard(ledger, index, clock) for name, index in boards.items()}
+    Every method raises IndexUnavailable and LedgerUnavailable.
+    """
 
-    def steps(self) -> dict[str, Step]:
-        """Return each board's step, which returns 1 if it evicted or warmed the board.
-
-        Steps raise IndexUnavailable and LedgerUnavailable.
-        """
-        return {name: board.step for name, board in self._boards.items()}
-
-
-class _EvictableBoard:
-    """One board and whether it is known how long it has been idle."""
-
-    def __init__(self, ledger: Ledger, index: BoardIndex, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, index: BoardIndex, policy: Policy, *, clock: Clock) -> None:
+        self._ledger = ledger
         self._index = index
+        self._policy = policy
         self._clock = clock
-        self._residency = index.residency
-        self._rebuilder = Rebuilder(ledger, index, index.ranking.policy, clock=clock)
-        self._is_known = False
 
-    async def step(self) -> int:
-        state = await self._residency.state()
-        if state.is_cold:
-            return await self._warm() if self._is_wanted(state) else 0
-        if not state.is_whole:
-            self._is_known = False
-            return 0  # the reconciler rebuilds it
-        if not self._residency.is_limited:
-            return 0
-        if not state.is_used and self._is_known:
-            return await self._evict()
-        if not state.is_used:  # nobody knows since when, so its idle time begins now
-            await self._residency.note_use(is_missed=True)
-        self._is_known = True
-        return 0
-
-    def _is_wanted(self, state: ResidencyState) -> bool:
-        """Return whether a cold board was used, may no longer go cold, or bears a mark that is not ours."""
-        return state.is_used or state.is_whole or not self._residency.is_limited
-
-    async def _warm(self) -> int:
+    async def warm(self) -> bool:
+        """Build the board unless it is whole, and return whether it was built."""
+        if not (await self._index.residency.state()).is_cold and await self._is_whole():
+            return False
+        rebuilder = Rebuilder(self._ledger, self._index, self._policy, clock=self._clock)
         try:
-            rebuilt = await self._rebuilder.rebuild()
+            rebuilt = await rebuilder.rebuild()
         except RebuildRefused:
-            return 0  # another steward is rebuilding it
-        self._is_known = True
+            return False  # another steward is rebuilding it
         _log.info(Event.WARMED, board=self._index.board, restored=rebuilt.entries)
-        return 1
+        return True
 
-    async def _evict(self) -> int:
-        """Remove the windows and all that follows from them; keep the board's other keys."""
+    async def _is_whole(self) -> bool:
+        """Return whether the board is whole with all of its shards."""
+        parts = [self._index, *self._index.shards]
+        return all([await Inspection(part.client, part.board).is_whole() for part in parts])
+
+    async def has_content(self) -> bool:
+        """Return whether the ledger or Redis has anything of the board. If not, the ledger answers for it."""
+        board, now_ms = self._index.board, self._clock()
+        if await self._ledger.read(index_pages.live_windows(board, now_ms=now_ms)):
+            return True
+        if await self._ledger.read(queries.pending_submissions(board, after=0, count=1)):
+            return True
+        # A rejected run leaves a key that only an eviction takes away.
+        left = [keys.settled(board), keys.baselines(board), keys.memberships(board)]
+        return bool(await Inspection(self._index.client, board).facts(left))
+
+    async def evict(self) -> bool:
+        """Remove the windows and all that follows from them, and return whether nobody used the board.
+
+        Of a board of a family nothing is left.
+        """
         board = self._index.board
-        stem = keys.stem(board)
-        of_windows = tuple(f"{stem}{kind.value}" for kind in WindowKind)
-        others = (f"{stem}segment:", f"{stem}circle:")
-        evicted = [keys.names(board), keys.version(board)]
+        evicted = await self._keys_of_windows() + [keys.names(board), keys.version(board)]
+        if self._index.residency.is_forgotten:
+            evicted += [keys.pending(board), keys.settled(board), keys.baselines(board)]
+            evicted += [keys.memberships(board), keys.cold(board)]
+        if not await self._index.residency.evict(list(dict.fromkeys(evicted)), now_ms=self._clock()):
+            return False
+        _log.info(Event.EVICTED, board=board)
+        return True
+
+    async def _keys_of_windows(self) -> list[str]:
+        board, now_ms = self._index.board, self._clock()
+        windows = {*readable_window_names(self._policy, now_ms)}
+        windows |= {*await self._ledger.read(index_pages.live_windows(board, now_ms=now_ms))}
+        names: list[str] = []
+        for window in sorted(windows):
+            names += [zset for key in self._keys_of(window) for zset in zsets_of(key)]
+            names += [keys.sketch(board, window), keys.segmented(board, window)]
+        return names + await self._keys_of_groups()
+
+    def _keys_of(self, window: str) -> tuple[str, str, str]:
+        board = self._index.board
+        return self._index.window_key(window), keys.members(board, window), keys.groups(board, window)
+
+    async def _keys_of_groups(self) -> list[str]:
+        """Return the keys of groups. Only Redis knows which there are."""
+        if not self._policy.segments:
+            return []
+        board, names = self._index.board, list[str]()
         async with aclosing(Inspection(self._index.client, board).scan(SCAN)) as slices:
             async for slice_of_keys in slices:
-                names = (key.decode(errors="replace") for key in slice_of_keys)
-                evicted += [name for name in names if name.startswith((*of_windows, *others))]
-        if not await self._residency.evict(list(dict.fromkeys(evicted)), now_ms=self._clock()):
-            return 0
-        _log.info(Event.EVICTED, board=board)
-        return 1
+                names += [key.decode(errors="replace") for key in slice_of_keys]
+        return [name for name in names if name.startswith(f"{keys.stem(board)}segment:")]

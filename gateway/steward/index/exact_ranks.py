@@ -72,11 +72,22 @@ class ExactRankKeeper:
     """Keeps the heads and the sketches of one board. Raises IndexUnavailable and LedgerUnavailable."""
 
     def __init__(self, ledger: Ledger, index: BoardIndex, policy: Policy, *, clock: Clock) -> None:
-        self._keepers = [keeper(ledger, index, policy, clock=clock) for keeper in (HeadKeeper, SketchKeeper)]
+        self._heads = HeadKeeper(ledger, index, policy, clock=clock)
+        self._sketches = SketchKeeper(ledger, index, policy, clock=clock)
+
+    @property
+    def is_building(self) -> bool:
+        """Whether a sketch is unfinished, of which only this keeper knows."""
+        return self._sketches.is_building
+
+    @property
+    def lacks_changes(self) -> bool:
+        """Whether a sketch lacked changes in the last step, and is too young to be made anew."""
+        return self._sketches.lacks_changes
 
     async def step(self) -> int:
         """Return how many entries moved into or out of heads, plus how many slices went into sketches."""
-        return sum([await keeper.step() for keeper in self._keepers])
+        return await self._heads.step() + await self._sketches.step()
 
 
 @dataclass(slots=True)
@@ -100,10 +111,16 @@ class SketchKeeper:
         self._sketches = Sketches(index.client, policy.board, policy.order)
         self._clock = clock
         self._builds: dict[str, _SketchBuild] = {}
+        self.lacks_changes = False
+
+    @property
+    def is_building(self) -> bool:
+        """Whether a sketch is unfinished."""
+        return bool(self._builds)
 
     async def step(self) -> int:
         """Read a slice for each sketch that needs one and return how many were read."""
-        now_ms = self._clock()
+        self.lacks_changes, now_ms = False, self._clock()
         windows = await self._ledger.read(index_pages.live_windows(self._policy.board, now_ms=now_ms))
         self._builds = {window: build for window, build in self._builds.items() if window in windows}
         return sum([await self._extend(window, expires_at_ms) for window, expires_at_ms in windows.items()])
@@ -145,5 +162,6 @@ class SketchKeeper:
     def _is_due(self, stored: StoredSketch, head: Head) -> bool:
         changes = missing_changes(stored, version=int(head.version), total=head.total)
         age_ms = self._clock() - stored.begun_at_ms
+        self.lacks_changes |= bool(changes)
         is_much = changes >= CHANGED * stored.sketch.count
         return bool(changes) and age_ms >= (PAUSE_MS if is_much else RENEWED_MS)

@@ -38,6 +38,11 @@ class Reconciler:
         self._parts = [part.inspection for part in view.parts()]
         self._walks = [_EndlessWalk(aspect, walk) for aspect in aspects_of(view) for walk in aspect.walks()]
 
+    @property
+    def is_long(self) -> bool:
+        """Whether a walk needs several steps, so that its place must not be lost."""
+        return any(walk.is_long for walk in self._walks)
+
     async def step(self) -> int:
         """Repair a slice of each walk, or rebuild the board if Redis was emptied; return how much changed."""
         if (await self._index.residency.state()).is_cold:
@@ -84,6 +89,7 @@ class _EndlessWalk:
         self._aspect = aspect
         self._walk = walk
         self._slices: Subjects | None = None
+        self.is_long = False
 
     async def step(self) -> Sequence[Difference]:
         """Repair one slice and return its differences."""
@@ -104,4 +110,5 @@ class _EndlessWalk:
         except StopAsyncIteration:
             return []
         self._slices = slices
+        self.is_long |= len(subjects) >= SLICE
         return subjects

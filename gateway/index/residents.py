@@ -1,0 +1,91 @@
+"""The boards of each lane that are in Redis, may go cold, are wanted, or lack changes in their tails.
+
+The scripts that change what these sets describe write them. A set that is lost costs no data:
+`gateway.steward.index_duties` says how each comes back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Final
+
+from redis.asyncio import Redis
+
+from gateway.index import keys
+from gateway.index.scripts import Script, index_boundary
+from gateway.runtime.lanes import lane_of
+
+LaneKey = Callable[[int], str]
+"""The function in `keys` that returns the key of a lane's set."""
+
+ALWAYS: Final = "+inf"
+
+LEAST_OF_LANE: Final = 4
+"""Boards taken of one lane at least. With many lanes, the first of each hold enough of the longest waiting."""
+
+
+class Residents:
+    """The sets of all lanes. Every method raises IndexUnavailable."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self._strike = Script(client, "strike_unchanged")
+
+    async def first(
+        self, key_of: LaneKey, lanes: Collection[int], *, count: int, upto_ms: int | None = None
+    ) -> list[str]:
+        """Return the boards with the lowest times of all these lanes, up to a time (Unix ms)."""
+        most = ALWAYS if upto_ms is None else upto_ms
+        of_lane = max(LEAST_OF_LANE, -(-count // max(1, len(lanes))))
+        with index_boundary():
+            async with self._client.pipeline(transaction=False) as pipe:
+                for lane in lanes:
+                    pipe.zrange(key_of(lane), "-inf", most, byscore=True, offset=0, num=of_lane, withscores=True)
+                answers = await pipe.execute()
+        pairs = sorted((at_ms, board) for answer in answers for board, at_ms in answer)
+        return [board for _, board in pairs[:count]]
+
+    async def add(self, key_of: LaneKey, boards: Iterable[str], at_ms: int) -> None:
+        """Put those boards into their sets that are not there."""
+        await self._change(
+            boards, lambda pipe, lane, names: pipe.zadd(key_of(lane), dict.fromkeys(names, at_ms), nx=True)
+        )
+
+    async def put_off(self, key_of: LaneKey, boards: Iterable[str], until_ms: int) -> None:
+        """Set the time of those boards that are in their sets."""
+        await self._change(
+            boards, lambda pipe, lane, names: pipe.zadd(key_of(lane), dict.fromkeys(names, until_ms), xx=True)
+        )
+
+    async def strike(self, key_of: LaneKey, boards: Iterable[str]) -> None:
+        """Take boards out of their sets."""
+        await self._change(boards, lambda pipe, lane, names: pipe.zrem(key_of(lane), *names))
+
+    async def strike_unchanged(self, key_of: LaneKey, board: str, at_ms: int) -> bool:
+        """Take a board out of its set if its time is still this one, and return whether it was."""
+        return bool(await self._strike([key_of(lane_of(board))], [board, at_ms]))
+
+    async def marks_of(self, boards: Sequence[str]) -> list[tuple[bool, bool]]:
+        """Return for each board whether the index holds all of it, and whether it has the mark of a cold one."""
+        if not boards:
+            return []
+        with index_boundary():
+            async with self._client.pipeline(transaction=False) as pipe:
+                for board in boards:
+                    pipe.exists(keys.sentinel(board))
+                    pipe.exists(keys.cold(board))
+                marks = [bool(answer) for answer in await pipe.execute()]
+        return list(zip(marks[::2], marks[1::2], strict=True))
+
+    async def _change(self, boards: Iterable[str], change: Callable[[Any, int, list[str]], object]) -> None:
+        by_lane: dict[int, list[str]] = defaultdict(list)
+        for board in boards:
+            by_lane[lane_of(board)].append(board)
+        if not by_lane:
+            return
+        with index_boundary():
+            async with self._client.pipeline(transaction=False) as pipe:
+                for lane, names in by_lane.items():
+                    change(pipe, lane, names)
+                await pipe.execute()
