@@ -287,7 +287,7 @@ class BoardIndex:
 
     @property
     def _lane_keys(self) -> tuple[str, str, str]:
-        """The sets of the board's lane that a change is noted in. A shard has a tag of its own, and no sets."""
+        """The sets of the board's lane that a change is noted in. A shard has no lane, and no sets."""
         if keys.is_shard(self.board):
             return (keys.sentinel(self.board),) * 3
         lane = lane_of(self.board)

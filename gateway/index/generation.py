@@ -13,8 +13,8 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
-from gateway.index.residency import life_ms
 from gateway.index.ranges import renamed, window_key, zset_at, zsets_of
+from gateway.index.residency import life_ms
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
 from gateway.runtime.concurrency import in_turns

@@ -66,7 +66,7 @@ class Residency:
         return self._life_ms > 0
 
     async def note_use(self, *, is_missed: bool = False) -> None:
-        """Keep the board in Redis for its time from now on. `is_missed` has a board built that is not whole."""
+        """Keep the board in Redis for its time from now on. `is_missed` asks for one that is not whole."""
         now_s = time.monotonic()
         is_noted = now_s < self._noted_s + self._life_ms / NOTED_PER_TIME / 1000
         if not is_missed and (is_noted or not self._life_ms):

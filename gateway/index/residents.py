@@ -22,7 +22,7 @@ LaneKey = Callable[[int], str]
 ALWAYS: Final = "+inf"
 
 LEAST_OF_LANE: Final = 4
-"""Boards taken of one lane at least. With many lanes, the first of each hold enough of the longest waiting."""
+"""Boards taken of one lane at least: the first of many lanes are about those that wait longest."""
 
 
 class Residents:
@@ -41,7 +41,9 @@ class Residents:
         with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
                 for lane in lanes:
-                    pipe.zrange(key_of(lane), "-inf", most, byscore=True, offset=0, num=of_lane, withscores=True)
+                    pipe.zrange(
+                        key_of(lane), "-inf", most, byscore=True, offset=0, num=of_lane, withscores=True
+                    )
                 answers = await pipe.execute()
         pairs = sorted((at_ms, board) for answer in answers for board, at_ms in answer)
         return [board for _, board in pairs[:count]]
@@ -67,7 +69,7 @@ class Residents:
         return bool(await self._strike([key_of(lane_of(board))], [board, at_ms]))
 
     async def marks_of(self, boards: Sequence[str]) -> list[tuple[bool, bool]]:
-        """Return for each board whether the index holds all of it, and whether it has the mark of a cold one."""
+        """Return for each board whether the index holds all of it, and whether it is marked as cold."""
         if not boards:
             return []
         with index_boundary():

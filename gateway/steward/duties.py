@@ -30,16 +30,13 @@ from gateway.shared_records import Change
 from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, VerificationQueue, jobs_of, shared_out
 from gateway.steward.failures import Failures
 from gateway.steward.fencing import FencedLedger
-from gateway.steward.index.cold import ColdBoards
-from gateway.steward.index.exact_ranks import ExactRankKeeper
-from gateway.steward.index.reconcile import Reconciler
+from gateway.steward.index_duties import IndexDuties
 from gateway.steward.leases import DutyLease, StewardLeases
 from gateway.steward.ledger_duties import ABSENT_MS, LedgerDuties
 from gateway.steward.recordings.collecting import Collector
 from gateway.steward.recordings.expiring import Expirer
 from gateway.steward.recordings.reveals import Deadlines
 from gateway.steward.rollups import RollupKeeper
-from gateway.steward.rounds import Round, Step
 from gateway.steward.seals.sealing import Sealer
 from policies.errors import IndexUnavailable, LeaseLost, LedgerUnavailable, ScoregateError
 from policies.loader import Board, Policies
@@ -144,8 +141,6 @@ class Steward:
         )
         self._deadlines = Deadlines(ledger, index, catalogue, clock=self._earliest_clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, clock=clock)
-        indexes = {name: index.of(board) for name, board in boards.items()}
-        self._cold = ColdBoards(ledger, indexes, clock=clock)
         self.failures = Failures()
         self.presence = Presence(
             index.client,
@@ -158,17 +153,7 @@ class Steward:
         self._in_ledger = LedgerDuties(
             settings, catalogue, ledger, self.failures, clock=clock, leases=self.leases
         )
-        self._reconciling = Round("reconcile", self.failures)
-        self._keeping_tails = Round("keep_tails", self.failures)
-        self._seeing_to_cold = Round("see_to_cold", self.failures)
-        self._reconcilers: dict[str, Step] = {}
-        self._tail_keepers: dict[str, Step] = {}
-        for name, board in boards.items():
-            parts = (ledger, index.of(board), board.policy)
-            self._reconcilers[name] = self.leases.on_lane(name, Reconciler(*parts, clock=clock).step)
-            if board.policy.exact_ranks:
-                keeper = ExactRankKeeper(*parts, clock=clock)
-                self._tail_keepers[name] = self.leases.on_lane(name, keeper.step)
+        self._in_index = IndexDuties(catalogue, ledger, index, self.failures, clock=clock, leases=self.leases)
 
     def under(self, policies: Policies) -> Steward:
         """Return this steward under other policies of the same boards, to run once this one has ended."""
@@ -192,8 +177,7 @@ class Steward:
 
     @property
     def _closing(self) -> Sequence[_Closing]:
-        rounds = (self._reconciling, self._keeping_tails, self._seeing_to_cold)
-        return (self._derivations, self._in_ledger, *rounds)
+        return (self._derivations, self._in_ledger, self._in_index)
 
     async def run(self) -> None:
         """Run the duties of the leases that this steward has, until cancelled. It keeps the leases then."""
@@ -282,15 +266,12 @@ class Steward:
         return 0
 
     async def reconcile(self) -> int:
-        """Repair one slice of each board's index and return the number of differences."""
-        return await self._reconciling.step(self._reconcilers)
+        """Repair slices of some boards' index, and return the number of differences."""
+        return await self._in_index.reconcile()
 
     async def see_to_cold(self) -> int:
-        """Evict idle boards from Redis, warm those in demand, and return how many."""
-        steps = self._cold.steps().items()
-        return await self._seeing_to_cold.step(
-            {name: self.leases.on_lane(name, step) for name, step in steps}
-        )
+        """Evict idle boards from Redis, build wanted ones, and return how many."""
+        return await self._in_index.see_to_cold()
 
     async def anchor(self) -> int:
         """Tend the anchors of large windows and return the amount of work."""
@@ -314,7 +295,7 @@ class Steward:
 
     async def keep_tails(self) -> int:
         """Keep heads and sketches of boards with `exact_ranks`; return how many entries and slices moved."""
-        return await self._keeping_tails.step(self._tail_keepers)
+        return await self._in_index.keep_tails()
 
     async def see_to_top(self) -> int:
         """Queue unverified runs at the top for verification and return how many."""

@@ -8,7 +8,7 @@ set by a slow walk over the boards with standings.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,7 +18,6 @@ from gateway.index.board_index import BoardIndex, Index
 from gateway.index.residency import life_ms
 from gateway.index.residents import Residents
 from gateway.ledger.derived import board_duties
-from gateway.ledger.derived.board_duties import ALL_LANES
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.lanes import lane_of
@@ -26,6 +25,7 @@ from gateway.steward.failures import Failures
 from gateway.steward.index.cold import ColdBoard
 from gateway.steward.index.exact_ranks import PAUSE_MS, ExactRankKeeper
 from gateway.steward.index.reconcile import Reconciler
+from gateway.steward.leases import StewardLeases
 from gateway.steward.rounds import Round, Step
 from policies.loader import Board
 
@@ -53,7 +53,7 @@ StepOnBoard = Callable[[Board], Awaitable[int]]
 
 
 class IndexDuties:
-    """The boards that are due in the index, on the lanes of `lanes`.
+    """The boards that are due in the index, on this steward's lanes.
 
     Steps raise LedgerUnavailable and IndexUnavailable.
     """
@@ -66,13 +66,13 @@ class IndexDuties:
         failures: Failures,
         *,
         clock: Clock,
-        lanes: Callable[[], Collection[int]] = lambda: ALL_LANES,
+        leases: StewardLeases,
     ) -> None:
         self._catalogue = catalogue
         self._ledger = ledger
         self._index = index
         self._clock = clock
-        self._lanes = lanes
+        self._leases = leases
         self._residents = Residents(index.client)
         self._reconciling = Round("reconcile", failures)
         self._seeing_to_cold = Round("see_to_cold", failures)
@@ -82,21 +82,21 @@ class IndexDuties:
         self._seen_file = self._seen_board = ""
 
     async def reconcile(self) -> int:
-        """Compare the residents that wait longest, rebuild boards that are not whole; return the differences."""
+        """Compare residents, rebuild boards that are not whole, and return the number of differences."""
         lost = await self._lost_files()
         await self._restore_residents()
-        longest = await self._residents.first(keys.residents, self._lanes(), count=COMPARED_AT_ONCE)
+        longest = await self._residents.first(
+            keys.residents, self._leases.lanes_held(), count=COMPARED_AT_ONCE
+        )
         names = list(dict.fromkeys([*lost, *longest]))
         await self._residents.put_off(keys.residents, longest, self._clock())
         return await self._reconciling.step(await self._steps(names, keys.residents, self._compare))
 
     async def see_to_cold(self) -> int:
         """Build wanted boards, evict idle ones, and return how many."""
-        lanes = self._lanes()
+        lanes = self._leases.lanes_held()
         wanted = await self._residents.first(keys.wanted, lanes, count=BUILT_AT_ONCE)
-        idle = await self._residents.first(
-            keys.idle, lanes, count=EVICTED_AT_ONCE, upto_ms=self._clock()
-        )
+        idle = await self._residents.first(keys.idle, lanes, count=EVICTED_AT_ONCE, upto_ms=self._clock())
         steps = await self._steps(idle, keys.idle, self._evict)
         steps |= await self._steps(wanted, keys.wanted, self._build)
         return await self._seeing_to_cold.step(steps)
@@ -104,7 +104,7 @@ class IndexDuties:
     async def keep_tails(self) -> int:
         """Keep heads and sketches of boards with `exact_ranks`; return how many entries and slices moved."""
         names = await self._residents.first(
-            keys.tails, self._lanes(), count=KEPT_AT_ONCE, upto_ms=self._clock()
+            keys.tails, self._leases.lanes_held(), count=KEPT_AT_ONCE, upto_ms=self._clock()
         )
         return await self._keeping_tails.step(await self._steps(names, keys.tails, self._keep_tail))
 
@@ -119,16 +119,18 @@ class IndexDuties:
         """Return the step of each board; strike boards without a policy."""
         boards = await self._catalogue.boards(names)
         await self._residents.strike(key_of, [name for name in names if name not in boards])
-        return {name: partial(step, boards[name]) for name in names if name in boards}
+        return {
+            name: self._leases.on_lane(name, partial(step, boards[name])) for name in names if name in boards
+        }
 
     def _index_of(self, board: Board) -> BoardIndex:
-        return self._index.boards[board.name]
+        return self._index.of(board)
 
     async def _lost_files(self) -> list[str]:
         """Return some boards of files that are not whole, but for those that are cold by their policy."""
         names = self._catalogue.names_after(self._seen_file, FILES_AT_ONCE)
         self._seen_file = names[-1] if len(names) == FILES_AT_ONCE else ""
-        ours = [name for name in names if lane_of(name) in self._lanes()]
+        ours = [name for name in names if lane_of(name) in self._leases.lanes_held()]
         marks = await self._residents.marks_of(ours)
         return [
             name
@@ -141,7 +143,7 @@ class IndexDuties:
         page = board_duties.boards_with_standings(self._seen_board, BEYOND_ALL, count=WALKED)
         names = await self._ledger.read(page)
         self._seen_board = names[-1] if len(names) == WALKED else ""
-        ours = [name for name in names if lane_of(name) in self._lanes()]
+        ours = [name for name in names if lane_of(name) in self._leases.lanes_held()]
         marks = await self._residents.marks_of(ours)
         residents = [name for name, (is_whole, _) in zip(ours, marks, strict=True) if is_whole]
         await self._residents.add(keys.residents, residents, 0)
@@ -158,6 +160,8 @@ class IndexDuties:
             # Nobody may know since when it is idle. So its idle time begins now.
             until_ms = self._clock() + life_ms(board.policy)
             await self._residents.add(keys.idle, [board.name], until_ms)
+        if board.policy.exact_ranks:  # it notices what no change brought about, such as a forged sketch
+            await self._residents.add(keys.tails, [board.name], self._clock())
         reconciler = self._reconcilers.pop(board.name, None)
         reconciler = reconciler or Reconciler(self._ledger, index, board.policy, clock=self._clock)
         try:

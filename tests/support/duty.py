@@ -17,6 +17,7 @@ from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import baselines
 from gateway.ledger.transaction import Query
+from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
 from gateway.steward.dispatch import QUEUE_NAME
@@ -32,6 +33,12 @@ from tests.support.oracle import History, due, history_of, shown_on_board
 PLAYERS = ("ada", "bob", "cy")
 
 _COUNTS = Query(select(baselines.c.player, baselines.c.count).where(baselines.c.count > 0))
+
+
+def be_unused(redis: Redis, board: str) -> None:
+    """Nobody has used the board for its time, which has just ended."""
+    redis.delete(keys.used(board))
+    redis.zadd(keys.idle(lane_of(board)), {board: 0}, xx=True)
 
 
 class Duty:

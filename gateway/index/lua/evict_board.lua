@@ -9,9 +9,9 @@
 if redis.call('EXISTS', KEYS[1], KEYS[4]) > 0 or redis.call('EXISTS', KEYS[2]) == 0 then
   return 0
 end
-for at = 5, 7 do
-  redis.call('ZREM', KEYS[at], ARGV[2])
-end
+redis.call('ZREM', KEYS[5], ARGV[2])
+redis.call('ZREM', KEYS[6], ARGV[2])
+redis.call('ZREM', KEYS[7], ARGV[2])
 for at = 8, #KEYS do
   redis.call('UNLINK', KEYS[at])
 end

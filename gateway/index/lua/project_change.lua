@@ -89,15 +89,15 @@ while at <= #ARGV do
     if is_below(stored) then
       add_below(members, -1)
     end
+    if most_entries and board ~= '' then
+      redis.call('ZADD', KEYS[11], 'LT', now_ms, board)
+    end
     redis.call('HSET', members, player, slot)
     local rank = 0
     if order ~= '' then
       redis.call('ZADD', zset, order, member)
       if keeps_groups then
         join_group(groups, order, member, orders_per_score, tie_digits)
-      end
-      if most_entries and board ~= '' then
-        redis.call('ZADD', KEYS[11], 'LT', now_ms, board)
       end
       if most_entries then
         keep_head(zset, members, groups, most_entries, member, orders_per_score, tie_digits, keeps_groups)

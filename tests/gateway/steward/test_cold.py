@@ -27,6 +27,7 @@ from gateway.ledger import queries
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.standings import ranks
 from gateway.recordings.opening import recordings_of
+from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event
 from gateway.settlement.settle import Decision, _decide_all, project
@@ -34,7 +35,7 @@ from gateway.shared_records import Change
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.steward.index.check import check
-from gateway.steward.index.cold import ColdBoards
+from gateway.steward.index.cold import ColdBoard
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.errors import IndexNotWhole
 from policies.loader import Policies
@@ -42,10 +43,11 @@ from policies.model import RankKind
 from policies.vocabulary import Reason, State
 from tests.support import boards
 from tests.support.clock import ShiftedClock
-from tests.support.duty import Duty
+from tests.support.duty import Duty, be_unused
 from tests.support.valkey import ValkeyServer
 
 BOARD = "tiny"
+HOUR_MS = 3_600_000
 COLD, USED, WHOLE = keys.cold(BOARD), keys.used(BOARD), keys.sentinel(BOARD)
 
 
@@ -82,8 +84,7 @@ async def duty(tmp_path: Path, valkey: ValkeyServer) -> AsyncIterator[Duty]:
 
 async def idle(duty: Duty) -> None:
     """The board is cold, since nobody used it for its hour."""
-    assert 0 == await duty.steward.see_to_cold()  # how long it is idle is known from here on
-    duty.redis.delete(USED)  # as its expiry does
+    be_unused(duty.redis, BOARD)
     assert 1 == await duty.steward.see_to_cold()
 
 
@@ -150,14 +151,25 @@ async def test_a_reader_is_answered_at_once_and_brings_the_board_back(duty: Duty
 
 
 async def test_a_board_that_was_emptied_has_its_idle_time_anew(duty: Duty):
-    """With Redis it is forgotten when it was used last: it does not go cold as soon as it is rebuilt."""
+    """With Redis it is forgotten when it was used last: its time begins as soon as it is rebuilt."""
     assert 0 == await duty.steward.see_to_cold()
     duty.redis.flushall()
     assert 0 == await duty.steward.see_to_cold()
     await duty.settle_down()
-    duty.redis.delete(USED)
     assert 0 == await duty.steward.see_to_cold()
     assert [1, 0] == [duty.redis.exists(key) for key in (USED, COLD)]
+    assert HOUR_MS - 60_000 < duty.redis.pttl(USED) <= HOUR_MS
+
+
+async def test_a_board_of_which_nobody_knows_when_it_was_used_has_its_whole_time(duty: Duty):
+    """Its mark of use and its lane's set are lost: the next look begins its time, and does not end it."""
+    duty.redis.delete(USED, keys.idle(lane_of(BOARD)))
+    assert 0 == await duty.steward.see_to_cold()
+    await duty.steward.reconcile()
+    assert 0 == await duty.steward.see_to_cold()
+    assert [0, 1] == [duty.redis.exists(key) for key in (COLD, WHOLE)]
+    duty.clock.shift(3_601)
+    assert 1 == await duty.steward.see_to_cold()
 
 
 async def test_that_a_board_left_or_came_back_is_in_the_log(duty: Duty):
@@ -179,10 +191,9 @@ async def test_two_stewards_warm_a_board_once(duty: Duty):
     """The second finds the first at it, and does nothing."""
     await idle(duty)
     await reader_of(duty).page("alltime", 0, 1, RankKind.UNIQUE)
-    stewards = [
-        ColdBoards(duty.ledger, {BOARD: duty.index.of(duty.board)}, clock=duty.clock) for _ in range(3)
-    ]
-    assert [0, 0, 1] == sorted(await asyncio.gather(*(each.steps()[BOARD]() for each in stewards)))
+    index, policy = duty.index.of(duty.board), duty.board.policy
+    stewards = [ColdBoard(duty.ledger, index, policy, clock=duty.clock) for _ in range(3)]
+    assert [False, False, True] == sorted(await asyncio.gather(*(each.warm() for each in stewards)))
 
 
 async def test_a_write_to_a_cold_board_makes_no_part_of_a_window(duty: Duty):
@@ -228,6 +239,7 @@ async def test_a_board_that_may_no_longer_go_cold_comes_back(
     """Taking `cold_after_h` out of the policy is enough."""
     await idle(duty)
     async with open_duty(settings_of(tmp_path, valkey, cold_after_h=None)) as other:
+        await other.steward.reconcile()
         assert 1 == await other.steward.see_to_cold()
         other.assert_index_is_the_ledgers()
 
@@ -298,8 +310,7 @@ async def _play(settings_: Settings, writes: Any) -> None:
                 assert await by_ledger(duty) == found.page
 
         between = Interleaved(meanwhile)
-        duty.redis.delete(USED)
-        duty.steward._cold._boards[BOARD]._is_known = True
+        be_unused(duty.redis, BOARD)
         with patch.context() as patched:
             patched.setattr(Script, "__call__", _method(between, Script.__call__))
             patched.setattr(building, "transact", between.around(building.transact))
@@ -383,6 +394,5 @@ async def test_a_watched_rank_is_right_again_once_the_board_is_back(duty: Duty):
     assert [(3, 4)] == await moved_by("dot", 9)
     await idle(duty)
     assert [] == await moved_by("eve", 8)
-    duty.redis.set(USED, "1")
-    assert 1 == await duty.steward.see_to_cold()
+    assert 1 == await duty.steward.see_to_cold()  # it was asked for by the change
     assert [(5, 6)] == await moved_by("fay", 7)

@@ -195,6 +195,7 @@ async def test_a_sketch_is_made_in_slices_and_anew_when_it_lacks_much(duty: Duty
     assert PLAYERS - 1 == (await kept()).sketch.count
     assert made.seq < (await kept()).seq
     duty.redis.hset(keys.sketch("tiny", "alltime"), "sketch", "forged")
+    await duty.steward.reconcile()
     await keep(duty)
     assert PLAYERS - 1 == (await kept()).sketch.count
     assert [] == await differences(duty)

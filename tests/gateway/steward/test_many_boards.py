@@ -23,7 +23,7 @@ from gateway.steward.rounds import Round
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.vocabulary import State
 from tests.support.cluster import ValkeyCluster
-from tests.support.duty import Duty
+from tests.support.duty import Duty, be_unused
 from tests.support.many import differences, stewarding
 from tests.support.metrics import metric
 from tests.support.policies import a_policy
@@ -135,9 +135,8 @@ async def test_B03_every_kind_of_board_is_checked_rebuilt_archived_and_goes_cold
 async def see_to_cold(duties: dict[str, Duty]) -> None:
     """Takes these boards out of Redis, checks them there, and has them come back."""
     steward = next(iter(duties.values())).steward
-    await steward.see_to_cold()
     for name, duty in duties.items():
-        duty.redis.delete(keys.used(name))
+        be_unused(duty.redis, name)
     assert len(duties) == await steward.see_to_cold()
     assert {} == await wrong(duties)
     for duty in duties.values():

@@ -24,7 +24,7 @@ from policies.loader import Policies
 from policies.vocabulary import State
 from tests.support import boards
 from tests.support.clock import ShiftedClock
-from tests.support.duty import Duty
+from tests.support.duty import Duty, be_unused
 from tests.support.valkey import ValkeyServer
 
 ZSETS = [f"lb:{{201}}:tiny:alltime:range:{number}" for number in range(3)]
@@ -136,9 +136,7 @@ async def test_I26_groups_of_dense_ranks_follow_from_the_entries(duty: Duty):
 async def test_a_board_in_ranges_goes_cold_and_comes_back(duty: Duty):
     """All ranges leave Redis together when nobody used the board, and come back together."""
     before = sizes(duty)
-    duty.redis.delete("lb:{201}:tiny:used")
-    assert 0 == await duty.steward.see_to_cold()  # how long it is idle is known from here on
-    duty.redis.delete("lb:{201}:tiny:used")
+    be_unused(duty.redis, "tiny")
     assert (1, [0, 0, 0]) == (await duty.steward.see_to_cold(), sizes(duty))
     await index_of(duty).residency.note_use(is_missed=True)
     assert (1, before) == (await duty.steward.see_to_cold(), sizes(duty))
