@@ -176,7 +176,11 @@ def policy_files(catalogue: Catalogue) -> list[_PolicyFile]:
         _PolicyFile(name, _fingerprint(board.digest), is_family=False)
         for name, board in catalogue.of_files.items()
     ]
-    return sorted(of_boards)
+    of_families = [
+        _PolicyFile(name, _fingerprint(family.digest), is_family=True)
+        for name, family in catalogue.families.items()
+    ]
+    return sorted(of_boards) + sorted(of_families)
 
 
 def duties_of_windows(board: str, windows: Sequence[Window], *, seq: int, now_ms: int) -> list[DueDuty]:
