@@ -101,12 +101,7 @@ class FamilyPolicy(Policy):
     @classmethod
     def _names_that_can_be_matched(cls, names: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         if isinstance(names, str):
-            try:
-                _matcher_of(f"(?:{names})")
-                _matcher_of(names)  # alone, so that no bracket of it closes ours
-            except SchemaError as error:
-                reason = str(error).splitlines()[-1].strip()
-                raise ValueError(f"not a pattern that can be matched in linear time: {reason}") from None
+            refuse_pattern(names)
         elif names is not None and len(set(names)) < len(names):
             raise ValueError("each name may be given once")
         return names
@@ -154,6 +149,16 @@ class FamilyPolicy(Policy):
     @cached_property
     def _listed(self) -> frozenset[str]:
         return frozenset(self.names or ())
+
+
+def refuse_pattern(names: str) -> None:
+    """Raise ValueError if a pattern for names cannot be matched in linear time."""
+    try:
+        _matcher_of(names)  # alone first, so that no bracket of it closes ours
+        _matcher_of(f"^(?:{names})$")
+    except SchemaError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise ValueError(f"not a pattern that can be matched in linear time: {reason}") from None
 
 
 def _matcher_of(pattern: str) -> SchemaValidator:

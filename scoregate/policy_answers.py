@@ -11,8 +11,10 @@ from typing import Any, Final, TypeVar
 import typer
 
 from policies.errors import SettingsError
+from policies.family_policy import OpenedBy, refuse_pattern
 from policies.fields import SortOrder
 from policies.model import WindowKind, Writes
+from policies.seeds import SeedOf
 from policies.vocabulary import SCORE_LIMIT
 
 T = TypeVar("T")
@@ -35,10 +37,19 @@ class NewReplay:
 
 
 @dataclass(frozen=True, slots=True)
-class NewBoard:
-    """A board that needs a policy file. `maximum` is None if its scores have no bounds."""
+class NewFamily:
+    """What a new file says of a family besides the settings of its boards. `names` is a pattern or empty."""
 
-    board: str
+    opened_by: OpenedBy
+    names: str
+    seed: SeedOf
+
+
+@dataclass(frozen=True, slots=True)
+class NewPolicy:
+    """A board or family that needs a policy file. `maximum` is None if its scores have no bounds."""
+
+    name: str
     title: str
     writes: Writes
     order: SortOrder
@@ -46,6 +57,7 @@ class NewBoard:
     maximum: int | None
     windows: tuple[str, ...]
     replay: NewReplay | None
+    family: NewFamily | None = None
 
 
 class Questionnaire:
@@ -86,10 +98,16 @@ def _asking_again(read: Callable[[str], T]) -> Callable[[str], T]:
     return reading
 
 
-def new_board(questions: Questionnaire, file: Path) -> NewBoard:
-    """Return the board that the answers describe. Raises SettingsError."""
+def new_policy(questions: Questionnaire, file: Path) -> NewPolicy:
+    """Return the board or family that the answers describe. Raises SettingsError."""
+    if questions.has("board") and questions.has("family"):
+        raise SettingsError("--board and --family: a file describes one of them")
     suggested = file.stem if _NAME.fullmatch(file.stem) else None
-    board = questions.answer("board", "Name of the board, in URLs and keys", board_name, suggested)
+    is_family = questions.has("family")
+    if is_family:
+        board = questions.answer("family", "Name of the family", board_name)
+    else:
+        board = questions.answer("board", "Name of the board, in URLs and keys", board_name, suggested)
     title = questions.answer("title", "Title for readers", title_of, board.replace("-", " ").title())
     likely = Writes.VERIFIED if questions.has("simulator") else Writes.OPEN
     writes = questions.answer(
@@ -103,7 +121,32 @@ def new_board(questions: Questionnaire, file: Path) -> NewBoard:
     minimum, maximum = _bounds(questions, writes)
     windows = questions.answer("windows", f"Windows, of {', '.join(_WINDOWS)}", windows_of, "alltime")
     replay = _replay(questions, board) if writes is Writes.VERIFIED else None
-    return NewBoard(board, title, writes, order, minimum, maximum, windows, replay)
+    family = _family(questions, writes) if is_family else None
+    return NewPolicy(board, title, writes, order, minimum, maximum, windows, replay, family)
+
+
+def _family(questions: Questionnaire, writes: Writes) -> NewFamily:
+    opened_by = questions.answer(
+        "opened-by",
+        "Who opens its boards: game servers (servers), the first run of a player (players), or both",
+        opened_by_of,
+        OpenedBy.SERVERS.value,
+    )
+    names = questions.answer(
+        "names",
+        "Pattern for their names after the dot, such as [a-z]{1,20}",
+        pattern_of if opened_by is OpenedBy.SERVERS else real_pattern_of,
+        "" if opened_by is OpenedBy.SERVERS else None,
+    )
+    if writes is Writes.TRUSTED:
+        return NewFamily(opened_by, names, SeedOf.RUN)
+    seed = questions.answer(
+        "seed",
+        "Whose is the seed: each run's own (run), or one for a board, so that all play one course (board)",
+        seed_of,
+        SeedOf.RUN.value,
+    )
+    return NewFamily(opened_by, names, seed)
 
 
 def _bounds(questions: Questionnaire, writes: Writes) -> tuple[int, int | None]:
@@ -156,6 +199,34 @@ def title_of(text: str) -> str:
     if not 0 < len(text) <= TITLE_LENGTH or not text.isprintable():
         raise ValueError(f"expected 1 to {TITLE_LENGTH} characters that can be printed")
     return text
+
+
+def opened_by_of(text: str) -> OpenedBy:
+    """Read who opens the boards of a family."""
+    if text not in set(OpenedBy):
+        raise ValueError(f"expected {', '.join(OpenedBy)}; got {text!r}")
+    return OpenedBy(text)
+
+
+def pattern_of(text: str) -> str:
+    """Read a pattern for names; empty for any name."""
+    if text:
+        refuse_pattern(text)
+    return text
+
+
+def real_pattern_of(text: str) -> str:
+    """Read a pattern for names that are known to be real, which has to be given."""
+    if not text:
+        raise ValueError("players may only open boards whose names the policy knows to be real")
+    return pattern_of(text)
+
+
+def seed_of(text: str) -> SeedOf:
+    """Read what has a seed of its own."""
+    if text not in set(SeedOf):
+        raise ValueError(f"expected {', '.join(SeedOf)}; got {text!r}")
+    return SeedOf(text)
 
 
 def writes_of(text: str) -> Writes:

@@ -8,12 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from policies.board import Board
+from policies.document import read_document
 from policies.errors import PolicyError, SettingsError
+from policies.family import Family
+from policies.family_policy import OpenedBy
 from policies.fields import SortOrder
-from policies.loader import Board, load_board
+from policies.loader import load_policy
 from policies.model import Writes
+from policies.seeds import SeedOf
 from policies.vocabulary import SimulatorKind
-from scoregate.policy_answers import NewBoard, NewReplay
+from scoregate.policy_answers import NewFamily, NewPolicy, NewReplay
 
 _KINDS: Final = {".wasm": SimulatorKind.WASM, ".py": SimulatorKind.PLUGIN}
 _WRITES: Final = {
@@ -22,6 +27,11 @@ _WRITES: Final = {
     "(`scoregate token moderator NAME`).",
     Writes.TRUSTED: "Registered game servers write, and nobody else (`scoregate key add`).",
 }
+_OPENED_BY: Final = {
+    OpenedBy.SERVERS: "Registered game servers open boards.",
+    OpenedBy.PLAYERS: "The first run of a player on a board opens it, so many times in an hour.",
+    OpenedBy.BOTH: "Registered game servers open boards, and so do players, by their first run.",
+}
 
 
 def kind_of(simulator: Path) -> SimulatorKind:
@@ -29,8 +39,11 @@ def kind_of(simulator: Path) -> SimulatorKind:
     return _KINDS.get(simulator.suffix, SimulatorKind.PROCESS)
 
 
-def write_policy(file: Path, board: NewBoard) -> Board:
-    """Write the file and return its board. Raises SettingsError or PolicyError, and leaves no file then."""
+def write_policy(file: Path, board: NewPolicy) -> Board | Family:
+    """Write the file and return its board or family.
+
+    Raises SettingsError or PolicyError, and leaves no file then.
+    """
     try:
         # A simulator's path may have bytes that are no text.
         output = file.open("x", encoding="utf-8", errors="surrogateescape")
@@ -41,7 +54,7 @@ def write_policy(file: Path, board: NewBoard) -> Board:
     try:
         with output:
             output.write("\n".join(_lines(board, file)) + "\n")
-        return load_board(file)
+        return load_policy(read_document(file))
     except OSError as error:
         file.unlink()
         raise SettingsError(f"{file}: cannot be written: {error.strerror}") from None
@@ -50,12 +63,15 @@ def write_policy(file: Path, board: NewBoard) -> Board:
         raise
 
 
-def _lines(board: NewBoard, file: Path) -> Iterator[str]:
-    yield "# A board of Scoregate. Settings that are left out have defaults: see docs/reference/policy.md."
+def _lines(board: NewPolicy, file: Path) -> Iterator[str]:
+    kind = "family of boards" if board.family else "board"
+    yield f"# A {kind} of Scoregate. Settings that are left out have defaults: see docs/reference/policy.md."
     yield f"# `scoregate policy check {file.name}` says what this file means."
-    yield f"board: {json.dumps(board.board)}"
+    yield f"{'family' if board.family else 'board'}: {json.dumps(board.name)}"
     yield f"title: {json.dumps(board.title, ensure_ascii=False)}"
     yield ""
+    if board.family:
+        yield from _family(board.name, board.family)
     yield f"# {_WRITES[board.writes]}"
     yield f"writes: {board.writes.value}"
     yield ""
@@ -78,7 +94,22 @@ def _lines(board: NewBoard, file: Path) -> Iterator[str]:
         yield from _hints(board)
 
 
-def _score(board: NewBoard) -> Iterator[str]:
+def _family(name: str, family: NewFamily) -> Iterator[str]:
+    yield f"# Its boards are called {name}.<name>. Each setting of this file holds for all; a board may narrow"
+    yield "# the bounds. `names` is a pattern or a list for what follows the dot; without it any name is."
+    yield f"names: {json.dumps(family.names)}" if family.names else '# names: "[a-z]{1,20}"'
+    yield f"# {_OPENED_BY[family.opened_by]}"
+    yield f"opened_by: {family.opened_by.value}"
+    if family.opened_by is not OpenedBy.SERVERS:
+        yield "opening: {player_per_hour: 10, address_per_hour: 50, per_hour: 1000}"
+    if family.seed is SeedOf.BOARD:
+        yield "# All runs of a board have one seed. A stolen recording replays then, so likeness is flagged."
+        yield "seed: board"
+        yield "validators: {recording_reuse: flag, similarity: flag}"
+    yield ""
+
+
+def _score(board: NewPolicy) -> Iterator[str]:
     if board.maximum is None:
         yield "# Without bounds a score is any whole number that fits, 2^53 - 1 either way. To narrow it:"
         yield "# score: {minimum: 0, maximum: 1000000}"
@@ -109,7 +140,7 @@ def _replay(replay: NewReplay, folder: Path) -> Iterator[str]:
         yield f"forensics: {{buttons: {2**replay.buttons - 1}}}"
 
 
-def _hints(board: NewBoard) -> Iterator[str]:
+def _hints(board: NewPolicy) -> Iterator[str]:
     yield ""
     yield "# How often a player and an address may send, and how many runs a player may have open."
     yield "limits:"

@@ -56,6 +56,9 @@ def policy_check(
 def policy_new(
     file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
     board: Annotated[str | None, typer.Option(help="The board's name; by default the file's.")] = None,
+    family: Annotated[
+        str | None, typer.Option(help="The name of a family of boards, instead of one board.")
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Its title for readers.")] = None,
     writes: Annotated[str | None, typer.Option(help="`verified`, `open` or `trusted`.")] = None,
     order: Annotated[str | None, typer.Option(help="The better scores: `higher` or `lower`.")] = None,
@@ -73,21 +76,32 @@ def policy_new(
     buttons: Annotated[
         int | None, typer.Option(help="The number of an input's lowest bits that are buttons.")
     ] = None,
+    opened_by: Annotated[
+        str | None, typer.Option(help="Who opens a family's boards: `servers`, `players` or `both`.")
+    ] = None,
+    names: Annotated[
+        str | None, typer.Option(help="A pattern for the names of a family's boards after the dot.")
+    ] = None,
+    seed: Annotated[
+        str | None, typer.Option(help="What has a seed of its own in a family: each `run` or each `board`.")
+    ] = None,
     is_asking: Annotated[
         bool, typer.Option("--ask/--no-ask", help="Ask for missing options, or take their defaults.")
     ] = True,
 ) -> None:
-    """Write a commented policy file for a new board, and ask for what only its studio knows."""
+    """Write a commented policy file for a new board or family, and ask for what only its studio knows."""
     options = {name.replace("_", "-"): value for name, value in locals().items()}  # before any other local
 
-    from scoregate.policy_answers import Questionnaire, new_board
+    from scoregate.policy_answers import Questionnaire, new_policy
     from scoregate.policy_file import write_policy
 
     if file.exists():
         fail(f"{file} is there already, and is not overwritten")
-    written = write_policy(file, new_board(Questionnaire(options, is_asking=is_asking), file))
+    written = write_policy(file, new_policy(Questionnaire(options, is_asking=is_asking), file))
     file.chmod(0o644)  # no secret, and the parts that read it may be another user's
-    typer.echo(f"{file}: board '{written.name}', {written.digest}; next: scoregate policy check {file}")
+    typer.echo(
+        f"{file}: {written.kind} '{written.name}', {written.digest}; next: scoregate policy check {file}"
+    )
 
 
 @app.command("diff")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 
 from policies.blind_spots import blind_spots_of
 from policies.explanation import explanation
+from policies.family import Family
 from policies.judging import Modes
-from policies.loader import Board, load_board
+from policies.loader import Board, load_board, load_policies
 from tests.support.game import BUILD
 from tests.support.policies import a_policy, arcade_policy, write_policies
 
@@ -193,3 +195,58 @@ def test_what_a_board_cannot_notice_is_told(tmp_path: Path, policy: dict[str, An
     found = list(blind_spots_of(board(tmp_path, policy).policy))
     assert gaps == [gap for gap in gaps if any(each.startswith(gap) for each in found)]
     assert len(gaps) == len(found)
+
+
+FAMILY = {
+    "family": "track",
+    "title": "Tracks",
+    "score": {"maximum": 9},
+    "seed": "board",
+    "validators": {"similarity": "flag"},
+}
+SERVERS_OPEN = [
+    ("boards", "track.<name>, any number; a name is any 1 to 64 of A-Z a-z 0-9 _ -"),
+    ("opened by", "registered game servers"),
+    ("deleted", "the name of a deleted board stays taken"),
+]
+ANY_OPEN = [
+    ("boards", "track.<name>, any number; a name is one of 6: a, b, c, d, e, …"),
+    (
+        "opened by",
+        "registered game servers, and the first run of a player; in an hour a player opens up to 10, an address "
+        "50, all players 7",
+    ),
+    ("listed by", "name, time, use, and the metadata laps (integer), biome (text)"),
+    ("deleted", "the name of a deleted board may be opened again"),
+]
+
+
+def told_of_family(folder: Path, **changes: Any) -> tuple[list[tuple[str, str]], Family]:
+    """What `policy check` says of a family and its seeds."""
+    (folder / "track.yaml").write_text(json.dumps(FAMILY | changes))
+    family = load_policies(folder).families["track"]
+    subjects = {"boards", "opened by", "listed by", "deleted", "seeds", "also"}
+    return [line for line in explanation(family, {}) if line[0] in subjects], family
+
+
+def test_a_family_says_how_boards_come_to_be(tmp_path: Path):
+    """How they are named, who opens them and how many, what lists know, and that their seed is one."""
+    one_seed = (
+        "seeds",
+        "all runs have the board's, so everyone plays one course, and a stolen recording replays",
+    )
+    changes = {
+        "names": list("abcdef"),
+        "opened_by": "both",
+        "opening": {"per_hour": 7},
+        "metadata_filters": {"laps": "integer", "biome": "text"},
+        "names_free_after_delete": True,
+    }
+    few, family = told_of_family(tmp_path)
+    many, _ = told_of_family(tmp_path, **changes)
+    pattern, _ = told_of_family(tmp_path, names="[a-z]+", seed="run")
+
+    assert [[*SERVERS_OPEN, one_seed], [*ANY_OPEN, one_seed]] == [few, many]
+    assert ("boards", "track.<name>, any number; a name matches [a-z]+") == pattern[0]
+    assert "seeds" not in dict(pattern)
+    assert any(gap.startswith("a course that was practised: ") for gap in blind_spots_of(family.policy))

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from policies.advice import advice_on
 from policies.fields import SortOrder
-from policies.loader import load_board
+from policies.loader import load_board, load_policies
 from policies.model import Policy, Writes
 from policies.vocabulary import SCORE_LIMIT, SimulatorKind
 from scoregate.cli import app
@@ -176,3 +176,82 @@ def test_N02_it_is_asked_at_a_terminal(tmp_path: Path):
 
     assert 0 == os.waitstatus_to_exitcode(status)
     assert expected(windows=["daily"]) == told(load_board(file).policy)
+
+
+FAMILIES = {
+    "opened by servers, by return alone": (
+        [],
+        ["", "", "", "500", "", "", "", "", ""],
+        ("servers", None, "run"),
+    ),
+    "opened by players, each answered": (
+        [],
+        [
+            "Tracks",
+            "open",
+            "lower",
+            "500",
+            "0",
+            "daily",
+            "anybody",
+            "both",
+            "",
+            "[a-",
+            "[a-z]{1,9}",
+            "game",
+            "board",
+        ],
+        ("both", "[a-z]{1,9}", "board"),
+    ),
+    "trusted, which has no seeds": (
+        ["--writes", "trusted"],
+        ["", "", "", "", "", ""],
+        ("servers", None, "run"),
+    ),
+    "by options alone": (
+        ["--no-ask", "--maximum", 500, "--opened-by", "players", "--names", "a|b", "--seed", "board"],
+        [],
+        ("players", "a|b", "board"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_each_path_of_answers_makes_a_right_family(tmp_path: Path, name: str):
+    """What was answered of names, of who opens boards and of seeds is in the file, each with a comment."""
+    file, (options, answers, says) = tmp_path / "anything.yaml", FAMILIES[name]
+    result = new(file, "--family", "track", *options, answers="".join(f"{each}\n" for each in answers))
+
+    assert 0 == result.exit_code, result.output
+    [family] = load_policies(tmp_path).families.values()
+    policy = family.policy
+    assert ("track", *says) == (family.name, policy.opened_by, policy.names, policy.seed)
+    assert f"{file}: family 'track', {family.digest}; next: scoregate policy check {file}" in result.output
+    assert "# Its boards are called track.<name>." in file.read_text()
+    assert 0 == CliRunner().invoke(app, ["policy", "check", "--no-run", str(file)]).exit_code
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (["--board", "a", "--family", "b"], "--board and --family: a file describes one of them"),
+        (["--family", "Track"], "--family: expected small letters"),
+        (["--family", "track", "--opened-by", "anybody"], "--opened-by: expected servers, players, both"),
+        (["--family", "track", "--opened-by", "both"], "--names is needed: Pattern for their names"),
+        (
+            ["--family", "track", "--opened-by", "both", "--names", ""],
+            "--names: players may only open boards",
+        ),
+        (
+            ["--family", "track", "--names", "[a-"],
+            "--names: not a pattern that can be matched in linear time",
+        ),
+        (["--family", "track", "--seed", "game"], "--seed: expected run, board"),
+    ],
+)
+def test_a_wrong_option_of_a_family_is_named(tmp_path: Path, options: list[str], fault: str):
+    """And no file is left."""
+    file = tmp_path / "track.yaml"
+    result = new(file, "--no-ask", "--maximum", 500, *options)
+    assert str(result.exception).startswith(fault)
+    assert not file.exists()
