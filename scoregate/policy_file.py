@@ -96,7 +96,7 @@ def _lines(board: NewPolicy, file: Path) -> Iterator[str]:
 
 def _family(name: str, family: NewFamily) -> Iterator[str]:
     yield f"# Its boards are called {name}.<name>. Each setting of this file holds for all; a board may"
-    yield "# narrow the bounds. `names` is a pattern or a list for what follows the dot; by default, anything."
+    yield "# narrow the bounds. `names` is a pattern or a list for what follows the dot; otherwise any."
     yield f"names: {json.dumps(family.names)}" if family.names else '# names: "[a-z]{1,20}"'
     yield f"# {_OPENED_BY[family.opened_by]}"
     yield f"opened_by: {family.opened_by.value}"
