@@ -17,8 +17,10 @@ from gateway.deployment.presence import PartKind, PartReport, parts_there
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.transaction import Transaction
+from gateway.runtime.lanes import LANES
 from gateway.runtime.settings import load_settings
 from gateway.settlement.settle import SettledDecision, decide, fold, receive, trusted
+from gateway.steward.leases import LEASE_NAMES, DutyLease
 from gateway.steward.seals.sealing import seal_key_of
 from gateway.wiring import open_ledger
 from tests.support import boards
@@ -29,9 +31,6 @@ from tests.support.preloaded import Process
 from tests.support.seeds import fault_seed
 from tests.support.stores import Store
 from tests.support.valkey import ValkeyServer
-
-ALL = 266
-"""Leases: of 256 lanes and ten duties."""
 
 TAKEN_OVER_S = 10.0
 KILLS = 8
@@ -68,11 +67,11 @@ async def owners(store: Store) -> dict[str, int]:
 async def shared_by(store: Store, count: int, within_s: float = TAKEN_OVER_S) -> None:
     """Returns once so many stewards have all leases, and none more than its fair share of lanes and duties."""
     until = time.monotonic() + within_s
-    fair = -(-256 // count) - (-10 // count)
+    fair = -(-LANES // count) - (-len(DutyLease) // count)
     while "" in (shares := await owners(store)) or len(shares) != count or max(shares.values()) > fair:
         assert time.monotonic() < until, shares
         await asyncio.sleep(0.05)
-    assert ALL == sum(shares.values())
+    assert len(LEASE_NAMES) == sum(shares.values())
 
 
 async def stewards_there(house: Deployment) -> list[PartReport]:

@@ -23,7 +23,7 @@ from tests.support.duty import Duty
 OF_LANES = {"anchor", "archive", "draw_audits", "keep_tails", "reconcile", "see_to_cold", "see_to_top"}
 OF_ONE = {
     "collect", "deliver", "derive_from_changes", "derive_from_log", "dispatch", "end_reveals", "expire", "project",
-    "recall", "repair_derived", "seal",
+    "recall", "repair_derived", "roll_up", "seal",
 }  # fmt: skip
 PATIENCE_S = 20
 
