@@ -396,7 +396,7 @@ async def _table(tx: Transaction) -> Any:
 
 def test_newcomers_get_their_share_in_small_steps(world: World):
     """Few lanes stand still at a time, and what is in use is given away once that has ended."""
-    large = World(LEASE_NAMES)
+    large = World((*"abcdefghij", *map(lane_lease, range(256))))
     first = large.start("first")
     large.turn()
     with first.working("lane:7") as is_ours:
