@@ -124,8 +124,9 @@ async def reached_by_log(ledger: Ledger, policy: Policy) -> AsyncIterator[Achiev
     after = 0
     recorded: set[tuple[str, str]] = set()
     joins = await join_history_of(ledger, policy.board) if policy.joins is Joins.REQUIRED else None
-    while events := await ledger.read(log.events_after(after, count=LOG_SLICE)):
-        after = events[-1].seq
+    is_newest = False
+    while not is_newest:
+        events, after, is_newest = await ledger.read(log.events_after(after, count=LOG_SLICE))
         for event in events:
             if event.board != policy.board or not event.difference:
                 continue

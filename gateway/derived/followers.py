@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from gateway.index.feed.consumer_group import LEFT_MS, ConsumerGroup, Mutation
 from gateway.ledger import index_pages, queries
 from gateway.ledger.derived import log
-from gateway.ledger.derived.log import LoggedEvent
+from gateway.ledger.derived.log import LoggedEvent, LogSlice
 from gateway.ledger.index_pages import SubmissionSummary
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Operation, Transaction
@@ -72,7 +72,7 @@ class LogFollower:
         self.name = consumer.name
 
     async def step(self) -> int:
-        """Feed the next events, and return how many.
+        """Feed the next events, and return how many, or 1 if those passed are of no submission.
 
         Raises LedgerUnavailable, and what the consumer raises.
         """
@@ -80,12 +80,13 @@ class LogFollower:
         if position is None:
             await self.rebuild()
             return 1
-        events = await self._ledger.read(log.events_after(position, count=LOG_SLICE))
+        passed = await self._ledger.read(log.events_after(position, count=LOG_SLICE))
         DERIVED_LAG.labels(self.name).set(await self._ledger.read(queries.newest_seq()) - position)
-        if not events:
+        if passed.upto == position:
             return 0
-        await self._consumer.prepare(events)
-        return await self._ledger.write(self._apply(position, events))
+        if passed.events:
+            await self._consumer.prepare(passed.events)
+        return await self._ledger.write(self._apply(position, passed))
 
     async def rebuild(self) -> None:
         """Make the consumer begin again; its next steps read the log from there."""
@@ -96,13 +97,13 @@ class LogFollower:
 
         await self._ledger.write(begin)
 
-    def _apply(self, position: int, events: Sequence[LoggedEvent]) -> Operation[int]:
+    def _apply(self, position: int, passed: LogSlice) -> Operation[int]:
         async def work(tx: Transaction) -> int:
             if await log.position(self.name)(tx) != position:
                 return 0  # another steward was faster
-            await self._consumer.apply(tx, events)
-            await log.move(self.name, events[-1].seq)(tx)
-            return len(events)
+            await self._consumer.apply(tx, passed.events)
+            await log.move(self.name, passed.upto)(tx)
+            return len(passed.events) or 1
 
         return work
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, bindparam, func, select
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
 
 from gateway.ledger.records import baseline_from
 from gateway.ledger.schema import baselines, events, players, standings, submissions
@@ -79,6 +79,7 @@ _SUBMISSIONS_LISTED = Query(
     )
 )
 _BUILDS_LISTED = Query(select(_s.build).where(is_listed(_s.submission_id)).distinct())
+_IS_OF_PLAYER: Final = events.c.player != literal_column("''")
 _EVENT = select(
     events.c.seq,
     events.c.submission_id,
@@ -92,13 +93,16 @@ _EVENTS_AFTER = Query(
         events.c.seq > bindparam("after"),
         events.c.seq <= bindparam("upto"),
         events.c.board == bindparam("board"),
+        _IS_OF_PLAYER,
     )
     .order_by(events.c.seq)
     .limit(bindparam("count"))
 )
 _NEWEST = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 _EVENTS_BEFORE = Query(
-    _EVENT.where(events.c.seq < bindparam("before")).order_by(events.c.seq.desc()).limit(bindparam("count"))
+    _EVENT.where(events.c.seq < bindparam("before"), events.c.seq >= bindparam("least"), _IS_OF_PLAYER)
+    .order_by(events.c.seq.desc())
+    .limit(bindparam("count"))
 )
 
 
@@ -253,11 +257,16 @@ def changes_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation
     return work
 
 
-def events_before(seq: int, *, count: int) -> Operation[list[BoardEvent]]:
-    """Return events of any board before a sequence number, newest first."""
+def events_before(seq: int, *, count: int) -> Operation[tuple[list[BoardEvent], int]]:
+    """Return events of any board before a sequence number, newest first, and that from which they are all.
 
-    async def work(tx: Transaction) -> list[BoardEvent]:
-        return [_event(row) for row in await tx.rows(_EVENTS_BEFORE, before=seq, count=count)]
+    At most `count` events are returned, and only those among the SPAN events before.
+    """
+
+    async def work(tx: Transaction) -> tuple[list[BoardEvent], int]:
+        least = max(seq - SPAN, 1)
+        rows = await tx.rows(_EVENTS_BEFORE, before=seq, least=least, count=count)
+        return [_event(row) for row in rows], rows[-1][0] if len(rows) >= count else least
 
     return work
 

@@ -231,8 +231,11 @@ submissions = Table(
     sqlite_strict=True,
 )
 
-_IS_OF_BOARD: Final = text("submission_id = ''")
-"""The condition that an event is of the life of a board, and of no submission."""
+_IS_OF_BOARD: Final = text("player = ''")
+"""The condition that an event is of the life of a board, and of no submission.
+
+An event of a rollup has a player, though it has no submission either.
+"""
 
 VERIFIED: Final = "to_state = 'promoted' AND reason = 'verified'"
 """The condition that an event is a promotion by a replay."""

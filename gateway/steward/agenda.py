@@ -91,17 +91,17 @@ class Agenda:
         position = await self._ledger.read(log.position(CONSUMER))
         if position is None:
             return await self._begin()
-        events = await self._ledger.read(log.events_after(position, count=SLICE))
-        if not events:
+        events, upto, is_newest = await self._ledger.read(log.events_after(position, count=SLICE))
+        if upto == position:
             return 0
         boards = await self._catalogue.boards({event.board for event in events})
         duties = list(self._unknown(merged(_duties_of(events, boards))))
-        if not await self._ledger.write(_note_and_move(position, events[-1].seq, duties)):
+        if not await self._ledger.write(_note_and_move(position, upto, duties)):
             return 0  # another steward was faster
         for row in duties:
             if row.duty is BoardDuty.ARCHIVE:
                 self._remember(row.board, row.window)
-        return len(events)
+        return len(events) if is_newest else SLICE
 
     async def _begin(self) -> int:
         """Follow the log from its newest event on. Earlier events are noted with the policies, as all new."""

@@ -245,8 +245,9 @@ def _summary(audit: AuditReport) -> str:
         if audit.unsealed_events
         else "nothing is left to seal"
     )
+    of_boards = f" and {audit.boards} boards of families" if audit.boards else ""
     return (
-        f"clean: {audit.events} events of {audit.submissions} submissions, "
+        f"clean: {audit.events} events of {audit.submissions} submissions{of_boards}, "
         f"{audit.sealed_events} of them under {audit.seals} seals; {rest}"
     )
 

@@ -63,6 +63,7 @@ MEANT = {
     "index_pages._NEWEST": ("scan", NEWEST),
     "index_pages._EVENTS_AFTER": ("range", SPAN),
     "judgement.audits._HANDED_OUT": ("coarse", WAITING),
+    "boards.board_life._LIFE": ("coarse", "the life of one board: an event for each change"),
     "boards.field_filters._OF_BOARD": ("coarse", OF_BOARD),
     "boards.field_filters._PLAYED": ("coarse", OF_BOARD),
     "boards.lookups._TO_OPEN": ("coarse sort", "what came due since the caller last looked"),

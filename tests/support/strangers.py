@@ -84,6 +84,9 @@ MOODS: Final[tuple[Values, ...]] = (
 )
 """What the row may be: many a statement sees it in one state alone."""
 
+OF_A_LIFE: Final[Values] = {"player": ""}
+"""An event of a board's life is of no player."""
+
 SHIFTED: Final = ("seq", "score", "order_value", "at_ms", "achieved_at_ms", "due_at_ms", "created_at_ms")
 """Numbers by which rows are ordered."""
 
@@ -289,7 +292,7 @@ class World:
     def _seeing(self, table: str, row: Values, asked_for: Values) -> set[str]:
         """The statements that see the row of a table while it has these values, in whatever mood."""
         left = of_tables([table])
-        for mood in MOODS:
+        for mood in (*MOODS, OF_A_LIFE):
             with self._undone():
                 self._put({**HOME, **mood, **row})
                 given = {**mood, **asked_for}

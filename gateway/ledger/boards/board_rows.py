@@ -19,6 +19,9 @@ from validators.judge import RULES_VERSION
 NOTHING: Final = ""
 """The state of a board before it is opened, and the submission and player of an event of its life."""
 
+WHY: Final = "why"
+"""The key of an operator's own words in an event's detail."""
+
 NEVER_PLAYED: Final = 0
 """The `plays` of a board without a run, less than that of any other."""
 
@@ -200,6 +203,23 @@ def detail_text(detail: Mapping[str, Any]) -> str:
 
 def _text(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def board_after(before: StoredBoard | None, board: str, life: LifeEvent, to_state: str) -> StoredBoard:
+    """Return a board after an event of its life; before the first there is none.
+
+    Raises ValueError for an event that cannot follow.
+    """
+    version = before.board.version + 1 if before else 1
+    if life.reason is LifeChange.OPENED:
+        family = board.partition(".")[0]
+        blank = OpenedBoard(board, family, "", opened_at_ms=life.at_ms, opened_by=life.actor, version=version)
+        return StoredBoard(with_content(blank, life.detail), life.seq, life.seq)
+    if before is None:
+        raise ValueError(f"event {life.seq} changes a board that was never opened")
+    content = {name: value for name, value in life.detail.items() if name != WHY}
+    changed = replace(with_content(before.board, content), state=BoardState(to_state), version=version)
+    return replace(before, board=changed, seq=life.seq)
 
 
 def _bounds(value: Any) -> NarrowedBounds:

@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, update
 from gateway.ledger.boards.board_opening import BATCH_LIMIT, refusal_of
 from gateway.ledger.boards.board_rows import (
     CHANGING,
+    WHY,
     BoardOutcome,
     BoardResult,
     FamilyTerms,
@@ -35,9 +36,6 @@ _CHANGE = Query(
     .where(boards.c.board == bindparam("of_board"))
     .values({name: bindparam(f"new_{name}") for name in _COLUMNS})
 )
-WHY: Final = "why"
-"""The key of an operator's own words in an event's detail."""
-
 _TURNS: Final[Mapping[tuple[BoardState, BoardState], LifeChange]] = {
     (BoardState.OPEN, BoardState.CLOSED): LifeChange.CLOSED,
     (BoardState.CLOSED, BoardState.OPEN): LifeChange.REOPENED,

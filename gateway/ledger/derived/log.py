@@ -17,6 +17,9 @@ from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import Reason, State
 
+SPAN: Final = 10_000
+"""Most events that one read walks past, however few of them are of submissions."""
+
 ALL_BOARDS: Final = ""
 """The board under which a consumer of all boards keeps its position."""
 
@@ -38,7 +41,7 @@ _AFTER = Query(
         _s.stats,
     )
     .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
-    .where(_e.seq > bindparam("after"))
+    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"))
     .order_by(_e.seq)
     .limit(bindparam("count"))
 )
@@ -79,13 +82,38 @@ class LoggedEvent(NamedTuple):
         return (self.to_state is State.PROMOTED) - (self.from_state is State.PROMOTED)
 
 
-def events_after(seq: int, *, count: int) -> Operation[list[LoggedEvent]]:
-    """Return events of all boards after a sequence number, oldest first."""
+class LogSlice(NamedTuple):
+    """Events of submissions, oldest first, the event up to which they are all, and whether it is the newest.
 
-    async def work(tx: Transaction) -> list[LoggedEvent]:
-        return [_event(row) for row in await tx.rows(_AFTER, after=seq, count=count)]
+    Events of the lives of boards are passed over, so that a slice may be empty and not the last.
+    """
+
+    events: list[LoggedEvent]
+    upto: int
+    is_newest: bool
+
+
+def events_after(seq: int, *, count: int) -> Operation[LogSlice]:
+    """Return the next slice of the log after a sequence number: at most `count` events of SPAN."""
+
+    async def work(tx: Transaction) -> LogSlice:
+        rows, upto, is_newest = await slice_of_log(tx, _AFTER, seq, count)
+        return LogSlice([_event(row) for row in rows], upto, is_newest)
 
     return work
+
+
+async def slice_of_log(tx: Transaction, query: Query, seq: int, count: int) -> tuple[list[Row], int, bool]:
+    """Return rows of a query of the log, the event up to which they are all, and whether it is the newest.
+
+    The query binds `after`, `upto` and `count`; its first column is the event's number.
+    """
+    # Opening a million boards leaves as many events, which no follower may walk past in one read.
+    newest = await newest_seq()(tx)
+    end = min(seq + SPAN, newest)
+    rows = await tx.rows(query, after=seq, upto=end, count=count)
+    upto = int(rows[-1][0]) if len(rows) >= count else max(seq, end)
+    return rows, upto, upto >= newest
 
 
 def players_after(seq: int, *, count: int) -> Operation[list[tuple[int, str, str]]]:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import bindparam, delete, func, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from gateway.ledger.derived.log import move, position
+from gateway.ledger.derived.log import move, position, slice_of_log
 from gateway.ledger.schema import events, outbox, recording_expiries, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import State
@@ -37,7 +37,7 @@ _e, _o, _r, _s, _x = events.c, outbox.c, recordings.c, submissions.c, recording_
 _LOG = Query(
     select(_e.seq, _e.board, _e.to_state, _e.at_ms, _s.recording_digest)
     .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
-    .where(_e.seq > bindparam("after"))
+    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"))
     .order_by(_e.seq)
     .limit(bindparam("count"))
 )
@@ -77,26 +77,28 @@ class Ending(NamedTuple):
     digest: bytes | None
 
 
-def endings_after(seq: int, *, count: int) -> Operation[list[Ending]]:
-    """Return events of all boards after a sequence number, oldest first."""
+def endings_after(seq: int, *, count: int) -> Operation[tuple[list[Ending], int]]:
+    """Return the next events of submissions after a sequence number, and the last event passed over."""
 
-    async def work(tx: Transaction) -> list[Ending]:
+    async def work(tx: Transaction) -> tuple[list[Ending], int]:
+        rows, upto, _ = await slice_of_log(tx, _LOG, seq, count)
         return [
             Ending(event_seq, board, State(state), at_ms, digest)
-            for event_seq, board, state, at_ms, digest in await tx.rows(_LOG, after=seq, count=count)
-        ]
+            for event_seq, board, state, at_ms, digest in rows
+        ], upto
 
     return work
 
 
 def end_recordings(
-    consumer: str, after: int, passed: Sequence[Ending], kept_ms: Mapping[str, int], *, now_ms: int
+    consumer: str, span: tuple[int, int], passed: Sequence[Ending], kept_ms: Mapping[str, int], *, now_ms: int
 ) -> Operation[int]:
     """Delete the recordings that expire with these events, and return how many.
 
-    The consumer's position moves from `after` to the last event. `kept_ms` is how long each board keeps
-    recordings. A board that it does not name keeps them for ever.
+    The consumer's position moves from the first to the second event of `span`. `kept_ms` is how long each
+    board keeps recordings. A board that it does not name keeps them for ever.
     """
+    after, upto = span
     digests = {event.digest: None for event in passed if event.to_state in ENDED and event.board in kept_ms}
 
     async def work(tx: Transaction) -> int:
@@ -106,7 +108,7 @@ def end_recordings(
         for digest in digests:
             if digest is not None and await _is_over(tx, digest, kept_ms, now_ms):
                 done += await _end(tx, digest, now_ms)
-        await move(consumer, passed[-1].seq)(tx)
+        await move(consumer, upto)(tx)
         return done
 
     return work

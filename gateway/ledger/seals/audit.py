@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 from sqlalchemy import and_, bindparam, func, select
 
+from gateway.ledger.boards.board_life import check_boards
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import events, submissions
 from gateway.ledger.seals import chain
@@ -20,12 +21,13 @@ from policies.errors import LedgerTampered, LedgerUnavailable, SettingsError
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The result of an audit without a fault: counts of events, seals, sealed events and submissions."""
+    """The counts of an audit without a fault. `boards` are those of families."""
 
     events: int
     seals: int
     sealed_events: int
     submissions: int
+    boards: int = 0
 
     @property
     def unsealed_events(self) -> int:
@@ -61,7 +63,7 @@ async def audit(ledger: Ledger, keys: PublicKeys) -> AuditReport:
     """Audit the ledger, and return what it has. Raises LedgerTampered with the first fault.
 
     The audit compares events with their seals in order, looks for gaps in the unsealed ones, and compares the
-    states of submissions with their last events.
+    states of submissions with their last events, and boards of families with all of theirs.
     """
     try:
         return await _audit(ledger, keys)
@@ -93,7 +95,7 @@ async def _audit(ledger: Ledger, keys: PublicKeys) -> AuditReport:
         await _check_events(ledger, seal, leaves)
         count, sealed_to, previous = count + 1, seal.last_seq, seal.digest
     newest = await _check_unsealed(leaves, sealed_to)
-    return AuditReport(newest, count, sealed_to, await _check_states(ledger))
+    return AuditReport(newest, count, sealed_to, await _check_states(ledger), await check_boards(ledger))
 
 
 async def check_checkpoints(ledger: Ledger, keys: PublicKeys, lines: Iterable[bytes]) -> int:

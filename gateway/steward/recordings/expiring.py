@@ -39,17 +39,18 @@ class Expirer:
     async def _pass(self, kept_ms: int) -> int:
         consumer, now_ms = f"{CONSUMER}{kept_ms // DAY_MS}", self._clock()
         after = await self._ledger.read(position(consumer)) or 0
-        events = await self._ledger.read(endings_after(after, count=SLICE))
+        events, upto = await self._ledger.read(endings_after(after, count=SLICE))
         cutoff_ms = now_ms - kept_ms
         # Up to the first young event: the position must not pass one whose recording is still kept.
         young = next((at for at, event in enumerate(events) if event.at_ms > cutoff_ms), len(events))
         passed = events[:young]
-        if not passed:
+        if young < len(events):
+            upto = passed[-1].seq if passed else after
+        if upto == after:
             return 0
-        ended = await self._ledger.write(
-            end_recordings(consumer, after, passed, self._kept_ms, now_ms=now_ms)
-        )
+        span = (after, upto)
+        ended = await self._ledger.write(end_recordings(consumer, span, passed, self._kept_ms, now_ms=now_ms))
         if ended:
             RECORDINGS_COLLECTED.labels("expired").inc(ended)
             _log.info(Event.COLLECTED, expired=ended)
-        return len(passed)
+        return len(passed) or 1

@@ -137,7 +137,7 @@ Table(
     sqlite_with_rowid=False,
 )
 
-_IS_OF_BOARD: Final = text("submission_id = ''")
+_IS_OF_BOARD: Final = text("player = ''")
 _VERIFIED: Final = text("to_state = 'promoted' AND reason = 'verified'")
 _ARCHIVE_WORK: Final = text("changed_seq > 0 OR stage IN ('folding', 'copying', 'sweeping', 'forgetting')")
 _ARCHIVE_KEPT: Final = text("stage NOT IN ('forgetting', 'forgotten')")

@@ -1,0 +1,168 @@
+"""The lives of boards as the log tells them: boards follow from their events, and are compared with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Final
+
+import orjson
+from sqlalchemy import bindparam, literal_column, select, tuple_, update
+
+from gateway.ledger.boards.board_rows import (
+    COLUMNS,
+    NOTHING,
+    LifeChange,
+    LifeEvent,
+    StoredBoard,
+    board_after,
+    board_row,
+)
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.schema import Int64, Text, boards, events
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.errors import LedgerTampered
+
+PAGE: Final = 200
+"""Boards that are compared with their events in one read."""
+
+EVENTS_PAGE: Final = 1_000
+
+BEHIND_ALL: Final = "~"
+"""A text behind every name, which is ASCII and begins with a letter."""
+
+_e, _b = events.c, boards.c
+_IS_OF_BOARD: Final = _e.player == literal_column("''")
+_of_boards = select(
+    _e.board, _e.seq, _e.from_state, _e.to_state, _e.actor, _e.reason, _e.detail, _e.at_ms
+).where(_IS_OF_BOARD)
+
+_LIVES = Query(
+    _of_boards.where(
+        tuple_(_e.board, _e.seq)
+        > tuple_(bindparam("after_board", type_=Text), bindparam("after_seq", type_=Int64)),
+        _e.board <= bindparam("last_board"),
+    )
+    .order_by(_e.board, _e.seq)
+    .limit(bindparam("count"))
+)
+_LIFE = Query(_of_boards.where(_e.board == bindparam("board")).order_by(_e.seq))
+_BOARDS = Query(
+    select(*COLUMNS).where(_b.board > bindparam("after")).order_by(_b.board).limit(bindparam("count"))
+)
+_ROW = Query(select(*COLUMNS).where(_b.board == bindparam("board")))
+_FIXED: Final = ("board", "lane", "family", "plays")
+_RESTORED: Final = tuple(column.name for column in boards.columns if column.name not in _FIXED)
+_RESTORE = Query(
+    update(boards)
+    .where(_b.board == bindparam("of_board"))
+    .values({name: bindparam(f"new_{name}") for name in _RESTORED})
+)
+_UNLOCK = Query(
+    update(boards).where(_b.board == bindparam("of_board")).values(state=bindparam("unlocked_state"))
+)
+
+
+def life_of(board: str) -> Operation[list[LifeEvent]]:
+    """Return the events of a board's life, oldest first."""
+
+    async def work(tx: Transaction) -> list[LifeEvent]:
+        return [_life_event(row) for row in await tx.rows(_LIFE, board=board)]
+
+    return work
+
+
+async def check_boards(ledger: Ledger) -> int:
+    """Count the boards of families. Raises LedgerTampered for one that does not follow from its events."""
+    count, after = 0, ""
+    while after != BEHIND_ALL:
+        page, after = await ledger.read(_compared(after))
+        count += page
+    return count
+
+
+def restore_board(board: str) -> Operation[bool]:
+    """Make a board's row again from its events, and return whether it differed.
+
+    Plays are kept, because no event tells them. Raises LedgerTampered if its events contradict each other, or
+    if there are none.
+    """
+
+    async def work(tx: Transaction) -> bool:
+        expected = next(_folded(await tx.rows(_LIFE, board=board)), None)
+        if expected is None:
+            raise LedgerTampered(f"no event opens board {board}")
+        rows = await tx.rows(_ROW, board=board)
+        if not rows:
+            await tx.insert(boards, [board_row(expected)])
+            return True
+        if _is_row_of(rows[0], expected):
+            return False
+        values = dict(zip(boards.columns.keys(), board_row(expected), strict=True))
+        # The database lets only a deleted board be opened with something else.
+        await tx.run(_UNLOCK, of_board=board, unlocked_state="deleted")
+        await tx.run(_RESTORE, of_board=board, **{f"new_{name}": values[name] for name in _RESTORED})
+        return True
+
+    return work
+
+
+def _compared(after: str) -> Operation[tuple[int, str]]:
+    """Compare the next boards with their events, in one snapshot; return how many, and the last of them."""
+
+    async def work(tx: Transaction) -> tuple[int, str]:
+        rows = await tx.rows(_BOARDS, after=after, count=PAGE)
+        last = rows[-1][0] if len(rows) == PAGE else BEHIND_ALL
+        expected = {stored.board.board: stored for stored in _folded(await _lives(tx, after, last))}
+        for row in rows:
+            if row[0] not in expected:
+                raise LedgerTampered(f"board {row[0]} was inserted: no event opens it")
+            if not _is_row_of(row, expected.pop(row[0])):
+                raise LedgerTampered(f"board {row[0]} is not what its events say")
+        for name, stored in expected.items():
+            raise LedgerTampered(f"board {name}, which event {stored.opened_seq} opens, was removed")
+        return len(rows), last
+
+    return work
+
+
+async def _lives(tx: Transaction, after: str, last: str) -> list[Row]:
+    rows: list[Row] = []
+    place: tuple[str, int] = (after, 2**63 - 1)
+    while True:
+        at = {"after_board": place[0], "after_seq": place[1], "last_board": last, "count": EVENTS_PAGE}
+        page = await tx.rows(_LIVES, **at)
+        rows += page
+        if len(page) < EVENTS_PAGE:
+            return rows
+        place = (page[-1][0], page[-1][1])
+
+
+def _folded(rows: Iterable[Row]) -> Iterator[StoredBoard]:
+    """Yield the board that each board's events lead to.
+
+    Raises LedgerTampered if they contradict each other.
+    """
+    for board, life in groupby(rows, key=lambda row: row[0]):
+        stored: StoredBoard | None = None
+        for row in life:
+            state = stored.board.state.value if stored else NOTHING
+            _, seq, from_state, to_state, *_ = row
+            if from_state != state:
+                raise LedgerTampered(f"event {seq} changes board {board} from {from_state}, which it was not")
+            try:
+                stored = board_after(stored, board, _life_event(row), to_state)
+            except (ValueError, TypeError, KeyError) as error:
+                raise LedgerTampered(f"event {seq} cannot follow on board {board}: {error}") from None
+        assert stored is not None
+        yield stored
+
+
+def _life_event(row: Row) -> LifeEvent:
+    _, seq, _, _, actor, reason, detail, at_ms = row
+    return LifeEvent(seq, actor, at_ms, LifeChange(reason), orjson.loads(detail))
+
+
+def _is_row_of(row: Row, expected: StoredBoard) -> bool:
+    """Return whether a row is the board's, but for its plays."""
+    return row[:-1] == board_row(expected)[:-1]
