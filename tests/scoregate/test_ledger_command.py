@@ -62,7 +62,14 @@ def test_M09_verify_says_that_a_ledger_is_clean(command: Command, tmp_path: Path
     """By the key of the data directory, or by one that is kept elsewhere; and against exported heads."""
     assert (0, CLEAN, "") == command("verify")
     status, out, err = command("verify", "--json")
-    facts = {"events": 17, "seals": 3, "sealed_events": 15, "submissions": 10, "unsealed_events": 2}
+    facts = {
+        "events": 17,
+        "seals": 3,
+        "sealed_events": 15,
+        "submissions": 10,
+        "boards": 0,
+        "unsealed_events": 2,
+    }
     told = {"is_clean": True, **facts, "overdue_since": "2025-11-20T12:00:00.001Z", "heads": None}
     assert (0, told, "") == (status, json.loads(out), err)
     key, heads = tmp_path / "key.pem", tmp_path / "heads"
