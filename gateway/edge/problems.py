@@ -42,6 +42,7 @@ class ProblemType(Enum):
     SIGNATURE_COVERAGE = ("signature-coverage", 401, "The signature does not cover what it must")
     TOKEN_INVALID = ("token-invalid", 401, "The bearer token is missing or does not verify")
     RUN_EXPIRED = ("run-expired", 403, "The run's ticket has expired")
+    BOARD_REPLACED = ("board-replaced", 403, "The board has been opened anew since the run was opened")
     RUN_ALREADY_SUBMITTED = ("run-already-submitted", 409, "The run was already submitted with other content")
     NONCE_REUSED = ("nonce-reused", 401, "The nonce was already used with other content")
     MISDIRECTED = ("misdirected", 421, "This deployment does not serve that host")

@@ -130,7 +130,7 @@ async def _note_open(edge: Edge, board: Board, ticket: Ticket) -> RunOpening:
 
 
 def _opened(board: Board, ticket: Ticket, text: str, key: bytes) -> outcomes.RunOpened:
-    replay = board.policy.replay
+    replay, opened = board.policy.replay, board.opened
     return outcomes.RunOpened(
         run=ticket.run,
         ticket=text,
@@ -142,6 +142,8 @@ def _opened(board: Board, ticket: Ticket, text: str, key: bytes) -> outcomes.Run
         simulator=f"sha256:{ticket.simulator.hex()}",
         ticks_per_second=board.policy.ticks_per_second,
         checkpoint_ticks=replay.checkpoint_ticks if replay else 0,
+        parameters=opened.parameters.decode() if opened and opened.parameters else None,
+        asset=f"sha256:{opened.asset.hex()}" if opened and opened.asset else None,
         issued_at=rfc3339(ticket.issued_at_ms),
         expires_at=rfc3339(ticket.expires_at_ms),
     )

@@ -32,6 +32,7 @@ from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.telemetry import PLUGIN_FAILURES, Event, logger
 from policies.errors import IndexUnavailable
 from policies.loader import Board
+from policies.opened_board import NO_CONTENT
 from policies.vocabulary import Claim, Reason, State
 from validators.baseline import EMPTY, subjects_of
 from validators.bounds import is_playable
@@ -107,6 +108,8 @@ def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_m
     refuse_runs(board)
     if ticket.board != board.name:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket is for another board")
+    if ticket.board_content != board.content_digest:
+        raise Problem(ProblemType.BOARD_REPLACED, "it has other parameters or another asset; open a new run")
     if earliest_ms > ticket.expires_at_ms:
         raise Problem(ProblemType.RUN_EXPIRED, "open a new run")
     if "Authorization" in request.headers and bearer_of(request).subject != ticket.player:
@@ -182,6 +185,7 @@ async def _judge(
         policy_digest=board.digest,
         details=details,
         reveal_ms=reveal_ms(board) if body.recording_digest else None,
+        board_content=None if run.ticket.board_content == NO_CONTENT else run.ticket.board_content,
     )
 
 

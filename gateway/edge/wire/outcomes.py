@@ -16,7 +16,11 @@ class PlayerCreated(Answer):
 
 
 class RunOpened(Answer):
-    """A new run: its ticket (the `keyid` to sign with), seed (decimal u64) and key (base64, 32 bytes)."""
+    """A new run: its ticket (the `keyid` to sign with), seed (decimal u64) and key (base64, 32 bytes).
+
+    `parameters` are the board's, as the text of a JSON object whose bytes the simulator gets, and `asset` is the
+    digest of its asset; null if the board has none.
+    """
 
     run: str
     ticket: str
@@ -28,6 +32,8 @@ class RunOpened(Answer):
     simulator: str
     ticks_per_second: int
     checkpoint_ticks: int
+    parameters: str | None = None
+    asset: str | None = None
     issued_at: str
     expires_at: str
 
