@@ -152,6 +152,14 @@ class Reason(StrEnum):
         "recording-lost",
         "The recording that we stored is missing or damaged, which is not the player's fault.",
     )
+    ASSET_LOST = (
+        "asset-lost",
+        "The stored asset of the run's board is missing or damaged, which is not the player's fault.",
+    )
+    BOARD_REPLACED = (
+        "board-replaced",
+        "The board has been opened anew with other content since the run, which is not the player's fault.",
+    )
     OUT_OF_FUEL = "out-of-fuel", "The simulator used up its fuel."
     TIMED_OUT = "timed-out", "The simulator was stopped at its wall-clock limit."
     OUT_OF_MEMORY = "out-of-memory", "The simulator asked for more memory than its limit."

@@ -30,7 +30,6 @@ from replay.simulators.wasm import Machine
 COMPILE_WALL_MS = 60_000
 """Processor time for compiling a module. The parent's own limit is lower."""
 READ, WRITE = 0, 1
-CHUNK_BYTES = 1 << 20
 
 
 def main(parent: int, machine: Machine | None = None) -> None:
@@ -77,12 +76,13 @@ def _refuse(fault: SimulatorFault) -> tuple[int, bytes]:
 
 def _read(size: int) -> bytes | None:
     """Return the next `size` bytes of the input, or None if it ends first."""
-    data = bytearray()
-    while len(data) < size:
-        more = os.read(READ, min(size - len(data), CHUNK_BYTES))
+    data, length = bytearray(size), 0
+    view = memoryview(data)
+    while length < size:
+        more = os.readv(READ, [view[length:]])  # straight into its place: an asset has 8 MiB
         if not more:
             return None
-        data += more
+        length += more
     return bytes(data)
 
 

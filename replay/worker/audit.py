@@ -24,7 +24,9 @@ from policies.replaying import BuildStatus, Replay
 from replay.fingerprint import Fingerprint, differences, fingerprint_of
 from replay.recording import RecordingError
 from replay.simulators import Simulation, Simulators
+from replay.simulators.board_content import BoardContent
 from replay.verify import read_recording, request_of
+from replay.worker.board_contents import BoardContents, ContentUnavailable
 from replay.worker.verifier import longest_s
 
 RUNS = 2
@@ -68,6 +70,7 @@ class Auditor:
         self._ledger = ledger
         self._fresh = fresh
         self._recordings = recordings
+        self._contents = BoardContents(recordings)
         self._clock = clock
 
     async def audit_all(self, submission_ids: Sequence[str]) -> int:
@@ -110,11 +113,12 @@ class Auditor:
             return AuditedRun(lease, AuditOutcome.UNABLE)
         try:
             recording = await self._recordings.load(lease.recording)
+            content = await self._contents.of(board, submission.board_content)
         except RecordingsUnavailable:
             return None
-        except RecordingLost:
+        except (RecordingLost, ContentUnavailable):
             return AuditedRun(lease, AuditOutcome.UNABLE)
-        runs = [self._fingerprint(lease, recording, replay, simulator) for _ in range(RUNS)]
+        runs = [self._fingerprint(lease, recording, replay, simulator, content) for _ in range(RUNS)]
         fingerprints = [fingerprint for fingerprint in runs if fingerprint is not None]
         if len(fingerprints) < RUNS:
             return AuditedRun(lease, AuditOutcome.UNABLE)
@@ -124,7 +128,12 @@ class Auditor:
         return AuditedRun(lease, outcome, tuple(differs))
 
     def _fingerprint(
-        self, lease: VerificationLease, recording: bytes, replay: Replay, simulator: Simulator
+        self,
+        lease: VerificationLease,
+        recording: bytes,
+        replay: Replay,
+        simulator: Simulator,
+        content: BoardContent,
     ) -> Fingerprint | None:
         """Return the fingerprint of one simulation in a process of its own; None if it failed."""
         submission = lease.submission
@@ -132,8 +141,9 @@ class Auditor:
             played = read_recording(recording, submission.claim, replay)
         except RecordingError:
             return None
+        request = request_of(recording, played, submission.seed, replay, simulator, content)
         with self._fresh() as simulators:
-            outcome = simulators.simulate(request_of(recording, played, submission.seed, replay, simulator))
+            outcome = simulators.simulate(request)
         return fingerprint_of(outcome) if isinstance(outcome, Simulation) else None
 
     async def _report(self, boards: Mapping[str, Board], audited: Sequence[AuditedRun]) -> None:

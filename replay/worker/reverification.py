@@ -33,6 +33,7 @@ from policies.loader import Board, Simulator
 from policies.vocabulary import Reason, State, Verdict, VerdictKind
 from replay.simulators import Simulators
 from replay.verify import verify
+from replay.worker.board_contents import BoardContents, ContentUnavailable
 
 T = TypeVar("T")
 
@@ -56,7 +57,8 @@ Tell = Callable[[int], object]
 class ReverifiedRun:
     """A run that was judged again, reduced to what a plan needs, since there may be many.
 
-    `reason` is why it counted. `verdict` is None if it has no recording, or lost it.
+    `reason` is why it counted. `verdict` is None if it has no recording, or if that or its board's content is
+    lost.
     """
 
     submission_id: str
@@ -124,6 +126,7 @@ class Reverifier:
         self._ledger = ledger
         self._index = index
         self._recordings = recordings
+        self._contents = BoardContents(recordings)
         self._clock = clock
         self._tell = tell
 
@@ -186,10 +189,11 @@ class Reverifier:
             return None
         try:
             recording = await self._recordings.load(run.recording)
-        except RecordingLost:
+            content = await self._contents.of(self._board, run.submission.board_content)
+        except (RecordingLost, ContentUnavailable):
             return None
         submission = run.submission
-        return verify(submission.claim, recording, submission.seed, replay, simulator, simulators)
+        return verify(submission.claim, recording, submission.seed, replay, simulator, simulators, content)
 
     def _revocation(self, run: ReverifiedRun, simulator: Simulator, batch: str) -> Decision:
         verdict = run.verdict

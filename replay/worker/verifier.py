@@ -28,8 +28,10 @@ from policies.loader import Board, Policies, Simulator
 from policies.replaying import BuildStatus
 from policies.vocabulary import Finding, Reason, SimulatorKind, State, Verdict, VerdictKind
 from replay.simulators import Simulators
+from replay.simulators.board_content import BoardContent
 from replay.simulators.line_simulators import START_WALL_MS
 from replay.verify import verify
+from replay.worker.board_contents import RETRIED, BoardContents, ContentUnavailable
 from replay.worker.evidence import EvidenceCollector, RecordingEvidence
 from replay.worker.examination import examine
 from replay.worker.failure_isolation import isolate_failures
@@ -68,6 +70,7 @@ class Verifier:
         self._simulators = simulators
         self._recordings = recordings
         self._collector = EvidenceCollector(ledger, recordings)
+        self._contents = BoardContents(recordings)
         self._clock = clock
         self._builds = BuildRegistry(ledger)
         self._lottery = VerificationLottery(ledger, self._builds, self._collector, clock=clock)
@@ -190,6 +193,7 @@ class Verifier:
                 await self._recordings.load(lease.recording)
                 return None  # it was unavailable for examination, and nothing is judged unexamined
             evidence = await self._collector.with_compared(board.policy, evidence)
+            content = await self._contents.of(board, submission.board_content)
         except RecordingsUnavailable as error:
             _log.warning(
                 Event.DUTY_FAILED, duty="verify", submission=submission.submission_id, error=str(error)
@@ -197,7 +201,9 @@ class Verifier:
             return None
         except RecordingLost:
             return self._decision(lease, State.HELD, Reason.RECORDING_LOST, {})
-        verdict = self._verdict(board, submission, evidence.recording)
+        except ContentUnavailable as fault:
+            return self._without_content(lease, fault.reason)
+        verdict = self._verdict(board, submission, evidence.recording, content)
         await self._builds.refresh_if_old()  # the build may have been blocked while we played it
         status = self._builds.status_of(board, submission.build)
         findings = examine(board, lease, evidence)
@@ -217,6 +223,15 @@ class Verifier:
             return self._decision(lease, State.HELD, Reason.BUILD_BLOCKED, {"build_status": status.value})
         return self._decision(lease, State.HELD, Reason.RECORDING_LOST, {}) if lease.is_unrevealed else None
 
+    def _without_content(self, lease: VerificationLease, reason: Reason) -> Decision | None:
+        """Return the decision on a run that cannot be played without its board's content; None to retry."""
+        _log.warning(
+            Event.DUTY_FAILED, duty="verify", submission=lease.submission.submission_id, error=reason
+        )
+        if reason in RETRIED and lease.attempt < self._settings.verify_attempts:
+            return None
+        return self._decision(lease, State.HELD, reason, {"verdict": VerdictKind.INCONCLUSIVE.value})
+
     def _decision(
         self, lease: VerificationLease, state: State, reason: Reason, detail: Mapping[str, Any]
     ) -> Decision:
@@ -235,14 +250,17 @@ class Verifier:
             detail,
         )
 
-    def _verdict(self, board: Board, submission: StoredSubmission, recording: bytes | None) -> Verdict:
+    def _verdict(
+        self, board: Board, submission: StoredSubmission, recording: bytes | None, content: BoardContent
+    ) -> Verdict:
         replay, simulator = board.policy.replay, _simulator_of(board, submission.build, submission.simulator)
         if replay is None or simulator is None:
             engine = self._simulators.engine_of(replay.simulator) if replay else ""
             return Verdict(VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_MISSING, submission.simulator, engine)
         began = time.monotonic()
         try:
-            return verify(submission.claim, recording, submission.seed, replay, simulator, self._simulators)
+            run = submission.claim, recording, submission.seed
+            return verify(*run, replay, simulator, self._simulators, content)
         finally:
             self._replay_s[submission.simulator] = time.monotonic() - began
 

@@ -84,11 +84,11 @@ COURSES = (
     GAME.replace('(func (export "score")', _TAKES + '(func (export "score")')
     .replace(
         f"(i64.store (i32.const {RESULT_AT + 32}) (global.get $score))",
-        f"(i64.store (i32.const {RESULT_AT + 32}) (i64.load (i32.const {PARAMETERS_AT})))",
+        f"(i64.store (i32.const {RESULT_AT + 32}) (i64.load32_u (i32.const {PARAMETERS_AT})))",
     )
-    .replace("(i64.extend_i32_u (global.get $largest))", f"(i64.load (i32.const {ASSET_AT}))")
+    .replace("(i64.extend_i32_u (global.get $largest))", f"(i64.load32_u (i32.const {ASSET_AT}))")
 )
-"""The tiny game, whose statistics are the first eight bytes of its board's parameters and asset."""
+"""The tiny game, whose statistics are the first four bytes of its board's parameters and asset."""
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,14 @@ from tests.support import programs
 from tests.support.programs import SEED, WORDS, need_bubblewrap, need_programs, serving, write
 
 PARAMETERS = b'{"gap":7,"speed":[1,2]}'
-OTHER_PARAMETERS = b'{"gap":8,"speed":[1,2]}'
+OTHER_PARAMETERS = b'{"a":8}'
 MAP, OTHER_MAP = Asset.of(b"a map of walls" * 3), Asset.of(b"another map" * 4)
 FULL = BoardContent(PARAMETERS, MAP)
 BUDGET = Budget(fuel=50_000_000, memory_mib=64, wall_ms=20_000)
 
 PROGRAM = """
 def number_of(data):
-    return int.from_bytes(data[:8].ljust(8, b"\\0"), "little")
+    return int.from_bytes(data[:4].ljust(4, b"\\0"), "little")
 """
 ANSWER = """
 given = json.dumps(asked["parameters"], separators=(",", ":")).encode() if "parameters" in asked else b""
@@ -50,15 +50,15 @@ PLUGIN = f"""
 """
 PLUGIN_ANSWER = """    import json
     given = json.dumps(parameters, separators=(",", ":")).encode() if parameters is not None else b""
-    number = lambda data: int.from_bytes((data or b"")[:8].ljust(8, b"\\0"), "little")
+    number = lambda data: int.from_bytes((data or b"")[:4].ljust(4, b"\\0"), "little")
     stats = {"scoring_ticks": number(given), "largest_word": number(asset)}
     return dict(play(seed, inputs, checkpoint_ticks), stats=stats)
 """
 
 
 def first_number(data: bytes) -> int:
-    """The first eight bytes as the modules above read them."""
-    return int.from_bytes(data[:8].ljust(8, b"\0"), "little", signed=True)
+    """The first four bytes as the modules above read them."""
+    return int.from_bytes(data[:4].ljust(4, b"\0"), "little")
 
 
 def numbers_of(content: BoardContent) -> tuple[int, int]:

@@ -18,8 +18,8 @@ class PlayerCreated(Answer):
 class RunOpened(Answer):
     """A new run: its ticket (the `keyid` to sign with), seed (decimal u64) and key (base64, 32 bytes).
 
-    `parameters` are the board's, as the text of a JSON object whose bytes the simulator gets, and `asset` is the
-    digest of its asset; null if the board has none.
+    `parameters` are the board's, as the text of a JSON object whose bytes the simulator gets, and `asset` is
+    the digest of its asset; null if the board has none.
     """
 
     run: str
