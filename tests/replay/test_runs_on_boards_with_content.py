@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Iterator
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 
 from gateway.ledger import queries
+from gateway.ledger.boards.board_opening import open_boards
+from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.judgement import audits
 from gateway.recordings.recording_store import kept_name
 from gateway.runtime.settings import Settings
 from policies.board import Board
+from policies.loader import load_policies
 from policies.opened_board import OpenedBoard
-from policies.seeds import SeedOf
 from replay.simulators.all_simulators import AllSimulators
 from replay.worker.audit import Auditor
 from replay.worker.reverification import Reverifier
@@ -27,9 +30,11 @@ from tests.support.ledger import rows
 from tests.support.metrics import counts
 from tests.support.valkey import ValkeyServer
 
+BOARD = "track.monza"
 PARAMETERS, MAP = b'{"gap":7}', b"a map of walls"
-COURSE = OpenedBoard("tiny", "tiny", "Tiny", parameters=PARAMETERS, asset=hashlib.sha256(MAP).digest())
+COURSE = OpenedBoard(BOARD, "track", "Monza", parameters=PARAMETERS, asset=hashlib.sha256(MAP).digest())
 OTHER = replace(COURSE, parameters=b'{"a":8}')
+PLAIN = replace(COURSE, parameters=b"", asset=None)
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +46,38 @@ def simulators() -> Iterator[AllSimulators]:
 
 @pytest.fixture
 async def harness(tmp_path: Path, valkey: ValkeyServer) -> AsyncIterator[Harness]:
-    """An edge whose board was opened with parameters and an asset, which its simulator takes."""
-    write_board(tmp_path / "policies", module=store(tmp_path, COURSES))
+    """An edge with a family, whose simulator takes parameters and assets, and a board with both."""
+    write_family(tmp_path / "policies")
     folders = {"data_dir": tmp_path / "data", "policies_dir": tmp_path / "policies"}
     async with running_harness(Settings(redis_url=valkey.url, verify_attempts=2, **folders)) as harness:
         harness.edge.recordings.large.store(COURSE.asset or b"", MAP)
-        open_as(harness, COURSE)
+        terms = FamilyTerms("track", "sha256:track")
+        await harness.edge.ledger.write(open_boards(terms, [COURSE], actor="ops", at_ms=harness.clock()))
         yield harness
 
 
-def open_as(harness: Harness, opened: OpenedBoard | None) -> Board:
-    """Have the catalogue know the board as it was opened."""
-    return put(harness, replace(harness.edge.catalogue.of_files["tiny"], opened=opened))
+def write_family(folder: Path, **changes: Any) -> None:
+    """Write the policy of the family."""
+    file = write_board(folder, "track", module=store(folder.parent, COURSES), **changes)
+    policy = json.loads(file.read_text())
+    file.write_text(json.dumps(policy | {"family": policy.pop("board")}))
 
 
-def put(harness: Harness, board: Board) -> Board:
-    """Put a board in force."""
-    harness.edge.catalogue._of_files = {"tiny": board}
+def open_as(harness: Harness, opened: OpenedBoard) -> None:
+    """Have the catalogue find the board opened otherwise, as if its name had been opened anew."""
+    catalogue = harness.edge.catalogue
+
+    async def found(names: Sequence[str]) -> Mapping[str, OpenedBoard]:
+        return {name: opened for name in names if name == opened.board}
+
+    catalogue._lookup = found
+    catalogue.cache.drop(opened.board)
+
+
+async def board_of(harness: Harness) -> Board:
+    """The board as it is now."""
+    board = await harness.edge.catalogue.board(BOARD)
+    assert board is not None
     return board
 
 
@@ -70,7 +90,7 @@ def claim_on(course: OpenedBoard, run: Run, **changes: Any) -> dict[str, Any]:
 async def open_run(harness: Harness) -> Run:
     """A run on the board as it is now."""
     token = await harness.new_player()
-    answer = await harness.post("/v1/boards/tiny/runs", {"build": BUILD}, token)
+    answer = await harness.post(f"/v1/boards/{BOARD}/runs", {"build": BUILD}, token)
     assert 201 == answer.status, answer.raw
     return Run(answer.body, token)
 
@@ -79,7 +99,7 @@ async def submitted(harness: Harness, course: OpenedBoard = COURSE, **changes: A
     """A run on the board as it is now, submitted as it is then."""
     run = await open_run(harness)
     harness.clock.shift(1)
-    return run, await harness.submit(run, claim_on(course, run, **changes), board="tiny")
+    return run, await harness.submit(run, claim_on(course, run, **changes), board=BOARD)
 
 
 async def fate(harness: Harness, run: Run) -> str:
@@ -109,13 +129,13 @@ async def test_a_run_is_judged_with_what_its_ticket_bound(harness: Harness, simu
 async def test_a_ticket_of_another_content_is_refused(harness: Harness):
     """A board that was opened anew takes no run of the earlier one, nor one of a board without content."""
     run = await open_run(harness)
-    open_as(harness, None)
+    open_as(harness, PLAIN)
     plain = await open_run(harness)
     assert (None, None) == (plain.info["parameters"], plain.info["asset"])
-    for opened, late in ((OTHER, run), (OTHER, plain), (None, run)):
+    for opened, late in ((OTHER, run), (OTHER, plain), (PLAIN, run)):
         open_as(harness, opened)
         harness.clock.shift(1)
-        answer = await harness.submit(late, claim_on(COURSE, late), board="tiny")
+        answer = await harness.submit(late, claim_on(COURSE, late), board=BOARD)
         assert (403, "board-replaced") == (answer.status, answer.problem)
     assert 0 == len(rows(harness.edge.settings.ledger_path, "SELECT seq FROM submissions"))
 
@@ -153,21 +173,21 @@ async def test_an_audit_and_a_reverification_play_with_the_content(
     run, _ = await submitted(harness)
     await harness.verify(run.id, sandbox=simulators)
     edge = harness.edge
-    board = open_as(harness, COURSE)
+    board = await board_of(harness)
     parts: dict[str, Any] = {"recordings": edge.recordings, "clock": harness.clock}
     plan = await _reverify(harness, board, simulators)
     assert (1, [], []) == (plan.looked_at, plan.to_revoke, plan.inconclusive)
     for opened, outcome in ((COURSE, "agrees"), (OTHER, "unable")):
-        board = open_as(harness, opened)
+        open_as(harness, opened)
         auditor = Auditor(edge.settings, edge.catalogue, edge.ledger, AllSimulators, **parts)
         [stored] = [await edge.ledger.read(queries.submission(run.id))]
         assert stored is not None
-        draw = await edge.ledger.read(audits.draw_of("tiny"))
+        draw = await edge.ledger.read(audits.draw_of(BOARD))
         some = [audits.VerifiedSubmission(stored.seq, run.id, stored.player)]
         await edge.ledger.write(audits.note(draw, some, is_last=True, now_ms=harness.clock()))
-        with counts(1, "scoregate_audits_total", board="tiny", outcome=outcome):
+        with counts(1, "scoregate_audits_total", board="track", outcome=outcome):
             assert 1 == await auditor.audit_all([run.id])
-    plan = await _reverify(harness, board, simulators)
+    plan = await _reverify(harness, await board_of(harness), simulators)
     assert (1, [], 1) == (plan.looked_at, plan.to_revoke, len(plan.inconclusive))
 
 
@@ -178,13 +198,17 @@ async def _reverify(harness: Harness, board: Board, simulators: AllSimulators) -
     return await reverifier.plan(BUILD, board.simulators[BUILD], simulators)
 
 
-async def test_a_board_with_a_seed_gives_it_to_every_run(harness: Harness, simulators: AllSimulators):
+async def test_a_board_with_a_seed_gives_it_to_every_run(
+    harness: Harness, simulators: AllSimulators, tmp_path: Path
+):
     """Everybody plays the same course, which another content of the board changes."""
-    board = harness.edge.catalogue.of_files["tiny"]
-    board = put(harness, replace(board, policy=board.policy.model_copy(update={"seed": SeedOf.BOARD})))
-    runs = [(await submitted(harness))[0] for _ in range(2)]
+    modes = {"similarity": "flag", "recording_reuse": "flag"}
+    write_family(tmp_path / "policies", seed="board", validators=modes)
+    harness.edge.catalogue.replace(load_policies(tmp_path / "policies"))
+    board = await board_of(harness)
+    runs = [(await submitted(harness))[0], await open_run(harness)]
     assert [str(board.seed)] * 2 == [run.info["seed"] for run in runs]
-    await harness.verify(*(run.id for run in runs), sandbox=simulators)
+    await harness.verify(runs[0].id, sandbox=simulators)
     assert "promoted verified" == await fate(harness, runs[0])
     open_as(harness, OTHER)
     assert runs[0].info["seed"] != (await open_run(harness)).info["seed"]

@@ -29,7 +29,10 @@ class Player(_Document):
 
 @dataclass(frozen=True, slots=True)
 class Run(_Document):
-    """An open run: seed for the game, ticket and key for the submission. Times are RFC 3339, UTC."""
+    """An open run: seed for the game, ticket and key for the submission. Times are RFC 3339, UTC.
+
+    `parameters` is the text of the board's parameters in JSON and `asset` the digest of its asset, or None.
+    """
 
     run: str
     ticket: str = field(repr=False)
@@ -43,6 +46,8 @@ class Run(_Document):
     checkpoint_ticks: int
     issued_at: str
     expires_at: str
+    parameters: str | None = None
+    asset: str | None = None
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
