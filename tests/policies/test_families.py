@@ -63,6 +63,9 @@ def test_a_folder_has_boards_and_families(tmp_path: Path):
     (tmp_path / "coins.yaml").write_text("board: track\ntitle: Coins\nscore: {maximum: 9}\n")
     with pytest.raises(PolicyError, match=r"track\.yaml: board 'track' is already described"):
         load_policies(tmp_path)
+    (tmp_path / "coins.yaml").rename(tmp_path / "zoo.yaml")
+    with pytest.raises(PolicyError, match=r"zoo\.yaml: family 'track' is already described"):
+        load_policies(tmp_path)
     with pytest.raises(PolicyError, match="expected a board, and this file describes the family 'track'"):
         load_board(tmp_path / "track.yaml")
 

@@ -68,6 +68,7 @@ def test_narrower_bounds_take_the_place_of_the_family_s():
     sections = narrowed(replayed(), bounds)
     assert {"score", "replay"} == sections.keys()
     assert Bounds(minimum=20, maximum=60, step=5) == sections["score"]
+    assert {} == narrowed(replayed(90), NarrowedBounds(maximum_ticks=100))
     assert (90, 60) == (sections["replay"].maximum_ticks, sections["replay"].checkpoint_ticks)
 
 
