@@ -41,7 +41,7 @@ def waiting(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 
 async def test_PT_the_status_says_who_has_what_and_what_waits(tmp_path: Path):
-    """Nobody has a lane before there is a steward; then it has all of them, and what it did waits no more."""
+    """A steward has all lanes, and what it did waits no more; once it has ended, all lanes wait for another."""
     with running_valkey() as valkey, deployed(tmp_path, valkey) as house:
         house.start("serve")
         await house.is_answering()
@@ -53,7 +53,7 @@ async def test_PT_the_status_says_who_has_what_and_what_waits(tmp_path: Path):
         assert (1, 0) == (waiting(before)["verify"], waiting(before)["verify-urgent"])
         assert [True] == [bool(row["oldest"]) for row in before if row.get("work") == "verify"]
 
-        house.start("steward")
+        steward = house.start("steward")
         house.start("worker")
         await eventually(lambda: is_at_rest(rows_of(house)), house.log)
         rows = {row["part"]: row for row in rows_of(house) if "part" in row}
@@ -67,11 +67,16 @@ async def test_PT_the_status_says_who_has_what_and_what_waits(tmp_path: Path):
         assert [[name.upper() for name in status.PART_COLUMNS], ["WORK", "WAITING", "OLDEST"]] == heads
         assert (0, "") == (plain.returncode, plain.stderr)
 
+        steward.terminate()
+        assert 0 == await ended(steward)
+        left = waiting(rows_of(house))
+        assert (256, True) == (left["lanes-unowned"], left["duties-unowned"] > 0)
+
         valkey.kill()
         away = told(house)
         assert 0 == away.returncode
         assert "only this machine's parts are known" in away.stderr
-        assert PARTS == [line.split()[0] for line in away.stdout.splitlines()[1:4]]
+        assert ["edge", "worker"] == [line.split()[0] for line in away.stdout.splitlines()[1:3]]
 
 
 def is_at_rest(rows: list[dict[str, Any]]) -> bool:

@@ -7,6 +7,7 @@ import base64
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -59,14 +60,18 @@ class Up:
 
 @contextmanager
 def up(folder: Path, port: int, *more: str, **environment: str) -> Iterator[Up]:
-    """A running `scoregate up`."""
+    """A running `scoregate up`; port 0 is one that the kernel chooses."""
     words = ("up", "--data-dir", str(folder / "data"), "--bind", f"127.0.0.1:{port}", *more)
     command = [sys.executable, "-m", "scoregate", *words]
     process = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         assert "is up" in process.stdout.readline()
-        yield Up(f"http://127.0.0.1:{port}", process.pid, folder)
+        lines = iter(process.stdout.readline, "")
+        chosen = next(re.search(r"http://localhost:(\d+)/docs", line) for line in lines if "/docs" in line)
+        assert chosen is not None
+        assert port in {0, int(chosen[1])}
+        yield Up(f"http://127.0.0.1:{chosen[1]}", process.pid, folder)
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(30)
@@ -80,7 +85,7 @@ TWO_OF_EACH = ("--edges", "2", "--stewards", "2", "--workers", "2")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """One that the tests share, in a folder that others could read into before.
 
-    It was stopped after it had one part of each kind, and started again with two.
+    It was stopped after it had one part of each kind, and started again with two and a port that nobody chose.
     """
     folder = tmp_path_factory.mktemp("up")
     (folder / "data" / "logs").mkdir(parents=True, mode=0o755)
@@ -91,11 +96,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         "SCOREGATE_POLICIES_DIR": str(folder / "policies"),
         "SCOREGATE_METRICS_BIND": f"127.0.0.1:{first_of_ports(2 * len(PARTS))}",
     }
-    port = free_port()
-    with up(folder, port, **variables) as first:
+    with up(folder, free_port(), **variables) as first:
         before = dict([asyncio.run(play(first.url, "Ada"))])
         assert before == asyncio.run(board(first.url))
-    with up(folder, port, *TWO_OF_EACH, **variables) as running:
+    with up(folder, 0, *TWO_OF_EACH, **variables) as running:
         yield replace(running, metrics=variables["SCOREGATE_METRICS_BIND"], before=before)
 
 
