@@ -91,7 +91,7 @@ async def test_PT_nothing_runs_and_nothing_is_made(tmp_path: Path):
     """Without a deployment the status is 1, and no ledger or folder is there afterwards."""
     with running_valkey() as valkey, deployed(tmp_path, valkey) as house:
         nothing = told(house)
-        assert (1, 1) == (nothing.returncode, len(nothing.stdout.splitlines()))
+        assert (1, 1, "") == (nothing.returncode, len(nothing.stdout.splitlines()), nothing.stderr)
         assert not house.ledger.exists()
         assert [] == rows_of(house)
 
