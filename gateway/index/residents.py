@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
-from redis.asyncio import Redis
+from redis.asyncio import Redis, RedisCluster
 
 from gateway.index import keys
 from gateway.index.scripts import Script, index_boundary
@@ -31,6 +32,7 @@ class Residents:
     def __init__(self, client: Redis) -> None:
         self._client = client
         self._strike = Script(client, "strike_unchanged")
+        self._first = Script(client, "first_of_lanes")
 
     async def first(
         self, key_of: LaneKey, lanes: Collection[int], *, count: int, upto_ms: int | None = None
@@ -38,15 +40,25 @@ class Residents:
         """Return the boards with the lowest times of all these lanes, up to a time (Unix ms)."""
         most = ALWAYS if upto_ms is None else upto_ms
         of_lane = max(LEAST_OF_LANE, -(-count // max(1, len(lanes))))
+        if not lanes:
+            return []
+        if isinstance(self._client, RedisCluster):
+            pairs = await self._from_each(_sets(key_of, frozenset(lanes)), most, of_lane)
+        else:
+            # A quarter of the cost of a command for each lane, which an idle steward pays every second.
+            flat = await self._first(_sets(key_of, frozenset(lanes)), [most, of_lane])
+            pairs = [(float(at_ms), board) for board, at_ms in zip(flat[::2], flat[1::2], strict=True)]
+        return [board for _, board in sorted(pairs)[:count]]
+
+    async def _from_each(
+        self, sets: Sequence[str], most: float | str, of_lane: int
+    ) -> list[tuple[float, str]]:
         with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
-                for lane in lanes:
-                    pipe.zrange(
-                        key_of(lane), "-inf", most, byscore=True, offset=0, num=of_lane, withscores=True
-                    )
+                for key in sets:
+                    pipe.zrange(key, "-inf", most, byscore=True, offset=0, num=of_lane, withscores=True)
                 answers = await pipe.execute()
-        pairs = sorted((at_ms, board) for answer in answers for board, at_ms in answer)
-        return [board for _, board in pairs[:count]]
+        return [(at_ms, board) for answer in answers for board, at_ms in answer]
 
     async def add(self, key_of: LaneKey, boards: Iterable[str], at_ms: int) -> None:
         """Put those boards into their sets that are not there."""
@@ -91,3 +103,9 @@ class Residents:
                 for lane, names in by_lane.items():
                     change(pipe, lane, names)
                 await pipe.execute()
+
+
+@lru_cache(maxsize=16)
+def _sets(key_of: LaneKey, lanes: frozenset[int]) -> list[str]:
+    """Return the keys of the lanes' sets."""
+    return [key_of(lane) for lane in sorted(lanes)]

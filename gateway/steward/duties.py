@@ -123,12 +123,10 @@ class Steward:
         self._clock = clock
         # A player's deadline counts as passed only once no clock in the deployment can doubt it.
         self._earliest_clock = clock.earliest if isinstance(clock, ReferenceClock) else clock
-        self._rankings = {name: board.ranking for name, board in boards.items()}
-        self._tops = {name: board.policy.verification.top for name, board in boards.items()}
         self._recordings = recordings
         self.catalogue = catalogue
         self._collector = Collector(ledger, recordings, grace_ms=settings.recordings_grace_h * 3_600_000)
-        self._expirer = Expirer(ledger, boards, clock=clock)
+        self._expirer = Expirer(ledger, catalogue, clock=clock)
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._derivations = Derivations(
             settings,
@@ -235,7 +233,10 @@ class Steward:
         """Store how much harm each new submission could do. Later submissions do not change it."""
         rows = await self._ledger.read(work.due_to_assess(now_ms=self._clock(), count=SLICE))
         if rows:
-            harms = await self._ledger.read(promotion_impact.harms_of(rows, self._rankings, self._tops))
+            boards = await self.catalogue.boards({row.board for row in rows})
+            rankings = {name: board.ranking for name, board in boards.items()}
+            tops = {name: board.policy.verification.top for name, board in boards.items()}
+            harms = await self._ledger.read(promotion_impact.harms_of(rows, rankings, tops))
             await self._ledger.write(work.prioritise(harms))
 
     async def project(self) -> int:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.judgement.audits import KIND
 from gateway.ledger.judgement.expiry import MOST_USES, expired_at
 from gateway.ledger.ledger import Ledger
@@ -25,6 +26,7 @@ from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.errors import LedgerTampered
 from policies.fields import SortOrder
 from policies.limits import RecordingRetention
+from policies.loader import Policies
 from policies.model import Operator
 from policies.vocabulary import Reason, State
 from tests.contract.test_learning import Nowhere
@@ -72,7 +74,7 @@ class House:
 
     async def expire(self, day: float, days: int | None = 10) -> None:
         now_ms = NOON_MS + int(day * DAY_MS)
-        expirer = Expirer(self.ledger, {"tiny": keeping(days)}, clock=lambda: now_ms)
+        expirer = Expirer(self.ledger, Catalogue(Policies({"tiny": keeping(days)})), clock=lambda: now_ms)
         while await expirer.step():
             pass
 

@@ -9,7 +9,7 @@ ledger still knows every digest it had. The database itself refuses to delete a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, delete, func, select
@@ -67,6 +67,10 @@ _EXPIRED_AT = Query(
 )
 
 
+Retention = Callable[[str], int | None]
+"""Returns how long a board keeps recordings (ms), None for ever."""
+
+
 class Ending(NamedTuple):
     """An event of the log, and the recording of its submission. Times are Unix milliseconds."""
 
@@ -91,7 +95,7 @@ def endings_after(seq: int, *, count: int) -> Operation[tuple[list[Ending], int]
 
 
 def end_recordings(
-    consumer: str, span: tuple[int, int], passed: Sequence[Ending], kept_ms: Mapping[str, int], *, now_ms: int
+    consumer: str, span: tuple[int, int], passed: Sequence[Ending], kept_ms: Retention, *, now_ms: int
 ) -> Operation[int]:
     """Delete the recordings that expire with these events, and return how many.
 
@@ -99,7 +103,9 @@ def end_recordings(
     board keeps recordings. A board that it does not name keeps them for ever.
     """
     after, upto = span
-    digests = {event.digest: None for event in passed if event.to_state in ENDED and event.board in kept_ms}
+    digests = {
+        event.digest: None for event in passed if event.to_state in ENDED and kept_ms(event.board) is not None
+    }
 
     async def work(tx: Transaction) -> int:
         if (await position(consumer)(tx) or 0) != after:
@@ -114,20 +120,21 @@ def end_recordings(
     return work
 
 
-async def _is_over(tx: Transaction, digest: bytes, kept_ms: Mapping[str, int], now_ms: int) -> bool:
+async def _is_over(tx: Transaction, digest: bytes, kept_ms: Retention, now_ms: int) -> bool:
     """Return whether no run needs this recording: each has ended long enough ago and has no work left."""
     uses = await tx.rows(_USES, digest=digest)
     return len(uses) <= MOST_USES and all(_has_ended(use, kept_ms, now_ms) for use in uses)
 
 
-def _has_ended(use: Row, kept_ms: Mapping[str, int], now_ms: int) -> bool:
+def _has_ended(use: Row, kept_ms: Retention, now_ms: int) -> bool:
     board, state, newest_at_ms, work_left = use
+    life_ms = kept_ms(board)
     return (
         State(state) in ENDED
         and not work_left
-        and board in kept_ms
+        and life_ms is not None
         and newest_at_ms is not None
-        and int(newest_at_ms) <= now_ms - kept_ms[board]
+        and int(newest_at_ms) <= now_ms - life_ms
     )
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.derived.log import position
 from gateway.ledger.judgement.expiry import CONSUMER, end_recordings, endings_after
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import RECORDINGS_COLLECTED, Event, logger
-from policies.loader import Board
+from policies.model import Policy
 
 SLICE: Final = 128
 """Events read in one step: their recordings end in one transaction, which other writes wait for."""
@@ -21,20 +21,22 @@ _log = logger()
 
 
 class Expirer:
-    """Follows the log once for each retention that boards name, and ends recordings past it."""
+    """Follows the log once for each retention that policies name, and ends recordings past it."""
 
-    def __init__(self, ledger: Ledger, boards: Mapping[str, Board], *, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, catalogue: Catalogue, *, clock: Clock) -> None:
         self._ledger = ledger
+        self._catalogue = catalogue
         self._clock = clock
-        self._kept_ms: dict[str, int] = {}
-        for name, board in boards.items():
-            days = board.policy.recordings.refused_days
-            if days is not None:
-                self._kept_ms[name] = days * DAY_MS
+        lives_ms = {_life_ms(one.policy) for one in catalogue.policies.by_name.values()}
+        self._lives_ms = sorted(life_ms for life_ms in lives_ms if life_ms is not None)
 
     async def step(self) -> int:
         """Read one slice for each retention and return how many events were passed."""
-        return sum([await self._pass(kept_ms) for kept_ms in sorted(set(self._kept_ms.values()))])
+        return sum([await self._pass(life_ms) for life_ms in self._lives_ms])
+
+    def _kept_ms(self, board: str) -> int | None:
+        policy = self._catalogue.policy_of(board)
+        return None if policy is None else _life_ms(policy)
 
     async def _pass(self, kept_ms: int) -> int:
         consumer, now_ms = f"{CONSUMER}{kept_ms // DAY_MS}", self._clock()
@@ -54,3 +56,9 @@ class Expirer:
             RECORDINGS_COLLECTED.labels("expired").inc(ended)
             _log.info(Event.COLLECTED, expired=ended)
         return len(passed) or 1
+
+
+def _life_ms(policy: Policy) -> int | None:
+    """Return how long boards under a policy keep recordings of what was refused (ms), None for ever."""
+    days = policy.recordings.refused_days
+    return None if days is None else days * DAY_MS

@@ -113,7 +113,9 @@ async def harms(duty: Duty) -> dict[str, int]:
 @pytest.fixture
 def top_of_two(duty: Duty) -> Duty:
     """Ada, bob and cy stand with 30, 20 and 10, and only the first two of a window are its top."""
-    duty.steward._tops = {"tiny": 2}
+    verification = duty.board.policy.verification.model_copy(update={"top": 2})
+    policy = duty.board.policy.model_copy(update={"verification": verification})
+    object.__setattr__(duty.steward.catalogue.of_files["tiny"], "policy", policy)
     return duty
 
 
