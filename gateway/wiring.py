@@ -42,6 +42,7 @@ from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind, limits_with_pages
 from gateway.ledger.sqlite.store import SqliteLedger
+from gateway.recordings.assets import Assets
 from gateway.recordings.opening import recordings_of
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.background import in_background
@@ -277,6 +278,7 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
         reference=opened.reference,
         ledger=opened.ledger,
         recordings=opened.recordings,
+        assets=Assets(opened.recordings),
         index=opened.index,
         live=opened.live,
         lag=Lag(opened.ledger, opened.unprojected, catalogue, clock=opened.clock),

@@ -124,6 +124,11 @@ class Catalogue:
         boards = await asyncio.gather(*map(self.board, distinct))  # their lookups share a query
         return {name: board for name, board in zip(distinct, boards, strict=True) if board}
 
+    def forget(self, names: Iterable[str]) -> None:
+        """Have boards that were just changed read again when they are next used."""
+        for name in names:
+            self.cache.drop(name)
+
     def names_after(self, name: str, count: int) -> list[str]:
         """Return the first names of boards of files that sort after this one."""
         begin = bisect_right(self._names, name)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gateway.index.groups.friends import FriendLists
     from gateway.index.limits.admission import AddressLimit, KeyedLimit
     from gateway.ledger.ledger import Ledger
+    from gateway.recordings.assets import Assets
     from gateway.recordings.recordings import Recordings
     from gateway.runtime.clock import Clock
     from gateway.runtime.disk import DiskFloor
@@ -46,6 +47,7 @@ class Edge:
     reference: ReferenceClock | None
     ledger: Ledger
     recordings: Recordings
+    assets: Assets
     index: Index
     parts: BoardPartsCache
     live: LiveFeed

@@ -14,10 +14,19 @@ from gateway.edge.live import feed_request, sse, websocket
 from gateway.edge.moderation import cases, decisions
 from gateway.edge.players import friends, joins, memberships
 from gateway.edge.problems import ProblemType as P
-from gateway.edge.reads import boards, details, distribution, entries, statistics, submission_state, windows
-from gateway.edge.servers import server_batches, server_operations
+from gateway.edge.reads import (
+    boards,
+    details,
+    distribution,
+    entries,
+    families,
+    statistics,
+    submission_state,
+    windows,
+)
+from gateway.edge.servers import board_operations, server_batches, server_operations
 from gateway.edge.submissions import reveals, runs, submit
-from gateway.edge.wire import bodies, outcomes, read_models
+from gateway.edge.wire import board_answers, board_bodies, bodies, outcomes, read_models
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -125,6 +134,16 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/reveals", reveals.list_reveals, Caller.PLAYER,
           "List the recordings that you are asked to send", outcomes.RevealList,
           problems=(*_TOKEN, *_DURABLE)),
+    Route("GET", "/v1/families", families.list_families, Caller.ANYONE, "List the families of boards",
+          board_answers.FamilyList, problems=(P.SCHEMA_VIOLATION,), query=("limit", "cursor")),
+    Route("GET", "/v1/families/{family}/boards", families.list_family_boards, Caller.ANYONE,
+          "List the boards of a family", board_answers.FamilyBoards,
+          problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY),
+          query=("order", "limit", "cursor", "metadata.{field}")),
+    Route("POST", "/v1/families/{family}/boards", board_operations.operate_boards, Caller.SERVER,
+          "Open, change, close, reopen or delete up to 1000 boards of a family as a trusted server",
+          board_answers.BoardOperationsDone, board_bodies.NewBoardOperations, 200,
+          (*_SERVER, P.IDEMPOTENCY_MISMATCH)),
     Route("GET", "/v1/boards", boards.list_boards, Caller.ANYONE, "List the boards",
           read_models.BoardList, problems=(P.SCHEMA_VIOLATION,), query=("limit", "cursor")),
     Route("GET", "/v1/boards/{board}", boards.show_board, Caller.ANYONE, "Describe a board",

@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +214,11 @@ class Harness:
         }
         headers = sign_ed25519(private_key, Draft(**(parts | draft)))
         return Request("POST", path, body, {"Content-Type": "application/json"} | headers)
+
+    async def as_server(self, private_key: Any, key_id: str, path: str, body: Any, **draft: Any) -> Answer:
+        """The answer to a trusted server's POST, signed by the profile."""
+        signed = self.server_signed(private_key, key_id, body, path=path, **draft)
+        return await self.send(replace(signed, path=path))
 
     async def submit(self, run: Run, claim: Any, **signing: Any) -> Answer:
         return await self.send(self.signed(run, claim, **signing))

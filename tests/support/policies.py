@@ -39,6 +39,12 @@ def a_policy(board: str = "sprint", **changes: Any) -> dict[str, Any]:
     } | changes
 
 
+def a_family(family: str = "track", **changes: Any) -> dict[str, Any]:
+    """The policy of a family whose boards are such; `changes` replace sections."""
+    policy = a_policy(family, **changes)
+    return {"family": policy.pop("board"), **policy}
+
+
 def a_ranking(board: str = "b", **changes: Any) -> Ranking:
     """The ranking of such a board; scores may be as large as there are unless `score` says otherwise."""
     changes = {"score": {"minimum": -EXACT_LIMIT, "maximum": EXACT_LIMIT}} | changes
@@ -62,5 +68,5 @@ def write_policies(folder: Path, *policies: dict[str, Any]) -> Path:
     """The folder, with one file for each policy."""
     folder.mkdir(parents=True, exist_ok=True)
     for policy in policies:
-        (folder / f"{policy['board']}.yaml").write_text(json.dumps(policy))
+        (folder / f"{policy.get('board') or policy['family']}.yaml").write_text(json.dumps(policy))
     return folder

@@ -12,6 +12,7 @@ from gateway.edge.auth.signatures import load_server_public_key
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
+from policies.opened_board import family_named_by
 
 EVERY_BOARD: Final = "*"
 """The name for all boards, future ones too; no board can have it."""
@@ -29,8 +30,12 @@ class TrustedServer:
     boards: tuple[str, ...]
 
     def may_write(self, board: str) -> bool:
-        """Return whether the key is registered for this board, or for all (`*`)."""
-        return EVERY_BOARD in self.boards or board in self.boards
+        """Return whether the key is registered for this board, for its family, or for all (`*`)."""
+        return EVERY_BOARD in self.boards or board in self.boards or family_named_by(board) in self.boards
+
+    def may_open(self, family: str) -> bool:
+        """Return whether the key is registered for all boards of a family, which it then opens and ends."""
+        return EVERY_BOARD in self.boards or family in self.boards
 
 
 class ServerKeys:

@@ -34,6 +34,14 @@ async def authenticate(request: web.Request, board: Board, body: bytes) -> Serve
     return server_request
 
 
+async def authenticate_for_family(request: web.Request, family: str, body: bytes) -> ServerRequest:
+    """Return a server's request to open or change boards of a family."""
+    server, server_request = await _signer(request, body)
+    if not server.may_open(family):
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for this family")
+    return server_request
+
+
 async def authenticate_for_every_board(request: web.Request, body: bytes) -> ServerRequest:
     """Return a server's request whose effects show on every board."""
     server, server_request = await _signer(request, body)

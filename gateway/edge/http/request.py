@@ -24,7 +24,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.index.limits.admission import LocalLimiter
 from gateway.runtime.telemetry import Event, logger
 from policies.limits import Rate
-from policies.loader import Board
+from policies.loader import Board, Family
 
 Model = TypeVar("Model", bound=BaseModel)
 Body = TypeVar("Body", bytes, bytearray)
@@ -39,6 +39,9 @@ _JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?', re.IGN
 _OCTETS: Final = re.compile(r"application/octet-stream", re.IGNORECASE)
 NDJSON: Final = re.compile(r'application/x-ndjson(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
 _WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,15}")
+
+ANY_FIELD: Final = ".{field}"
+"""The end of a query parameter that stands for one parameter for each field."""
 
 SMALL_BODY: Final = 2_048
 """The maximum size of a body without a recording or a list (bytes)."""
@@ -119,6 +122,14 @@ async def board_of(request: web.Request) -> Board:
     return board
 
 
+def family_of(request: web.Request) -> Family:
+    """Return the family in the path. Raises `not-found`."""
+    family = request.app[EDGE].catalogue.families.get(request.match_info["family"])
+    if family is None:
+        raise Problem(ProblemType.NOT_FOUND, "no such family")
+    return family
+
+
 def bearer_of(request: web.Request) -> Bearer:
     """Return the holder of the request's bearer token. Raises `token-invalid`."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -195,7 +206,7 @@ def strict_query(handler: Handler, parameters: tuple[str, ...]) -> Handler:
 def _fault_of_query(query: str, parameters: tuple[str, ...]) -> str | None:
     counts = Counter(name for name, _ in parse_qsl(query, keep_blank_values=True))
     for name, count in counts.items():
-        if name not in parameters:
+        if name not in parameters and f"{name.partition('.')[0]}{ANY_FIELD}" not in parameters:
             expected = f"expected {', '.join(parameters)}" if parameters else "there are none"
             return f"{name[:64]}: no such parameter; {expected}"
         if count > 1:

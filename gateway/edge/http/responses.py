@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
 from aiohttp import web
 from pydantic import BaseModel
 
 from gateway.edge.http.preconditions import etag
-from gateway.edge.wire import outcomes, read_models
+from gateway.edge.wire import board_answers, outcomes, read_models
 from gateway.index.board_index import Entry, Page
 from gateway.ledger.records import Receipt, StoredSubmission
 from gateway.runtime.clock import rfc3339
@@ -18,6 +19,7 @@ from gateway.runtime.telemetry import Event, count_submission, logger
 from gateway.settlement.builds import BuildRegistry
 from gateway.shared_records import Standing
 from policies.loader import Board
+from policies.opened_board import OpenedBoard, canonical_json
 from policies.vocabulary import Finding, Reason, State
 
 if TYPE_CHECKING:
@@ -98,6 +100,25 @@ def board_info(board: Board, builds: BuildRegistry) -> read_models.BoardInfo:
         builds=[_build_shown(board, name, builds) for name in sorted(board.policy.builds)],
         ticks_per_second=policy.ticks_per_second,
         reveal_s=policy.verification.reveal_s,
+        opened=opened_board_shown(board.opened) if board.opened else None,
+    )
+
+
+def opened_board_shown(opened: OpenedBoard) -> board_answers.OpenedBoardShown:
+    """Return a board of a family as an answer."""
+    return board_answers.OpenedBoardShown(
+        board=opened.board,
+        family=opened.family,
+        title=opened.title,
+        state=opened.state.value,
+        version=opened.version,
+        metadata=orjson.loads(canonical_json(opened.metadata)),
+        parameters=orjson.loads(opened.parameters) if opened.parameters else {},
+        asset=f"sha256:{opened.asset.hex()}" if opened.asset else None,
+        bounds=opened.bounds.as_json() if opened.bounds else None,
+        opens_at=None if opened.opens_at_ms is None else rfc3339(opened.opens_at_ms),
+        closes_at=None if opened.closes_at_ms is None else rfc3339(opened.closes_at_ms),
+        opened_at=rfc3339(opened.opened_at_ms),
     )
 
 

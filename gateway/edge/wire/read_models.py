@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import RootModel
 
+from gateway.edge.wire.board_answers import OpenedBoardShown
 from gateway.edge.wire.fields import Answer, PlayerId, SubmissionId
 
 
@@ -24,7 +25,7 @@ class BoardInfo(Answer):
     its default first. `tie_resolutions_ms` is, by window, the time between two equal scores from which on the
     earlier one wins, if that is not a millisecond. With `reveal_s` a score may come with the digest of its
     recording, which the player then sends within that many seconds of a request; null if the board does not
-    offer this.
+    offer this. `opened` has what a board of a family has besides; null for any other.
     """
 
     board: str
@@ -43,6 +44,7 @@ class BoardInfo(Answer):
     builds: list[BuildShown]
     ticks_per_second: int
     reveal_s: int | None
+    opened: OpenedBoardShown | None
 
 
 class BoardList(Answer):

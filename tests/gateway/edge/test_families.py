@@ -1,0 +1,306 @@
+"""Families over HTTP: boards that servers open, change and end, lists of them, and rollups of their scores."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gateway.runtime.settings import Settings
+from tests.support.attack import registered, until
+from tests.support.harness import Answer, Harness, free_port, running_harness
+from tests.support.policies import a_family, a_policy, write_policies
+from tests.support.valkey import ValkeyServer
+
+BOARDS = "/v1/families/track/boards"
+WORLD = {"title": "World", "rollup": {"family": "track"}}
+SCORE = {"minimum": 0, "maximum": 1000, "step": 1}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
+    filters = {"country": "text", "length": "integer", "is_wet": "boolean"}
+    policies = (
+        a_policy("sprint"),
+        a_family(writes="trusted", score=SCORE, metadata_filters=filters, names_free_after_delete=True),
+        a_family("level", writes="trusted", score=SCORE),
+        {"board": "world", **WORLD},
+        {"board": "cup", "title": "Cup", "rollup": {"family": "track", "take": "points", "points": [3, 1]}},
+    )
+    folder = write_policies(tmp_path / "policies", *policies)
+    bind = f"127.0.0.1:{free_port()}"
+    return Settings(data_dir=tmp_path / "data", policies_dir=folder, redis_url=valkey.url, bind=bind)
+
+
+class Studio:
+    """A game server with a key, and an edge."""
+
+    def __init__(self, harness: Harness, private: Ed25519PrivateKey) -> None:
+        self.harness = harness
+        self.private = private
+
+    async def send(self, *boards: Any, path: str = BOARDS, operation: str = "", **draft: Any) -> Answer:
+        body = {"operation": operation or secrets.token_hex(8), "boards": list(boards)}
+        return await self.harness.as_server(self.private, "eu-1", path, body, **draft)
+
+    async def done(self, *boards: Any, **how: Any) -> list[dict[str, Any]]:
+        answer = await self.send(*boards, **how)
+        assert answer.status == 200, answer.raw
+        return answer.body["results"]
+
+    async def write(self, board: str, player: str, score: int) -> str:
+        entry = {"operation": secrets.token_hex(8), "player": player, "score": score}
+        answer = await self.harness.as_server(self.private, "eu-1", f"/v1/boards/{board}/entries", entry)
+        assert answer.status == 202, answer.raw
+        return answer.body["submission"]
+
+    async def remove(self, board: str, player: str) -> None:
+        removal = {"operation": secrets.token_hex(8), "player": player}
+        answer = await self.harness.as_server(self.private, "eu-1", f"/v1/boards/{board}/removals", removal)
+        assert answer.status == 200, answer.raw
+
+    async def entries(self, board: str) -> list[tuple[int, str, int]]:
+        answer = await self.harness.get(f"/v1/boards/{board}/entries")
+        assert answer.status == 200, answer.raw
+        return [(entry["rank"], entry["player"], entry["score"]) for entry in answer.body["entries"]]
+
+
+@pytest.fixture
+async def studio(settings: Settings) -> AsyncIterator[Studio]:
+    async with running_harness(settings) as harness:
+        yield Studio(harness, await registered(harness))
+
+
+def opening(name: str, **facts: Any) -> dict[str, Any]:
+    return {"action": "open", "board": f"track.{name}", "title": name.title()} | facts
+
+
+async def test_a_board_is_opened_played_and_read_at_once(studio: Studio):
+    """It is described with all that it was given, and its name, family and version."""
+    facts = {
+        "metadata": {"country": "it", "length": 5},
+        "parameters": {"laps": 3},
+        "bounds": {"score": {"maximum": 500}},
+        "opens_at": "2026-01-01T00:00:00Z",
+        "closes_at": "2099-01-01T00:00:00Z",
+    }
+    [opened] = await studio.done(opening("Monza_1", **facts))
+    assert ("opened", None) == (opened["status"], opened["problem"])
+    shown = (await studio.harness.get("/v1/boards/track.Monza_1")).body
+    assert opened["board"] == shown["opened"]
+    expected = {
+        "board": "track.Monza_1",
+        "family": "track",
+        "title": "Monza_1",
+        "state": "open",
+        "version": 1,
+    }
+    assert expected == {name: shown["opened"][name] for name in expected}
+    assert facts["metadata"] == shown["opened"]["metadata"]
+    assert (facts["parameters"], facts["bounds"]) == (
+        shown["opened"]["parameters"],
+        shown["opened"]["bounds"],
+    )
+    await studio.write("track.Monza_1", "ada", 400)
+    assert [(1, "ada", 400)] == await studio.entries("track.Monza_1")
+    entry = {"operation": "op-2", "player": "ada", "score": 501}
+    path = "/v1/boards/track.Monza_1/entries"
+    answer = await studio.harness.as_server(studio.private, "eu-1", path, entry)
+    assert "bounds-violation" == answer.problem
+
+
+async def test_each_operation_is_done_or_refused_by_itself(studio: Studio):
+    """In order and in one request; what is wrong is named, and leaves nothing."""
+    results = await studio.done(
+        opening("a"),
+        opening("a"),
+        opening("a", title="Other"),
+        opening("b", bounds={"score": {"maximum": 2000}}),
+        opening("c", opens_at="yesterday"),
+        opening("d", opens_at="2027-01-01T00:00:00Z", closes_at="2026-01-01T00:00:00Z"),
+        opening("e", metadata={"length": "five"}),
+        opening("f", asset="sha256:" + "0" * 64),
+        {"action": "open", "board": "level.a", "title": "A"},
+        {"action": "open", "board": "track.b c", "title": "B"},
+        {"action": "sell", "board": "track.a"},
+        {"action": "change", "board": "track.a", "version": 1, "title": "New"},
+        {"action": "change", "board": "track.a", "version": 1, "title": "Newer"},
+        {"action": "change", "board": "track.a", "version": 2, "bounds": {"score": {"maximum": 5000}}},
+        {"action": "change", "board": "track.nobody", "version": 1, "title": "New"},
+        {"action": "close", "board": "track.a", "reason": "the season is over"},
+        {"action": "delete", "board": "track.a"},
+        {"action": "reopen", "board": "track.a"},
+        opening("g"),
+    )
+    told = [(result["status"], (result["problem"] or {}).get("detail")) for result in results]
+    slugs = [result["problem"]["type"].rsplit("/", 1)[1] if result["problem"] else "" for result in results]
+    assert ["opened", "same"] == [status for status, _ in told[:2]]
+    assert ("refused", "state-conflict") == (told[2][0], slugs[2])
+    assert ["schema-violation"] * 8 == slugs[3:11]
+    for (_, detail), begin in zip(
+        told[3:11],
+        (
+            "bounds.score.maximum",
+            "opens_at",
+            "closes_at_ms",
+            "metadata.length",
+            "asset",
+            "board",
+            "board",
+            "",
+        ),
+        strict=True,
+    ):
+        assert detail.startswith(begin), (detail, begin)
+    assert ["changed", "refused", "refused", "refused"] == [status for status, _ in told[11:15]]
+    assert ["state-conflict", "schema-violation", "not-found"] == slugs[12:15]
+    assert ["changed", "changed", "refused", "opened"] == [status for status, _ in told[15:]]
+    assert "state-conflict" == slugs[17]
+    assert ["track.g"] == [board["board"] for board in (await studio.harness.get(BOARDS)).body["boards"]]
+    assert 404 == (await studio.harness.get("/v1/boards/track.a")).status
+
+
+async def test_a_request_that_is_sent_again_changes_nothing(studio: Studio):
+    """Under a fresh signature, and after the board was changed; other content under its id is refused."""
+    first = await studio.send(opening("a"), {"action": "close", "board": "track.a"}, operation="once")
+    assert ["opened", "changed"] == [result["status"] for result in first.body["results"]]
+    await studio.done({"action": "reopen", "board": "track.a"})
+    again = await studio.send(opening("a"), {"action": "close", "board": "track.a"}, operation="once")
+    assert "true" == again.headers["Idempotency-Replayed"]
+    assert [("same", "open")] * 2 == [(r["status"], r["board"]["state"]) for r in again.body["results"]]
+    other = await studio.send(opening("b"), operation="once")
+    assert (422, "idempotency-mismatch") == (other.status, other.problem)
+
+
+async def test_boards_are_listed_by_name_by_newest_and_filtered(studio: Studio):
+    """Page after page each board once; filters are by what the policy declares, of its type."""
+    countries = ["it", "be", "it", "fi", "it"]
+    await studio.done(
+        *(
+            opening(f"t{number}", metadata={"country": country, "length": number, "is_wet": number > 2})
+            for number, country in enumerate(countries)
+        )
+    )
+    names, cursor = [], ""
+    while cursor is not None:
+        query = f"?limit=2&cursor={cursor}" if cursor else "?limit=2"
+        page = (await studio.harness.get(BOARDS + query)).body
+        names += [board["board"] for board in page["boards"]]
+        cursor = page["next"]
+    assert [f"track.t{number}" for number in range(5)] == names
+
+    async def listed(query: str) -> list[str]:
+        answer = await studio.harness.get(f"{BOARDS}?{query}")
+        assert answer.status == 200, answer.raw
+        return [board["title"] for board in answer.body["boards"]]
+
+    assert ["T4", "T3", "T2", "T1", "T0"] == await listed("order=newest")
+    assert ["T0", "T2", "T4"] == await listed("metadata.country=it")
+    assert ["T4"] == await listed("metadata.country=it&metadata.is_wet=true")
+    assert ["T3"] == await listed("metadata.length=3")
+    for query in (
+        "metadata.colour=red",
+        "metadata.is_wet=1",
+        "metadata.length=03",
+        "order=best",
+        "cursor=x",
+        f"cursor={2**63}~0~track.a",
+        "limit=0",
+    ):
+        assert (422, "schema-violation") == (
+            (answer := await studio.harness.get(f"{BOARDS}?{query}")).status,
+            answer.problem,
+        )
+
+
+async def test_the_families_are_listed_with_their_filters_and_rollups(studio: Studio):
+    """By name, a page at a time; a family that is not there is not found."""
+    page = (await studio.harness.get("/v1/families?limit=1")).body
+    assert (["level"], "level") == ([family["family"] for family in page["families"]], page["next"])
+    page = (await studio.harness.get("/v1/families?limit=1&cursor=level")).body
+    assert page["next"] is None
+    [track] = page["families"]
+    assert {"country": "text", "length": "integer", "is_wet": "boolean"} == track["filters"]
+    assert (["cup", "world"], "servers") == (track["rollups"], track["opened_by"])
+    assert 404 == (await studio.harness.get("/v1/families/car/boards")).status
+    assert 422 == (await studio.harness.get("/v1/families?cursor=A")).status
+
+
+async def test_a_key_of_a_family_opens_its_boards_and_writes_to_them(studio: Studio):
+    """One of another family, or of one board, opens nothing; nobody without a key does."""
+    harness = studio.harness
+    of_track = Studio(harness, await registered(harness, "track-1", "track"))
+    of_level = Studio(harness, await registered(harness, "level-1", "level", "track.a"))
+
+    async def open_as(studio: Studio, key_id: str) -> Answer:
+        body = {"operation": secrets.token_hex(8), "boards": [opening("a")]}
+        return await harness.as_server(studio.private, key_id, BOARDS, body)
+
+    await until(lambda: known(harness, "level-1"))
+    assert (403, "scope-forbidden") == ((answer := await open_as(of_level, "level-1")).status, answer.problem)
+    assert 200 == (await open_as(of_track, "track-1")).status
+    entry = {"operation": "op-1", "player": "ada", "score": 7}
+    path = "/v1/boards/track.a/entries"
+    assert 202 == (await harness.as_server(of_track.private, "track-1", path, entry)).status
+    body = {"operation": "x", "boards": [opening("b")]}
+    assert 401 == (await harness.as_server(of_track.private, "level-1", BOARDS, body)).status
+
+
+async def known(harness: Harness, key_id: str) -> bool:
+    harness.edge.server_keys._read_at = float("-inf")
+    return await harness.edge.server_keys.find(key_id) is not None
+
+
+async def test_a_body_that_is_no_request_opens_nothing(studio: Studio):
+    """Too many operations, none, no id, or what is not there."""
+    path, key = BOARDS, studio.private
+    for body in (
+        {"operation": "x", "boards": []},
+        {"operation": "x", "boards": [opening("a")] * 1001},
+        {"boards": [opening("a")]},
+        {"operation": "x", "boards": [opening("a")], "more": 1},
+        [opening("a")],
+    ):
+        answer = await studio.harness.as_server(key, "eu-1", path, body)
+        assert (422, "schema-violation") == (answer.status, answer.problem), body
+    assert [] == (await studio.harness.get(BOARDS)).body["boards"]
+
+
+async def test_a_thousand_boards_are_opened_by_one_request(studio: Studio):
+    """In one commit, and each can be read."""
+    results = await studio.done(*(opening(f"n{number}") for number in range(1000)))
+    assert {"opened"} == {result["status"] for result in results}
+    assert 200 == (await studio.harness.get("/v1/boards/track.n999")).status
+
+
+async def test_rollups_follow_the_boards_of_the_family(studio: Studio):
+    """Sums at once, points once a steward compared; after a removal and an emptied Redis as well."""
+    await studio.done(opening("a"), opening("b"), opening("c"))
+    for board, player, score in (
+        ("a", "ada", 10), ("b", "ada", 20), ("a", "bob", 25), ("c", "bob", 1), ("c", "cyd", 40),
+    ):  # fmt: skip
+        await studio.write(f"track.{board}", player, score)
+    assert [(1, "cyd", 40), (2, "ada", 30), (3, "bob", 26)] == await studio.entries("world")
+    steward = studio.harness.steward()
+    await steward.roll_up()
+    assert [(1, "ada", 4), (2, "bob", 4), (3, "cyd", 3)] == await studio.entries("cup")
+    await studio.remove("track.b", "ada")
+    assert [(1, "cyd", 40), (2, "bob", 26), (3, "ada", 10)] == await studio.entries("world")
+    await steward.roll_up()
+    assert [(1, "bob", 4), (2, "cyd", 3), (3, "ada", 1)] == await studio.entries("cup")
+    await studio.harness.edge.index.client.flushall()
+    assert [(1, "cyd", 40), (2, "bob", 26), (3, "ada", 10)] == await studio.entries("world")
+
+
+async def test_nobody_writes_to_a_rollup(studio: Studio):
+    """Neither a player nor a trusted server."""
+    entry = {"operation": "op-1", "player": "ada", "score": 7}
+    answer = await studio.harness.as_server(studio.private, "eu-1", "/v1/boards/world/entries", entry)
+    assert (403, "scope-forbidden") == (answer.status, answer.problem)
+    token = await studio.harness.new_player()
+    answer = await studio.harness.post("/v1/boards/world/runs", {"build": "b-1"}, token)
+    assert (403, "scope-forbidden") == (answer.status, answer.problem)
