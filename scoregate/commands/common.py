@@ -82,12 +82,24 @@ def board_named(boards: Mapping[str, Board], name: str) -> Board:
 
 
 def refuse_unknown_boards(settings: Settings, names: Iterable[str]) -> None:
-    """Raise SettingsError, with the boards that exist, if one of these names is not `*` and not a board's."""
-    from policies.loader import load_boards
+    """Raise SettingsError, with what exists, if a name is not `*` and not that of a board or a family.
+
+    A board of a family may be opened later, so its name only has to be one that the family allows.
+    """
+    from policies.loader import load_policies
+    from policies.opened_board import family_named_by
 
     wanted = [name for name in names if name != EVERY_BOARD]
-    known = load_boards(settings.policies_dir) if wanted else {}
-    if unknown := [name for name in wanted if name not in known]:
+    if not wanted:
+        return
+    policies = load_policies(settings.policies_dir)
+    known = policies.by_name
+
+    def is_known(name: str) -> bool:
+        family = policies.families.get(family_named_by(name) or "")
+        return name in known or (family is not None and family.is_named(name))
+
+    if unknown := [name for name in wanted if not is_known(name)]:
         raise SettingsError(
             f"--board: there is no board {', '.join(map(repr, unknown))} in {settings.policies_dir}; "
             f"there is {', '.join(sorted(known))}"

@@ -12,7 +12,7 @@ from gateway.edge.docs.openapi import common_refusals
 from gateway.edge.routes import ROUTES
 from gateway.runtime.settings import Settings
 from tests.support.harness import free_port
-from tests.support.policies import a_policy, arcade_policy, write_policies
+from tests.support.policies import a_family, a_policy, arcade_policy, write_policies
 from tests.support.valkey import ValkeyServer
 
 LAP = {"minimum": 10_000, "maximum": 600_000, "step": 1}
@@ -22,6 +22,7 @@ BOARDS = (
     a_policy("other"),
     a_policy("lap", order="ascending", score=LAP),
     a_policy("vault", writes="trusted"),
+    a_family("track", writes="trusted"),
     a_policy("total", writes="trusted", operator="sum", score={"minimum": 0, "maximum": 2**40, "step": 1}),
 )
 

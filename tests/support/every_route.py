@@ -18,7 +18,7 @@ from tests.support.harness import Harness, Request
 
 PATIENCE_S = 20.0
 
-_NAMES = {"player": "ada", "segment": "country", "submission": "0" * 32}
+_NAMES = {"family": "track", "player": "ada", "segment": "country", "submission": "0" * 32}
 _OCTETS = {"Content-Type": "application/octet-stream"}
 _JSON = {"Content-Type": "application/json"}
 
@@ -39,6 +39,10 @@ def _body(route: Route) -> Any:
         "NewDeclaration": {"value": "fi"},
         "NewRemoval": _operation(),
         "NewBatch": [{"action": "write"} | _operation() | {"score": 7}],
+        "NewBoardOperations": {
+            "operation": secrets.token_hex(8),
+            "boards": [{"action": "open", "board": "track.monza", "title": "Monza"}],
+        },
         "NewOperations": [{"action": "write"} | _operation() | {"score": 7}],
         "NewDecision": {"reason": "it is right"},
     }

@@ -32,6 +32,9 @@ _REF: Final = "#/components/schemas/{model}"
 
 _PARAMETERS: Final = {
     "board": "The board's name.",
+    "family": "The family's name.",
+    "order": "`name`, `newest` or `played` (most played of late).",
+    "metadata.{field}": "Only boards with this value in a metadata field that the family declares.",
     "player": "A player id.",
     "submission": "A submission id; for a client's submission it is the id of its run.",
     "window": (

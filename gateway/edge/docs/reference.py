@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
@@ -19,6 +21,7 @@ from gateway.edge.problems import PROBLEM_BASE, ProblemType
 from gateway.edge.routes import Route
 
 _CODE: Final = re.compile(r"`([^`]+)`")
+_REFERENCE: Final = re.compile(r"#/components/schemas/(\w+)")
 _SIBLING: Final = re.compile(r"([a-z-]+)\.md(#.*)?")
 
 
@@ -52,12 +55,17 @@ def draw_pages(document: dict[str, Any], routes: Sequence[Route], folder: Path) 
         "problem_base": PROBLEM_BASE,
         "refusals": _refusals,
         "place": _places(sections).__getitem__,
+        "page_of": partial(_page_of, _models_of_bodies(document)),
     }
     section_page, chapter_page = templates.get_template("routes.html"), templates.get_template("chapter.html")
+    shared = {"refusals": "refusals.html", "bodies": "bodies.html", "answers": "bodies.html"}
     return (
         {"/docs": templates.get_template("reference.html").render()}
         | {f"/docs/routes-{section.slug}": section_page.render(section=section) for section in sections}
-        | {f"/docs/routes-{name}": templates.get_template(f"{name}.html").render() for name in SHARED_PAGES}
+        | {
+            f"/docs/routes-{page}": templates.get_template(shared[page]).render(page=page)
+            for page in SHARED_PAGES
+        }
         | {f"/docs/{chapter.slug}": chapter_page.render(chapter=chapter) for chapter in chapters}
     )
 
@@ -69,6 +77,32 @@ def _places(sections: Sequence[Section]) -> dict[str, str]:
         for section in sections
         for route in section.routes
     }
+
+
+def _page_of(of_bodies: set[str], model: str) -> str:
+    """Return the page on which a model is described."""
+    return "bodies" if model in of_bodies else "answers"
+
+
+def _models_of_bodies(document: dict[str, Any]) -> set[str]:
+    """Return the models of requests' bodies, and of what is in them."""
+    schemas = document["components"]["schemas"]
+    bodies = [
+        operation.get("requestBody", {})
+        for operations in document["paths"].values()
+        for operation in operations.values()
+    ]
+    models: set[str] = set()
+    waiting = _models_in(bodies)
+    while waiting:
+        models |= waiting
+        waiting = _models_in([schemas[name] for name in waiting]) - models
+    return models
+
+
+def _models_in(node: Any) -> set[str]:
+    """Return the models that a part of the document refers to."""
+    return set(_REFERENCE.findall(orjson.dumps(node).decode()))
 
 
 def _refusals(route: Route) -> list[ProblemType]:

@@ -11,8 +11,8 @@ from typing import Final
 from gateway.edge.routes import ROUTES, Caller, Route
 from gateway.runtime.settings import bundled_policies
 
-SHARED_PAGES: Final = ("refusals", "bodies")
-"""Pages of the refusals and bodies of all routes."""
+SHARED_PAGES: Final = ("refusals", "bodies", "answers")
+"""Pages of the refusals, the bodies and the answers of all routes."""
 
 _NOT_IN_SLUGS: Final = re.compile(r"[^a-z0-9]+")
 

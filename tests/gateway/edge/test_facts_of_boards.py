@@ -64,6 +64,7 @@ async def test_a_board_is_told_by_all_that_its_readers_need(settings: Settings, 
         "builds": [],
         "ticks_per_second": 60,
         "reveal_s": None,
+        "opened": None,
     } == medals
     resolutions = boards["played"].policy.tie_resolutions_ms
     assert {kind.value: ms for kind, ms in resolutions.items()} == played["tie_resolutions_ms"]
