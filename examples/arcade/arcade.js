@@ -5,7 +5,8 @@ import { FULL_ENERGY, FULL_HULL, Game, INWARD, LAST_TICK, LEFT, NOVA, OUTWARD, R
 import { Scene } from "./scene.js";
 import { Scoregate, ScoregateError, encodeRecording } from "./scoregate.js";
 
-const BOARD = "arcade";
+// Another board of the game, such as a course, is named in the address: ?board=arcade-course.narrow
+const BOARD = new URLSearchParams(location.search).get("board") ?? "arcade";
 const BUILD = "arcade-1";
 const TICK_MS = 1000 / 60;
 const LONGEST_FRAME_MS = 250;
@@ -71,7 +72,7 @@ async function openRun(name) {
     store(STORED_RUNS, [...openRuns(), run]);
     return run;
   } catch (error) {
-    const left = error.status === 429 && openRuns().find((run) => run.player === player.player);
+    const left = error.status === 429 && openRuns().find((run) => run.player === player.player && run.board === BOARD);
     if (left) return left;
     throw error;
   }
@@ -164,7 +165,7 @@ class Session {
   constructor(game, run) {
     this.game = game;
     this.run = run;
-    game.start(run.seed);
+    game.start(run.seed, run.parameters);
   }
 
   /** Plays one tick and returns whether the run goes on. */

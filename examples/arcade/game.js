@@ -30,8 +30,10 @@ export class Game {
     this.#words = new Int32Array(module.memory.buffer, module.view() + 16, SHARDS_AT + 240);
   }
 
-  /** Begins the run of a seed, given as a decimal string. */
-  start(seed) {
+  /** Begins the run of a seed, given as a decimal string, on a board with these parameters (text, null for none). */
+  start(seed, parameters = null) {
+    const bytes = new TextEncoder().encode(parameters ?? "");
+    new Uint8Array(this.#module.memory.buffer, this.#module.parameters(bytes.length), bytes.length).set(bytes);
     this.#module.start(BigInt.asIntN(64, BigInt(seed)));
   }
 

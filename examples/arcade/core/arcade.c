@@ -4,6 +4,9 @@
  * over after three hits or when the star bursts, two minutes in. docs/reference/simulator-module.md describes the
  * exports; everything here is polar, so the rules need neither a square root nor a sine.
  *
+ * A board may make its own course of it: parameters such as {"gap":70,"speed":130} are percentages of what is usual
+ * here, which is what a board without parameters has.
+ *
  * Units: an angle is 1/65536 of a turn, a length 1/256 of a pixel, time a tick of 1/60 s.
  */
 #include <stdint.h>
@@ -60,7 +63,15 @@ enum {
     WAVE_WARNING = 50,
     WAVE_SPEED = 2 * PIXEL,
     SHARDS = 40,
+
+    PARAMETER_ROOM = 4096,
+    USUAL = 100,                   /* percent */
+    LEAST = 50,
+    MOST = 200,
 };
+
+/* What a course changes, in percent: the fall of shards, the gap of waves, how often shards come, the width of flares. */
+typedef struct { int32_t speed, gap, rush, flare; } Course;
 
 typedef struct { int32_t ticks_left, angle, ring; } Mote;
 typedef struct { int32_t ticks_left, angle, half_width; } Flare;           /* burns when ticks_left <= FLARE_BLAST */
@@ -99,6 +110,9 @@ static union { State state; uint64_t words[sizeof(State) / 8]; } memory_of_run;
 static State *const game = &memory_of_run.state;
 static _Alignas(8) uint32_t input_words[INPUT_ROOM];
 static _Alignas(8) Result result;
+static _Alignas(8) uint8_t parameter_bytes[PARAMETER_ROOM];
+static int32_t parameter_count;
+static Course course = {USUAL, USUAL, USUAL, USUAL};
 
 /* ---- numbers ---- */
 
@@ -140,6 +154,42 @@ static int64_t distance_squared(int32_t angle, int32_t radius) {
 }
 
 static int is_within(int64_t squared, int64_t reach) { return squared < reach * reach; }
+
+static int32_t percent_of(int32_t value, int32_t percent) { return value * percent / USUAL; }
+
+/* ---- the course ---- */
+
+static int starts_with(int32_t at, const char *text) {
+    for (; *text; at++, text++)
+        if (at >= parameter_count || parameter_bytes[at] != (uint8_t)*text) return 0;
+    return 1;
+}
+
+/* The whole number of a member of the object, held within its limits. Canonical JSON has no spaces, and a name with its
+ * quotes and colon cannot stand in the object but as a member, unless somebody nests: then the first one counts. */
+static int32_t setting(const char *member) {
+    for (int32_t at = 0; at < parameter_count; at++) {
+        if (!starts_with(at, member)) continue;
+        while (parameter_bytes[at] != ':') at++;
+        int32_t value = 0;
+        while (++at < parameter_count && parameter_bytes[at] >= '0' && parameter_bytes[at] <= '9' && value < TURN)
+            value = value * 10 + (parameter_bytes[at] - '0');
+        return value < LEAST ? LEAST : smaller(value, MOST);
+    }
+    return USUAL;
+}
+
+static void read_course(void) {
+    course = (Course){setting("\"speed\":"), setting("\"gap\":"), setting("\"rush\":"), setting("\"flare\":")};
+}
+
+/* 0 of the usual course, so that its hashes are those of a board without parameters. */
+static uint64_t course_number(void) {
+    uint64_t number = (uint64_t)(course.speed - USUAL) & 0xFFFF;
+    number = number << 16 | ((uint64_t)(course.gap - USUAL) & 0xFFFF);
+    number = number << 16 | ((uint64_t)(course.rush - USUAL) & 0xFFFF);
+    return number << 16 | ((uint64_t)(course.flare - USUAL) & 0xFFFF);
+}
 
 /* ---- the spark ---- */
 
@@ -303,12 +353,12 @@ static void add_fan(int32_t fall) {
 static void send_shards(void) {
     if (--game->shard_in > 0) return;
     int32_t hard = level();
-    int32_t fall = 2 * PIXEL + 130 + hard * 56 + below(160);
+    int32_t fall = percent_of(2 * PIXEL + 130 + hard * 56 + below(160), course.speed);
     int32_t drift = hard > 0 && below(2) ? either_side(10, 40 + hard * 8) : 0;
     int32_t kind = below(12);
     if (kind == 11 && hard > 0) add_fan(fall);
     else add_shard(shard_target(kind), fall, drift);
-    game->shard_in = 36 - 2 * hard + below(10);
+    game->shard_in = (36 - 2 * hard + below(10)) * USUAL / course.rush;
 }
 
 static void send_mote(void) {
@@ -333,7 +383,7 @@ static void send_flare(void) {
         game->flares[i] = (Flare){
             .ticks_left = FLARE_WARNING + FLARE_BLAST,
             .angle = wrapped(game->angle + between(-5000, 5000)),
-            .half_width = 2600 + level() * 150,
+            .half_width = percent_of(2600 + level() * 150, course.flare),
         };
         return;
     }
@@ -346,7 +396,7 @@ static void send_wave(void) {
         .warning = WAVE_WARNING,
         .radius = STAR_RADIUS,
         .gap = wrapped(game->angle + either_side(6000, 15000)),
-        .half_width = 6400 - level() * 260,
+        .half_width = percent_of(6400 - level() * 260, course.gap),
     };
 }
 
@@ -356,6 +406,7 @@ int32_t EXPORT(abi_version)(void) { return 1; }
 
 void EXPORT(start)(uint64_t seed) {
     for (uint32_t i = 0; i < sizeof(memory_of_run.words) / 8; i++) memory_of_run.words[i] = 0;
+    read_course();
     game->random = seed;
     game->angle = TURN * 3 / 4;
     game->ring = 1;
@@ -399,7 +450,7 @@ int64_t EXPORT(score)(void) { return game->score; }
 
 /* Multiply and fold over every word of the state, with the finaliser of splitmix64. */
 uint64_t EXPORT(state_hash)(void) {
-    uint64_t hash = 0xCBF29CE484222325u;
+    uint64_t hash = 0xCBF29CE484222325u ^ course_number();
     for (uint32_t i = 0; i < sizeof(memory_of_run.words) / 8; i++) {
         hash = (hash ^ memory_of_run.words[i]) * 0x9E3779B97F4A7C15u;
         hash ^= hash >> 32;
@@ -410,6 +461,13 @@ uint64_t EXPORT(state_hash)(void) {
 
 uint32_t EXPORT(inputs)(int32_t ticks) {
     return ticks < 0 || ticks > INPUT_ROOM ? 0 : (uint32_t)(uintptr_t)input_words;
+}
+
+/* The board's parameters go here, and take effect with the next `start`. */
+uint32_t EXPORT(parameters)(int32_t bytes) {
+    if (bytes < 0 || bytes > PARAMETER_ROOM) return 0;
+    parameter_count = bytes;
+    return (uint32_t)(uintptr_t)parameter_bytes;
 }
 
 uint32_t EXPORT(view)(void) { return (uint32_t)(uintptr_t)game; }
