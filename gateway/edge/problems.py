@@ -55,6 +55,7 @@ class ProblemType(Enum):
     SCHEMA_VIOLATION = ("schema-violation", 422, "The body does not have the required form")
     BOUNDS_VIOLATION = ("bounds-violation", 422, "The score is not possible on this board")
     BUILD_UNKNOWN = ("build-unknown", 422, "The board does not know that game build")
+    BOARD_CLOSED = ("board-closed", 403, "The board takes no runs now")
     BUILD_BLOCKED = ("build-blocked", 403, "The game build may not play on the board any more")
     RECORDING_MISMATCH = (
         "recording-mismatch",

@@ -122,7 +122,7 @@ ROUTES: tuple[Route, ...] = (
           bodies.NewFriends, 200, (*_SERVER, P.IDEMPOTENCY_MISMATCH)),
     Route("POST", "/v1/boards/{board}/runs", runs.open_run, Caller.PLAYER, "Open a run",
           outcomes.RunOpened, bodies.NewRun, 201,
-          (*_POST, *_TOKEN, P.BUILD_UNKNOWN, P.BUILD_BLOCKED, P.QUOTA_EXCEEDED, P.NOT_FOUND)),
+          (*_POST, *_TOKEN, P.BUILD_UNKNOWN, P.BUILD_BLOCKED, P.BOARD_CLOSED, P.QUOTA_EXCEEDED, P.NOT_FOUND)),
     Route("POST", "/v1/boards/{board}/scores", submit.submit_score, Caller.RUN, "Submit the score of a run",
           outcomes.ScoreAccepted, bodies.NewScore, 202, _SUBMIT),
     Route("GET", "/v1/submissions/{submission}", submission_state.show_submission, Caller.PLAYER,

@@ -25,6 +25,7 @@ from policies.errors import NameTaken
 from policies.limits import Rate
 from policies.loader import Board
 from policies.model import Writes
+from policies.opened_board import BoardState
 from policies.replaying import BuildStatus
 from policies.seeds import SEED_BITS
 
@@ -59,6 +60,7 @@ async def open_run(request: web.Request) -> web.Response:
     """Answer 201 with a ticket, seed and signing key for one run of the bearer."""
     edge, board, bearer = request.app[EDGE], await board_of(request), player_of(request)
     body = parse_body(await read_body(request, SMALL_BODY), bodies.NewRun)
+    _refuse_closed(board, edge.clock())
     simulator = _simulator_of(board, body.build)
     if edge.builds.status_of(board, body.build) is BuildStatus.BLOCKED:
         raise Problem(ProblemType.BUILD_BLOCKED, f"build {body.build} is blocked; update the game")
@@ -83,6 +85,16 @@ def refuse_runs(board: Board) -> None:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers write to this board")
     if board.policy.writes is Writes.DERIVED:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the board is a rollup: play on the boards of its family")
+
+
+def _refuse_closed(board: Board, now_ms: int) -> None:
+    """Refuse new runs on a family's board that is closed or not open yet. Raises `board-closed`."""
+    opened = board.opened
+    if opened is None or opened.takes_runs_at(now_ms):
+        return
+    if opened.state is BoardState.OPEN and opened.opens_at_ms is not None and now_ms < opened.opens_at_ms:
+        raise Problem(ProblemType.BOARD_CLOSED, f"it opens at {rfc3339(opened.opens_at_ms)}")
+    raise Problem(ProblemType.BOARD_CLOSED, "it is closed; runs that were opened before still count")
 
 
 def _simulator_of(board: Board, build: str) -> bytes:
