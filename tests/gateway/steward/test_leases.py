@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 
 from gateway.ledger.leases import NOBODY, Lease, fenced, lane_lease, lease_holders
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from gateway.runtime.lanes import lane_of
 from gateway.runtime.telemetry import LEASES_HELD, LEASES_LOST, LEASES_TAKEN_OVER
 from gateway.steward.fencing import FencedLedger
 from gateway.steward.leases import HANDED_OVER, LEASE_NAMES, DutyLease, StewardLeases
@@ -350,6 +351,7 @@ def test_whoever_wakes_is_another_and_what_it_had_counts_no_more(world: World):
         world.advance(TURN_MS)
         world.turn("other")
     assert set(NAMES) == world.believed("other")
+    assert {2} == {lease.epoch for name in NAMES if (lease := world.stewards["other"].held(name))}
     assert set() == world.believed("sleeper")
     assert [] == [lease for lease in held if lease and world.can_write(lease)]
     with capture_logs() as logs:
@@ -457,8 +459,24 @@ def test_a_write_is_refused_once_another_has_the_lease(world: World):
         do(fence.write(nothing))
     with steward.working("seals"):
         do(fence.write(nothing))
+    with pytest.raises(LeaseLost):  # what comes after a round has no lease
+        do(fence.write(nothing))
     steward.is_kept = False
     do(fence.write(nothing))
+
+
+def test_a_board_is_left_to_whoever_has_its_lane(world: World):
+    """Of two stewards one does a board's duties, and the other does nothing there."""
+    stewards = [world.start("one"), world.start("two")]
+    world.turns(4)
+    boards = [name for name in map(str, range(500)) if lane_of(name) < 8]
+
+    async def step() -> int:
+        return 1
+
+    done = [[do(steward.on_lane(board, step)()) for steward in stewards] for board in boards]
+    assert {1} == set(map(sum, done))
+    assert 0 < sum(first for first, _ in done) < len(boards)
 
 
 async def test_tasks_keep_the_lease_of_whoever_began_them(world: World):
