@@ -227,13 +227,13 @@ def label_of(board: str) -> str:
 
 
 @lru_cache(maxsize=512)
-def _submissions(board: str, outcome: str) -> Counter:
-    return SUBMISSIONS.labels(board, outcome)
+def _submissions(label: str, outcome: str) -> Counter:
+    return SUBMISSIONS.labels(label, outcome)
 
 
 def count_submission(board: str, outcome: str) -> None:
     """Count a submission of a board by its outcome."""
-    _submissions(board, outcome).inc()
+    _submissions(label_of(board), outcome).inc()
 
 
 class Event:

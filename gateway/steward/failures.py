@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from gateway.runtime.telemetry import DUTY_FAILURES, Event, logger
+from gateway.runtime.telemetry import DUTY_FAILURES, Event, label_of, logger
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import ScoregateError
 
 REPEAT_S: Final = 60.0
 """How long a repeated failure is only counted before it is logged again."""
+
+FAILING_LIMIT: Final = 256
+"""Most failing duties of boards that are remembered: an outage may fail on every board in use."""
 
 _log = logger()
 
@@ -23,16 +26,21 @@ class Failures:
 
     def note(self, duty: str, board: str, error: Exception) -> None:
         """Count a failure, and log it unless it was just logged; log an unforeseen one with its traceback."""
-        DUTY_FAILURES.labels(duty, board).inc()
+        DUTY_FAILURES.labels(duty, label_of(board)).inc()
         now_s, last_s = time.monotonic(), self._logged_s.get((duty, board))
         if not isinstance(error, ScoregateError):
             report(FaultPlace.DUTY, error, duty=duty, board=board)
-            self._logged_s.setdefault((duty, board), now_s)
+            self._remember(duty, board, now_s if last_s is None else last_s)
             return
         if last_s is not None and now_s - last_s < REPEAT_S:
             return
-        self._logged_s[duty, board] = now_s
+        self._remember(duty, board, now_s)
         _log.warning(Event.DUTY_FAILED, duty=duty, board=board, error=f"{type(error).__name__}: {error}")
+
+    def _remember(self, duty: str, board: str, logged_s: float) -> None:
+        self._logged_s[duty, board] = logged_s
+        if len(self._logged_s) > FAILING_LIMIT:
+            del self._logged_s[next(iter(self._logged_s))]
 
     def clear(self, duty: str, board: str) -> None:
         """Note that the duty succeeded on the board."""

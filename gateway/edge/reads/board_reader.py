@@ -18,7 +18,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings import ranks
 from gateway.ledger.transaction import Operation
-from gateway.runtime.telemetry import LEDGER_PAGES, Event, logger
+from gateway.runtime.telemetry import LEDGER_PAGES, Event, label_of, logger
 from policies.errors import IndexNotWhole, IndexUnavailable
 from policies.model import RankKind
 
@@ -104,7 +104,7 @@ class BoardReader:
                 await self.index.residency.note_use(is_missed=True)
         except IndexUnavailable as error:
             note_away(error)
-        LEDGER_PAGES.labels(self.index.board).inc()
+        LEDGER_PAGES.labels(label_of(self.index.board)).inc()
         return await self.ledger.read(from_ledger, kind), False
 
     async def _around(self, window: str, player: str, radius: int, kind: RankKind) -> Page:

@@ -21,7 +21,7 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.failpoints import Point, reach
-from gateway.runtime.telemetry import REVEALS
+from gateway.runtime.telemetry import REVEALS, label_of
 
 REVEALS_LIMIT: Final = 100
 """Most recordings in one list."""
@@ -69,7 +69,7 @@ async def reveal_recording(request: web.Request) -> web.Response:
     if not is_new and not await _was_revealed(edge, submission):
         raise _unrequested()
     if is_new:
-        REVEALS.labels(submission.board, "revealed").inc()
+        REVEALS.labels(label_of(submission.board), "revealed").inc()
     reach(Point.BEFORE_ANSWER)
     answer = outcomes.RecordingRevealed(
         submission=submission.submission_id,

@@ -29,7 +29,7 @@ from gateway.ledger import queries
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.runtime.failpoints import Point, reach
-from gateway.runtime.telemetry import PLUGIN_FAILURES, Event, logger
+from gateway.runtime.telemetry import PLUGIN_FAILURES, Event, label_of, logger
 from policies.errors import IndexUnavailable
 from policies.loader import Board
 from policies.opened_board import NO_CONTENT
@@ -203,7 +203,7 @@ def _report_plugin_failures(submission: Submission, judgement: Judgement) -> Non
     """Count the studio's own validators that failed, and log their errors."""
     for finding in judgement.findings:
         if finding.reason is Reason.PLUGIN_FAILED:
-            PLUGIN_FAILURES.labels(submission.board, finding.validator).inc()
+            PLUGIN_FAILURES.labels(label_of(submission.board), finding.validator).inc()
             where = {"submission": submission.submission_id, "line": finding.detail.get("line")}
             _log.warning(
                 Event.PLUGIN_FAILED,

@@ -10,7 +10,7 @@ from gateway.index.board_index import BoardIndex
 from gateway.index.inspection import Inspection
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
-from gateway.runtime.telemetry import INDEX_DIFFERENCES, Event, logger
+from gateway.runtime.telemetry import INDEX_DIFFERENCES, Event, label_of, logger
 from gateway.steward.index.comparison import aspects_of
 from gateway.steward.index.comparison.difference import Aspect, BoardView, Difference, Subjects, Walk, confirm
 from gateway.steward.index.rebuild import Rebuilder
@@ -70,7 +70,7 @@ class Reconciler:
         return rebuilt.entries
 
     def _report(self, difference: Difference) -> None:
-        INDEX_DIFFERENCES.labels(self._board, difference.kind.value).inc()
+        INDEX_DIFFERENCES.labels(label_of(self._board), difference.kind.value).inc()
         _log.warning(
             Event.DIFFERENCE,
             board=self._board,
