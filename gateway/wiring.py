@@ -79,8 +79,12 @@ def ledger_of(settings: Settings) -> Ledger:
     return SqliteLedger(settings.ledger_path, queue_limit=settings.ledger_queue, read_limits=read_limits)
 
 
-def catalogue_of(settings: Settings, policies: Policies, ledger: Ledger) -> Catalogue:
-    """Return the catalogue of a steward, a worker or a command, who also settle what was deleted."""
+def catalogue_of(settings: Settings, ledger: Ledger, policies: Policies | None = None) -> Catalogue:
+    """Return the catalogue of a steward, a worker or a command, who also settle what was deleted.
+
+    Raises PolicyError if the policies are still to be loaded.
+    """
+    policies = policies or loader.load_policies(settings.policies_dir)
     return Catalogue(policies, _lookup(ledger, ReadKind.DUTIES), limit=settings.boards_in_memory)
 
 
@@ -209,7 +213,7 @@ async def open_steward(settings: Settings, *, clock: Clock | None = None) -> Asy
         open_index(settings) as index,
         open_recordings(settings) as recordings,
     ):
-        catalogue = catalogue_of(settings, policies, ledger)
+        catalogue = catalogue_of(settings, ledger, policies)
         queue = BlockingRedis.from_url(
             settings.jobs_url, socket_timeout=QUEUE_TIMEOUT_S, socket_connect_timeout=QUEUE_TIMEOUT_S
         )

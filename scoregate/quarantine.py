@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.index.board_index import Index
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
@@ -15,7 +16,6 @@ from gateway.ledger.records import SERVER_CREDENTIAL, StoredSubmission
 from gateway.runtime.clock import Clock
 from gateway.settlement.settle import Decision, settle
 from gateway.shared_records import Change
-from policies.loader import Board
 from policies.vocabulary import Reason, State
 from scoregate.commands.common import OPERATOR
 
@@ -45,7 +45,7 @@ class Quarantine:
 
 
 async def quarantine(
-    ledger: Ledger, index: Index, boards: Mapping[str, Board], key_id: str, *, since_ms: int, clock: Clock
+    ledger: Ledger, index: Index, catalogue: Catalogue, key_id: str, *, since_ms: int, clock: Clock
 ) -> Quarantine:
     """Revoke what the key has written since `since_ms` and what still counts. Safe to repeat."""
     result = Quarantine()
@@ -53,9 +53,10 @@ async def quarantine(
     async for page in _written(ledger, credential, since_ms):
         for name, group in groupby(sorted(page, key=attrgetter("board")), key=attrgetter("board")):
             ids = [submission.submission_id for submission in group]
-            if name in boards:
+            board = await catalogue.board(name)
+            if board:
                 decisions = [_revocation(submission_id, key_id, clock()) for submission_id in ids]
-                outcomes = await settle(ledger, index, boards[name], decisions)
+                outcomes = await settle(ledger, index, board, decisions)
                 result.revoked += [change.submission_id for change in outcomes if isinstance(change, Change)]
             else:
                 result.left += ids

@@ -197,7 +197,7 @@ def run_worker(
     with asyncio.Runner() as runner, opened() as simulators:
         stack = AsyncExitStack()
         ledger = runner.run(stack.enter_async_context(open_ledger(settings)))
-        catalogue = catalogue_of(settings, policies, ledger)
+        catalogue = catalogue_of(settings, ledger, policies)
         index = runner.run(stack.enter_async_context(open_index(settings)))
         recordings = runner.run(stack.enter_async_context(open_recordings(settings)))
         _Process.unprojected = runner.run(stack.enter_async_context(keep_projecting(ledger, index)))

@@ -131,11 +131,10 @@ def _facts_of(archived: ArchivedWindow) -> Mapping[str, object]:
 
 @asynccontextmanager
 async def _ledger_and_board(settings: Settings, name: str) -> AsyncIterator[tuple[Ledger, Board]]:
-    from gateway.wiring import load_policies
+    from gateway.wiring import catalogue_of
 
-    board = board_named(load_policies(settings), name)
     async with existing_ledger(settings) as ledger:
-        yield ledger, board
+        yield ledger, await board_named(catalogue_of(settings, ledger), name)
 
 
 def _lines(entries: list[ArchivedEntry], form: Format) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
@@ -27,6 +27,7 @@ from scoregate.commands.common import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gateway.catalogue.catalogue import Catalogue
     from gateway.index.board_index import Index
     from gateway.ledger.ledger import Ledger
     from gateway.runtime.settings import Settings
@@ -44,7 +45,7 @@ app = typer.Typer(no_args_is_help=True)
 class BoardStores:
     """The boards of a deployment, with its open ledger and index."""
 
-    boards: Mapping[str, Board]
+    catalogue: Catalogue
     ledger: Ledger
     index: Index
 
@@ -96,7 +97,7 @@ app.command("export")(board_export)
 async def _rebuild_all(settings: Settings, names: Sequence[str], screen: Console) -> None:
     """Rebuild the named boards, or all. Raises RebuildRefused, IndexUnavailable and LedgerUnavailable."""
     async with _open_stores(settings) as stores:
-        for board in boards_named(stores.boards, names):
+        for board in await boards_named(stores.catalogue, names):
             await _rebuild(stores, board, screen)
 
 
@@ -106,7 +107,7 @@ async def _refold(settings: Settings, name: str, screen: Console) -> None:
     from gateway.steward.archive.refold import refold_board
 
     async with _open_stores(settings) as stores:
-        board = board_named(stores.boards, name)
+        board = await board_named(stores.catalogue, name)
         with showing_progress(screen, f"{name}: players") as advance:
             result = await refold_board(stores.ledger, board.policy, clock=wall_clock, tell=advance)
         print_line(screen, f"{name}: looked at {result.players} players, changed {result.changed} standings")
@@ -121,7 +122,7 @@ async def _check_all(
 
     is_equal = True
     async with _open_stores(settings) as stores:
-        for board in boards_named(stores.boards, names):
+        for board in await boards_named(stores.catalogue, names):
             checked = await check(stores.view(board), is_repaired=is_repaired, in_flight_s=IN_FLIGHT_S)
             is_equal = is_equal and not checked.differences
             if is_json:
@@ -133,12 +134,11 @@ async def _check_all(
 
 @asynccontextmanager
 async def _open_stores(settings: Settings) -> AsyncIterator[BoardStores]:
-    from gateway.wiring import load_policies, open_index
+    from gateway.wiring import catalogue_of, open_index
 
     patient = settings.model_copy(update={"redis_timeout_ms": PATIENCE_MS})
-    boards = load_policies(patient)
     async with existing_ledger(patient) as ledger, open_index(patient) as index:
-        yield BoardStores(boards, ledger, index)
+        yield BoardStores(catalogue_of(patient, ledger), ledger, index)
 
 
 async def _rebuild(stores: BoardStores, board: Board, screen: Console) -> None:

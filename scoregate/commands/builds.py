@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from policies.errors import SettingsError
-from scoregate.commands.common import OPERATOR, DataDir, board_named, existing_ledger, finish, settings_of
+from scoregate.commands.common import OPERATOR, DataDir, existing_ledger, finish, policy_named, settings_of
 from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
     from gateway.ledger.judgement.builds import BuildChange
     from gateway.runtime.settings import Settings
-    from policies.loader import Board
+    from policies.loader import Board, Family
     from policies.replaying import BuildStatus
 
 REASON_CHARACTERS: Final = 500
@@ -97,10 +97,11 @@ def _change(board: str, build: str, word: str, reason: str, data_dir: Path | Non
 async def _all_builds(settings: Settings, board: str | None) -> list[ListedBuild]:
     """Return the builds of a board, or of all, by name. Raises SettingsError for a board without a policy."""
     from gateway.ledger.judgement.builds import build_changes_of
-    from gateway.wiring import load_policies
+    from policies.loader import load_policies
 
-    boards = load_policies(settings)
-    names = sorted(boards) if board is None else [board_named(boards, board).name]
+    policies = load_policies(settings.policies_dir)
+    boards = policies.by_name
+    names = sorted(boards) if board is None else [policy_named(policies, board).name]
     builds = []
     async with existing_ledger(settings) as ledger:
         for name in names:
@@ -110,7 +111,7 @@ async def _all_builds(settings: Settings, board: str | None) -> list[ListedBuild
     return builds
 
 
-def _listed(board: Board, build: str, change: BuildChange | None) -> ListedBuild:
+def _listed(board: Board | Family, build: str, change: BuildChange | None) -> ListedBuild:
     from policies.replaying import BuildStatus
 
     declared = board.policy.builds.get(build)
@@ -126,11 +127,11 @@ async def set_status(settings: Settings, board: str, build: str, status: BuildSt
     """
     from gateway.ledger.judgement.builds import BuildChange, build_changes_of, set_build_status
     from gateway.runtime.clock import wall_clock
-    from gateway.wiring import load_policies
+    from policies.loader import load_policies
 
     if not reason.strip() or len(reason) > REASON_CHARACTERS:
         raise SettingsError(f"--reason: expected 1 to {REASON_CHARACTERS} characters")
-    declared = board_named(load_policies(settings), board).policy.builds
+    declared = policy_named(load_policies(settings.policies_dir), board).policy.builds
     async with existing_ledger(settings) as ledger:
         # A board without a registry takes any build; a build that was retired may still have open runs.
         if declared and build not in declared:

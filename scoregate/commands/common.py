@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar
@@ -14,9 +14,10 @@ from policies.errors import LedgerTampered, ProofInvalid, SettingsError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gateway.catalogue.catalogue import Catalogue
     from gateway.ledger.ledger import Ledger
     from gateway.runtime.settings import Settings
-    from policies.loader import Board
+    from policies.loader import Board, Family, Policies
 
 T = TypeVar("T")
 
@@ -68,17 +69,28 @@ async def existing_ledger(settings: Settings) -> AsyncIterator[Ledger]:
         yield ledger
 
 
-def boards_named(boards: Mapping[str, Board], names: Sequence[str]) -> list[Board]:
-    """Return the named boards in their order, or all by name. Raises SettingsError, as `board_named`."""
-    unknown = [name for name in names if name not in boards]
-    if unknown:
-        raise SettingsError(f"no policy for {', '.join(unknown)}; there are {', '.join(sorted(boards))}")
-    return [boards[name] for name in names or sorted(boards)]
+async def boards_named(catalogue: Catalogue, names: Sequence[str]) -> list[Board]:
+    """Return the named boards in their order, or all boards of files by name.
+
+    Raises SettingsError for a name without a board, and LedgerUnavailable.
+    """
+    boards = await catalogue.boards(names or sorted(catalogue.of_files))
+    if unknown := [name for name in names if name not in boards]:
+        raise SettingsError(f"no policy for {', '.join(unknown)}; there are {_known(catalogue.policies)}")
+    return [boards[name] for name in names or boards]
 
 
-def board_named(boards: Mapping[str, Board], name: str) -> Board:
-    """Return a board by its name. Raises SettingsError, with the names that have a policy."""
-    return boards_named(boards, [name])[0]
+async def board_named(catalogue: Catalogue, name: str) -> Board:
+    """Return a board by its name. Raises like `boards_named`."""
+    [board] = await boards_named(catalogue, [name])
+    return board
+
+
+def policy_named(policies: Policies, name: str) -> Board | Family:
+    """Return the board of a file or the family of this name. Raises SettingsError."""
+    if name not in policies.by_name:
+        raise SettingsError(f"no policy for {name}; there are {', '.join(sorted(policies.by_name))}")
+    return policies.by_name[name]
 
 
 def refuse_unknown_boards(settings: Settings, names: Iterable[str]) -> None:
@@ -102,8 +114,12 @@ def refuse_unknown_boards(settings: Settings, names: Iterable[str]) -> None:
     if unknown := [name for name in wanted if not is_known(name)]:
         raise SettingsError(
             f"--board: there is no board {', '.join(map(repr, unknown))} in {settings.policies_dir}; "
-            f"there is {', '.join(sorted(known))}"
+            f"there is {', '.join(sorted(policies.by_name))}"
         )
+
+
+def _known(policies: Policies) -> str:
+    return ", ".join(sorted([*policies.boards, *(f"{family}.*" for family in policies.families)]))
 
 
 def console() -> Console:

@@ -129,7 +129,7 @@ async def revoke(
     """
     from gateway.ledger import queries
     from gateway.runtime.clock import wall_clock
-    from gateway.wiring import load_policies, open_index
+    from gateway.wiring import catalogue_of, open_index
     from scoregate.quarantine import Quarantine, quarantine
 
     clock = clock or wall_clock
@@ -139,9 +139,11 @@ async def revoke(
         await ledger.write(queries.revoke_server_key(key_id, now_ms=clock()))
         if compromised_since_ms is None:
             return Quarantine()
-        boards = load_policies(settings)
+        catalogue = catalogue_of(settings, ledger)
         async with open_index(settings) as index:
-            return await quarantine(ledger, index, boards, key_id, since_ms=compromised_since_ms, clock=clock)
+            return await quarantine(
+                ledger, index, catalogue, key_id, since_ms=compromised_since_ms, clock=clock
+            )
 
 
 def moment_of(text: str) -> int:

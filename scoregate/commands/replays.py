@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from scoregate.commands.common import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gateway.catalogue.catalogue import Catalogue
     from gateway.index.board_index import Index
     from gateway.ledger.ledger import Ledger
     from gateway.recordings.recordings import Recordings
@@ -63,17 +64,17 @@ class Reverification:
 class ReplayStores:
     """The boards of a deployment, its open ledger, index and recordings."""
 
-    boards: Mapping[str, Board]
+    catalogue: Catalogue
     ledger: Ledger
     index: Index
     recordings: Recordings
 
-    def reverifier(self, board: str, tell: Callable[[int], object]) -> Reverifier:
+    async def reverifier(self, board: str, tell: Callable[[int], object]) -> Reverifier:
         """Return a board's reverifier, which reports numbers of runs to `tell`. Raises SettingsError."""
         from gateway.runtime.clock import wall_clock
         from replay.worker.reverification import Reverifier
 
-        parts = (board_named(self.boards, board), self.ledger, self.index, self.recordings)
+        parts = (await board_named(self.catalogue, board), self.ledger, self.index, self.recordings)
         return Reverifier(*parts, clock=wall_clock, tell=tell)
 
 
@@ -134,15 +135,14 @@ def replay_undo(
 
 @asynccontextmanager
 async def _open_stores(settings: Settings) -> AsyncIterator[ReplayStores]:
-    from gateway.wiring import load_policies, open_index, open_recordings
+    from gateway.wiring import catalogue_of, open_index, open_recordings
 
-    boards = load_policies(settings)
     async with (
         existing_ledger(settings) as ledger,
         open_index(settings) as index,
         open_recordings(settings) as recordings,
     ):
-        yield ReplayStores(boards, ledger, index, recordings)
+        yield ReplayStores(catalogue_of(settings, ledger), ledger, index, recordings)
 
 
 async def reverify(
@@ -164,10 +164,10 @@ async def reverify(
 
     async with _open_stores(settings) as stores:
         with showing_progress(screen, f"{board}: runs judged again") as advance:
-            reverifier = stores.reverifier(board, advance)
+            reverifier = await stores.reverifier(board, advance)
             if batch is not None:
                 await _refuse_foreign(stores.ledger, batch, board)
-            simulator = _simulator(stores.boards[board], build, path)
+            simulator = _simulator(await board_named(stores.catalogue, board), build, path)
             with AllSimulators(needs_bubblewrap=settings.needs_bubblewrap) as simulators:
                 plan = await reverifier.plan(build, simulator, simulators)
         if not is_applied:
@@ -175,7 +175,8 @@ async def reverify(
         batch = batch or await new_batch(stores.ledger)
         screen.print(f"batch {batch} begins", highlight=False)  # the user needs the id if it is interrupted
         with showing_progress(screen, f"{board}: runs revoked") as advance:
-            applied = await stores.reverifier(board, advance).apply(plan, simulator, batch)
+            applying = await stores.reverifier(board, advance)
+            applied = await applying.apply(plan, simulator, batch)
         return Reverification(board, build, simulator, plan, applied)
 
 
@@ -207,7 +208,8 @@ async def _undo(settings: Settings, batch: str, screen: Console) -> Reverificati
         if board is None:
             raise SettingsError(f"no event of this ledger is of the batch {batch}")
         with showing_progress(screen, f"{board}: runs reinstated") as advance:
-            return await stores.reverifier(board, advance).undo(batch)
+            reverifier = await stores.reverifier(board, advance)
+            return await reverifier.undo(batch)
 
 
 async def _refuse_foreign(ledger: Ledger, batch: str, board: str) -> None:

@@ -124,10 +124,12 @@ async def _add(
     from gateway.ledger.derived import webhooks
     from gateway.ledger.derived.webhooks import EVERY, Webhook
     from gateway.runtime.clock import wall_clock
-    from gateway.wiring import load_policies, open_ledger
+    from gateway.wiring import open_ledger
+    from policies.loader import load_policies
 
     check_url(url, settings.webhook_hosts)
-    if unknown := sorted(set(boards) - load_policies(settings).keys()):
+    policies = load_policies(settings.policies_dir)
+    if unknown := sorted(set(boards) - policies.by_name.keys()):
         raise SettingsError(f"no such board: {', '.join(unknown)}")
     if unknown := sorted(set(types) - set(EventType)):
         raise SettingsError(f"no such event: {', '.join(unknown)}; there are {', '.join(EventType)}")

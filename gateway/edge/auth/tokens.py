@@ -13,6 +13,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
 from gateway.edge.auth.keyring import Keyring
+from gateway.runtime.telemetry import label_of
 
 PLAYER_TOKEN_S: Final = 365 * 24 * 3600
 MODERATOR_TOKEN_S: Final = 12 * 3600
@@ -38,8 +39,9 @@ class Bearer:
     boards: tuple[str, ...] = ()
 
     def may_moderate(self, board: str) -> bool:
-        """Return whether the holder is a moderator of this board."""
-        return self.role is Role.MODERATOR and ("*" in self.boards or board in self.boards)
+        """Return whether the holder is a moderator of this board, its family, or all boards."""
+        is_of_board = not {"*", board, label_of(board)}.isdisjoint(self.boards)
+        return self.role is Role.MODERATOR and is_of_board
 
 
 class Tokens:

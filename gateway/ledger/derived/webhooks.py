@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.schema import deliveries, webhooks
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from gateway.runtime.telemetry import label_of
 
 EVERY: Final = "*"
 """Means all boards, or all types of events."""
@@ -40,8 +41,8 @@ class Webhook:
     disabled_at_ms: int | None = None
 
     def wants(self, board: str, kind: str) -> bool:
-        """Return whether the endpoint gets events of this type of a board."""
-        is_of_board = EVERY in self.boards or board in self.boards
+        """Return whether the endpoint gets events of this type of a board, by its name or its family's."""
+        is_of_board = not {EVERY, board, label_of(board)}.isdisjoint(self.boards)
         return self.disabled_at_ms is None and is_of_board and (EVERY in self.types or kind in self.types)
 
 
