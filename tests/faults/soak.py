@@ -204,7 +204,7 @@ async def soak(
         valkey = stack.enter_context(running_valkey())
         if postgres:
             url = postgres.url(await stack.enter_async_context(postgres.database()), APP)
-        settings = {"verify_batch": 2} | ({"ledger_url": url} if url else {})
+        settings = {"verify_batch": 2, "steward_lease_s": 6} | ({"ledger_url": url} if url else {})
         house = stack.enter_context(deployed(folder, valkey, **settings))
         chaos = Chaos(house, folder, random.Random(seed), clients=clients, postgres=postgres)
         until = time.monotonic() + seconds

@@ -46,7 +46,7 @@ class Deployment:
             "reconcile_s": "0.2",
             "redispatch_s": "0.3",
             "lease_s": "2",
-            "steward_lease_s": "2",
+            "steward_lease_s": "4",
             "shutdown_pause_s": "0",
             "log_level": "warning",
         } | settings
