@@ -19,7 +19,8 @@ All times are Unix milliseconds. These tables are written once: `events`, `recor
 - `webhooks`: endpoints. `deliveries`: what each of them still has to get. After its end, `due_at_ms` is when
   it ended.
 - `rollup_points`: the points that players have for their ranks on boards of a rollup's family.
-  `rollup_changes`: windows of boards whose first ranks have to be compared with them.
+  `rollup_changes`: windows of boards whose first ranks have to be compared with them, or whose board was
+  deleted, so that its players are folded anew, those after `after`.
 - `archived_windows`: windows that are over or about to be. `revision` is the readable one (0: none yet),
   `building` the newest that was begun, `changed_seq` an event that the readable one lacks (0: none).
   `is_thin` is 1 once standings of the window may be gone. `archived_entries`: their final ranks.
@@ -322,6 +323,7 @@ rollup_changes = Table(
     Column("board", Text, primary_key=True),
     Column("window", Text, primary_key=True),
     _required("seq", Int64),
+    _required("after", Text),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

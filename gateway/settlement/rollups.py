@@ -12,19 +12,23 @@ from typing import Final
 import orjson
 from sqlalchemy import insert
 
-from gateway.ledger import queries
+from gateway.ledger import index_pages, queries
 from gateway.ledger.archive.windows import mark_windows
 from gateway.ledger.schema import events, outbox
 from gateway.ledger.standings.folds import StandingFold, fold_anew, fold_rollup
-from gateway.ledger.standings.rollup_points import RollupChange, give_points, note_change
+from gateway.ledger.standings.rollup_points import RollupChange, give_points, note_change, players_to_follow
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.shared_records import Change, Standing
 from policies.loader import Board
 from policies.model import WindowKind
+from policies.opened_board import BoardState
 from policies.vocabulary import Reason, State
 from policies.windows import window_named
 from validators.judge import RULES_VERSION
+
+PLAYERS: Final = 100
+"""Players of a deleted board who are folded in one transaction, which other writes wait for."""
 
 ACTOR: Final = "rollup"
 """The actor of a rollup's events: no person or process decides on them."""
@@ -40,7 +44,9 @@ async def roll_up(
 
     `cause` is the event that changed the standings.
     """
-    changes = []
+    changes: list[Change] = []
+    if board.opened and board.opened.state is BoardState.DELETED:
+        return changes
     for rollup in board.rollups:
         if rollup.policy.rollup and rollup.policy.rollup.points:
             await _note(tx, rollup, folds, cause)
@@ -60,14 +66,33 @@ def by_board(board: Board, changes: Sequence[Change]) -> list[tuple[Board, list[
     return [(of, some) for of, some in parts if some]
 
 
-def roll_up_points(rollup: Board, change: RollupChange, *, at_ms: int) -> Operation[list[Change]]:
-    """Compare the first ranks of a board with the points that its players have; return what changed."""
+async def note_deletion(tx: Transaction, rollups: Sequence[Board], board: str) -> None:
+    """Note that a board was deleted, in the transaction that deletes it, so that its rollups lose it."""
+    seq = await queries.newest_seq()(tx)
+    for window in await index_pages.live_windows(board, now_ms=0)(tx):
+        for rollup in rollups:
+            if _counts(rollup, window):
+                await note_change(tx, RollupChange(rollup.name, board, window, seq))
+
+
+def follow_change(
+    rollup: Board, change: RollupChange, *, is_deleted: bool, at_ms: int
+) -> Operation[list[Change]]:
+    """Have a rollup follow a slice of a board's change; return what changed.
+
+    The first ranks of a board are compared with the points that its players have. The players of a deleted
+    board are folded anew.
+    """
     window = window_named(rollup.policy, change.window)
     scale = rollup.policy.rollup.points if rollup.policy.rollup else ()
 
     async def work(tx: Transaction) -> list[Change]:
         changes = []
-        for player in sorted(await give_points(tx, change, scale)):
+        if scale:
+            players = await give_points(tx, change, () if is_deleted else scale)
+        else:
+            players = set(await players_to_follow(tx, change, count=PLAYERS))
+        for player in sorted(players):
             seq = await queries.newest_seq()(tx) + 1
             standing = await fold_anew(tx, rollup.ranking, player, window, seq)
             if standing:

@@ -1,4 +1,4 @@
-"""Keeps rollups of points equal to the ranks on the boards of their families."""
+"""Keeps rollups equal to the boards of their families, where one player's change does not tell all of it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.rollup_points import changes_due, drop_change
 from gateway.runtime.clock import Clock
-from gateway.settlement.rollups import roll_up_points
+from gateway.settlement.rollups import follow_change
 from gateway.settlement.settle import Projection, project
+from policies.opened_board import BoardState
 
 SLICE: Final = 64
 """Windows of boards compared in one round, each in a commit of its own."""
 
 
 class RollupKeeper:
-    """Compares the first ranks of boards that changed with the points that rollups count for them."""
+    """Compares the first ranks of changed boards with the points given for them, and follows deletions."""
 
     def __init__(self, ledger: Ledger, index: Projection, catalogue: Catalogue, *, clock: Clock) -> None:
         self._ledger = ledger
@@ -32,7 +33,10 @@ class RollupKeeper:
             if rollup is None or rollup.policy.rollup is None:
                 await self._ledger.write(drop_change(change))  # its policy is gone, and nobody reads it
                 continue
-            changes = await self._ledger.write(roll_up_points(rollup, change, at_ms=self._clock()))
+            board = await self._catalogue.board(change.board)
+            is_deleted = board is None or bool(board.opened and board.opened.state is BoardState.DELETED)
+            following = follow_change(rollup, change, is_deleted=is_deleted, at_ms=self._clock())
+            changes = await self._ledger.write(following)
             if changes:
                 await project(self._ledger, self._index, rollup, changes)
         return len(due)

@@ -101,7 +101,8 @@ ALL_THE_SAME = {
     ("leases._CLAIM_LANES", "stewards"): "the lease is of a duty",
     ("standings.rollups._PLAYERS", "standings"): IN_FAMILIES,
     **{
-        (f"standings.rollups._shares[{take},{order}]", "standings"): IN_FAMILIES
+        (f"standings.rollups._shares[{take},{order}]", table): IN_FAMILIES
+        for table in ("standings", "boards")
         for take in ("sum", "best", "count")
         for order in ("ascending", "descending")
     },

@@ -34,6 +34,7 @@ from gateway.ledger.submissions import operations
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339
+from gateway.settlement.rollups import note_deletion
 from policies.errors import SettingRefused
 from policies.family import Family
 from policies.opened_board import BoardState, NarrowedBounds, OpenedBoard, canonical_parameters
@@ -135,13 +136,17 @@ class _Batch:
             changing = [each for each in group if isinstance(each, board_bodies.ChangeBoard)]
             return await self._change(tx, changing)
         state = _STATES[first.action]
-        return [
+        results = [
             result
             for why, some in groupby(group, key=attrgetter("reason"))
             for result in await set_states(
                 terms, [each.board for each in some], state, actor=actor, at_ms=at_ms, why=why
             )(tx)
         ]
+        for request, result in zip(group, results, strict=True):
+            if state is BoardState.DELETED and result.outcome is BoardOutcome.CHANGED:
+                await note_deletion(tx, self._family.rollups, request.board)
+        return results
 
     async def _change(self, tx: Transaction, group: Sequence[board_bodies.ChangeBoard]) -> list[BoardResult]:
         results = []

@@ -22,11 +22,12 @@ _AT_BOARD: Final = (
 _put_change = insert(rollup_changes)
 _NOTE = Query(
     _put_change.on_conflict_do_update(
-        index_elements=["rollup", "board", "window"], set_={"seq": _put_change.excluded.seq}
+        index_elements=["rollup", "board", "window"],
+        set_={name: _put_change.excluded[name] for name in ("seq", "after")},
     )
 )
 _DUE = Query(
-    select(_c.rollup, _c.board, _c.window, _c.seq)
+    select(_c.rollup, _c.board, _c.window, _c.seq, _c.after)
     .order_by(_c.rollup, _c.board, _c.window)
     .limit(bindparam("count"))
 )
@@ -47,6 +48,14 @@ _FIRST = Query(
 _GIVEN = Query(
     select(_p.player, _p.points, _p.achieved_at_ms, _p.achieved_seq, _p.submission_id).where(*_AT_BOARD)
 )
+_PLAYERS = Query(
+    select(_st.player)
+    .where(
+        _st.board == bindparam("board"), _st.window == bindparam("window"), _st.player > bindparam("after")
+    )
+    .order_by(_st.player)
+    .limit(bindparam("count"))
+)
 _TAKE = Query(delete(rollup_points).where(*_AT_BOARD, _p.player == bindparam("at_player")))
 _put = insert(rollup_points)
 _GIVE = Query(
@@ -58,12 +67,16 @@ _GIVE = Query(
 
 
 class RollupChange(NamedTuple):
-    """A window of a board whose first ranks may have changed with event `seq`, and a rollup of them."""
+    """A window of a board that changed with event `seq` in a way that its rollup has still to follow.
+
+    `after` is the last of the players who were followed, of a board that was deleted.
+    """
 
     rollup: str
     board: str
     window: str
     seq: int
+    after: str = ""
 
 
 class Points(NamedTuple):
@@ -88,6 +101,17 @@ def changes_due(count: int) -> Operation[list[RollupChange]]:
         return [RollupChange(*row) for row in await tx.rows(_DUE, count=count)]
 
     return work
+
+
+async def players_to_follow(tx: Transaction, change: RollupChange, *, count: int) -> list[str]:
+    """Return the next players of a deleted board, and note how far it was followed, or that it was."""
+    values = {"board": change.board, "window": change.window, "after": change.after, "count": count}
+    players = [row[0] for row in await tx.rows(_PLAYERS, **values)]
+    if len(players) < count:
+        await _done(tx, change)
+    else:
+        await note_change(tx, change._replace(after=players[-1]))
+    return players
 
 
 def drop_change(change: RollupChange) -> Operation[int]:

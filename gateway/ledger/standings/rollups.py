@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
+from sqlalchemy import ColumnElement, bindparam, exists, func, literal_column, not_, select
 
-from gateway.ledger.schema import rollup_points, standings
+from gateway.ledger.schema import boards, rollup_points, standings
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.fields import SortOrder
 from policies.ranking import Ranking, ReachedScore
@@ -25,12 +25,15 @@ _AFTER_DOT: Final = "/"
 _IN_FAMILY: Final = (_st.score.is_not(None), _st.board.like(literal_column("'%.%'")))
 """The condition of the index `standings_of_player`, as it is written there."""
 
+_DELETED: Final = exists().where(boards.c.board == _st.board, boards.c.state == literal_column("'deleted'"))
+
 _OF_PLAYER: Final = (
     _st.player == bindparam("player"),
     _st.window == bindparam("window"),
     _st.board > bindparam("first"),
     _st.board < bindparam("beyond"),
     *_IN_FAMILY,
+    not_(_DELETED),
 )
 _POINTS = Query(
     select(func.sum(_p.points).over(), _p.achieved_at_ms, _p.achieved_seq, _p.submission_id)

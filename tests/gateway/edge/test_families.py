@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.runtime.settings import Settings
+from gateway.settlement import rollups
 from tests.support.attack import registered, until
 from tests.support.harness import Answer, Harness, free_port, running_harness
 from tests.support.policies import a_family, a_policy, write_policies
@@ -294,6 +295,24 @@ async def test_rollups_follow_the_boards_of_the_family(studio: Studio):
     assert [(1, "bob", 4), (2, "cyd", 3), (3, "ada", 1)] == await studio.entries("cup")
     await studio.harness.edge.index.client.flushall()
     assert [(1, "cyd", 40), (2, "bob", 26), (3, "ada", 10)] == await studio.entries("world")
+
+
+async def test_a_deleted_board_leaves_the_rollups(studio: Studio, monkeypatch: pytest.MonkeyPatch):
+    """A slice of its players at a time, in every window, and no later run of it comes back."""
+    monkeypatch.setattr(rollups, "PLAYERS", 2)
+    await studio.done(opening("a"), opening("b"))
+    for number in range(5):
+        await studio.write("track.a", f"p{number}", 10 + number)
+    await studio.write("track.b", "p0", 1)
+    steward = studio.harness.steward()
+    await steward.roll_up()
+    await studio.done({"action": "delete", "board": "track.a"})
+    while await steward.roll_up():
+        pass
+    assert [(1, "p0", 1)] == await studio.entries("world")
+    assert [(1, "p0", 3)] == await studio.entries("cup")
+    await studio.write("track.b", "p4", 2)
+    assert [(1, "p4", 2), (2, "p0", 1)] == await studio.entries("world")
 
 
 async def test_nobody_writes_to_a_rollup(studio: Studio):

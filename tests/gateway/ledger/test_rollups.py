@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ledger.standings.rollup_points import changes_due
-from gateway.settlement.rollups import roll_up_points
+from gateway.settlement.rollups import follow_change
 from gateway.settlement.settle import Decision, _decide_all, receive
 from gateway.shared_records import Change
 from policies.loader import Board
@@ -225,7 +225,7 @@ def compare(game: Game) -> list[Change]:
     """What a steward does with the boards whose ranks may have changed."""
     changes = []
     for due in game.books.do(changes_due(count=100)):
-        changes += game.books.do(roll_up_points(game.rollups[0], due, at_ms=NOON_MS + 2))
+        changes += game.books.do(follow_change(game.rollups[0], due, is_deleted=False, at_ms=NOON_MS + 2))
     return changes
 
 
@@ -286,7 +286,7 @@ def test_a_change_during_a_comparison_is_compared_again():
     [stale, *_] = game.books.do(changes_due(count=100))
     game.play("track.a", "bob", 4, 0)
     game.turn("run-1")
-    game.books.do(roll_up_points(game.rollups[0], stale, at_ms=NOON_MS))
+    game.books.do(follow_change(game.rollups[0], stale, is_deleted=False, at_ms=NOON_MS))
     assert stale.window in {change.window for change in game.books.do(changes_due(count=100))}
 
 

@@ -113,6 +113,7 @@ Table(
     Column("board", Text, primary_key=True),
     Column("window", Text, primary_key=True),
     _required("seq", Int64),
+    _required("after", Text),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -165,7 +166,7 @@ _UPDATES: Final = {
     "opened_by, opened_seq, version, seq, plays",
     "board_fields": "opened_seq, plays",
     "board_duties": "due_at_ms, last_seq",
-    "rollup_changes": "seq",
+    "rollup_changes": "seq, after",
     "rollup_points": "points, achieved_at_ms, achieved_seq, submission_id",
     "stewards": "expires_at_ms",
     "leases": "owner, epoch",
