@@ -35,7 +35,7 @@ def test_N08_builds_are_listed_with_who_changed_them_and_why(data: Path):
     assert [["arcade", "arcade-1", "blocked", digest, "operator"]] == [line.split()[:5] for line in lines]
     assert lines[0].endswith("  a speed patch?[31m")
 
-    rows = [json.loads(line) for line in run("list", "--json").output.splitlines()]
+    rows = [json.loads(line) for line in run("list", "arcade", "--json").output.splitlines()]
     assert [("arcade-1", "blocked", digest, "a speed patch\x1b[31m")] == [
         (each["build"], each["status"], each["simulator"], each["reason"]) for each in rows
     ]
@@ -44,10 +44,11 @@ def test_N08_builds_are_listed_with_who_changed_them_and_why(data: Path):
 
 
 def test_N08_builds_that_nobody_changed_are_the_policys(data: Path):
-    """No time and no reason: a dash for people, null for programs."""
-    [line] = run("list").output.splitlines()[1:]
+    """No time and no reason: a dash for people, null for programs. Families have theirs in common for all their boards."""
+    line, *of_families = run("list").output.splitlines()[1:]
+    assert ["arcade-course", "daily"] == [line.split()[0] for line in of_families]
     assert ["arcade", "arcade-1", "allow", "policy", "-", "-"] == [
         word for word in line.split() if "sha256" not in word
     ]
-    [row] = [json.loads(line) for line in run("list", "--json").output.splitlines()]
+    row, *_ = [json.loads(line) for line in run("list", "--json").output.splitlines()]
     assert ("policy", None, None) == (row["by"], row["since"], row["reason"])
