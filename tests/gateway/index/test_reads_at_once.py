@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from gateway.index import keys
-from gateway.index.board_index import BoardIndex, Index
+from gateway.index.board_index import BoardIndex, CommittedRun, Index
 from gateway.shared_records import Change
 from policies.errors import IndexNotWhole, IndexUnavailable
 from policies.model import RankKind
@@ -125,3 +125,14 @@ async def test_a_board_is_read_once_it_is_whole(client: Redis):
         await client.set(keys.sentinel(board.name), "1")
         assert 0 == (await index.of(board).page("alltime", 0, 9)).total
     assert 1 == len(index.cache)
+
+
+async def test_runs_that_end_are_pending_on_boards_that_were_let_go(client: Redis):
+    """The end of a process waits for them all, whichever board's index it keeps."""
+    index = Index(client, lambda client, board: BoardIndex(client, board.ranking), limit=1)
+    for name in ("b", "c", "d"):
+        index.close_run(a_board(name), CommittedRun(f"run-{name}", "ada", 1))
+    assert 1 == len(index.cache)
+    await index.drained()
+    pending = [await client.zrange(keys.pending(name), 0, -1) for name in ("b", "c", "d")]
+    assert [["run-b"], ["run-c"], ["run-d"]] == pending
