@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -146,8 +146,8 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
         open_ledger(settings) as ledger,
         open_index(settings) as index,
         open_recordings(settings) as recordings,
-        _open_live(settings, policies.boards) as live,
         keep_projecting(ledger, index) as unprojected,
+        AsyncExitStack() as stack,
     ):
         catalogue = Catalogue(
             policies,
@@ -155,6 +155,7 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
             limit=settings.boards_in_memory,
             serves_deleted=False,
         )
+        live = await stack.enter_async_context(_open_live(settings, catalogue))
         reference = (
             None if clock else await shared_clock(settings, ledger, index.client, policies.by_name.values())
         )
@@ -188,11 +189,15 @@ async def _kept_fresh(reference: ReferenceClock | None) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _open_live(settings: Settings, boards: Mapping[str, Board]) -> AsyncIterator[LiveFeed]:
+async def _open_live(settings: Settings, catalogue: Catalogue) -> AsyncIterator[LiveFeed]:
+    async def ranking_of(name: str) -> Ranking | None:
+        board = await catalogue.board(name)
+        return board.ranking if board else None
+
     blocking = connect_blocking(settings.redis_url)
     live = LiveFeed(
         blocking,
-        _rankings(boards),
+        ranking_of,
         seats=settings.live_listeners,
         announce_as=as_message if settings.live_pubsub else None,
     )
@@ -242,10 +247,6 @@ async def open_steward(settings: Settings, *, clock: Clock | None = None) -> Asy
                     await leases.give_up()
         finally:
             queue.close()
-
-
-def _rankings(boards: Mapping[str, Board]) -> dict[str, Ranking]:
-    return {name: board.ranking for name, board in boards.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,5 +324,4 @@ def put_in_force(edge: Edge, policies: Policies) -> None:
     Requests in progress finish under their old policy; only the limits, which requests share, change for all.
     A new board is available once this returns.
     """
-    edge.live.follow_new(_rankings(policies.boards))
     edge.catalogue.replace(policies)

@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Mapping
 from typing import Final
 
 from aiohttp.abc import AbstractResolver
 from redis.asyncio import Redis
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.derived.achievements import Achievements
-from gateway.derived.followers import ChangeConsumer, ChangeFollower, LogFollower
+from gateway.derived.change_followers import ChangeConsumer, ChangeFollower
+from gateway.derived.followers import LogFollower
 from gateway.derived.statistics import Statistics
 from gateway.derived.trends import Trends
 from gateway.derived.webhooks.sender import Sender
 from gateway.derived.webhooks.sources import DecisionEvents, StandingEvents
 from gateway.index.feed.consumer_group import LEFT_MS
+from gateway.index.feed.lane_watch import LOOK_S
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
-from policies.loader import Board
 
 REBUILDABLE: Final = (Statistics.name, Trends.name, Achievements.name)
 """Consumers that can be rebuilt. The others send messages, which cannot be taken back."""
@@ -33,16 +34,17 @@ class Derivations:
     def __init__(
         self,
         settings: Settings,
-        boards: Mapping[str, Board],
+        catalogue: Catalogue,
         ledger: Ledger,
         client: Redis,
         *,
         clock: Clock,
         left_ms: int = LEFT_MS,
+        look_s: float = LOOK_S,
         resolver: AbstractResolver | None = None,
         deliveries_ledger: Ledger | None = None,
     ) -> None:
-        self._settings = settings
+        self._settings, boards = settings, catalogue.of_files
         self.statistics = Statistics(ledger, client, boards)
         # An attempt that was made is noted whoever made it: each delivery has a lease of its own.
         self.sender = Sender(settings, deliveries_ledger or ledger, clock=clock, resolver=resolver)
@@ -53,7 +55,14 @@ class Derivations:
         steward = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self.of_changes = {
             consumer.name: ChangeFollower(
-                ledger, client, boards, consumer, steward=steward, clock=clock, left_ms=left_ms
+                ledger,
+                client,
+                catalogue,
+                consumer,
+                steward=steward,
+                clock=clock,
+                left_ms=left_ms,
+                look_s=look_s,
             )
             for consumer in self._change_consumers(ledger, clock)
         }

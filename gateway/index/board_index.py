@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.batcher import Batcher
+from gateway.index.lane_stream import CHANGES_KEPT
 from gateway.index.limits.open_runs import COUNTS_LIFE_MS, RunCount, count_field
 from gateway.index.ranges import window_key
 from gateway.index.residency import Residency
@@ -201,7 +202,9 @@ class BoardIndex:
                 self.ranking.tie_digits,
                 int(self.ranking.keeps_groups),
                 int(self.sentinel is not None),
-                "" if keys.is_shard(self.board) else self.board,
+                self.board,
+                int(not keys.is_shard(self.board)),
+                CHANGES_KEPT,
                 *chain(*baselines),
                 *chain(*windows),
             ],

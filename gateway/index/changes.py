@@ -1,9 +1,8 @@
-"""One board's stream of changes: its entries, and reads that continue from an entry without a gap."""
+"""The changes of one board, as entries of the stream of its lane."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,16 +12,25 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.cluster import RAW
+from gateway.index.lane_stream import (
+    PAGE,
+    Entry,
+    LaneStream,
+    StreamTrimmed,
+    is_stream_id,
+    of_board,
+    position_of,
+)
 from gateway.index.ranges import window_key
 from gateway.index.scripts import Script, index_boundary
 from policies.ranking import Ranking
 from policies.windows import window_named
 
-PAGE: Final = 100
-"""Changes read at once: fewer than a listener may fall behind, so that one page never ends a listener."""
-
 MOST_UNDONE: Final = 2_000
 """Most changes of a window that are undone to find where players stood."""
+
+MOST_SEARCHED: Final = 10_000
+"""Most entries of a lane that are read to find these changes."""
 
 UNDONE_TOGETHER: Final = 50
 """Changes undone before other tasks get their turn: each one visits all watched players."""
@@ -32,6 +40,7 @@ LARGEST: Final = 2**53
 
 _PLACED: Final = ("order", "member", "rank")
 FIELDS: Final = (
+    "board",
     "seq",
     "window",
     "player",
@@ -41,17 +50,6 @@ FIELDS: Final = (
     *(f"was_{field}" for field in _PLACED),
 )
 """The fields of a stream's entry."""
-
-STREAM_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
-
-
-def is_stream_id(text: str) -> bool:
-    """Return whether Redis takes the text as the id of an entry: two 64-bit numbers."""
-    return bool(STREAM_ID.fullmatch(text)) and all(int(part) < 2**64 for part in text.split("-"))
-
-
-class StreamTrimmed(Exception):
-    """The stream no longer has the entry to continue from: it was trimmed, or Redis was emptied."""
 
 
 class RankedPlace(NamedTuple):
@@ -102,52 +100,34 @@ class StandingChange:
 
 
 class ChangePage(NamedTuple):
-    """Changes in order, and the id of the last entry read, which need not be a change."""
+    """Changes of a board in order, how many entries of its lane were read, and the id of the last one."""
 
     changes: tuple[StandingChange, ...]
+    read: int
     last_id: str
     is_last: bool
 
 
 class ChangeStream:
-    """The changes of a board. Every method raises IndexUnavailable if Redis does not answer."""
+    """The changes of a board on the stream of its lane.
+
+    Every method raises IndexUnavailable if Redis does not answer.
+    """
 
     def __init__(self, client: Redis, ranking: Ranking) -> None:
         self.board = ranking.policy.board
-        self.key = keys.changes(self.board)
-        self._client = client
+        self.lane = LaneStream(client, keys.changes(self.board))
         self._ranking = ranking
         self._places = Script(client, "read_places")
 
-    async def newest_id(self) -> str | None:
-        """Return the id of the last entry, None while there is none."""
-        with index_boundary():
-            rows = await self._client.xrevrange(self.key, count=1)
-        return str(rows[0][0]) if rows else None
-
-    async def after(self, last_id: str, count: int = PAGE) -> ChangePage:
-        """Return up to `count` entries after one that was read before. Raises StreamTrimmed.
-
-        One command reads that entry again with those after it. If it is still there, none after it was
-        trimmed, and the stream is the same one.
-        """
-        with index_boundary():
-            rows: Any = await self._client.xrange(self.key, min=last_id, count=count + 1)
-        if not rows or rows[0][0] != last_id:
-            raise StreamTrimmed
-        return ChangePage(tuple(self._changes_in(rows[1:])), rows[-1][0], is_last=len(rows) <= count)
-
-    def page(self, rows: Sequence[Any]) -> ChangePage:
-        """Return a page of rows that were read already, at least one."""
-        return ChangePage(tuple(self._changes_in(rows)), rows[-1][0], is_last=False)
-
     async def pages_after(self, last_id: str, page: int = PAGE) -> AsyncIterator[ChangePage]:
-        """Yield everything after an entry, up to now. Raises StreamTrimmed."""
-        is_last = False
-        while not is_last:
-            changes = await self.after(last_id, page)
-            yield changes
-            last_id, is_last = changes.last_id, changes.is_last
+        """Yield everything after an entry of the lane, up to now. Raises StreamTrimmed."""
+        async for entries, last, is_last in self.lane.pages_after(last_id, page):
+            yield ChangePage(self.changes_in(entries), len(entries), last, is_last)
+
+    def changes_in(self, entries: Iterable[Entry]) -> tuple[StandingChange, ...]:
+        """Return the board's changes among entries of its lane; forged entries are skipped."""
+        return tuple(self._changes_in(of_board(self.board, entries)))
 
     async def places_before(
         self, change: StandingChange, players: Sequence[str]
@@ -172,27 +152,27 @@ class ChangeStream:
         self, window: str, players: Sequence[str]
     ) -> tuple[str, dict[str, RankedPlace | None]]:
         """Return the last entry's id, and where players stand as of it."""
-        window_keys = (window_key(self._ranking, window), keys.members(self.board, window), self.key)
+        window_keys = (window_key(self._ranking, window), keys.members(self.board, window), self.lane.key)
         as_of, rows = await self._places(window_keys, players)
         return as_of, {player: _place_in(row) for player, row in zip(players, rows, strict=True)}
 
     async def _between(self, change: StandingChange, last_id: str) -> list[StandingChange]:
         """Return the changes of the same window after `change`, up to `last_id`."""
-        end = position_of(last_id)
+        end, read = position_of(last_id), 0
         between: list[StandingChange] = []
         async for page in self.pages_after(change.stream_id):
             between += [
                 later for later in page.changes if later.position <= end and later.window == change.window
             ]
-            if len(between) > MOST_UNDONE:
+            read += page.read
+            if len(between) > MOST_UNDONE or read > MOST_SEARCHED:
                 raise StreamTrimmed
             if position_of(page.last_id) >= end:
                 break
         return between
 
-    def _changes_in(self, rows: Iterable[tuple[str, dict[str, str]]]) -> Iterator[StandingChange]:
-        """Yield the changes among entries of the stream; forged entries are skipped."""
-        for stream_id, fields in rows:
+    def _changes_in(self, entries: Iterable[Entry]) -> Iterator[StandingChange]:
+        for stream_id, fields in entries:
             with suppress(KeyError, ValueError):
                 yield change_of(self._ranking, stream_id, fields)
 
@@ -219,7 +199,7 @@ def change_of(ranking: Ranking, stream_id: str, fields: Mapping[str, str]) -> St
 async def read_raw_changes(
     client: Redis, ranking: Ranking, last_id: str, count: int
 ) -> tuple[list[dict[str, str]], str]:
-    """Return the changes in the next `count` entries of a board's stream, and the last entry's id or "".
+    """Return the changes in the next `count` entries of a shard's stream, and the last entry's id or "".
 
     An id ahead of the stream is forged or from an earlier stream: reading then starts from the beginning.
     """
@@ -239,7 +219,7 @@ async def read_raw_changes(
 
 
 def _raw_change(ranking: Ranking, stream_id: bytes, fields: Mapping[bytes, bytes]) -> dict[str, str] | None:
-    """Return the fields of an entry of a board's stream, None for a forged one."""
+    """Return the fields of an entry of a shard's stream, None for a forged one."""
     with suppress(KeyError, ValueError):
         change = {name: fields[name.encode()].decode() for name in FIELDS}
         window_named(ranking.policy, change_of(ranking, stream_id.decode(), change).window)
@@ -261,12 +241,6 @@ def rank_shift(place: RankedPlace, change: StandingChange) -> int:
     is_ahead = change.place is not None and change.place.is_ahead_of(place)
     was_ahead = change.was is not None and change.was.is_ahead_of(place)
     return int(is_ahead) - int(was_ahead)
-
-
-def position_of(stream_id: str) -> tuple[int, int]:
-    """Return a stream id as a sortable pair."""
-    milliseconds, _, counter = stream_id.partition("-")
-    return int(milliseconds or 0), int(counter or 0)
 
 
 def _place_in(row: Sequence[Any]) -> RankedPlace | None:

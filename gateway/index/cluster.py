@@ -152,13 +152,16 @@ async def scan(client: Client, key: str, cursor: int, *, match: str, count: int)
     return cursors[node.name], names
 
 
-def streams_by_slot(client: Client, streams: Iterable[str]) -> list[list[str]]:
-    """Group streams that one XREAD can read: all of them, and on a cluster those of one slot."""
+async def keys_by_server(client: Client, keys: Iterable[str]) -> list[list[str]]:
+    """Group keys by the server that has them. A key of a slot that no node has is alone in its group."""
     if not isinstance(client, RedisCluster):
-        return [list(streams)]
-    groups: dict[int, list[str]] = defaultdict(list)
-    for stream in streams:
-        groups[client.keyslot(stream)].append(stream)
+        return [list(keys)]
+    groups: dict[str, list[str]] = defaultdict(list)
+    for key in keys:
+        try:
+            groups[(await node_of(client, key)).name].append(key)
+        except NoConnection:
+            groups[key].append(key)
     return list(groups.values())
 
 

@@ -22,9 +22,11 @@ BLOCK_MS = 5_000
 
 _PER_SERVER: Final = 16
 _PER_CLUSTER: Final = 64
-_BLOCKING: Final = 4
-_BLOCKING_PER_CLUSTER: Final = 1024
-"""A blocking read holds its connection, and on a cluster each board needs its own."""
+_FEED: Final = 4
+"""Calls of the live feed at once: one that waits for changes, and others that read what listeners missed."""
+
+_POLL_TIMEOUT_S: Final = 2.0
+"""Longest call of the feed on a cluster, where none waits: another node takes over from a silent one."""
 
 
 def connect(url: str, *, timeout_ms: int) -> Redis:
@@ -34,10 +36,10 @@ def connect(url: str, *, timeout_ms: int) -> Redis:
 
 
 def connect_blocking(url: str) -> Redis:
-    """Return a client for blocking reads of up to BLOCK_MS."""
-    connections = _BLOCKING_PER_CLUSTER if CLUSTER_URL.fullmatch(url) else _BLOCKING
+    """Return a client of the live feed, for blocking reads of up to BLOCK_MS; on a cluster nothing blocks."""
+    timeout_s = _POLL_TIMEOUT_S if CLUSTER_URL.fullmatch(url) else 2 * BLOCK_MS / 1000
     # Forged bytes must not end the only reader of the feed.
-    return _client(url, timeout_s=2 * BLOCK_MS / 1000, connections=connections, encoding_errors="replace")
+    return _client(url, timeout_s=timeout_s, connections=_FEED, encoding_errors="replace")
 
 
 def _client(url: str, *, timeout_s: float, connections: int, encoding_errors: str = "strict") -> Redis:

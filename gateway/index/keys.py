@@ -76,13 +76,23 @@ def baselines(board: str) -> str:
 
 
 def changes(board: str) -> str:
-    """STREAM: every change of a standing, for the live feed."""
+    """Return the key of the stream that has a board's changes: its lane's, or for a shard its own."""
+    return shard_changes(board) if is_shard(board) else lane_changes(lane_of(board))
+
+
+def shard_changes(board: str) -> str:
+    """STREAM: every change of a standing in a shard, until it is copied to the lane of its board."""
     return f"{stem(board)}changes"
 
 
-def announced(board: str) -> str:
-    """STRING: id of the last change that an edge claimed to announce on the channel of news."""
-    return f"{stem(board)}announced"
+def lane_changes(lane: int) -> str:
+    """STREAM: every change of a standing on the boards of a lane, for the live feed and derived data."""
+    return f"lb:{{{lane}}}:changes"
+
+
+def announced(lane: int) -> str:
+    """STRING: id of the last change of a lane that an edge claimed to announce on the channels of news."""
+    return f"lb:{{{lane}}}:announced"
 
 
 def news(board: str) -> str:
@@ -169,9 +179,9 @@ def circle_members(board: str, player: str, version: int, name: str) -> str:
     return f"{stem(board)}circle:{player}:{version}:{name}:members"
 
 
-def group_mark(board: str, group: str) -> str:
-    """STRING: exists while a consumer group has missed nothing of the stream of changes."""
-    return f"derived:{tag(board)}:{board}:group:{group}"
+def group_mark(lane: int, group: str) -> str:
+    """STRING: exists while a consumer has missed nothing of a lane: `1`, or `0` before its first change."""
+    return f"derived:{{{lane}}}:group:{group}"
 
 
 def distinct_players(board: str) -> str:

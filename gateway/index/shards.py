@@ -28,6 +28,7 @@ from gateway.index import keys
 from gateway.index.board_index import BoardIndex, Cut, Entry, Page
 from gateway.index.changes import FIELDS, read_raw_changes
 from gateway.index.cluster import RAW
+from gateway.index.lane_stream import CHANGES_KEPT
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.versions import Version, Versions
 from gateway.runtime.concurrency import in_turns
@@ -124,19 +125,19 @@ class ShardedIndex(BoardIndex):
             changes, newest_id = await read_raw_changes(self.client, shard.ranking, last_id, RELAYED_AT_ONCE)
             if not newest_id:
                 return
-            ranked = await in_turns(map(self._with_ranks, changes), at_once=QUESTIONS_AT_ONCE)
+            ranked = await in_turns(map(self._as_of_board, changes), at_once=QUESTIONS_AT_ONCE)
             fields = chain.from_iterable(pair for change in ranked for pair in change.items())
             await self._relay(
                 [keys.changes(self.board), keys.relayed(self.board)],
-                [shard.number, relayed, newest_id, 2 * len(FIELDS), *fields],
+                [shard.number, relayed, newest_id, 2 * len(FIELDS), CHANGES_KEPT, *fields],
             )
 
-    async def _with_ranks(self, fields: dict[str, str]) -> dict[str, str]:
-        """Return a change with the ranks of the whole board, as it is now."""
+    async def _as_of_board(self, fields: dict[str, str]) -> dict[str, str]:
+        """Return a shard's change as one of the board, with the ranks of the whole board as it is now."""
         try:
-            return await self._ranked_now(fields)
+            return await self._ranked_now(fields) | {"board": self.board}
         except IndexNotWhole:  # ranks in a part of the board would be wrong
-            return fields | {"rank": "0", "was_rank": "0"}
+            return fields | {"board": self.board, "rank": "0", "was_rank": "0"}
 
     async def _ranked_now(self, fields: dict[str, str]) -> dict[str, str]:
         window = fields["window"]

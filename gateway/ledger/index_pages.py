@@ -276,11 +276,14 @@ def _event(row: Row) -> BoardEvent:
     return BoardEvent(seq, submission_id, board, player, State(to_state), at_ms)
 
 
+def listed(values: Sequence[Any]) -> dict[str, Any]:
+    """Return what `is_listed` binds for at most LIST values, at least one."""
+    return {f"listed_{number}": values[min(number, len(values) - 1)] for number in range(LIST)}
+
+
 async def fetch_listed(tx: Transaction, query: Query, wanted: Sequence[Any], **values: Any) -> list[Row]:
     """Return the rows of a query with `is_listed` for all of these values, a list of them at a time."""
     rows: list[Row] = []
     for at in range(0, len(wanted), LIST):
-        some = wanted[at : at + LIST]
-        padded = {f"listed_{number}": some[min(number, len(some) - 1)] for number in range(LIST)}
-        rows += await tx.rows(query, **values, **padded)
+        rows += await tx.rows(query, **values, **listed(wanted[at : at + LIST]))
     return rows

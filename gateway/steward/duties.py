@@ -114,7 +114,7 @@ class Steward:
         part_id: str | None = None,
         leases: StewardLeases | None = None,
     ) -> None:
-        self._settings, boards = settings, catalogue.of_files
+        self._settings = settings
         self.leases = leases or StewardLeases(ledger, clock=clock, lease_s=settings.steward_lease_s)
         self._unfenced_ledger = ledger
         self._ledger = ledger = FencedLedger(ledger, self.leases)
@@ -130,7 +130,7 @@ class Steward:
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._derivations = Derivations(
             settings,
-            boards,
+            catalogue,
             ledger,
             index.client,
             clock=clock,

@@ -26,10 +26,10 @@ async def _rebuild(settings: Settings, name: str) -> None:
     """Have the steward compute one of them anew. Raises SettingsError for any other name."""
     from gateway.derived.derivations import REBUILDABLE, Derivations
     from gateway.runtime.clock import wall_clock
-    from gateway.wiring import load_policies, open_index
+    from gateway.wiring import catalogue_of, open_index
 
     if name not in REBUILDABLE:
         raise SettingsError(f"expected {', '.join(REBUILDABLE)}, got {name!r}")
-    boards = load_policies(settings)
     async with existing_ledger(settings) as ledger, open_index(settings) as index:
-        await Derivations(settings, boards, ledger, index.client, clock=wall_clock).rebuild(name)
+        catalogue = catalogue_of(settings, ledger)
+        await Derivations(settings, catalogue, ledger, index.client, clock=wall_clock).rebuild(name)

@@ -16,7 +16,7 @@ from scoregate_client import feed as client_feed
 from gateway.index import keys
 from gateway.index.feed.listener import FeedEnd
 from gateway.runtime.settings import Settings
-from tests.support.feeds import add, caught_up, entry
+from tests.support.feeds import add, caught_up, entry, listeners_of
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.policies import a_policy, arcade_policy, write_policies
 from tests.support.ports import unserved_port
@@ -55,7 +55,7 @@ async def test_watching_goes_on_where_a_connection_ended(harness: Harness):
         await add(client, entry("ada", 2))
         assert [("standing", 2)] == await take(events, 1)
         for number in (3, 5):
-            for listener in tuple(harness.edge.live._listeners["vault"]):
+            for listener in tuple(listeners_of(harness)):
                 listener.let_go(FeedEnd.BEHIND)
             await add(client, entry("ada", number), entry("bob", number + 1))
             assert [("standing", number), ("standing", number + 1)] == await take(events, 2)

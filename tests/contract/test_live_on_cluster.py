@@ -14,7 +14,7 @@ from gateway.index.connection import connect, connect_blocking
 from gateway.index.feed.events import EventKind, Interest
 from gateway.index.feed.live_feed import LiveFeed, Subscription
 from tests.support.cluster import REPLICATED, ValkeyCluster
-from tests.support.feeds import entry
+from tests.support.feeds import entry, ranking_of
 from tests.support.policies import a_ranking
 
 BOARDS = (REPLICATED, "vault", "cup")
@@ -24,7 +24,7 @@ WATCHED = Interest(players=frozenset({"bob"}), watched=frozenset({"bob"}))
 @pytest.fixture
 async def feed(cluster: ValkeyCluster) -> AsyncIterator[LiveFeed]:
     blocking = connect_blocking(cluster.url)
-    made = LiveFeed(blocking, {board: a_ranking(board) for board in BOARDS})
+    made = LiveFeed(blocking, ranking_of(*map(a_ranking, BOARDS)))
     made.start()
     yield made
     await made.stop()
@@ -43,7 +43,7 @@ async def add(client: RedisCluster, board: str, number: int) -> None:
     async with asyncio.timeout(30):
         while True:
             try:
-                await client.xadd(keys.changes(board), entry("bob", number))
+                await client.xadd(keys.changes(board), entry("bob", number, board=board))
             except (RedisError, OSError):
                 await asyncio.sleep(0.05)
             else:

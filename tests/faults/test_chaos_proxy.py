@@ -107,7 +107,7 @@ async def test_I02_a_lost_note_or_projection_is_made_good_once(world: World, pro
 
     history = await world.assert_whole()
     assert 6 == len(history.events)
-    told = [entry[b"submission"] for _, entry in world.redis.xrange("lb:{201}:tiny:changes")]
+    told = [entry[b"submission"] for _, entry in world.redis.xrange("lb:{201}:changes")]
     assert 2 == told.count(last.id.encode())  # one for each window
 
 

@@ -14,7 +14,11 @@ import aiohttp
 from redis.asyncio import Redis
 
 from gateway.index import keys
-from gateway.index.changes import position_of
+from gateway.index.feed.listener import Listener
+from gateway.index.feed.live_feed import RankingOf
+from gateway.index.lane_stream import position_of
+from gateway.runtime.lanes import lane_of
+from policies.ranking import Ranking
 from tests.support.harness import Harness
 
 PATIENCE_S = 20.0
@@ -141,17 +145,37 @@ async def websocket(
 
 async def caught_up(harness: Harness, board: str = "vault") -> None:
     """Wait until the edge has read a board's stream, so that a new listener hears only what follows."""
-    live, client = harness.edge.live, harness.edge.index.client
-    newest = [each for each, _ in await client.xrevrange(keys.changes(board), count=1)]
+    reader, lane = harness.edge.live._reader, lane_of(board)
+    newest = [each for each, _ in await harness.edge.index.client.xrevrange(keys.changes(board), count=1)]
     deadline = time.monotonic() + PATIENCE_S
-    while newest and position_of(live._reader_of[board].position(board) or "0-0") < position_of(newest[0]):
+
+    def is_behind() -> bool:
+        return lane in reader.lanes and position_of(reader.position(lane) or "0-0") < position_of(newest[0])
+
+    while newest and is_behind():
         assert time.monotonic() < deadline, "the reader does not get there"
         await asyncio.sleep(0.002)
+
+
+def listeners_of(harness: Harness, board: str = "vault") -> set[Listener]:
+    """Who listens to a board at an edge."""
+    return harness.edge.live._boards[lane_of(board)][board].listeners
+
+
+def ranking_of(*rankings: Ranking) -> RankingOf:
+    """What a feed is told of the boards that there are."""
+    known = {ranking.policy.board: ranking for ranking in rankings}
+
+    async def look_up(board: str) -> Ranking | None:
+        return known.get(board)
+
+    return look_up
 
 
 def entry(player: str, number: int, **other: Any) -> dict[str, Any]:
     """Return what `project_change.lua` writes when a player tops an empty window with a score of `number`."""
     facts: dict[str, Any] = {
+        "board": "vault",
         "seq": number,
         "window": "alltime",
         "player": player,
@@ -171,4 +195,6 @@ async def add(
     client: Redis, *entries: dict[str, Any], board: str = "vault", stream_id: str = "*"
 ) -> list[str]:
     """The ids of entries that were put on the stream of a board."""
-    return [str(await client.xadd(keys.changes(board), each, id=stream_id)) for each in entries]
+    return [
+        str(await client.xadd(keys.changes(board), each | {"board": board}, id=stream_id)) for each in entries
+    ]

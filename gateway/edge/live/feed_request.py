@@ -19,9 +19,9 @@ from gateway.edge.players.friends import friends_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.filters import PLAYERS_LIMIT
 from gateway.edge.wire import fields
-from gateway.index.changes import is_stream_id
 from gateway.index.feed.events import SELECTABLE_KINDS, EventKind, FeedMode, Interest
 from gateway.index.feed.live_feed import Subscription
+from gateway.index.lane_stream import is_stream_id
 from gateway.runtime.telemetry import LISTENERS
 from policies.loader import Board
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from gateway.index.changes import StreamTrimmed
+from gateway.index.lane_stream import StreamTrimmed
 
 MOST_CHANGES: Final = 10_000
-"""Most changes read: about as many as the stream of a board keeps."""
+"""Most changes read, of the board and of all others in its lane: half as many as the stream keeps."""
 
 MOST_EVENTS: Final = 4_096
 """Most events sent. Each has a kilobyte at most, so all have four megabytes at most."""

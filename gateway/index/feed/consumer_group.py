@@ -1,8 +1,8 @@
-"""Consumer groups on the stream of changes: each entry goes to one consumer, or to another if it dies."""
+"""Consumer groups on the stream of a lane: each entry goes to one consumer, or to another if it dies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 from redis.asyncio import Redis
 
 from gateway.index import keys
-from gateway.index.changes import StandingChange, change_of, position_of
+from gateway.index.changes import StandingChange, change_of
+from gateway.index.lane_stream import position_of
 from gateway.index.scripts import Script, index_boundary
 from policies.ranking import Ranking
 
@@ -41,60 +42,87 @@ class Mutation:
     was_rank: int | None
 
 
-class ChangeBatch(NamedTuple):
-    """Entries for one consumer: ids, mutations, and the number not yet delivered or acknowledged.
+class GroupEntry(NamedTuple):
+    """An entry for one consumer: its id, its board, and its fields; both are empty for a forged entry."""
 
-    If `is_whole` is False, the group has missed some, and gets no entries until it calls `mark_whole`.
+    stream_id: str
+    board: str
+    fields: Mapping[str, str]
+
+    def mutation(self, ranking: Ranking) -> Mutation | None:
+        """Return the change in the entry, None for a forged one."""
+        with suppress(KeyError, ValueError):
+            return _mutation_of(change_of(ranking, self.stream_id, self.fields))
+        return None
+
+
+class ChangeBatch(NamedTuple):
+    """Entries for one consumer, and the number not yet delivered or acknowledged.
+
+    `last_id` is the stream's last entry. If `is_whole` is False, the group has missed some, and gets no
+    entries until it calls `mark_whole`.
     """
 
     is_whole: bool
     lag: int
     pending: int
-    ids: tuple[str, ...]
-    mutations: tuple[Mutation, ...]
+    last_id: str
+    entries: tuple[GroupEntry, ...]
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether everything up to `last_id` had its effect."""
+        return self.is_whole and not self.entries and not self.pending and not self.lag
 
 
 class ConsumerGroup:
-    """One group on the stream of one board. Every method raises IndexUnavailable if Redis does not answer."""
+    """One group on the stream of one lane. Every method raises IndexUnavailable if Redis does not answer.
 
-    def __init__(self, client: Redis, ranking: Ranking, group: str, consumer: str) -> None:
-        self.board = board = ranking.policy.board
+    The group is made with the stream's first entry that it is given: an unused lane has neither.
+    """
+
+    def __init__(self, client: Redis, lane: int, group: str, consumer: str) -> None:
         self._client = client
-        self._ranking = ranking
         self._group = group
         self._consumer = consumer
-        self._keys = (keys.changes(board), keys.group_mark(board, group))
+        self._keys = (keys.lane_changes(lane), keys.group_mark(lane, group))
         self._take = Script(client, "take_changes", is_raw=True)
+        self._mark = Script(client, "mark_group")
 
     async def take(self, count: int, *, left_ms: int = LEFT_MS, gone_ms: int = GONE_MS) -> ChangeBatch:
         """Return up to `count` entries, abandoned ones first."""
         arguments = [self._group, self._consumer, count, left_ms, gone_ms]
-        whole, lag, pending, entries = await self._take(self._keys, arguments)
-        ids = tuple(entry[0].decode() for entry in entries)
-        return ChangeBatch(bool(whole), int(lag), int(pending), ids, tuple(self._mutations(entries)))
+        whole, lag, pending, last_id, entries = await self._take(self._keys, arguments)
+        return ChangeBatch(
+            bool(whole), int(lag), int(pending), last_id.decode(), tuple(map(_entry_of, entries))
+        )
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
         """Acknowledge entries that had their effect; they do not come again."""
         with index_boundary():
             await self._client.xack(self._keys[0], self._group, *ids)
 
-    async def mark_whole(self) -> None:
-        """Record that everything missed has had its effect."""
-        with index_boundary():
-            await self._client.set(self._keys[1], "1")
+    async def begin(self) -> None:
+        """Have the group note what comes from now on, without a mark."""
+        await self._mark(self._keys, [self._group, 0])
+
+    async def mark_whole(self) -> bool:
+        """Record that everything missed has had its effect; False if the group has missed more meanwhile."""
+        return bool(await self._mark(self._keys, [self._group, 1]))
 
     async def unmark(self) -> None:
         """Make the group start from the ledger again."""
         with index_boundary():
             await self._client.delete(self._keys[1])
 
-    def _mutations(self, entries: Iterable[Any]) -> Iterator[Mutation]:
-        """Yield the mutations in entries; forged entries are skipped."""
-        for stream_id, flat in entries:
-            with suppress(KeyError, ValueError):
-                texts = [value.decode() for value in flat]
-                fields = dict(zip(texts[::2], texts[1::2], strict=True))
-                yield _mutation_of(change_of(self._ranking, stream_id.decode(), fields))
+
+def _entry_of(raw: Any) -> GroupEntry:
+    stream_id, flat = raw
+    with suppress(ValueError):
+        texts = [value.decode() for value in flat]
+        fields = dict(zip(texts[::2], texts[1::2], strict=True))
+        return GroupEntry(stream_id.decode(), fields.get("board", ""), fields)
+    return GroupEntry(stream_id.decode(), "", {})
 
 
 def _mutation_of(change: StandingChange) -> Mutation:

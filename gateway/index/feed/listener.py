@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from gateway.index.changes import StandingChange
 from gateway.index.feed.events import Interest
+from gateway.index.lane_stream import position_of
 from gateway.runtime.telemetry import LIVE_CHANGES
 
 LISTENER_LIMIT: Final = 1024
@@ -60,8 +61,16 @@ class Listener:
                 self.let_go(FeedEnd.BEHIND)
             else:
                 self._queue.put_nowait(change)
-        elif self.is_idle:
-            self.position = change.stream_id
+
+    def pass_over(self, stream_id: str) -> None:
+        """Move on to `stream_id`, up to which nothing else concerns it, so that it can always resume.
+
+        Its board may be quiet while others in the lane are not, and their changes trim the stream.
+        """
+        if self.end is not None or not self.is_idle:
+            return
+        if position_of(self.position or "") < position_of(stream_id):  # it may have caught up with later ones
+            self.position = stream_id
 
     def tell_of_gap(self, stream_id: str | None) -> None:
         """Restart it at `stream_id`, and drop its queue, which is older than the board that it then reads."""

@@ -7,11 +7,12 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Final
 
-from gateway.index.changes import ChangeStream, StandingChange, StreamTrimmed, position_of
+from gateway.index.changes import ChangeStream, StandingChange
 from gateway.index.feed.catch_up_budget import CatchUpBudget
 from gateway.index.feed.events import EventKind, FeedEvent
 from gateway.index.feed.listener import FeedEnd, Gap, Listener
 from gateway.index.feed.place_watch import PlaceWatch
+from gateway.index.lane_stream import StreamTrimmed, position_of
 from gateway.runtime.telemetry import LIVE_RESETS
 from policies.errors import IndexUnavailable
 
@@ -62,7 +63,7 @@ class ListenerEvents:
                         yield missed
                         missed = []
                         await asyncio.sleep(0)
-                bounds.count(changes=len(page.changes), events=len(missed))
+                bounds.count(changes=page.read, events=len(missed))
                 if missed:
                     yield missed
                 self._last_id = page.last_id

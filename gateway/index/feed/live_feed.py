@@ -1,26 +1,30 @@
-"""The live feed: change streams, read once per process for many listeners, each of which can resume."""
+"""The live feed: the changes of lanes, read once per process for many listeners, each of which can resume."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from redis.asyncio import Redis
 
-from gateway.index.changes import StandingChange
-from gateway.index.cluster import streams_by_slot
+from gateway.index.changes import ChangeStream
 from gateway.index.feed.announcer import Announcer
 from gateway.index.feed.events import FeedEvent, FeedMode, Interest
 from gateway.index.feed.listener import FeedEnd, Listener
 from gateway.index.feed.listener_events import ListenerEvents
 from gateway.index.feed.newest_events import NewestEvents, coalesced
-from gateway.index.feed.reader import ChangeReader
+from gateway.index.feed.reader import LaneReader
 from gateway.index.feed.sharded_stream import change_stream
-from policies.errors import IndexUnavailable
+from gateway.index.lane_stream import Entry, LanePage
+from gateway.runtime.lanes import LANES, lane_of
+from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.ranking import Ranking
+
+RankingOf = Callable[[str], Awaitable[Ranking | None]]
+"""Return the ranking of a board, None for a board that does not exist. Raises LedgerUnavailable."""
 
 SEATS: Final = 4096
 """Most listeners of one process by default."""
@@ -45,70 +49,68 @@ class Subscription:
         return self._listener.position if self._listener.is_idle and not len(self._newest) else None
 
 
-class LiveFeed:
-    """The changes of all boards as they happen. Fails open: without Redis, listeners wait and resume later.
+@dataclass(slots=True)
+class _FollowedBoard:
+    """A board that is listened to, from its first listener to the last; `count` includes who is about to."""
 
-    With `announce_as`, which makes their text, the newest changes also go out on a Pub/Sub channel of Redis.
+    stream: ChangeStream
+    listeners: set[Listener] = field(default_factory=set)
+    count: int = 0
+
+
+class LiveFeed:
+    """The changes of boards as they happen. Fails open: without Redis, listeners wait and resume later.
+
+    Only the lanes of boards with listeners are read. With `announce_as`, which makes their text, the newest
+    changes of all boards also go out on Pub/Sub channels of Redis, for which all lanes are read.
     """
 
     def __init__(
         self,
-        blocking: Redis,
-        rankings: Mapping[str, Ranking],
+        client: Redis,
+        ranking_of: RankingOf,
         *,
         seats: int = SEATS,
         announce_as: Callable[[FeedEvent], str] | None = None,
     ) -> None:
-        self._blocking = blocking
-        self._streams = {board: change_stream(blocking, ranking) for board, ranking in rankings.items()}
-        self._listeners: dict[str, set[Listener]] = {board: set() for board in rankings}
-        self._announcer = Announcer(blocking, announce_as) if announce_as else None
+        self._client = client
+        self._ranking_of = ranking_of
+        self._boards: dict[int, dict[str, _FollowedBoard]] = defaultdict(dict)
+        self._announcer = Announcer(client, self._stream_of, announce_as) if announce_as else None
         self._free = seats
         self._is_released = False
-        self._readers = [self._reader(blocking, group) for group in self._groups(blocking)]
-        self._reader_of = {board: reader for reader in self._readers for board in reader.boards}
-
-    def follow_new(self, rankings: Mapping[str, Ranking]) -> None:
-        """Follow boards that are new, with a reader that can read their streams, or a new one."""
-        for board, ranking in rankings.items():
-            if board in self._streams:
-                continue
-            stream = self._streams[board] = change_stream(self._blocking, ranking)
-            self._listeners[board] = set()
-            reader = next((one for one in self._readers if self._can_read(one, stream.key)), None)
-            if reader is None:
-                reader = self._reader(self._blocking, [board])
-                self._readers.append(reader)
-                reader.start()
-            else:
-                reader.read_too(board, stream)
-            self._reader_of[board] = reader
-
-    def _can_read(self, reader: ChangeReader, key: str) -> bool:
-        """Return whether one command can read a stream together with those of a reader."""
-        first = self._streams[next(iter(reader.boards))].key
-        return len(streams_by_slot(self._blocking, [first, key])) == 1
+        self._reader = LaneReader(
+            client, hear=self._hear, begin_again=self._tell_of_gap, grown=self._announce
+        )
 
     def start(self) -> None:
-        """Start reading."""
-        for reader in self._readers:
-            reader.start()
+        """Start announcing, if that is asked for. Lanes of listeners are read from the first of them on."""
+        if self._announcer:
+            for lane in range(LANES):
+                self._reader.follow(lane)
 
     async def stop(self) -> None:
         """Stop reading, and disconnect every listener."""
-        await asyncio.gather(*(reader.stop() for reader in self._readers))
+        await self._reader.stop()
         self.release()
+
+    @property
+    def lanes(self) -> Sequence[int]:
+        """The lanes that are read now."""
+        return self._reader.lanes
 
     def listeners(self, board: str) -> int:
         """Return how many listeners a board has now."""
-        return len(self._listeners[board])
+        followed = self._boards.get(lane_of(board), {}).get(board)
+        return len(followed.listeners) if followed else 0
 
     def release(self) -> None:
         """Disconnect every listener, also those that come later; each can resume at another process."""
         self._is_released = True
-        for group in self._listeners.values():
-            for listener in group:
-                listener.let_go(FeedEnd.RELEASED)
+        for boards in self._boards.values():
+            for followed in boards.values():
+                for listener in followed.listeners:
+                    listener.let_go(FeedEnd.RELEASED)
 
     @contextmanager
     def seat(self) -> Iterator[bool]:
@@ -127,45 +129,73 @@ class LiveFeed:
         """Subscribe to a board: first to what came after stream id `after`, then to what comes.
 
         The events end without an error if the listener falls too far behind, or if its past is unreadable. It
-        resumes with the id of the last event that it got.
+        resumes with the id of the last event that it got. Raises KeyError for a board that does not exist,
+        and LedgerUnavailable.
         """
-        reader = self._reader_of[board]
-        await reader.ready(board)
-        listener = Listener(interest or Interest(), reader.position(board))
-        newest = NewestEvents()
-        self._listeners[board].add(listener)
-        if self._is_released:
-            listener.let_go(FeedEnd.RELEASED)
-        all_events = ListenerEvents(self._streams[board], listener).events(after)
-        events = coalesced(all_events, newest) if listener.interest.mode is FeedMode.NEWEST else all_events
+        async with self._following(board) as followed:
+            await self._reader.ready(lane_of(board))
+            listener = Listener(interest or Interest(), self._reader.position(lane_of(board)))
+            newest = NewestEvents()
+            followed.listeners.add(listener)
+            if self._is_released:
+                listener.let_go(FeedEnd.RELEASED)
+            all_events = ListenerEvents(followed.stream, listener).events(after)
+            is_coalesced = listener.interest.mode is FeedMode.NEWEST
+            events = coalesced(all_events, newest) if is_coalesced else all_events
+            try:
+                async with aclosing(all_events), aclosing(events):
+                    yield Subscription(events, listener, newest)
+            finally:
+                followed.listeners.discard(listener)
+
+    @asynccontextmanager
+    async def _following(self, board: str) -> AsyncIterator[_FollowedBoard]:
+        """Follow a board during the block, and its lane while any of its boards is followed."""
+        stream = await self._stream_of(board)
+        if stream is None:
+            raise KeyError(board)
+        lane = lane_of(board)
+        boards = self._boards[lane]
+        if not boards and not self._announcer:
+            self._reader.follow(lane)
+        followed = boards.setdefault(board, _FollowedBoard(stream))
+        followed.count += 1
         try:
-            async with aclosing(all_events), aclosing(events):
-                yield Subscription(events, listener, newest)
+            yield followed
         finally:
-            self._listeners[board].discard(listener)
+            followed.count -= 1
+            if not followed.count:
+                del boards[board]
+            if not boards:
+                del self._boards[lane]
+                if not self._announcer:
+                    self._reader.leave(lane)
 
-    def _groups(self, client: Redis) -> list[list[str]]:
-        """Group boards whose streams one command can read: all, or those of one slot on a cluster."""
-        boards = {stream.key: board for board, stream in self._streams.items()}
-        return [[boards[key] for key in group] for group in streams_by_slot(client, boards)]
+    async def _stream_of(self, board: str) -> ChangeStream | None:
+        ranking = await self._ranking_of(board)
+        return change_stream(self._client, ranking) if ranking else None
 
-    def _reader(self, client: Redis, boards: Iterable[str]) -> ChangeReader:
-        streams = {board: self._streams[board] for board in boards}
-        return ChangeReader(
-            client, streams, hear=self._hear, begin_again=self._tell_of_gap, grown=self._announce
-        )
+    def _hear(self, lane: int, page: LanePage) -> None:
+        boards = self._boards.get(lane, {})
+        entries: dict[str, list[Entry]] = defaultdict(list)
+        for entry in page.entries:
+            if (board := entry[1].get("board", "")) in boards:
+                entries[board].append(entry)
+        for board, own in entries.items():
+            for change in boards[board].stream.changes_in(own):
+                for listener in boards[board].listeners:
+                    listener.offer(change)
+        for followed in boards.values():
+            for listener in followed.listeners:
+                listener.pass_over(page.last_id)
 
-    def _hear(self, board: str, changes: Sequence[StandingChange]) -> None:
-        for change in changes:
-            for listener in self._listeners[board]:
-                listener.offer(change)
-
-    async def _announce(self, board: str) -> None:
+    async def _announce(self, lane: int) -> None:
         """Announce new changes. Fails open: listeners of this process get them in any case."""
         if self._announcer is not None:
-            with suppress(IndexUnavailable):
-                await self._announcer.announce(self._streams[board])
+            with suppress(IndexUnavailable, LedgerUnavailable):
+                await self._announcer.announce(lane)
 
-    def _tell_of_gap(self, board: str, stream_id: str | None) -> None:
-        for listener in self._listeners[board]:
-            listener.tell_of_gap(stream_id)
+    def _tell_of_gap(self, lane: int, stream_id: str | None) -> None:
+        for followed in self._boards.get(lane, {}).values():
+            for listener in followed.listeners:
+                listener.tell_of_gap(stream_id)

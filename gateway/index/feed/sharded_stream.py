@@ -1,4 +1,4 @@
-"""The stream of changes of a board in shards, copied from the shards' streams a moment later."""
+"""The changes of a board in shards, copied from the shards' streams to its lane a moment later."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ShardedChangeStream(ChangeStream):
         self, window: str, players: Sequence[str]
     ) -> tuple[str, dict[str, RankedPlace | None]]:
         # The entry is read before the places: its change is in the shards already.
-        as_of = await self.newest_id() or ""
+        as_of = await self.lane.newest_id() or ""
         reads = (self._place_of(window, player) for player in players)
         places = await in_turns(reads, at_once=QUESTIONS_AT_ONCE)
         return as_of, dict(zip(players, places, strict=True))

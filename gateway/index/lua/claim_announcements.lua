@@ -1,5 +1,5 @@
 -- Return the changes that nobody has announced yet, and note that the caller will announce them.
--- KEYS[1] changes stream   KEYS[2] id of the last claimed entry (string)
+-- KEYS[1] changes stream of the lane   KEYS[2] id of the last claimed entry (string)
 -- ARGV[1] most entries (count)
 -- Returns entries, as XRANGE does; only the newest if the last claimed one is no longer in the stream.
 -- Clock: none. Idempotent: no. Changes that the caller does not announce are lost.

@@ -1,7 +1,7 @@
 -- Show one settled change in a board's index: all windows, both baselines and the pending set, in one step.
 -- include: _head
 -- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] names hash   KEYS[4] baselines hash
--- KEYS[5] changes stream
+-- KEYS[5] changes stream of the lane
 -- KEYS[6] version of the pages   KEYS[7] mark of a cold board   KEYS[8] sentinel of the board
 -- KEYS[9] residents of the lane   KEYS[10] its wanted boards   KEYS[11] its tails
 -- KEYS[12..] per window: its zset, its members hash, its groups zset
@@ -9,8 +9,9 @@
 -- ARGV[4] baselines (count)
 -- ARGV[5] tie digits (count)   ARGV[6] 1 if groups are kept, for dense ranks
 -- ARGV[7] 1 if ranks are told only while the board is whole
--- ARGV[8] board, empty for a shard, which is no resident of its own
--- ARGV[9..] per baseline: field, seq, value; then per window: name, seq, order (decimal, empty: nothing
+-- ARGV[8] board or shard   ARGV[9] 1 for a board, 0 for a shard, which is no resident of its own
+-- ARGV[10] most entries of the stream (count)
+-- ARGV[11..] per baseline: field, seq, value; then per window: name, seq, order (decimal, empty: nothing
 --   counts), member, submission id, slot value, expiry (Unix ms, empty: never), orders per score (count),
 --   most entries (count, empty: all)
 -- Returns the number of windows that changed. No window of a cold board is touched. The stream tells no ranks
@@ -35,7 +36,9 @@ local function is_newer(stored, seq)
   return not stored or tonumber(string.match(stored, '^%d+')) < tonumber(seq)
 end
 
-local at = 9
+local board, most_changes = ARGV[8], ARGV[10]
+
+local at = 11
 for _ = 1, tonumber(ARGV[4]) do
   local field, seq, value = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   if is_newer(redis.call('HGET', KEYS[4], field), seq) then
@@ -48,8 +51,7 @@ local changed = 0
 local window_key = 12
 local is_cold = redis.call('EXISTS', KEYS[7]) == 1
 local tells_ranks = ARGV[7] ~= '1' or redis.call('EXISTS', KEYS[8]) == 1
-local board = ARGV[8]
-if board ~= '' then
+if ARGV[9] == '1' then
   redis.call('ZADD', KEYS[9], 'NX', now_ms, board)
   if redis.call('EXISTS', KEYS[8]) == 0 then
     redis.call('ZADD', KEYS[10], 'NX', now_ms, board)
@@ -71,8 +73,8 @@ while at <= #ARGV do
   local is_over = expires ~= '' and tonumber(expires) <= now_ms
   if is_newer(stored, seq) and not is_over and is_cold then
     redis.call('HSET', KEYS[7], slot_of, seq)
-    redis.call('XADD', KEYS[5], 'MAXLEN', '~', 10000, '*', 'seq', seq, 'window', window, 'player', player,
-      'name', name, 'submission', submission, 'order', order, 'member', member, 'rank', 0,
+    redis.call('XADD', KEYS[5], 'MAXLEN', '~', most_changes, '*', 'board', board, 'seq', seq, 'window', window,
+      'player', player, 'name', name, 'submission', submission, 'order', order, 'member', member, 'rank', 0,
       'was_order', '', 'was_member', '', 'was_rank', 0)
     changed = changed + 1
   elseif is_newer(stored, seq) and not is_over then
@@ -89,7 +91,7 @@ while at <= #ARGV do
     if is_below(stored) then
       add_below(members, -1)
     end
-    if most_entries and board ~= '' then
+    if most_entries and ARGV[9] == '1' then
       redis.call('ZADD', KEYS[11], 'LT', now_ms, board)
     end
     redis.call('HSET', members, player, slot)
@@ -110,8 +112,8 @@ while at <= #ARGV do
     if name ~= '' then
       redis.call('HSET', KEYS[3], player, name)
     end
-    redis.call('XADD', KEYS[5], 'MAXLEN', '~', 10000, '*', 'seq', seq, 'window', window, 'player', player,
-      'name', name, 'submission', submission, 'order', order, 'member', member, 'rank', rank,
+    redis.call('XADD', KEYS[5], 'MAXLEN', '~', most_changes, '*', 'board', board, 'seq', seq, 'window', window,
+      'player', player, 'name', name, 'submission', submission, 'order', order, 'member', member, 'rank', rank,
       'was_order', was_order, 'was_member', old_member, 'was_rank', was_rank)
     if expires ~= '' then
       for key = window_key, window_key + 2 do

@@ -2,7 +2,7 @@
 -- include: _subset
 -- KEYS[1] circle zset   KEYS[2] circle members hash   KEYS[3] window zset   KEYS[4] its members hash
 -- KEYS[5] names hash
--- KEYS[6] changes stream
+-- KEYS[6] changes stream of the lane
 -- ARGV[1] player id whose neighbours to read, empty for a page
 -- ARGV[2] first rank among them, from 0 (of a page)
 -- ARGV[3] last rank from 0, or neighbours on each side (count)   ARGV[4] name of the window

@@ -1,6 +1,6 @@
 -- Read where players stand in a window, and as of which change.
 -- include: _slots
--- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] changes stream
+-- KEYS[1] window zset   KEYS[2] its members hash   KEYS[3] changes stream of the lane
 -- ARGV per player: its id
 -- Returns {id of the newest entry of the stream (empty: there is none), places}; a place is {order (decimal),
 --   member, rank from 0}, or empty for a player without a standing.

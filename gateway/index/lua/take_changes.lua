@@ -1,10 +1,10 @@
--- Give one consumer of a group its next entries of the stream: abandoned ones first, then new ones.
--- KEYS[1] changes stream   KEYS[2] mark that the group has missed nothing (string)
+-- Give one consumer of a group its next entries of a lane: abandoned ones first, then new ones.
+-- KEYS[1] changes stream of the lane   KEYS[2] mark that the group has missed nothing (string)
 -- ARGV[1] group (string)   ARGV[2] consumer (string)   ARGV[3] most entries (count)
 -- ARGV[4] idle time after which an entry counts as abandoned (ms)
 -- ARGV[5] silence after which a consumer counts as dead (ms)
 -- Returns {1 or 0: nothing was missed, entries not yet given to the group (count), entries not acknowledged
---   (count), entries}. With 0 there are no entries: start from the ledger, then set the mark.
+--   (count), last id of the stream, entries}. With 0 there are no entries: begin again with mark_group.lua.
 -- A dead consumer that holds no entries is forgotten.
 -- Clock: none but the stream's. Idempotent: entries that were given and not acknowledged are given again.
 
@@ -13,8 +13,7 @@ local dead_ms = tonumber(ARGV[5])
 
 local function missed()
   redis.call('DEL', KEYS[2])
-  redis.pcall('XGROUP', 'CREATE', KEYS[1], group, '$', 'MKSTREAM')
-  return { 0, 0, 0, {} }
+  return { 0, 0, 0, '0-0', {} }
 end
 
 local function facts(flat)
@@ -43,10 +42,16 @@ local function is_earlier(id, other_id)
   return tonumber(number) < tonumber(other_number)
 end
 
-if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('EXISTS', KEYS[2]) == 0 then
+local mark = redis.call('GET', KEYS[2])
+if redis.call('EXISTS', KEYS[1]) == 0 or not mark then
   return missed()
 end
 local stream, before = facts(redis.call('XINFO', 'STREAM', KEYS[1])), group_facts()
+if not before and mark == '0' and stream['entries-added'] == stream['length'] then
+  redis.call('XGROUP', 'CREATE', KEYS[1], group, '0')
+  redis.call('SET', KEYS[2], '1')
+  before = group_facts()
+end
 if not before then
   return missed()
 end
@@ -82,4 +87,4 @@ if #entries == 0 then
   end
 end
 local after = group_facts()
-return { 1, after['lag'] or stream['length'], after['pending'], entries }
+return { 1, after['lag'] or stream['length'], after['pending'], stream['last-generated-id'], entries }

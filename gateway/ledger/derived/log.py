@@ -57,6 +57,11 @@ _put = insert(progress)
 _PUT_POSITION = Query(
     _put.on_conflict_do_update(index_elements=["consumer", "board"], set_={"seq": _put.excluded.seq})
 )
+_BOARDS = Query(
+    select(_e.board, func.max(_e.seq))
+    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"))
+    .group_by(_e.board)
+)
 _UNSHOWN = Query(select(func.min(outbox.c.seq)).where(outbox.c.kind == "project"))
 
 
@@ -121,6 +126,15 @@ def players_after(seq: int, *, count: int) -> Operation[list[tuple[int, str, str
 
     async def work(tx: Transaction) -> list[tuple[int, str, str]]:
         return [(row[0], row[1], row[2]) for row in await tx.rows(_PLAYERS, after=seq, count=count)]
+
+    return work
+
+
+def boards_between(after: int, upto: int) -> Operation[dict[str, int]]:
+    """Return the boards that have events after `after` up to `upto`, each with the last of them."""
+
+    async def work(tx: Transaction) -> dict[str, int]:
+        return {str(board): int(seq) for board, seq in await tx.rows(_BOARDS, after=after, upto=upto)}
 
     return work
 

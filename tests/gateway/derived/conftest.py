@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.derived.derivations import Derivations
 from gateway.index import keys
 from gateway.index.board_index import Index
@@ -19,7 +20,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
 from gateway.wiring import load_policies, open_index, open_ledger
-from policies.loader import Board
+from policies.loader import Board, Policies
 from policies.vocabulary import Reason, State
 from tests.support import boards
 from tests.support.clock import ShiftedClock
@@ -43,9 +44,9 @@ class Stage:
 
     def derivations(self, settings: Settings | None = None, **options: Any) -> Derivations:
         """What one steward derives."""
-        given = {"clock": self.clock, "left_ms": 0} | options
-        boards_here = {self.board.name: self.board}
-        return Derivations(settings or self.settings, boards_here, self.ledger, self.index.client, **given)
+        given = {"clock": self.clock, "left_ms": 0, "look_s": 0} | options
+        catalogue = Catalogue(Policies({self.board.name: self.board}))
+        return Derivations(settings or self.settings, catalogue, self.ledger, self.index.client, **given)
 
     async def receive(self, player: str = "ada", score: int = 100) -> str:
         """The id of a submission that waits for a verdict."""

@@ -17,6 +17,7 @@ from gateway.derived.join_history import JoinHistory
 from gateway.index import keys
 from gateway.ledger.derived.achievements import achievements_of
 from gateway.ledger.players.joins import JoinChange
+from gateway.runtime.lanes import lane_of
 from gateway.settlement.joins import set_joined, show_joined
 from policies.vocabulary import State
 from tests.support.derived import catch_up
@@ -119,7 +120,7 @@ async def test_what_the_stream_gives_is_what_the_log_gives(
 
 async def _die_with_entries(stage) -> None:
     """A steward is given some entries, and is never heard of again."""
-    dying = stage.derivations().of_changes["achievements"]._groups["tiny"]
+    dying = stage.derivations().of_changes["achievements"].group(lane_of("tiny"))
     await dying.take(3, left_ms=600_000)
 
 

@@ -9,20 +9,24 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.derived import followers
-from gateway.derived.followers import ChangeFollower, standings_since
+from gateway.catalogue.catalogue import Catalogue
+from gateway.derived import change_followers, followers
+from gateway.derived.change_followers import ChangeFollower
+from gateway.derived.followers import standings_since
 from gateway.index import keys
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger import queries
-from gateway.ledger.derived import log
+from gateway.ledger.derived import lane_positions, log
+from gateway.runtime.lanes import lane_of
 from gateway.settlement.settle import Decision, _decide_all
-from policies.loader import Board
+from policies.loader import Board, Policies
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
 from tests.support.feeds import entry
 from tests.support.metrics import counts, metric
 
 STREAM = keys.changes("tiny")
+LANE = lane_of("tiny")
 
 
 class Heard:
@@ -45,9 +49,14 @@ class Heard:
 
 
 def follower(stage, consumer: Heard, *, steward: str = "one", left_ms: int = 0) -> ChangeFollower:
-    boards = {"tiny": stage.board}
-    options = {"steward": steward, "clock": stage.clock, "left_ms": left_ms}
-    return ChangeFollower(stage.ledger, stage.index.client, boards, consumer, **options)
+    catalogue = Catalogue(Policies({"tiny": stage.board}))
+    options = {"steward": steward, "clock": stage.clock, "left_ms": left_ms, "look_s": 0}
+    return ChangeFollower(stage.ledger, stage.index.client, catalogue, consumer, **options)
+
+
+async def position(stage) -> int:
+    """The position of the consumer in the lane of the board."""
+    return (await stage.ledger.read(lane_positions.of_lanes("heard", [LANE])))[LANE]
 
 
 def pending(stage, group: str = "heard") -> int:
@@ -72,7 +81,7 @@ async def test_a_group_begins_from_the_ledger_and_then_hears_every_change_once(s
 
 async def test_how_far_behind_a_consumer_is_can_be_seen(stage, monkeypatch: pytest.MonkeyPatch):
     """Of the changes what is still on the stream, of the log what was there before the step; nothing once it has all."""
-    monkeypatch.setattr(followers, "STREAM_SLICE", 3)
+    monkeypatch.setattr(change_followers, "STREAM_SLICE", 3)
     one = follower(stage, Heard())
     derivations = stage.derivations()
     await one.step()
@@ -135,17 +144,17 @@ async def test_no_position_is_noted_past_what_another_steward_holds(stage):
     dead, alive = Heard(), Heard()
     holding, idle = follower(stage, dead), follower(stage, alive, steward="two", left_ms=600_000)
     await holding.step()
-    known = await stage.ledger.read(log.position("heard", "tiny"))
+    known = await position(stage)
     await stage.score("ada", 5)
     dead.is_dead = True
     with pytest.raises(ConnectionError):
         await holding.step()
     assert 0 == await idle.step()
-    assert known == await stage.ledger.read(log.position("heard", "tiny"))
+    assert known == await position(stage)
     stage.redis.delete(STREAM)
     await idle.step()
     assert ([known], []) == (alive.recovered, alive.told)
-    assert known < await stage.ledger.read(log.position("heard", "tiny"))
+    assert known < await position(stage)
 
 
 @pytest.mark.parametrize(
@@ -157,15 +166,16 @@ async def test_no_position_is_noted_past_what_another_steward_holds(stage):
         pytest.param(lambda redis: redis.xtrim(STREAM, maxlen=1, approximate=False), id="trimmed"),
     ],
 )
-async def test_a_loss_is_noticed_and_caught_up_from_the_ledger(stage, lose):
+async def test_a_loss_is_noticed_and_caught_up_from_the_ledger(stage, lose, monkeypatch: pytest.MonkeyPatch):
     """From the event up to which everything had its effect; afterwards the group goes on as before."""
+    monkeypatch.setattr(change_followers, "QUIET_MS", 0)
     heard = Heard()
     one = follower(stage, heard)
     await one.step()
     await stage.score("ada", 5)
     await one.step()
     await one.step()  # finds nothing more, and notes it
-    known = await stage.ledger.read(log.position("heard", "tiny"))
+    known = await position(stage)
     assert await stage.ledger.read(log.projected_seq()) == known
 
     await stage.score("bob", 7)
@@ -176,8 +186,8 @@ async def test_a_loss_is_noticed_and_caught_up_from_the_ledger(stage, lose):
     with counts(1, "scoregate_derived_rebuilds_total", consumer="heard"), capture_logs() as logs:
         await one.step()
     assert ([known], []) == (heard.recovered, heard.told)
-    assert [("changes_missed", "heard", "tiny", known)] == [
-        (each["event"], each["consumer"], each["board"], each["since"]) for each in logs
+    assert [("changes_missed", "heard", known)] == [
+        (each["event"], each["consumer"], each["since"]) for each in logs
     ]
 
     await stage.score("dee", 9)
@@ -249,6 +259,7 @@ async def test_trimming_what_everybody_had_is_no_loss(stage):
 
 async def test_a_loss_stays_noticed_until_it_is_made_good(stage):
     """Who notices and dies over the catching up leaves it to the next."""
+    await stage.score("ada", 5)
     heard = Heard()
     one = follower(stage, heard)
 
@@ -273,8 +284,11 @@ async def test_entries_that_nobody_of_ours_wrote_are_passed_over(stage):
     assert ([], 0) == (heard.told, pending(stage))
 
 
-async def test_a_position_is_not_noted_past_what_the_index_does_not_show_yet(stage):
+async def test_a_position_is_not_noted_past_what_the_index_does_not_show_yet(
+    stage, monkeypatch: pytest.MonkeyPatch
+):
     """A decision whose projection is still to come is behind no position: a loss in between would lose it."""
+    monkeypatch.setattr(change_followers, "QUIET_MS", 0)
     heard = Heard()
     one = follower(stage, heard)
     await one.step()
@@ -284,7 +298,7 @@ async def test_a_position_is_not_noted_past_what_the_index_does_not_show_yet(sta
     while await one.step():
         pass
     unshown = stage.rows("SELECT min(seq) FROM outbox WHERE kind = 'project'")[0][0]
-    assert unshown - 1 == await stage.ledger.read(log.position("heard", "tiny"))
+    assert unshown - 1 == await position(stage)
 
 
 def _decided_only(stage, submission_id: str):
@@ -305,8 +319,8 @@ async def test_consumers_that_left_nothing_are_forgotten_and_no_others(stage):
     with pytest.raises(ConnectionError):
         await follower(stage, holding, steward="holding").step()
     await asyncio.sleep(0.01)  # so long they are silent
-    newest = follower(stage, Heard(), steward="new")._groups["tiny"]
-    assert () == (await newest.take(9, left_ms=600_000, gone_ms=5)).ids
+    newest = follower(stage, Heard(), steward="new").group(LANE)
+    assert () == (await newest.take(9, left_ms=600_000, gone_ms=5)).entries
     assert {"holding", "new"} == {each["name"] for each in stage.redis.xinfo_consumers(STREAM, "heard")}
 
 
@@ -321,7 +335,7 @@ async def test_the_log_has_its_effect_once_whoever_follows_it(stage):
     assert [("tiny", 13, 13)] == stage.rows("SELECT board, attempts, promoted FROM board_counts")
 
 
-EVE = {name: str(value) for name, value in entry("eve", 9_000).items()}
+EVE = {name: str(value) for name, value in entry("eve", 9_000, board="tiny").items()}
 FORGED = {
     "a submission that there is not": EVE,
     "another player's submission": EVE | {"submission": "run-0"},

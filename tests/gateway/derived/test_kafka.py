@@ -9,12 +9,15 @@ import confluent_kafka
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from gateway.derived import kafka
-from gateway.derived.followers import ChangeFollower
+from gateway.catalogue.catalogue import Catalogue
+from gateway.derived import change_followers, kafka
+from gateway.derived.change_followers import ChangeFollower
 from gateway.derived.kafka import ExportFailed, KafkaExport
 from gateway.index.feed.consumer_group import LEFT_MS, Mutation
+from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
+from policies.loader import Policies
 from tests.support.derived import catch_up
 from tests.support.ports import unserved_port
 
@@ -52,14 +55,15 @@ def export(stage, brokers: str, **options: Any) -> KafkaExport:
 async def test_changes_arrive_with_what_tells_them_apart(stage, brokers):
     """Keyed by board and player; a steward that died before it acknowledged sends the same again, and `seq` tells."""
     consumer = export(stage, brokers)
-    boards = {"tiny": stage.board}
-    options = {"steward": "one", "clock": stage.clock, "left_ms": 0}
-    follower = ChangeFollower(stage.ledger, stage.index.client, boards, consumer, **options)
+    catalogue = Catalogue(Policies({"tiny": stage.board}))
+    options = {"steward": "one", "clock": stage.clock, "left_ms": 0, "look_s": 0}
+    follower = ChangeFollower(stage.ledger, stage.index.client, catalogue, consumer, **options)
     await follower.step()
     for score in (1, 2, 3):
         await stage.score("ada", score)
-    taken = await follower._groups["tiny"].take(100, left_ms=0)
-    await consumer.take(stage.board, taken.mutations)  # and dies
+    taken = await follower.group(lane_of("tiny")).take(100, left_ms=0)
+    mutations = [entry.mutation(stage.board.ranking) for entry in taken.entries]
+    await consumer.take(stage.board, [mutation for mutation in mutations if mutation])  # and dies
     assert 6 == await follower.step()
 
     found = arrived(brokers, 12)
@@ -70,8 +74,11 @@ async def test_changes_arrive_with_what_tells_them_apart(stage, brokers):
     assert [1, 2, 3, 1, 2, 3] == alltime
 
 
-async def test_a_steward_exports_what_changes_and_after_a_loss_what_stands(stage, brokers):
+async def test_a_steward_exports_what_changes_and_after_a_loss_what_stands(
+    stage, brokers, monkeypatch: pytest.MonkeyPatch
+):
     """Where brokers are set: each record says all of the change, and what the lost stream had comes from the ledger, without ranks."""
+    monkeypatch.setattr(change_followers, "QUIET_MS", 10**15)  # so that the loss is of everything
     settings = Settings(**stage.settings.model_dump() | {"kafka_servers": brokers})
     derivations = stage.derivations(settings)
     assert "kafka" not in stage.derivations().of_changes

@@ -17,7 +17,7 @@ async def scored(harness: Harness, *scores: tuple[str, int]) -> Derivations:
     """What a steward derives of promoted submissions."""
     edge = harness.edge
     derivations = Derivations(
-        edge.settings, edge.catalogue.of_files, edge.ledger, edge.index.client, clock=harness.clock
+        edge.settings, edge.catalogue, edge.ledger, edge.index.client, clock=harness.clock
     )
     await catch_up(derivations)
     for number, (player, score) in enumerate(scores):

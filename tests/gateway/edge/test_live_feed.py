@@ -14,10 +14,11 @@ from gateway.index import keys
 from gateway.index.feed import listener_events, reader
 from gateway.index.feed.events import EventKind, Interest
 from gateway.index.feed.listener import FeedEnd
+from gateway.index.lane_stream import LaneStream
 from gateway.runtime.settings import Settings
 from policies.errors import IndexUnavailable
 from tests.support.attack import as_server, registered, until
-from tests.support.feeds import add, caught_up, entry, sse
+from tests.support.feeds import add, caught_up, entry, listeners_of, sse
 from tests.support.harness import Harness, Request, free_port, running_harness
 from tests.support.metrics import metric
 from tests.support.valkey import running_valkey
@@ -226,7 +227,7 @@ async def test_what_is_both_past_and_new_is_told_once(harness: Harness):
     live = harness.edge.live
     [first] = [each for each, _ in await harness.edge.index.client.xrange(keys.changes("vault"), count=1)]
     async with live.listen("vault", Interest(windows=frozenset({"alltime"})), first) as feed:
-        [listener] = live._listeners["vault"]
+        [listener] = listeners_of(harness)
         for score in (2, 3):
             await write(harness, private, score)
 
@@ -409,7 +410,7 @@ async def test_a_listener_that_could_not_be_told_what_it_missed_is_let_go(
         raise IndexUnavailable("gone")
 
     async with harness.edge.live.listen("vault", Interest(), "1-0") as feed:
-        monkeypatch.setattr(harness.edge.live._streams["vault"], "after", refuse)
+        monkeypatch.setattr(LaneStream, "after", refuse)
         assert [] == [events async for events in feed.events]
         assert FeedEnd.UNKNOWN_PAST == feed.end
 

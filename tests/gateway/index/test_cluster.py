@@ -10,11 +10,11 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from gateway.index import keys
-from gateway.index.cluster import scan, streams_by_slot
+from gateway.index.cluster import keys_by_server, scan
 from gateway.index.connection import _cluster_of, connect, probe, refuse_evicting
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
-from gateway.runtime.lanes import lane_of
+from gateway.runtime.lanes import LANES, lane_of
 from gateway.runtime.settings import CLUSTER_URL, load_settings
 from policies.errors import IndexUnavailable, SettingsError
 from tests.support.cluster import PATIENCE_S, ValkeyCluster
@@ -22,7 +22,7 @@ from tests.support.ports import unserved_port
 from tests.support.valkey import ValkeyServer
 
 BOARDS = ("tiny", "arcade", "vault")
-LANES = [lane_of(board) for board in BOARDS]
+LANES_OF_BOARDS = [lane_of(board) for board in BOARDS]
 """Each on another master."""
 
 
@@ -188,23 +188,26 @@ async def test_a_scan_walks_the_node_of_the_board_alone(client: Redis, cluster: 
     assert set(held) == set(seen)
 
 
-async def test_streams_are_read_together_only_within_a_slot(client: Redis, valkey: ValkeyServer):
-    """One XREAD names streams of one slot on a cluster, and all there are on a single server."""
-    streams = [keys.changes(board) for board in BOARDS]
-    assert [[each] for each in streams] == streams_by_slot(client, streams)
+async def test_keys_are_grouped_by_the_server_that_has_them(client: Redis, valkey: ValkeyServer):
+    """One call goes to each node of a cluster, and one to a single server."""
+    streams = [keys.lane_changes(lane) for lane in range(LANES)]
+    groups = await keys_by_server(client, streams)
+    assert 3 == len(groups)
+    assert all(60 < len(group) < 110 for group in groups)
+    assert sorted(streams) == sorted(key for group in groups for key in group)
     single = connect(valkey.url, timeout_ms=100)
-    assert [streams] == streams_by_slot(single, streams)
+    assert [streams] == await keys_by_server(single, streams)
     await single.aclose()
 
 
 async def test_readiness_asks_each_node_that_has_a_board(client: Redis, cluster: ValkeyCluster):
     """One node that takes no writes is an index that is not ready."""
-    await probe(client, LANES, kept_ms=60_000)
+    await probe(client, LANES_OF_BOARDS, kept_ms=60_000)
     assert 3 == sum(node.redis.dbsize() for node in cluster.nodes if node.role() == "master")
     node = cluster.master_of("vault").redis
     node.config_set("min-replicas-to-write", 1)
     with pytest.raises(IndexUnavailable, match="NOREPLICAS"), index_boundary():
-        await probe(client, LANES, kept_ms=1)
+        await probe(client, LANES_OF_BOARDS, kept_ms=1)
     node.config_set("min-replicas-to-write", 0)
 
 

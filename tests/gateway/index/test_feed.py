@@ -18,33 +18,59 @@ from gateway.index.feed.events import EventKind, FeedEvent, FeedMode, Interest
 from gateway.index.feed.listener import FeedEnd
 from gateway.index.feed.live_feed import LiveFeed, Subscription
 from gateway.index.feed.newest_events import NewestEvents
+from gateway.index.feed.reader import LaneReader
 from gateway.index.feed.sharded_stream import change_stream
+from gateway.index.lane_stream import Entry, LanePage, LaneStream, StreamTrimmed
 from gateway.index.shards import ShardedIndex
+from gateway.runtime.lanes import lane_of
 from gateway.shared_records import Change
 from policies.vocabulary import State
 from tests.support.attack import until
-from tests.support.feeds import entry
+from tests.support.feeds import entry, ranking_of
 from tests.support.metrics import metric
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing
 from tests.support.valkey import ValkeyServer
 
+LANE = lane_of("b")
 PLAYERS = ("ada", "bob", "cyd", "dee")
 
 
 def change(number: int, player: str = "ada", **other: Any) -> StandingChange:
-    fields = {name: str(value) for name, value in entry(player, number, **other).items()}
+    fields = {name: str(value) for name, value in entry(player, number, board="b", **other).items()}
     stream = ChangeStream(None, a_ranking())  # type: ignore[arg-type] - nothing is read here
-    [made] = stream.page([(f"{number}-0", fields)]).changes
+    [made] = stream.changes_in([(f"{number}-0", fields)])
     return made
+
+
+class Unread(LaneReader):
+    """The reader of a feed that is given its changes by the test: it knows that all streams are empty."""
+
+    def __init__(self, feed: LiveFeed) -> None:
+        own = feed._reader
+        super().__init__(own._client, hear=own._hear, begin_again=own._begin_again, grown=own._grown)
+
+    def follow(self, lane: int) -> None:
+        self._cursors[lane] = reader.LaneCursor(lane, LaneStream(self._client, keys.lane_changes(lane)))
+        self._cursors[lane].is_known.set()
+
+
+def hear(feed: LiveFeed, *entries: Entry) -> None:
+    """Gives a feed these entries of the lane of `b`."""
+    feed._hear(LANE, LanePage(entries, entries[-1][0], is_last=True))
+
+
+def raw(number: int, player: str = "ada", **other: Any) -> Entry:
+    """An entry of a change of `b`."""
+    fields = entry(player, number, **{"board": "b"} | other)
+    return f"{number}-0", {name: str(value) for name, value in fields.items()}
 
 
 @pytest.fixture
 async def feed() -> LiveFeed:
     """A feed that is given its changes by the test."""
-    made = LiveFeed(None, {"b": a_ranking()})  # type: ignore[arg-type] - nothing is read here
-    for each in made._readers:
-        each._has_positions.set()
+    made = LiveFeed(None, ranking_of(a_ranking()))  # type: ignore[arg-type] - nothing is read here
+    made._reader = Unread(made)
     return made
 
 
@@ -64,11 +90,11 @@ async def test_a_listener_that_falls_behind_is_let_go_without_a_hole(
     dropped = counted("dropped")
     async with feed.listen("b") as slow, feed.listen("b") as quick:
         assert [[None], [None]] == [await ids(slow), await ids(quick)]  # begin, of a stream without entries
-        feed._hear("b", [change(1)])
+        hear(feed, raw(1))
         assert ["1-0"] == await ids(slow)
         seen = await ids(quick)
         for number in range(2, 10):
-            feed._hear("b", [change(number)])
+            hear(feed, raw(number))
             seen += await ids(quick)
         assert [f"{number}-0" for number in range(1, 10)] == seen
         assert [] == [events async for events in slow.events]
@@ -85,9 +111,9 @@ async def test_a_gap_is_told_to_who_has_fallen_behind_as_well(
     monkeypatch.setattr(listener, "LISTENER_LIMIT", 2)
     async with feed.listen("b") as slow, feed.listen("b") as quick:
         assert [[None], [None]] == [await ids(slow), await ids(quick)]
-        feed._hear("b", [change(1), change(2)])
+        hear(feed, raw(1), raw(2))
         assert ["1-0", "2-0"] == await ids(quick)
-        feed._tell_of_gap("b", "5-0")
+        feed._tell_of_gap(LANE, "5-0")
         told = [await anext(each.events) for each in (slow, quick)]
         assert [[(EventKind.RESET, "5-0")]] * 2 == [[(e.kind, e.stream_id) for e in some] for some in told]
 
@@ -99,7 +125,7 @@ async def test_coalescing_keeps_the_newest_of_each_window_and_player(feed: LiveF
         assert [None] == await ids(slow)
         for page in range(100):
             numbers = range(page * 100 + 1, page * 100 + 101)
-            feed._hear("b", [change(number, PLAYERS[number % 4]) for number in numbers])
+            hear(feed, *(raw(number, PLAYERS[number % 4]) for number in numbers))
             await taken_in(slow)
         assert None is slow.position
         assert ["9997-0", "9998-0", "9999-0", "10000-0"] == await ids(slow)
@@ -164,7 +190,7 @@ async def test_kinds_and_windows_are_coalesced_apart():
 async def running(valkey: ValkeyServer, client: Redis) -> AsyncIterator[LiveFeed]:
     """A feed on a real Redis, with what is written of the board `b` in it."""
     blocking = connect_blocking(valkey.url)
-    made = LiveFeed(blocking, {"b": a_ranking()})
+    made = LiveFeed(blocking, ranking_of(a_ranking(), a_ranking("c")))
     made.start()
     yield made
     await made.stop()
@@ -204,7 +230,9 @@ class Board:
             if member:
                 pipe.zadd(zset, {member: int(order)})
             pipe.hset(slots, player, f"{number} {member} s{number}")
-            pipe.xadd(keys.changes("b"), entry(player, number, window=self._window) | places | before)
+            pipe.xadd(
+                keys.changes("b"), entry(player, number, window=self._window, board="b") | places | before
+            )
             [*_, self.last_id] = await pipe.execute()
 
     def expected(self, first: int, watched: tuple[str, ...]) -> list[tuple[str, str, Any, Any]]:
@@ -279,33 +307,31 @@ async def test_ranks_and_overtakings_are_those_of_the_board(running: LiveFeed, c
 
 
 async def newest_of(stream: ChangeStream, client: Redis) -> StandingChange:
-    [*_, change] = stream.page(await client.xrange(stream.key)).changes
+    [*_, change] = stream.changes_in(await client.xrange(stream.lane.key))
     return change
 
 
 async def test_what_was_missed_moves_no_rank_that_is_told_after_it(client: Redis):
     """Who is told to read the board again hears of ranks as they are then, and not as they were before the gap."""
-    feed, board = LiveFeed(client, {"b": a_ranking()}), Board(client, "alltime")
-    for each in feed._readers:
-        each._has_positions.set()
-    stream = feed._streams["b"]
+    feed, board = LiveFeed(client, ranking_of(a_ranking())), Board(client, "alltime")
+    feed._reader = Unread(feed)
     interest = Interest(players=frozenset(), watched=frozenset({"bob"}))
 
-    async def hear(player: str, score: int, number: int) -> None:
+    async def play(player: str, score: int, number: int) -> None:
         await board.put(player, score, number)
-        feed._hear("b", [await newest_of(stream, client)])
+        hear(feed, *await client.xrevrange(keys.changes("b"), count=1))
 
     async with feed.listen("b", interest) as following:
         await anext(following.events)
-        await hear("bob", 1, 1)
+        await play("bob", 1, 1)
         assert [("rank", "bob", 1, None)] == await heard_of(following, 1)
         for number, player in enumerate(("ada", "cyd"), start=2):
             await board.put(player, 9, number)
-        feed._tell_of_gap("b", board.last_id)
+        feed._tell_of_gap(LANE, board.last_id)
         assert [(EventKind.RESET, board.last_id)] == [
             (each.kind, each.stream_id) for each in await anext(following.events)
         ]
-        await hear("dee", 5, 4)
+        await play("dee", 5, 4)
         assert [("overtaken", "bob", 4, 3)] == await heard_of(following, 1)
 
 
@@ -317,7 +343,7 @@ async def test_who_watches_a_board_in_shards_hears_of_places_before_the_change(c
         standing = a_standing(player, 10 * seq, seq, seq, ranking)
         await index.project(Change(seq, f"s{seq}", "b", player, State.PROMOTED, (standing,)))
     stream = change_stream(client, ranking)
-    _, of_bob, *_ = stream.page(await client.xrange(stream.key)).changes
+    _, of_bob, *_ = stream.changes_in(await client.xrange(stream.lane.key))
     places = await stream.places_before(of_bob, [*PLAYERS, "nobody"])
     assert {"ada": 1} | dict.fromkeys(["bob", "cyd", "dee", "nobody"]) == {
         player: place and place.rank for player, place in places.items()
@@ -334,8 +360,8 @@ async def test_who_watches_a_board_in_shards_hears_of_places_before_the_change(c
 def test_what_no_board_has_is_no_change(field: str, most: str, beyond: str):
     """Numbers that no double tells apart, ranks that nobody has, ids with what no id has: nobody is told of them."""
     stream = ChangeStream(None, a_ranking())  # type: ignore[arg-type] - nothing is read here
-    ours = {name: str(value) for name, value in entry("ada", 1).items()}
-    told = [len(stream.page([("1-0", ours | {field: value})]).changes) for value in (most, beyond)]
+    ours = {name: str(value) for name, value in entry("ada", 1, board="b").items()}
+    told = [len(stream.changes_in([("1-0", ours | {field: value})])) for value in (most, beyond)]
     assert [1, 0] == told
 
 
@@ -352,13 +378,11 @@ async def test_a_board_that_is_followed_too_is_read_beside_the_others_and_once(
     first, second = Board(client, "alltime"), ChangeStream(client, a_ranking("c"))
     async with running.listen("b") as known:
         await anext(known.events)
-        for _ in range(2):
-            running.follow_new({"b": a_ranking(), "c": a_ranking("c")})
         async with running.listen("c") as new:
             await anext(new.events)
             for number in (1, 2):
                 await first.put("ada", number, number)
-                await client.xadd(second.key, entry("bob", number))
+                await client.xadd(second.lane.key, entry("bob", number, board="c"))
             told: list[list[int]] = [[], []]
             for following, seqs in zip((known, new), told, strict=True):
                 while len(seqs) < 2:
@@ -370,7 +394,7 @@ async def test_a_board_that_is_followed_too_is_read_beside_the_others_and_once(
 async def test_a_feed_that_was_stopped_reads_nothing_and_lets_everybody_go(valkey: ValkeyServer):
     """None of its tasks is left, and who comes after it is let go at once."""
     blocking = connect_blocking(valkey.url)
-    feed = LiveFeed(blocking, {"b": a_ranking()})
+    feed = LiveFeed(blocking, ranking_of(a_ranking(), a_ranking("c")))
     feed.start()
     async with feed.listen("b") as early:
         await anext(early.events)
@@ -417,5 +441,5 @@ async def test_places_are_not_looked_for_behind_more_changes_than_are_undone(
         name: at and at.rank for name, at in (await stream.places_before(change, ["bob"])).items()
     }
     await board.put("cyd", 6, 6)
-    with pytest.raises(changes.StreamTrimmed):
+    with pytest.raises(StreamTrimmed):
         await stream.places_before(change, ["bob"])

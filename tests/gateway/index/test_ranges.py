@@ -174,7 +174,7 @@ async def test_a_move_to_another_range_is_one_step_and_tells_both_ranks(valkey: 
     assert ("ada", "2", "3") == (told["player"], told["rank"], told["was_rank"])
     stream = ChangeStream(client, ranking)
     rows = await client.xrange(keys.changes("b"))
-    before = await stream.places_before(stream.page(rows).changes[2], ["ada", "bob"])
+    before = await stream.places_before(stream.changes_in(rows)[2], ["ada", "bob"])
     assert {"ada": 2, "bob": 1} == {who: place.rank for who, place in before.items() if place}
     await index.project(a_change(5, a_standing("cy", None, 5, 5, ranking)))
     assert [{20}, {10}, set()] == await scores_by_range(client, ranking)

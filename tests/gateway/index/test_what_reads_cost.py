@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,11 +13,12 @@ from gateway.index import keys, shards
 from gateway.index.board_index import Page
 from gateway.index.changes import ChangeStream, RankedPlace, read_raw_changes
 from gateway.index.connection import connect, connect_blocking
+from gateway.index.feed import reader
 from gateway.index.feed.live_feed import LiveFeed
 from gateway.index.feed.sharded_stream import ShardedChangeStream
 from gateway.index.generation import generation_of
 from gateway.index.shards import Shard, ShardedIndex, shard_of
-from tests.support.feeds import add, entry
+from tests.support.feeds import add, entry, ranking_of
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing
 from tests.support.valkey import ValkeyServer
@@ -31,7 +32,7 @@ async def running(valkey: ValkeyServer, client: Redis) -> AsyncIterator[LiveFeed
     """A feed of the board `b`, whose stream has an entry."""
     await add(client, entry("ada", 1), board="b")
     blocking = connect_blocking(valkey.url)
-    feed = LiveFeed(blocking, {"b": a_ranking()})
+    feed = LiveFeed(blocking, ranking_of(a_ranking()))
     feed.start()
     yield feed
     await feed.stop()
@@ -53,7 +54,7 @@ async def cost_of(client: Redis, read: Callable[[], Any]) -> int:
 async def test_a_look_at_the_end_of_a_stream_reads_no_other_part_of_it(client: Redis):
     """Of a board that had thousands of changes the last is read, and of a shard as many as are copied at once."""
     await add(client, *(entry("ada", number) for number in range(1, 1_001)), board="b")
-    stream = ChangeStream(client, a_ranking())
+    stream = ChangeStream(client, a_ranking()).lane
     assert await cost_of(client, stream.newest_id) < 20_000
     assert await cost_of(client, lambda: read_raw_changes(client, a_ranking(), "", 10)) < 20_000
     assert 10 == len((await read_raw_changes(client, a_ranking(), "", 10))[0])
@@ -66,14 +67,14 @@ async def test_streams_are_looked_at_seldom_however_much_happens(
 ):
     """Each look asks for the end of every stream of a process: it is for when nothing happens, every few seconds."""
     looks = 0
-    newest_id = ChangeStream.newest_id
+    newest_ids = reader.newest_ids
 
-    async def counted(self: ChangeStream) -> str | None:
+    async def counted(client: Redis, streams: Sequence[str]) -> dict[str, str | None]:
         nonlocal looks
         looks += 1
-        return await newest_id(self)
+        return await newest_ids(client, streams)
 
-    monkeypatch.setattr(ChangeStream, "newest_id", counted)
+    monkeypatch.setattr(reader, "newest_ids", counted)
     async with running.listen("b") as following:
         await anext(following.events)
         for number in range(2, 22):

@@ -97,7 +97,7 @@ async def test_what_was_verified_days_later_is_credited_to_the_window_it_was_ach
     duty.assert_index_is_the_ledgers()
     told = [
         fields[b"window"].decode()
-        for _, fields in duty.redis.xrange("lb:{201}:tiny:changes")
+        for _, fields in duty.redis.xrange("lb:{201}:changes")
         if fields[b"player"] == b"bob"
     ]
     live = [each.name for each in then.values() if (each.expires_at_ms or 2**53) > duty.clock()]
@@ -109,7 +109,7 @@ async def test_one_call_shows_a_run_in_all_windows_with_their_ends(duty: Duty):
     await duty.append("run", player="ada", score=1)
     await duty.promote("run")
     now = windows_of(duty, duty.clock())
-    told = duty.redis.xrange("lb:{201}:tiny:changes")
+    told = duty.redis.xrange("lb:{201}:changes")
     assert {each.name for each in now.values()} == {fields[b"window"].decode() for _, fields in told}
     assert 1 == len({stream_id.partition(b"-")[0] for stream_id, _ in told})  # time stands still in a call
     for kind, window in now.items():

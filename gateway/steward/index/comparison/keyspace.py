@@ -140,7 +140,6 @@ class Keyspace:
             keys.names(board): "hash",
             keys.baselines(board): "hash",
             keys.changes(board): "stream",
-            keys.announced(board): "string",
             keys.sentinel(board): "string",
             keys.version(board): "string",
             keys.cold(board): "hash",

@@ -1,0 +1,218 @@
+"""Feeds consumers with the changes of standings on the streams of the lanes, at least once.
+
+Any number of stewards may run the same consumer. Each entry is given to one of them, and again to another
+unless it was acknowledged, so an effect must be the same when it comes twice. An idle lane costs no more than
+its part in one read of all lanes, and a consumer's group in a lane is made with the lane's first change.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import Final, Protocol
+
+from redis.asyncio import Redis
+
+from gateway.catalogue.catalogue import Catalogue
+from gateway.index.feed.consumer_group import LEFT_MS, ConsumerGroup, GroupEntry, Mutation
+from gateway.index.feed.lane_watch import LOOK_S, LaneWatch
+from gateway.ledger import index_pages, queries
+from gateway.ledger.derived import lane_positions, log
+from gateway.ledger.index_pages import SubmissionSummary
+from gateway.ledger.ledger import Ledger
+from gateway.runtime.clock import Clock
+from gateway.runtime.concurrency import in_turns
+from gateway.runtime.lanes import LANES, lane_of
+from gateway.runtime.telemetry import DERIVED_LAG, DERIVED_REBUILDS, Event, logger
+from policies.loader import Board
+from policies.vocabulary import State
+
+STREAM_SLICE: Final = 100
+"""Entries of one lane in one step."""
+
+FOLLOWED_AT_ONCE: Final = 8
+"""Lanes that are read at once."""
+
+RECOVERED_SLICE: Final = 10_000
+"""Events of the log that are searched at once for boards that changed."""
+
+QUIET_MS: Final = 5_000
+"""The interval at which the positions in lanes are stored.
+
+After a loss of a stream, changes since then are told again.
+"""
+
+_log = logger()
+
+
+class ChangeConsumer(Protocol):
+    """Handles each change of a standing at least once. The second time has no further effect."""
+
+    name: str
+
+    async def take(self, board: Board, mutations: Sequence[Mutation]) -> None:
+        """Handle some changes."""
+        ...
+
+    async def recover(self, board: Board, since: int) -> None:
+        """Handle what the stream has lost: everything that the ledger decided after event `since`."""
+        ...
+
+
+class ChangeFollower:
+    """Feeds one consumer from all lanes, as a group on each lane that is in use.
+
+    `steward` is a unique name of this process.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        client: Redis,
+        catalogue: Catalogue,
+        consumer: ChangeConsumer,
+        *,
+        steward: str,
+        clock: Clock,
+        left_ms: int = LEFT_MS,
+        look_s: float = LOOK_S,
+    ) -> None:
+        self._ledger = ledger
+        self._client = client
+        self._catalogue = catalogue
+        self._consumer = consumer
+        self._steward = steward
+        self._clock = clock
+        self._left_ms = left_ms
+        self._noted_at_ms = 0
+        self._noted: dict[int, int] = {}
+        self._lags: dict[int, int] = {}
+        self.name = consumer.name
+        self._watch = LaneWatch(client, self.name, look_s=look_s)
+
+    async def step(self) -> int:
+        """Feed the next changes, and return how many.
+
+        Raises a lane's error after all lanes had their turn.
+        """
+        projected = await self._ledger.read(log.projected_seq())
+        await self._watch.look()
+        following = [self._follow(lane) for lane in sorted(self._watch.busy - self._watch.unmarked)]
+        try:
+            done = sum(await in_turns(following, at_once=FOLLOWED_AT_ONCE))
+        finally:
+            DERIVED_LAG.labels(self.name).set(sum(self._lags.values()))
+        done += await self._recover()
+        await self._note_quiet(projected)
+        return done
+
+    async def rebuild(self) -> None:
+        """Make every group begin again, from the first event of the ledger."""
+        lanes = range(LANES)
+        await self._ledger.write(lane_positions.put(self.name, dict.fromkeys(lanes, 0)))
+        await in_turns((self.group(lane).unmark() for lane in lanes), at_once=FOLLOWED_AT_ONCE)
+
+    def group(self, lane: int) -> ConsumerGroup:
+        """Return the consumer's group in a lane."""
+        return ConsumerGroup(self._client, lane, self.name, self._steward)
+
+    async def _follow(self, lane: int) -> int:
+        """Feed one lane's next changes, board by board."""
+        group = self.group(lane)
+        taken = await group.take(STREAM_SLICE, left_ms=self._left_ms)
+        self._lags[lane] = taken.lag
+        if not taken.is_whole:
+            self._watch.unmarked.add(lane)
+        elif taken.is_at_rest:
+            self._watch.rest(lane, taken.last_id)
+        by_board: dict[str, list[GroupEntry]] = defaultdict(list)
+        for entry in taken.entries:
+            by_board[entry.board if lane_of(entry.board) == lane else ""].append(entry)
+        boards = await self._catalogue.boards(name for name in by_board if name)
+        feeding = (self._feed(group, boards.get(name), entries) for name, entries in by_board.items())
+        await in_turns(feeding, at_once=1)
+        return len(taken.entries)
+
+    async def _feed(self, group: ConsumerGroup, board: Board | None, entries: Sequence[GroupEntry]) -> None:
+        """Feed changes of one board; those of no board have no effect, and do not come again."""
+        if board:
+            mutations = [entry.mutation(board.ranking) for entry in entries]
+            confirmed = await self._confirmed(board, [mutation for mutation in mutations if mutation])
+            await self._consumer.take(board, confirmed)
+        await group.acknowledge([entry.stream_id for entry in entries])
+
+    async def _confirmed(self, board: Board, mutations: Sequence[Mutation]) -> list[Mutation]:
+        """Return the changes whose submission counts, or did, for their player according to the ledger."""
+        # Anybody who can write to Redis can add to the stream. Derived data may stay for ever or be sent.
+        ids = [change.submission_id for change in mutations if change.submission_id]
+        summaries = await self._ledger.read(index_pages.summaries_of(ids))
+        confirmed = [
+            change
+            for change in mutations
+            if _is_confirmed(board, change, summaries.get(change.submission_id))
+        ]
+        if len(confirmed) < len(mutations):
+            count = len(mutations) - len(confirmed)
+            _log.warning(Event.CHANGES_FORGED, consumer=self.name, board=board.name, count=count)
+        return confirmed
+
+    async def _recover(self) -> int:
+        """Catch up from the ledger in all lanes that may have missed changes. Return 1, or 0 for none."""
+        lanes = sorted(self._watch.unmarked)
+        if not lanes:
+            return 0
+        groups = {lane: self.group(lane) for lane in lanes}
+        # The groups exist before the ledger is read, so no change is missed in between.
+        await in_turns((group.begin() for group in groups.values()), at_once=FOLLOWED_AT_ONCE)
+        newest = await self._ledger.read(queries.newest_seq())
+        since = await self._ledger.read(lane_positions.of_lanes(self.name, lanes))
+        async for name in self._changed_boards(since, lanes, newest):
+            if board := await self._catalogue.board(name):
+                await self._consumer.recover(board, since.get(lane_of(name), newest))
+        await self._ledger.write(lane_positions.put(self.name, dict.fromkeys(lanes, newest)))
+        self._noted |= dict.fromkeys(lanes, newest)
+        marking = (group.mark_whole() for group in groups.values())
+        is_marked = await in_turns(marking, at_once=FOLLOWED_AT_ONCE)
+        self._watch.begin_again(lane for lane, is_whole in zip(lanes, is_marked, strict=True) if is_whole)
+        if since:  # otherwise the consumer is new, and nothing was lost
+            DERIVED_REBUILDS.labels(self.name).inc()
+            first = min(since.values())
+            _log.warning(Event.CHANGES_MISSED, consumer=self.name, lanes=len(since), since=first)
+        return 1
+
+    async def _changed_boards(
+        self, since: Mapping[int, int], lanes: Collection[int], newest: int
+    ) -> AsyncIterator[str]:
+        """Yield the boards of these lanes with events after their lane's position, or any events for none."""
+        found: set[str] = set()
+        upto = min(since.get(lane, 0) for lane in lanes)
+        while upto < newest:
+            after, upto = upto, min(newest, upto + RECOVERED_SLICE)
+            for name, last in (await self._ledger.read(log.boards_between(after, upto))).items():
+                lane = lane_of(name)
+                if lane in lanes and last > since.get(lane, 0) and name not in found:
+                    found.add(name)
+                    yield name
+
+    async def _note_quiet(self, projected: int) -> None:
+        """Store, now and then, that all events up to `projected` had their effect in the lanes at rest.
+
+        They were on the streams before this step looked at them.
+        """
+        now_ms = self._clock()
+        if now_ms - self._noted_at_ms < QUIET_MS:
+            return
+        at_rest = set(range(LANES)) - self._watch.busy - self._watch.unmarked
+        lanes = [lane for lane in at_rest if self._noted.get(lane, -1) < projected]
+        if lanes:
+            await self._ledger.write(lane_positions.advance(self.name, lanes, projected))
+            self._noted |= dict.fromkeys(lanes, projected)
+            self._noted_at_ms = now_ms
+
+
+def _is_confirmed(board: Board, mutation: Mutation, summary: SubmissionSummary | None) -> bool:
+    if not mutation.submission_id:
+        return mutation.score is None
+    if summary is None or summary.state not in {State.PROMOTED, State.REVOKED}:
+        return False
+    return (summary.board, summary.player) == (board.name, mutation.player)
