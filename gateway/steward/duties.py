@@ -29,6 +29,7 @@ from gateway.settlement.settle import project
 from gateway.shared_records import Change
 from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, VerificationQueue, jobs_of, shared_out
 from gateway.steward.failures import Failures
+from gateway.steward.family_boards import FamilyBoards
 from gateway.steward.fencing import FencedLedger
 from gateway.steward.index_duties import IndexDuties
 from gateway.steward.leases import DutyLease, StewardLeases
@@ -66,6 +67,12 @@ EXACT_RANKS_S: Final = 1.0
 
 ROLLUP_S: Final = 0.5
 """Seconds between looks for boards whose ranks give other points."""
+
+BOARDS_S: Final = 1.0
+"""Seconds between looks for boards of families whose time to close has come."""
+
+PLAYS_S: Final = 60.0
+"""Seconds between counts of runs on boards of families: a board is updated once for all runs in between."""
 
 TOP_S: Final = 1.0
 """Seconds between looks for unverified runs at the top of a board."""
@@ -138,6 +145,7 @@ class Steward:
             deliveries_ledger=self._unfenced_ledger,
         )
         self._deadlines = Deadlines(ledger, index, catalogue, clock=self._earliest_clock)
+        self._boards = FamilyBoards(ledger, catalogue, clock=clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, clock=clock)
         self.failures = Failures()
         self.presence = Presence(
@@ -204,6 +212,8 @@ class Steward:
             group.create_task(self._for_ever(self.see_to_top, TOP_S))
             group.create_task(self._for_ever(self.recall, TOP_S, DutyLease.RECALLS))
             group.create_task(self._for_ever(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS))
+            group.create_task(self._for_ever(self.close_boards, BOARDS_S, DutyLease.BOARDS))
+            group.create_task(self._for_ever(self.count_plays, PLAYS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.end_reveals, REVEALS_S, DutyLease.REVEALS))
 
     async def dispatch(self) -> int:
@@ -285,6 +295,14 @@ class Steward:
     async def expire(self) -> int:
         """End recordings past their retention and return how many events were passed."""
         return await self._expirer.step()
+
+    async def close_boards(self) -> int:
+        """Close boards of families whose time is over and return how many."""
+        return await self._boards.close_due()
+
+    async def count_plays(self) -> int:
+        """Count the runs of the last minute on boards of families and return how many events were passed."""
+        return await self._boards.count_plays()
 
     async def seal(self) -> int:
         """Seal events if a seal is due and return how many."""

@@ -48,6 +48,7 @@ class DutyLease(StrEnum):
     RECALLS = "recalls"
     REVEALS = "reveals"
     ROLLUPS = "rollups"
+    BOARDS = "boards"
 
 
 LEASE_NAMES: Final = (*(duty.value for duty in DutyLease), *(lane_lease(lane) for lane in range(LANES)))

@@ -66,6 +66,7 @@ MEANT = {
     "boards.board_life._LIFE": ("coarse", "the life of one board: an event for each change"),
     "boards.field_filters._OF_BOARD": ("coarse", OF_BOARD),
     "boards.field_filters._PLAYED": ("coarse", OF_BOARD),
+    "boards.plays._RUNS": ("range", SPAN),
     "boards.lookups._TO_OPEN": ("coarse sort", "what came due since the caller last looked"),
     "judgement.cases._SCORES": ("sort", OF_ONE),
     "judgement.builds._STATUSES": ("coarse scan", OPERATORS),

@@ -88,7 +88,6 @@ OF_EVERY_WINDOW = {
     "standings.rollup_points._DUE": "what was changed in any window",
 }
 
-IN_FAMILIES = "a board of a family has a dot in its name"
 
 ALL_THE_SAME = {
     ("archive.freezing._COPY", "archived_entries"): "it puts its rows there",
@@ -99,13 +98,6 @@ ALL_THE_SAME = {
     ("leases._CLAIM", "stewards"): "the lease has no owner, and would have none without the steward",
     ("leases._CLAIM_LANES", "leases"): "the lease is of a duty",
     ("leases._CLAIM_LANES", "stewards"): "the lease is of a duty",
-    ("standings.rollups._PLAYERS", "standings"): IN_FAMILIES,
-    **{
-        (f"standings.rollups._shares[{take},{order}]", table): IN_FAMILIES
-        for table in ("standings", "boards")
-        for take in ("sum", "best", "count")
-        for order in ("ascending", "descending")
-    },
     ("standings.anchors._FOLD", "rank_anchors"): "a move at its very place is not ahead of an anchor",
     ("standings.anchors._FOLD", "rank_moves"): "a move at its very place is not ahead of an anchor",
 }

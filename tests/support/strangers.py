@@ -84,8 +84,11 @@ MOODS: Final[tuple[Values, ...]] = (
 )
 """What the row may be: many a statement sees it in one state alone."""
 
-OF_A_LIFE: Final[Values] = {"player": ""}
-"""An event of a board's life is of no player."""
+OF_FAMILIES: Final[tuple[Values, ...]] = (
+    {"player": ""},
+    {"board": "track.tiny", "from_state": State.RECEIVED.value},
+)
+"""An event of a board's life is of no player; what is played on boards of families has a dot in its board."""
 
 SHIFTED: Final = ("seq", "score", "order_value", "at_ms", "achieved_at_ms", "due_at_ms", "created_at_ms")
 """Numbers by which rows are ordered."""
@@ -292,7 +295,7 @@ class World:
     def _seeing(self, table: str, row: Values, asked_for: Values) -> set[str]:
         """The statements that see the row of a table while it has these values, in whatever mood."""
         left = of_tables([table])
-        for mood in (*MOODS, OF_A_LIFE):
+        for mood in (*MOODS, *OF_FAMILIES):
             with self._undone():
                 self._put({**HOME, **mood, **row})
                 given = {**mood, **asked_for}

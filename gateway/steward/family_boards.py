@@ -1,0 +1,69 @@
+"""Closes boards of families whose time is over, and counts how much each is played of late."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from gateway.catalogue.catalogue import Catalogue
+from gateway.ledger.boards import plays
+from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
+from gateway.ledger.boards.life_changes import set_states
+from gateway.ledger.boards.lookups import boards_to_close
+from gateway.ledger.ledger import Ledger
+from gateway.runtime.clock import Clock
+from gateway.runtime.lanes import LANES
+from policies.family import Family
+from policies.opened_board import BoardState
+
+SLICE: Final = 100
+"""Boards closed in one round, of each 64 lanes; as many are one commit for a family."""
+
+STEPS: Final = 50
+"""Spans of the log counted in one round, so that what gathered in an outage is counted in several."""
+
+ACTOR: Final = "steward"
+
+
+def terms_of(family: Family) -> FamilyTerms:
+    """Return what the ledger has to know of a family."""
+    policy = family.policy
+    return FamilyTerms(
+        family.name, family.digest, tuple(policy.metadata_filters), policy.names_free_after_delete
+    )
+
+
+class FamilyBoards:
+    """The duties of a deployment's families: ends of boards, and counts of their runs."""
+
+    def __init__(self, ledger: Ledger, catalogue: Catalogue, *, clock: Clock) -> None:
+        self._ledger = ledger
+        self._catalogue = catalogue
+        self._clock = clock
+
+    async def close_due(self) -> int:
+        """Close boards whose `closes_at_ms` has come and return how many. Raises LedgerUnavailable."""
+        now_ms = self._clock()
+        names: dict[str, list[str]] = defaultdict(list)
+        for board in await self._ledger.read(boards_to_close(range(LANES), now_ms=now_ms, count=SLICE)):
+            names[board.family].append(board.board)
+        closed = 0
+        for family, due in names.items():
+            known = self._catalogue.families.get(family)
+            terms = (
+                terms_of(known) if known else FamilyTerms(family, "")
+            )  # its policy is gone, its end is not
+            work = set_states(terms, due, BoardState.CLOSED, actor=ACTOR, at_ms=now_ms, is_due=True)
+            results = await self._ledger.write(work)
+            closed += sum(result.outcome is BoardOutcome.CHANGED for result in results)
+        return closed
+
+    async def count_plays(self) -> int:
+        """Count the runs of the last minute on boards of families and return how many events were passed."""
+        passed = 0
+        for _ in range(STEPS):
+            count = await self._ledger.write(plays.count_plays())
+            passed += count
+            if count < plays.SPAN:
+                break
+        return passed
