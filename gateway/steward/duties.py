@@ -29,7 +29,7 @@ from gateway.settlement.settle import project
 from gateway.shared_records import Change
 from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, VerificationQueue, jobs_of, shared_out
 from gateway.steward.failures import Failures
-from gateway.steward.family_boards import FamilyBoards
+from gateway.steward.family_boards import BoardKeeper
 from gateway.steward.fencing import FencedLedger
 from gateway.steward.index_duties import IndexDuties
 from gateway.steward.leases import DutyLease, StewardLeases
@@ -145,7 +145,7 @@ class Steward:
             deliveries_ledger=self._unfenced_ledger,
         )
         self._deadlines = Deadlines(ledger, index, catalogue, clock=self._earliest_clock)
-        self._boards = FamilyBoards(ledger, catalogue, clock=clock)
+        self._boards = BoardKeeper(ledger, catalogue, clock=clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, clock=clock)
         self.failures = Failures()
         self.presence = Presence(

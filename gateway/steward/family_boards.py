@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
+from gateway.catalogue.family_terms import terms_of
 from gateway.ledger.boards import plays
 from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
 from gateway.ledger.boards.life_changes import set_states
@@ -13,7 +14,6 @@ from gateway.ledger.boards.lookups import boards_to_close
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.lanes import LANES
-from policies.family import Family
 from policies.opened_board import BoardState
 
 SLICE: Final = 100
@@ -25,15 +25,7 @@ STEPS: Final = 50
 ACTOR: Final = "steward"
 
 
-def terms_of(family: Family) -> FamilyTerms:
-    """Return what the ledger has to know of a family."""
-    policy = family.policy
-    return FamilyTerms(
-        family.name, family.digest, tuple(policy.metadata_filters), policy.names_free_after_delete
-    )
-
-
-class FamilyBoards:
+class BoardKeeper:
     """The duties of a deployment's families: ends of boards, and counts of their runs."""
 
     def __init__(self, ledger: Ledger, catalogue: Catalogue, *, clock: Clock) -> None:

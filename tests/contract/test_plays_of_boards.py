@@ -19,7 +19,7 @@ from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.boards.plays import HALF_LIFE_MS, UNIT, count_plays, plays_with, runs_lately
 from gateway.ledger.standings.across_boards import entries_of, standings_in_family
 from gateway.settlement.settle import Decision, settle
-from gateway.steward.family_boards import FamilyBoards
+from gateway.steward.family_boards import BoardKeeper
 from policies.model import RankKind
 from policies.opened_board import BoardState
 from policies.vocabulary import Reason, State
@@ -72,7 +72,7 @@ async def test_runs_on_boards_of_families_are_counted_once(store: Store, monkeyp
                 await ledger.append(run)
         await ledger.append(new_submission("of-a-file"))
         await ledger.append(new_submission("cheat", board="track.d", state=State.REJECTED))
-        duties = FamilyBoards(ledger, SimpleNamespace(families={}), clock=lambda: NOON_MS)  # type: ignore[arg-type]
+        duties = BoardKeeper(ledger, SimpleNamespace(families={}), clock=lambda: NOON_MS)  # type: ignore[arg-type]
         assert await ledger.read(queries.newest_seq()) == await duties.count_plays()
         assert 0 == await ledger.write(count_plays())
         for filters in ([], [("class", "gt3")]):
@@ -93,7 +93,7 @@ async def test_the_steward_closes_boards_whose_time_is_over(store: Store):
         batch = [track("a", closes_at_ms=NOON_MS + 5), track("b", closes_at_ms=NOON_MS + 6), track("c")]
         await ledger.write(open_boards(TRACKS, batch, actor="cli", at_ms=NOON_MS))
         gone = SimpleNamespace(families={})
-        duties = FamilyBoards(ledger, gone, clock=lambda: now_ms[0])  # type: ignore[arg-type]
+        duties = BoardKeeper(ledger, gone, clock=lambda: now_ms[0])  # type: ignore[arg-type]
         closed = []
         for now_ms[0] in (NOON_MS + 4, NOON_MS + 5, NOON_MS + 5, NOON_MS + 9):
             closed.append(await duties.close_due())
@@ -115,7 +115,13 @@ async def test_a_player_stands_on_boards_of_a_family(store: Store, tmp_path):
             board = boards.board(tmp_path / name.replace(".", "-"))
             ranking = rankings[name] = a_ranking(board=name)
             on = SimpleNamespace(
-                name=name, policy=board.policy, ranking=ranking, digest="d", family=None, rollups=()
+                name=name,
+                policy=board.policy,
+                ranking=ranking,
+                digest="d",
+                family=None,
+                rollups=(),
+                opened=None,
             )
             for player, score in (("ada", 100), ("bob", 300 if name == "track.b" else 50)):
                 await ledger.append(

@@ -98,6 +98,11 @@ ALL_THE_SAME = {
     ("leases._CLAIM", "stewards"): "the lease has no owner, and would have none without the steward",
     ("leases._CLAIM_LANES", "leases"): "the lease is of a duty",
     ("leases._CLAIM_LANES", "stewards"): "the lease is of a duty",
+    **{
+        (f"standings.rollups._shares[{take},{order}]", "boards"): "only a deleted board is no share"
+        for take in ("sum", "best", "count")
+        for order in ("ascending", "descending")
+    },
     ("standings.anchors._FOLD", "rank_anchors"): "a move at its very place is not ahead of an anchor",
     ("standings.anchors._FOLD", "rank_moves"): "a move at its very place is not ahead of an anchor",
 }
