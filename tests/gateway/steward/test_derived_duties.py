@@ -14,6 +14,7 @@ from gateway.ledger.derived import log, webhooks
 from gateway.ledger.derived.achievements import achievements_of
 from gateway.ledger.derived.counts import counts_of
 from gateway.ledger.derived.webhooks import Webhook
+from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from tests.support import boards
 from tests.support.duty import Duty
@@ -46,7 +47,8 @@ async def until(is_so: Callable[[Duty], Awaitable[bool]], duty: Duty) -> None:
 
 async def has_begun(duty: Duty) -> bool:
     """True once every consumer knows where it begins."""
-    names = [("decisions", ""), ("webhooks", "tiny"), ("achievements", "tiny")]
+    lane = f"lane:{lane_of('tiny')}"
+    names = [("decisions", ""), ("webhooks", lane), ("achievements", lane)]
     return None not in [await duty.ledger.read(log.position(*each)) for each in names]
 
 
