@@ -28,7 +28,8 @@ def caches() -> Iterator[tuple[str, ast.expr, ast.FunctionDef | ast.AsyncFunctio
             made = node.func if isinstance(node, ast.Call) else node
             is_made_here = isinstance(node, ast.Call) or id(node) not in called
             is_name = isinstance(made, ast.Name | ast.Attribute)
-            if is_name and is_made_here and ast.unparse(made).rpartition(".")[2] in {"cache", "lru_cache"}:
+            name = ast.unparse(made).removeprefix("functools.") if is_name else ""
+            if is_name and is_made_here and name in {"cache", "lru_cache"}:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node, decorated.get(id(node))
 
 

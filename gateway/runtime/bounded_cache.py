@@ -92,5 +92,5 @@ async def let_go_of_idle(caches: Sequence[BoundedCache[Any]]) -> None:
     """Let these caches go of what is idle, again and again. Never returns."""
     while True:
         await asyncio.sleep(SWEEP_S)
-        for cache in caches:
-            cache.let_go_of_idle()
+        for bounded in caches:
+            bounded.let_go_of_idle()

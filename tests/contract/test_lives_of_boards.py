@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.derived.achievements import reached_by_log
 from gateway.derived.followers import LogFollower
 from gateway.derived.trends import Trends
@@ -31,6 +32,7 @@ from gateway.settlement.settle import Decision, settle
 from gateway.steward.recordings.expiring import Expirer
 from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.errors import LedgerTampered
+from policies.loader import Policies
 from policies.opened_board import BoardState
 from policies.vocabulary import Reason, State
 from policies.windows import window_named
@@ -93,7 +95,8 @@ async def test_every_reader_of_the_log_passes_over_the_lives_of_boards(
         assert await stepped(follower.step) >= 3
         assert newest == await ledger.read(log.position(follower.name))
     policy = SimpleNamespace(policy=SimpleNamespace(recordings=SimpleNamespace(refused_days=0)))
-    expirer = Expirer(ledger, {"tiny": policy}, clock=clock)  # type: ignore[dict-item]
+    catalogue = Catalogue(Policies({"tiny": policy}))  # type: ignore[dict-item]
+    expirer = Expirer(ledger, catalogue, clock=clock)
     assert await stepped(expirer.step) >= 3
     assert newest == await ledger.read(log.position(f"{expiry.CONSUMER}0"))
 

@@ -85,6 +85,7 @@ def test_whatever_a_fault_or_a_stranger_can_repeat_is_sieved():
         "job_refused",
         "simulator_failed",
         "forwarded_unread",
+        "leases_lost",
     }
     assert repeated == REPEATED
 

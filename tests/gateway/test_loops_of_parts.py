@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -24,9 +25,9 @@ from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.loader import Policies
 from policies.vocabulary import State
 
-OF_EDGE: Final = {"builds", "presence", "lag", "clock", "owed", "live-feed"}
+OF_EDGE: Final = {"builds", "presence", "lag", "clock", "owed"}
 """Builds that are blocked elsewhere, parts that come and go, what others could not show, the shared time, what it owes
-itself, changes for listeners."""
+itself."""
 
 
 def going_on() -> set[str]:
@@ -47,6 +48,9 @@ async def test_an_open_steward_keeps_to_the_shared_clock(settings: Settings):
     assert "clock" not in going_on()
 
 
+VAULT: Any = SimpleNamespace(name="vault", rollups=(), policy=SimpleNamespace(staleness_s=0.0))
+
+
 class Asked:
     """A ledger, an index, a store of parts and a clock in one, which cannot be asked, and count how often they were."""
 
@@ -54,7 +58,9 @@ class Asked:
 
     def __init__(self) -> None:
         self.times = 0
-        self.boards = {"vault": self}
+
+    def of(self, _: Any) -> Asked:
+        return self
 
     async def read(self, *_: Any) -> None:
         self.times += 1
@@ -73,7 +79,7 @@ class Asked:
 def paying(asked: Any) -> Coroutine[Any, Any, None]:
     """What is owed, with a change that cannot be shown."""
     debts = UnprojectedChanges(asked, asked)
-    debts.add([Change(1, "s1", "vault", "ada", State.PROMOTED, (), ())])
+    debts.add(VAULT, [Change(1, "s1", "vault", "ada", State.PROMOTED, (), ())])
     return debts.run()
 
 

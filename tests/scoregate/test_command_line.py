@@ -110,5 +110,5 @@ def test_N06_a_board_that_there_is_not_is_refused_by_name(tmp_path: Path, words:
 
     assert refused.exit_code
     assert "there is no board 'nope'" in str(refused.exception)
-    assert str(refused.exception).endswith("there is arcade")
+    assert str(refused.exception).endswith("there is arcade, arcade-course, daily")
     assert [] == list(tmp_path.iterdir())

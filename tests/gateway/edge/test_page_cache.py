@@ -142,7 +142,9 @@ async def test_parameters_that_no_route_has_are_refused(harness: Harness):
     for route in ROUTES:
         if route.method != "GET":
             continue
-        path = route.path.format(board="vault", player="p1", submission="s", segment="country")
+        path = route.path.format(
+            family="track", board="vault", player="p1", submission="s", segment="country"
+        )
         for given in ("nonsense=1", "nonsense=", "nonsense"):
             unknown = await harness.get(f"{path}?{given}")
             assert (422, "schema-violation") == (unknown.status, unknown.problem), (path, given)

@@ -83,7 +83,7 @@ TROUBLE: dict[str, tuple[tuple[str, str, Any], tuple[int, str], dict[str, Any]]]
         (200, "degraded"),
         {"clock": False, "clock_offset_s": 2.0, "clock_error_s": 2.001},
     ),
-    "files of policies": (("boards", "is_stale", True), (200, "ready"), {"policies": False}),
+    "files of policies": (("catalogue", "is_stale", True), (200, "ready"), {"policies": False}),
     "its time": (("shutdown", "has_begun", True), (503, "ending"), {}),
 }
 """What fails: where, what is told of it, and with which status and state."""

@@ -14,12 +14,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from prometheus_client import Counter as Metric
+from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
 from gateway.ledger.leases import NOBODY, Lease, fenced, lane_lease, lease_holders
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.runtime.lanes import lane_of
-from gateway.runtime.telemetry import LEASES_HELD, LEASES_LOST, LEASES_TAKEN_OVER
+from gateway.runtime.telemetry import LEASES_HELD, LEASES_LOST, LEASES_TAKEN_OVER, REGISTRY
 from gateway.steward.fencing import FencedLedger
 from gateway.steward.leases import HANDED_OVER, LEASE_NAMES, DutyLease, StewardLeases
 from policies.errors import LeaseLost, LedgerUnavailable
@@ -547,3 +548,10 @@ def test_a_ledger_in_memory_undoes_what_fails(world: World):
     with pytest.raises(sqlite3.OperationalError):
         world.ledger.database.execute("COMMIT")
     assert {} == world.holders()
+
+
+def test_leases_are_in_the_metrics_under_these_names():
+    """An operator's alerts and the reference name them so."""
+    text = generate_latest(REGISTRY).decode()
+    for name in ("scoregate_leases_held", "scoregate_leases_taken_over_total", "scoregate_leases_lost_total"):
+        assert f"# TYPE {name.removesuffix('_total')}" in text
