@@ -17,7 +17,7 @@ from gateway.index import keys
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger import queries
 from gateway.ledger.derived import lane_positions, log
-from gateway.runtime.lanes import lane_of
+from gateway.runtime.lanes import LANES, lane_of
 from gateway.settlement.settle import Decision, _decide_all
 from policies.loader import Board, Policies
 from policies.vocabulary import Reason, State
@@ -190,6 +190,7 @@ async def test_a_loss_is_noticed_and_caught_up_from_the_ledger(stage, lose, monk
         (each["event"], each["consumer"], each["since"]) for each in logs
     ]
 
+    assert 0 == await one.step()
     await stage.score("dee", 9)
     await one.step()
     assert ["dee"] == [each[0] for each in heard.told]
@@ -241,6 +242,31 @@ async def test_entries_that_were_trimmed_before_they_were_acknowledged_are_a_los
     while await one.step():
         pass
     assert 1 == len(heard.recovered)
+
+
+async def test_the_first_changes_of_a_lane_are_heard_or_caught_up(stage):
+    """The group is made with them. If they are trimmed before that, the ledger has them."""
+    heard = Heard()
+    one = follower(stage, heard)
+    await one.step()
+    known = await position(stage)
+    await stage.score("ada", 5)
+    stage.redis.xtrim(STREAM, maxlen=1, approximate=False)
+    await one.step()
+    assert ([known], []) == (heard.recovered, heard.told)
+
+
+async def test_a_loss_in_one_lane_leaves_the_boards_of_others_alone(stage):
+    """Only boards of the lane that lost something are computed again."""
+    await stage.score("ada", 5)
+    heard, other = Heard(), (LANE + 1) % LANES
+    one = follower(stage, heard)
+    await one.step()
+    heard.recovered.clear()
+    await stage.ledger.write(lane_positions.put("heard", {other: 0}))
+    stage.redis.delete(keys.group_mark(other, "heard"))
+    assert 1 == await one.step()
+    assert [] == heard.recovered
 
 
 async def test_trimming_what_everybody_had_is_no_loss(stage):

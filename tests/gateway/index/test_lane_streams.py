@@ -120,11 +120,15 @@ async def test_only_lanes_with_listeners_are_read_and_nothing_is_kept_of_others(
     feed: LiveFeed, client: Redis
 ):
     """The last listener of a lane takes its position with it; without any, no connection is left."""
+    [past] = await add(client, "b", 1)
     others = len(await client.client_list())
     assert () == feed.lanes
     async with feed.listen("b") as first, feed.listen(NEIGHBOUR), feed.listen(ELSEWHERE):
         await anext(first.events)
         assert {LANE, lane_of(ELSEWHERE)} == set(feed.lanes)
+        async with feed.listen("b", after=past) as returning:  # it reads beside the call that waits
+            await add(client, "b", 2)
+            assert [2] == await seqs(returning, 1)
         assert len(await client.client_list()) > others
     assert () == feed.lanes
     assert {} == feed._boards
