@@ -47,7 +47,7 @@ if redis.call('EXISTS', KEYS[1]) == 0 or not mark then
   return missed()
 end
 local stream, before = facts(redis.call('XINFO', 'STREAM', KEYS[1])), group_facts()
-if not before and mark == '0' and stream['entries-added'] == stream['length'] then
+if not before and mark == '0' then
   redis.call('XGROUP', 'CREATE', KEYS[1], group, '0')
   redis.call('SET', KEYS[2], '1')
   before = group_facts()
