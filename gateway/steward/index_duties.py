@@ -127,11 +127,16 @@ class IndexDuties:
         return self._index.of(board)
 
     async def _lost_files(self) -> list[str]:
-        """Return some boards of files that are not whole, but for those that are cold by their policy."""
+        """Return some boards of files that are not whole, but for those that are cold by their policy.
+
+        Whole ones are residents, also those that nobody has changed since the set was lost.
+        """
         names = self._catalogue.names_after(self._seen_file, FILES_AT_ONCE)
         self._seen_file = names[-1] if len(names) == FILES_AT_ONCE else ""
         ours = [name for name in names if lane_of(name) in self._leases.lanes_held()]
         marks = await self._residents.marks_of(ours)
+        whole = [name for name, (is_whole, _) in zip(ours, marks, strict=True) if is_whole]
+        await self._residents.add(keys.residents, whole, 0)
         return [
             name
             for name, (is_whole, is_cold) in zip(ours, marks, strict=True)
