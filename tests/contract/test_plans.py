@@ -98,6 +98,8 @@ MEANT = {
     "submissions.work._ELSEWHERE": ("range", LIMITED),
     "submissions.waiting._WAITING": ("scan sort", "the first ten thousand rows of the outbox, grouped by kind"),
     "submissions.work._BACKLOG": ("coarse", WAITING),
+    "derived.lane_positions._OF_CONSUMER": ("coarse", "a row for each lane, when a consumer begins"),
+    "derived.log._BOARDS": ("range sort", SPAN),
     "standings.rollup_points._DUE": ("scan", WAITING),
     "standings.rollups._PLAYERS": ("coarse range sort", OPERATORS),
     "standings.rollups._POINTS": ("sort", OF_ONE),

@@ -42,6 +42,8 @@ OF_EVERY_BOARD = {
     "derived.counts._FORGET": "all boards are counted anew",
     "derived.log._AFTER": "the log of all boards, in its order",
     "derived.log._POSITIONS": "how far each policy file was seen",
+    "derived.lane_positions._OF_CONSUMER": "the positions of one consumer in all lanes",
+    "derived.log._BOARDS": "the log of all boards, which it tells apart",
     "derived.log._PLAYERS": "the log of all boards, in its order",
     "derived.log._UNSHOWN": "how far the log was shown",
     "derived.trends._PRUNE": "slots of every board grow old",

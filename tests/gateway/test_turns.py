@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 
 import pytest
 
@@ -66,3 +67,18 @@ async def test_what_goes_on_beside_a_block_has_ended_when_the_block_has(monkeypa
         assert not is_over
     assert (3, True) == (len(swallowed), is_over)
     assert "stubborn" not in {task.get_name() for task in asyncio.all_tasks()}
+
+
+async def test_who_is_cancelled_before_its_turn_does_not_complain_of_it():
+    """A part that ends in the middle of a round leaves no warning on its standard error, which is a log."""
+
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    waiting = [work() for _ in range(3)]
+    turns = asyncio.create_task(in_turns(waiting, at_once=1))
+    await asyncio.sleep(0)
+    turns.cancel()
+    await asyncio.wait([turns])
+    assert turns.cancelled()
+    assert [inspect.CORO_CLOSED] * 3 == [inspect.getcoroutinestate(one) for one in waiting]
