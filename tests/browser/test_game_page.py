@@ -308,6 +308,7 @@ async def test_the_board_can_be_seen_by_day_and_week(stack: str, visit: Any):
     async with rivalling(stack, "Early") as rivals:
         score = await rivals[0].finish()
     visitor = await visit()
+    await visitor.page.wait_for_selector("#board .who:text-is('Early')")  # the run has its verdict
 
     for window in ("daily", "weekly", "alltime"):
         async with visitor.page.expect_response(f"**/entries?window={window}&*") as answer:

@@ -83,8 +83,14 @@ class Edges:
             assert (202, "pending") == (answer.status, answer.body.get("state")), answer.raw
 
     async def readiness(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = (await self.clients[name].harness.get("/readyz")).body
-        return found
+        """What an edge says of itself, once its ledger takes writes: several parts have just opened it."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            found: dict[str, Any] = (await self.clients[name].harness.get("/readyz")).body
+            if found["ledger"]:
+                return found
+            assert time.monotonic() < deadline, found
+            await asyncio.sleep(0.05)
 
 
 @asynccontextmanager
