@@ -29,7 +29,7 @@ from scoregate_client import (
     encode_recording,
     signing,
 )
-from scoregate_client.client import _authority
+from scoregate_client.connection import authority as authority_of
 from scoregate_client.models import Player
 
 from gateway.edge.auth.signatures import (
@@ -339,7 +339,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def note(seconds: float) -> None:
         taken.append(seconds)
 
-    monkeypatch.setattr("scoregate_client.client.asyncio", SimpleNamespace(sleep=note))
+    monkeypatch.setattr("scoregate_client.connection.asyncio", SimpleNamespace(sleep=note))
     return taken
 
 
@@ -642,4 +642,4 @@ async def test_a_lent_session_stays_open() -> None:
 def test_the_authority_is_that_of_the_host_field(base_url: str, authority: str) -> None:
     """Lower case, ASCII, and the default port left out."""
     client = ScoregateClient(base_url)
-    assert authority == _authority(client._url("/v1/boards"))
+    assert authority == authority_of(client._url("/v1/boards"))

@@ -2,135 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import secrets
 import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
-from http import HTTPStatus
-from types import TracebackType
-from typing import Any, Self
-from urllib.parse import quote, urlencode
+from typing import Any
 
 import aiohttp
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from yarl import URL
 
-from .errors import ScoregateError
+from .connection import Connection, board_path, json_bytes, segment
 from .feed import FEED_TIMEOUT, FeedEvent, follow
 from .models import Entry, EntryPage, Player, Reveal, Run, Submission
 from .signing import Parameters, Target, sign_for_run, sign_for_server
 
 SIGNATURE_LIFETIME_S = 300
 """The longest lifetime that the gateway allows: a repetition sends the same signature."""
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 30.0
-"""If the gateway asks for a longer pause than this, its refusal is raised instead."""
-TIMEOUT = aiohttp.ClientTimeout(total=30)
-
-Sign = Callable[[Target, bytes, int], dict[str, str]]
-"""Returns header fields for a target, a body, and the time of the signature (Unix seconds)."""
 
 
-class _Connection:
-    """Requests to one gateway, over its own session or the caller's."""
-
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        session: aiohttp.ClientSession | None = None,
-        attempts: int = 5,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        if attempts < 1:
-            raise ValueError("At least one attempt is needed.")
-        self._base_url = str(URL(base_url)).rstrip("/")
-        self._session = session
-        self._owns_session = session is None
-        self._attempts = attempts
-        self._clock = clock
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the session, unless it is the caller's."""
-        if self._owns_session and self._session is not None:
-            await self._session.close()
-            self._session = None
-
-    async def _post_signed(self, path: str, document: Any, sign: Sign) -> dict[str, Any]:
-        url, body = self._url(path), _json_bytes(document)
-        target = Target("POST", _authority(url), url.raw_path, url.raw_query_string)
-        try:
-            return await self._send("POST", url, sign(target, body, int(self._clock())), body)
-        except ScoregateError as refusal:
-            if refusal.name != "signature-expired" or refusal.server_time is None:
-                raise
-            return await self._send("POST", url, sign(target, body, refusal.server_time), body)
-
-    async def _get(
-        self, path: str, headers: Mapping[str, str] | None = None, **query: str | int
-    ) -> dict[str, Any]:
-        return await self._send("GET", self._url(path, **query), headers or {}, None)
-
-    async def _send(
-        self,
-        method: str,
-        url: URL,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        repeatable: bool = True,
-    ) -> dict[str, Any]:
-        """Return the answer; send again after a 503 and, if `repeatable`, after a lost connection."""
-        for attempt in range(1, self._attempts + 1):
-            is_last = attempt == self._attempts
-            pause_s = min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S)
-            try:
-                status, retry_after, document = await self._exchange(method, url, headers, body)
-            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError):
-                if not repeatable or is_last:
-                    raise
-            else:
-                if status < HTTPStatus.MULTIPLE_CHOICES and document:
-                    return document
-                pause_s = _pause_of(retry_after, pause_s)
-                if status != HTTPStatus.SERVICE_UNAVAILABLE or is_last or pause_s > LONGEST_PAUSE_S:
-                    raise ScoregateError(status, document)
-            await asyncio.sleep(pause_s)
-        raise AssertionError("unreachable")
-
-    async def _exchange(
-        self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None
-    ) -> tuple[int, str | None, dict[str, Any]]:
-        request = self._opened().request(method, url, headers=headers, data=body, allow_redirects=False)
-        async with request as response:
-            return response.status, response.headers.get("Retry-After"), _document_of(await response.read())
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=TIMEOUT)
-        return self._session
-
-    def _url(self, path: str, **query: str | int) -> URL:
-        # encoded=True: the signature covers these bytes, so nothing may quote them again.
-        return URL(self._base_url + path + (f"?{urlencode(query)}" if query else ""), encoded=True)
-
-
-class ScoregateClient(_Connection):
+class ScoregateClient(Connection):
     """The client of one player's game: it opens runs, submits them and reads boards.
 
     `token` is the player's bearer token; `create_player` fetches one. Every method raises `ScoregateError`
@@ -157,7 +49,7 @@ class ScoregateClient(_Connection):
 
     async def open_run(self, board: str, build: str) -> Run:
         """Open a run of this player."""
-        return Run.from_json(await self._post(f"{_board_path(board)}/runs", {"build": build}, self._bearer()))
+        return Run.from_json(await self._post(f"{board_path(board)}/runs", {"build": build}, self._bearer()))
 
     async def submit(
         self, run: Run, score: int, ticks: int, stats: Mapping[str, int], recording: bytes
@@ -188,7 +80,7 @@ class ScoregateClient(_Connection):
     async def reveal(self, submission: str, recording: bytes) -> None:
         """Send a requested recording, and return when the gateway has stored it. Safe to repeat."""
         headers = {**self._bearer(), "Content-Type": "application/octet-stream"}
-        url = self._url(f"/v1/submissions/{_segment(submission)}/recording")
+        url = self._url(f"/v1/submissions/{segment(submission)}/recording")
         await self._send("PUT", url, headers, recording)
 
     async def _submit(self, run: Run, claim: Mapping[str, Any]) -> Submission:
@@ -197,19 +89,17 @@ class ScoregateClient(_Connection):
                 run.key, target, body, _parameters(now_s, run.ticket, "hmac-sha256", "scoregate-run")
             )
 
-        return Submission.from_json(await self._post_signed(f"{_board_path(run.board)}/scores", claim, sign))
+        return Submission.from_json(await self._post_signed(f"{board_path(run.board)}/scores", claim, sign))
 
     async def submission(self, submission: str) -> Submission:
         """Return a submission of this player in its current state."""
-        return Submission.from_json(
-            await self._get(f"/v1/submissions/{_segment(submission)}", self._bearer())
-        )
+        return Submission.from_json(await self._get(f"/v1/submissions/{segment(submission)}", self._bearer()))
 
     async def entries(
         self, board: str, *, window: str = "alltime", offset: int = 0, limit: int = 25
     ) -> EntryPage:
         """Return the page of the board that starts at rank `offset` + 1."""
-        document = await self._get(f"{_board_path(board)}/entries", window=window, offset=offset, limit=limit)
+        document = await self._get(f"{board_path(board)}/entries", window=window, offset=offset, limit=limit)
         entries = tuple(Entry.from_json(item) for item in document["entries"])
         return EntryPage(document["board"], document["window"], document["total"], entries)
 
@@ -241,7 +131,7 @@ class ScoregateClient(_Connection):
         lists = {"window": [window] if window else [], "players": players, "events": events}
         query |= {name: ",".join(values) for name, values in lists.items() if values}
         query |= {"friends": "true"} if friends else {}
-        url = self._url(f"{_board_path(board)}/live", **query)
+        url = self._url(f"{board_path(board)}/live", **query)
         headers = self._bearer() if friends else {}
 
         async def connect(last: str | None) -> aiohttp.ClientResponse:
@@ -255,7 +145,7 @@ class ScoregateClient(_Connection):
     ) -> dict[str, Any]:
         # Not repeatable: after a lost answer, a second request might create a second thing.
         headers = {**headers, "Content-Type": "application/json"}
-        return await self._send("POST", self._url(path), headers, _json_bytes(document), repeatable=False)
+        return await self._send("POST", self._url(path), headers, json_bytes(document), repeatable=False)
 
     def _bearer(self) -> dict[str, str]:
         if self.token is None:
@@ -263,7 +153,7 @@ class ScoregateClient(_Connection):
         return {"Authorization": f"Bearer {self.token}"}
 
 
-class ServerClient(_Connection):
+class ServerClient(Connection):
     """The client of a trusted server: it writes, corrects and removes with its registered Ed25519 key.
 
     Every call is safe to repeat with the same arguments: nothing happens twice, and the answer is the same.
@@ -310,7 +200,7 @@ class ServerClient(_Connection):
             "details": None if details is None else dict(details),
             "achieved_at": None if achieved_at is None else achieved_at.isoformat(),
         }
-        return await self._operate(f"{_board_path(board)}/entries", entry, **options)
+        return await self._operate(f"{board_path(board)}/entries", entry, **options)
 
     async def remove(
         self,
@@ -325,7 +215,7 @@ class ServerClient(_Connection):
         """Remove a submission, or all of the player's up to `version`. Return those that no longer count."""
         removal = {"operation": operation, "player": player}
         options = {"submission": submission, "version": version, "reason": reason}
-        answer = await self._operate(f"{_board_path(board)}/removals", removal, **options)
+        answer = await self._operate(f"{board_path(board)}/removals", removal, **options)
         return list(answer["removed"])
 
     async def write_batch(self, board: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -334,7 +224,7 @@ class ServerClient(_Connection):
         Each has an `action`, `write` or `remove`, and the members that the methods of those names send. If
         one is wrong, `problem["errors"]` of the `ScoregateError` named `batch-refused` says which and why.
         """
-        return await self._batch(f"{_board_path(board)}/entries/batch", operations)
+        return await self._batch(f"{board_path(board)}/entries/batch", operations)
 
     async def write_each(self, board: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Perform up to 1,000 operations, each by itself, and return their outcomes.
@@ -342,7 +232,7 @@ class ServerClient(_Connection):
         They are what `write_batch` takes. An outcome has a `status`, `done` or `refused`, and a `result` or a
         `problem`. A refusal raises nothing.
         """
-        return await self._batch(f"{_board_path(board)}/entries:batch", operations)
+        return await self._batch(f"{board_path(board)}/entries:batch", operations)
 
     async def _batch(self, path: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         answer = await self._post_signed(path, [dict(operation) for operation in operations], self._sign)
@@ -361,38 +251,5 @@ def _parameters(now_s: int, keyid: str, alg: str, tag: str) -> Parameters:
     return Parameters(now_s, now_s + SIGNATURE_LIFETIME_S, secrets.token_urlsafe(18), keyid, tag, alg)
 
 
-def _authority(url: URL) -> str:
-    host = (url.raw_host or "").lower()
-    host = f"[{host}]" if ":" in host else host
-    return host if url.is_default_port() else f"{host}:{url.port}"
-
-
-def _segment(value: str) -> str:
-    return quote(value, safe="")
-
-
-def _board_path(board: str) -> str:
-    return f"/v1/boards/{_segment(board)}"
-
-
 def _entry_path(board: str, player: str) -> str:
-    return f"{_board_path(board)}/entries/{_segment(player)}"
-
-
-def _json_bytes(document: Any) -> bytes:
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
-
-
-def _document_of(body: bytes) -> dict[str, Any]:
-    # Something in front of the gateway may answer without a JSON object: only the status is known then.
-    try:
-        document = json.loads(body)
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _pause_of(retry_after: str | None, otherwise_s: float) -> float:
-    if retry_after is None or not (retry_after.isascii() and retry_after.isdigit()):
-        return otherwise_s
-    return float(retry_after)
+    return f"{board_path(board)}/entries/{segment(player)}"

@@ -1,0 +1,158 @@
+"""Requests to a gateway: over one session, signed or not, and sent again where that is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from yarl import URL
+
+from .errors import ScoregateError
+from .signing import Target
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
+"""If the gateway asks for a longer pause than this, its refusal is raised instead."""
+TIMEOUT = aiohttp.ClientTimeout(total=30)
+
+Sign = Callable[[Target, bytes, int], dict[str, str]]
+"""Returns header fields for a target, a body, and the time of the signature (Unix seconds)."""
+
+
+class Connection:
+    """Requests to one gateway, over its own session or the caller's."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        session: aiohttp.ClientSession | None = None,
+        attempts: int = 5,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if attempts < 1:
+            raise ValueError("At least one attempt is needed.")
+        self._base_url = str(URL(base_url)).rstrip("/")
+        self._session = session
+        self._owns_session = session is None
+        self._attempts = attempts
+        self._clock = clock
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the session, unless it is the caller's."""
+        if self._owns_session and self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _post_signed(self, path: str, document: Any, sign: Sign) -> dict[str, Any]:
+        url, body = self._url(path), json_bytes(document)
+        target = Target("POST", authority(url), url.raw_path, url.raw_query_string)
+        try:
+            return await self._send("POST", url, sign(target, body, int(self._clock())), body)
+        except ScoregateError as refusal:
+            if refusal.name != "signature-expired" or refusal.server_time is None:
+                raise
+            return await self._send("POST", url, sign(target, body, refusal.server_time), body)
+
+    async def _get(
+        self, path: str, headers: Mapping[str, str] | None = None, **query: str | int
+    ) -> dict[str, Any]:
+        return await self._send("GET", self._url(path, **query), headers or {}, None)
+
+    async def _send(
+        self,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        repeatable: bool = True,
+    ) -> dict[str, Any]:
+        """Return the answer; send again after a 503 and, if `repeatable`, after a lost connection."""
+        for attempt in range(1, self._attempts + 1):
+            is_last = attempt == self._attempts
+            pause_s = min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S)
+            try:
+                status, retry_after, document = await self._exchange(method, url, headers, body)
+            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError):
+                if not repeatable or is_last:
+                    raise
+            else:
+                if status < HTTPStatus.MULTIPLE_CHOICES and document:
+                    return document
+                pause_s = _pause_of(retry_after, pause_s)
+                if status != HTTPStatus.SERVICE_UNAVAILABLE or is_last or pause_s > LONGEST_PAUSE_S:
+                    raise ScoregateError(status, document)
+            await asyncio.sleep(pause_s)
+        raise AssertionError("unreachable")
+
+    async def _exchange(
+        self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None
+    ) -> tuple[int, str | None, dict[str, Any]]:
+        request = self._opened().request(method, url, headers=headers, data=body, allow_redirects=False)
+        async with request as response:
+            return response.status, response.headers.get("Retry-After"), _document_of(await response.read())
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=TIMEOUT)
+        return self._session
+
+    def _url(self, path: str, **query: str | int) -> URL:
+        # encoded=True: the signature covers these bytes, so nothing may quote them again.
+        return URL(self._base_url + path + (f"?{urlencode(query)}" if query else ""), encoded=True)
+
+
+def authority(url: URL) -> str:
+    """Return the Host field of requests to a URL, as signatures cover it."""
+    host = (url.raw_host or "").lower()
+    host = f"[{host}]" if ":" in host else host
+    return host if url.is_default_port() else f"{host}:{url.port}"
+
+
+def segment(value: str) -> str:
+    """Return a text as one segment of a path."""
+    return quote(value, safe="")
+
+
+def board_path(board: str) -> str:
+    """Return the path of a board."""
+    return f"/v1/boards/{segment(board)}"
+
+
+def json_bytes(document: Any) -> bytes:
+    """Return the JSON text of a document, without spaces."""
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+
+
+def _document_of(body: bytes) -> dict[str, Any]:
+    # Something in front of the gateway may answer without a JSON object: only the status is known then.
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _pause_of(retry_after: str | None, otherwise_s: float) -> float:
+    if retry_after is None or not (retry_after.isascii() and retry_after.isdigit()):
+        return otherwise_s
+    return float(retry_after)
