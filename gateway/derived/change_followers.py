@@ -166,8 +166,8 @@ class ChangeFollower:
         await in_turns((group.begin() for group in groups.values()), at_once=FOLLOWED_AT_ONCE)
         newest = await self._ledger.read(queries.newest_seq())
         since = await self._ledger.read(lane_positions.of_lanes(self.name, lanes))
-        async for name in self._changed_boards(since, lanes, newest):
-            if board := await self._catalogue.board(name):
+        async for names in self._changed_boards(since, lanes, newest):
+            for name, board in (await self._catalogue.boards(names)).items():
                 await self._consumer.recover(board, since.get(lane_of(name), newest))
         await self._ledger.write(lane_positions.put(self.name, dict.fromkeys(lanes, newest)))
         self._noted |= dict.fromkeys(lanes, newest)
@@ -182,17 +182,21 @@ class ChangeFollower:
 
     async def _changed_boards(
         self, since: Mapping[int, int], lanes: Collection[int], newest: int
-    ) -> AsyncIterator[str]:
+    ) -> AsyncIterator[list[str]]:
         """Yield the boards of these lanes with events after their lane's position, or any events for none."""
-        found: set[str] = set()
+
+        def is_missed(name: str, last: int) -> bool:
+            lane = lane_of(name)
+            return lane in lanes and last > since.get(lane, 0)
+
+        yielded: set[str] = set()
         upto = min(since.get(lane, 0) for lane in lanes)
         while upto < newest:
             after, upto = upto, min(newest, upto + RECOVERED_SLICE)
-            for name, last in (await self._ledger.read(log.boards_between(after, upto))).items():
-                lane = lane_of(name)
-                if lane in lanes and last > since.get(lane, 0) and name not in found:
-                    found.add(name)
-                    yield name
+            changed = await self._ledger.read(log.boards_between(after, upto))
+            missed = {name for name, last in changed.items() if is_missed(name, last)}
+            yield sorted(missed - yielded)
+            yielded |= missed
 
     async def _note_quiet(self, projected: int) -> None:
         """Store, now and then, that all events up to `projected` had their effect in the lanes at rest.

@@ -59,7 +59,8 @@ _PUT_POSITION = Query(
 )
 _BOARDS = Query(
     select(_e.board, func.max(_e.seq))
-    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"))
+    # A board's life says nothing of standings, and a million boards may have been opened.
+    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"), _e.submission_id != "")
     .group_by(_e.board)
 )
 _UNSHOWN = Query(select(func.min(outbox.c.seq)).where(outbox.c.kind == "project"))
@@ -131,7 +132,7 @@ def players_after(seq: int, *, count: int) -> Operation[list[tuple[int, str, str
 
 
 def boards_between(after: int, upto: int) -> Operation[dict[str, int]]:
-    """Return the boards that have events after `after` up to `upto`, each with the last of them."""
+    """Return the boards of the submissions with events in (`after`, `upto`], each with the last of them."""
 
     async def work(tx: Transaction) -> dict[str, int]:
         return {str(board): int(seq) for board, seq in await tx.rows(_BOARDS, after=after, upto=upto)}

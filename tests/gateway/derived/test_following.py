@@ -16,10 +16,13 @@ from gateway.derived.followers import standings_since
 from gateway.index import keys
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger import queries
+from gateway.ledger.boards.board_opening import open_boards
+from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.derived import lane_positions, log
 from gateway.runtime.lanes import LANES, lane_of
 from gateway.settlement.settle import Decision, _decide_all
 from policies.loader import Board, Policies
+from policies.opened_board import OpenedBoard
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
 from tests.support.feeds import entry
@@ -267,6 +270,17 @@ async def test_a_loss_in_one_lane_leaves_the_boards_of_others_alone(stage):
     stage.redis.delete(keys.group_mark(other, "heard"))
     assert 1 == await one.step()
     assert [] == heard.recovered
+
+
+async def test_a_loss_costs_nothing_for_boards_that_were_only_opened(stage):
+    """A million boards may be open. What their lives say is no change that a consumer could have missed."""
+    await stage.score("ada", 5)
+    before = await stage.ledger.read(queries.newest_seq())
+    terms, opened = FamilyTerms("track", "digest"), [OpenedBoard("track.spa", "track", "Spa")]
+    await stage.ledger.write(open_boards(terms, opened, actor="server:eu", at_ms=1))
+    newest = await stage.ledger.read(queries.newest_seq())
+    assert before < newest
+    assert {"tiny": before} == await stage.ledger.read(log.boards_between(0, newest))
 
 
 async def test_trimming_what_everybody_had_is_no_loss(stage):
