@@ -17,12 +17,12 @@ from gateway.ledger.archive.windows import mark_windows
 from gateway.ledger.schema import events, outbox
 from gateway.ledger.standings.folds import StandingFold, fold_anew, fold_rollup
 from gateway.ledger.standings.rollup_points import RollupChange, give_points, note_change, players_to_follow
+from gateway.ledger.standings.rollups import is_deleted
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.shared_records import Change, Standing
 from policies.loader import Board
 from policies.model import WindowKind
-from policies.opened_board import BoardState
 from policies.vocabulary import Reason, State
 from policies.windows import window_named
 from validators.judge import RULES_VERSION
@@ -45,7 +45,7 @@ async def roll_up(
     `cause` is the event that changed the standings.
     """
     changes: list[Change] = []
-    if board.opened and board.opened.state is BoardState.DELETED:
+    if not board.rollups or await is_deleted(tx, board.name):
         return changes
     for rollup in board.rollups:
         if rollup.policy.rollup and rollup.policy.rollup.points:
@@ -75,9 +75,7 @@ async def note_deletion(tx: Transaction, rollups: Sequence[Board], board: str) -
                 await note_change(tx, RollupChange(rollup.name, board, window, seq))
 
 
-def follow_change(
-    rollup: Board, change: RollupChange, *, is_deleted: bool, at_ms: int
-) -> Operation[list[Change]]:
+def follow_change(rollup: Board, change: RollupChange, *, at_ms: int) -> Operation[list[Change]]:
     """Have a rollup follow a slice of a board's change; return what changed.
 
     The first ranks of a board are compared with the points that its players have. The players of a deleted
@@ -89,7 +87,7 @@ def follow_change(
     async def work(tx: Transaction) -> list[Change]:
         changes = []
         if scale:
-            players = await give_points(tx, change, () if is_deleted else scale)
+            players = await give_points(tx, change, scale)
         else:
             players = set(await players_to_follow(tx, change, count=PLAYERS))
         for player in sorted(players):

@@ -10,7 +10,6 @@ from gateway.ledger.standings.rollup_points import changes_due, drop_change
 from gateway.runtime.clock import Clock
 from gateway.settlement.rollups import follow_change
 from gateway.settlement.settle import Projection, project
-from policies.opened_board import BoardState
 
 SLICE: Final = 64
 """Windows of boards compared in one round, each in a commit of its own."""
@@ -33,10 +32,7 @@ class RollupKeeper:
             if rollup is None or rollup.policy.rollup is None:
                 await self._ledger.write(drop_change(change))  # its policy is gone, and nobody reads it
                 continue
-            board = await self._catalogue.board(change.board)
-            is_deleted = board is None or bool(board.opened and board.opened.state is BoardState.DELETED)
-            following = follow_change(rollup, change, is_deleted=is_deleted, at_ms=self._clock())
-            changes = await self._ledger.write(following)
+            changes = await self._ledger.write(follow_change(rollup, change, at_ms=self._clock()))
             if changes:
                 await project(self._ledger, self._index, rollup, changes)
         return len(due)

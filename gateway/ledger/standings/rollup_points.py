@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.schema import rollup_changes, rollup_points, standings
+from gateway.ledger.standings.rollups import is_deleted
 from gateway.ledger.transaction import Operation, Query, Transaction
 
 _st, _p, _c = standings.c, rollup_points.c, rollup_changes.c
@@ -124,8 +125,12 @@ def drop_change(change: RollupChange) -> Operation[int]:
 
 
 async def give_points(tx: Transaction, change: RollupChange, scale: Sequence[int]) -> set[str]:
-    """Give the points of `scale` to the first ranks of a board; return the players for whom they changed."""
-    rows = await tx.rows(_FIRST, board=change.board, window=change.window, count=len(scale))
+    """Give the points of `scale` to the first ranks of a board; return the players for whom they changed.
+
+    A deleted board has no ranks.
+    """
+    count = 0 if await is_deleted(tx, change.board) else len(scale)
+    rows = await tx.rows(_FIRST, board=change.board, window=change.window, count=count)
     due = {row[0]: Points(row[0], points, *row[1:]) for row, points in zip(rows, scale, strict=False)}
     where = {"at_rollup": change.rollup, "at_board": change.board, "at_window": change.window}
     given = {row[0]: Points(*row) for row in await tx.rows(_GIVEN, **where)}

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, bindparam, exists, func, literal_column, n
 from gateway.ledger.schema import boards, rollup_points, standings
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.fields import SortOrder
+from policies.opened_board import BoardState
 from policies.ranking import Ranking, ReachedScore
 from policies.rollups import Rollup, RollupTake
 from policies.vocabulary import SCORE_LIMIT
@@ -25,7 +26,8 @@ _AFTER_DOT: Final = "/"
 _IN_FAMILY: Final = (_st.score.is_not(None), _st.board.like(literal_column("'%.%'")))
 """The condition of the index `standings_of_player`, as it is written there."""
 
-_DELETED: Final = exists().where(boards.c.board == _st.board, boards.c.state == literal_column("'deleted'"))
+IS_DELETED: Final = exists().where(boards.c.board == _st.board, boards.c.state == literal_column("'deleted'"))
+"""The condition that a standing is on a deleted board, by the transaction's own sight of it."""
 
 _OF_PLAYER: Final = (
     _st.player == bindparam("player"),
@@ -33,8 +35,9 @@ _OF_PLAYER: Final = (
     _st.board > bindparam("first"),
     _st.board < bindparam("beyond"),
     *_IN_FAMILY,
-    not_(_DELETED),
+    not_(IS_DELETED),
 )
+_STATE = Query(select(boards.c.state).where(boards.c.board == bindparam("board")))
 _POINTS = Query(
     select(func.sum(_p.points).over(), _p.achieved_at_ms, _p.achieved_seq, _p.submission_id)
     .where(
@@ -120,6 +123,11 @@ def rollup_of(ranking: Ranking) -> Rollup:
 def board_range(family: str) -> dict[str, str]:
     """Return the names between which those of a family's boards are, to bind in a query."""
     return {"first": f"{family}.", "beyond": f"{family}{_AFTER_DOT}"}
+
+
+async def is_deleted(tx: Transaction, board: str) -> bool:
+    """Return whether a board of a family is deleted. What a process remembers of the board may be older."""
+    return await tx.rows(_STATE, board=board) == [(BoardState.DELETED.value,)]
 
 
 def players_of_family(family: str, window: str, *, after: str, count: int) -> Operation[list[str]]:

@@ -12,12 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.ledger.boards.board_opening import open_boards
+from gateway.ledger.boards.board_rows import FamilyTerms
+from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.standings.rollup_points import changes_due
-from gateway.settlement.rollups import follow_change
+from gateway.ledger.transaction import Transaction
+from gateway.settlement.rollups import follow_change, note_deletion
 from gateway.settlement.settle import Decision, _decide_all, receive
 from gateway.shared_records import Change
 from policies.loader import Board
 from policies.model import Policy
+from policies.opened_board import BoardState, OpenedBoard
 from policies.vocabulary import Claim, Reason, State
 from tests.support import boards
 from tests.support.books import Books
@@ -86,6 +91,18 @@ class Game:
         _, changes = self.books.do(_decide_all(self.runs[names[0]], decisions))
         self.counting ^= set(names)
         return changes
+
+    def delete(self, name: str) -> None:
+        """The board is deleted, as a trusted server has it."""
+        terms = FamilyTerms("track", "sha256:track")
+        opened = OpenedBoard(name, "track", "Track")
+
+        async def work(tx: Transaction) -> None:
+            await open_boards(terms, [opened], actor="cli", at_ms=NOON_MS)(tx)
+            await set_states(terms, [name], BoardState.DELETED, actor="cli", at_ms=NOON_MS)(tx)
+            await note_deletion(tx, self.rollups, name)
+
+        self.books.do(work)
 
     def standings(self, rollup: Board) -> dict[tuple[str, str], tuple[Any, ...]]:
         """What stands on a rollup: score, and when and with what it was reached, by window and player."""
@@ -224,8 +241,9 @@ def scored_family(order: str) -> dict[str, Board]:
 def compare(game: Game) -> list[Change]:
     """What a steward does with the boards whose ranks may have changed."""
     changes = []
+    rollups = {rollup.name: rollup for rollup in game.rollups}
     for due in game.books.do(changes_due(count=100)):
-        changes += game.books.do(follow_change(game.rollups[0], due, is_deleted=False, at_ms=NOON_MS + 2))
+        changes += game.books.do(follow_change(rollups[due.rollup], due, at_ms=NOON_MS + 2))
     return changes
 
 
@@ -286,7 +304,7 @@ def test_a_change_during_a_comparison_is_compared_again():
     [stale, *_] = game.books.do(changes_due(count=100))
     game.play("track.a", "bob", 4, 0)
     game.turn("run-1")
-    game.books.do(follow_change(game.rollups[0], stale, is_deleted=False, at_ms=NOON_MS))
+    game.books.do(follow_change(game.rollups[0], stale, at_ms=NOON_MS))
     assert stale.window in {change.window for change in game.books.do(changes_due(count=100))}
 
 
@@ -315,3 +333,65 @@ def test_a_rollup_without_seasons_takes_nothing_from_seasons(take: str):
     assert {("alltime", "ada"): 5 if take == "sum" else 3} == {
         slot: score for slot, (score, *_) in game.standings(rollup).items()
     }
+
+
+def stands(game: Game) -> dict[str, dict[str, int]]:
+    """The scores of each rollup's window `alltime`, by player."""
+    return {
+        rollup.name: {
+            player: score
+            for (window, player), (score, *_) in game.standings(rollup).items()
+            if window == "alltime"
+        }
+        for rollup in game.rollups
+    }
+
+
+def test_what_a_process_remembers_of_a_deleted_board_moves_no_rollup():
+    """Neither a promotion nor a comparison brings back a board that others have deleted, in one take or another."""
+    tracks = family("best", "descending")
+    points = rollup_board("points", points=[10, 6, 3])
+    remembered = {
+        name: dataclasses.replace(track, rollups=(*track.rollups, points)) for name, track in tracks.items()
+    }
+    game = Game(remembered)
+    game.play("track.a", "ada", 7, 0)
+    game.play("track.b", "ada", 5, 0)
+    for run in ("run-0", "run-1"):
+        game.turn(run)
+    compare(game)
+    assert {"all-sum": 12, "all-best": 7, "all-count": 2, "all-points": 20} == {
+        rollup: scores["ada"] for rollup, scores in stands(game).items()
+    }
+    game.delete("track.a")
+    compare(game)
+    game.play("track.a", "ada", 9, 0)
+    game.play("track.a", "bob", 9, 0)
+    for run in ("run-2", "run-3"):
+        assert ["track.a"] == [change.board for change in game.turn(run)]
+    compare(game)
+    expected = {"all-sum": 5, "all-best": 5, "all-count": 1, "all-points": 10}
+    assert {rollup: {"ada": score} for rollup, score in expected.items()} == stands(game)
+
+
+def test_a_deletion_undoes_what_was_noted_for_a_board_before_it():
+    """A run whose ranks were not compared yet gives no points any more, and its note is done with."""
+    game = Game(scored_family("descending"))
+    game.play("track.a", "ada", 7, 0)
+    game.turn("run-0")
+    game.delete("track.a")
+    compare(game)
+    assert {"all-points": {}} == stands(game)
+    assert [] == game.books.rows("SELECT * FROM rollup_points")
+    assert [] == game.books.rows("SELECT * FROM rollup_changes")
+
+
+def test_a_board_that_a_process_takes_for_deleted_counts_while_it_is_not():
+    """Its name was opened again, or the deletion was read from a database that has lost it since."""
+    game = Game(family("best", "descending"))
+    track = game.tracks["track.a"]
+    gone = OpenedBoard("track.a", "track", "A", state=BoardState.DELETED)
+    game.tracks = {**game.tracks, "track.a": dataclasses.replace(track, opened=gone)}
+    game.play("track.a", "ada", 7, 0)
+    game.turn("run-0")
+    assert {"all-sum": {"ada": 7}, "all-best": {"ada": 7}, "all-count": {"ada": 1}} == stands(game)
