@@ -112,16 +112,6 @@ COMPOSITE_BITS = 53
 """Bits of an integer that a ZSET score, an IEEE double, represents exactly."""
 
 
-_OF_RUNS = frozenset(
-    {
-        *("operator", "tie_break", "tie_fields", "tie_resolution_ms", "details", "joins", "staleness_s"),
-        *("stats", "velocity", "slow_motion", "delay", "abandonment", "run_lifetime_s", "anomaly", "drift"),
-        *("progress", "validators", "forensics", "builds", "replay", "rules", "plugins", "verification"),
-    }
-)
-"""Settings for runs and for their folds, which a rollup does not have."""
-
-
 class Joins(StrEnum):
     """The condition for appearing on the board: none, or joining it first."""
 
@@ -248,12 +238,8 @@ class Policy(PolicySection):
     def _rollup_alone(self) -> Self:
         if (self.rollup is None) != (self.writes is not Writes.DERIVED):
             raise ValueError("`rollup` and `writes: derived` need each other")
-        if self.rollup is None:
-            return self
-        if not {WindowKind.ALLTIME, WindowKind.SEASON}.issuperset(self.windows):
-            raise SettingRefused("a rollup has the windows `alltime` and `season` only", "windows")
-        if unused := sorted(self.model_fields_set & _OF_RUNS):
-            raise SettingRefused("a rollup takes no runs, so this setting would have no effect", unused[0])
+        if self.rollup:
+            self.rollup.refuse_beside(self.model_fields_set, self.windows)
         return self
 
     @model_validator(mode="after")

@@ -140,6 +140,11 @@ def family_named_by(board: str) -> str | None:
     return board.partition(".")[0] if is_name_in_family(board) else None
 
 
+def names_of_family(family: str) -> tuple[str, str]:
+    """Return the two texts between which the names of a family's boards are, and those of no other board."""
+    return f"{family}.", f"{family}/"  # the solidus follows the full stop in ASCII
+
+
 def canonical_json(value: JSON) -> bytes:
     """Return the one JSON text of a value: UTF-8, keys in order, no spaces.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
+from policies.errors import SettingRefused
 from policies.fields import Name, PolicySection
 
 PLACES_LIMIT = 100
@@ -14,6 +16,19 @@ PLACES_LIMIT = 100
 
 POINTS_LIMIT = 1_000_000
 """Most points of one rank, so that nine billion boards fit into a score."""
+
+
+WINDOWS: Final = frozenset({"alltime", "season"})
+"""The kinds of windows that a rollup can have."""
+
+_OF_RUNS: Final = frozenset(
+    {
+        *("operator", "tie_break", "tie_fields", "tie_resolution_ms", "details", "joins", "staleness_s"),
+        *("stats", "velocity", "slow_motion", "delay", "abandonment", "run_lifetime_s", "anomaly", "drift"),
+        *("progress", "validators", "forensics", "builds", "replay", "rules", "plugins", "verification"),
+    }
+)
+"""Settings for runs and for their folds, which a rollup does not have."""
 
 
 class RollupTake(StrEnum):
@@ -48,3 +63,10 @@ class Rollup(PolicySection):
         if any(lower > higher for higher, lower in zip(self.points, self.points[1:], strict=False)):
             raise ValueError("`points` must not rise from one rank to the next")
         return self
+
+    def refuse_beside(self, settings: Iterable[str], windows: Iterable[str]) -> None:
+        """Raise SettingRefused if the rollup's policy has settings, or windows, that no rollup has."""
+        if not WINDOWS.issuperset(windows):
+            raise SettingRefused("a rollup has the windows `alltime` and `season` only", "windows")
+        if unused := sorted(_OF_RUNS.intersection(settings)):
+            raise SettingRefused("a rollup takes no runs, so this setting would have no effect", unused[0])

@@ -262,7 +262,8 @@ events = Table(
     sqlite_strict=True,
 )
 
-_STANDS_IN_FAMILY: Final = text("score IS NOT NULL AND board LIKE '%.%'")
+STANDS_IN_FAMILY: Final = text("score IS NOT NULL AND board LIKE '%.%'")
+"""The condition of the index `standings_of_player`. A query that is to use the index says it likewise."""
 
 standings = Table(
     "standings",
@@ -293,8 +294,8 @@ standings = Table(
         "player",
         "window",
         "board",
-        sqlite_where=_STANDS_IN_FAMILY,
-        postgresql_where=_STANDS_IN_FAMILY,
+        sqlite_where=STANDS_IN_FAMILY,
+        postgresql_where=STANDS_IN_FAMILY,
     ),
     sqlite_strict=True,
     sqlite_with_rowid=False,

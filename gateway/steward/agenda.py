@@ -26,6 +26,7 @@ from gateway.runtime.clock import Clock
 from gateway.steward.audits.auditing import next_audit_ms
 from policies.loader import Board
 from policies.model import Policy
+from policies.opened_board import names_of_family
 from policies.vocabulary import Reason, State
 from policies.windows import FOREVER_MS, Window, calendar_of, window_named
 
@@ -149,8 +150,8 @@ class Agenda:
     async def _boards_of(self, files: Sequence[_PolicyFile]) -> list[str]:
         if not files[0].is_family:
             return [file.name for file in files]
-        # All names of a family begin with its own and a full stop, which the solidus follows in ASCII.
-        after, beyond = self._after or f"{files[0].name}.", f"{files[0].name}/"
+        first, beyond = names_of_family(files[0].name)
+        after = max(self._after, first)
         return await self._ledger.read(board_duties.boards_with_standings(after, beyond, count=BOARDS))
 
     async def _note_board(self, board: Board, newest: int) -> None:

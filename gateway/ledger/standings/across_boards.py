@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, literal_column, select
+from sqlalchemy import bindparam, select
 
-from gateway.ledger.schema import standings
+from gateway.ledger.schema import STANDS_IN_FAMILY, standings
 from gateway.ledger.standings.ranks import RankedEntry, RankedWindow
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.model import RankKind
+from policies.opened_board import names_of_family
 from policies.ranking import Ranking
 
 ENTRIES_LIMIT: Final = 100
@@ -25,9 +26,7 @@ _OF_PLAYER = Query(
         _s.window == bindparam("window"),
         _s.board > bindparam("after"),
         _s.board < bindparam("beyond"),
-        # As the index `standings_of_player` says it, which has the boards of families alone.
-        _s.score.is_not(None),
-        _s.board.like(literal_column("'%.%'")),
+        STANDS_IN_FAMILY,
     )
     .order_by(_s.board)
     .limit(bindparam("count"))
@@ -50,11 +49,10 @@ def standings_in_family(
 
     It reads `count` entries of an index of the player's standings, however many boards the family has.
     """
-    begin = max(after, f"{family}.")
+    first, beyond = names_of_family(family)
 
     async def work(tx: Transaction) -> list[FamilyStanding]:
-        # "/" follows "." in ASCII: every name that begins with the family and a dot is between them.
-        span = {"after": begin, "beyond": f"{family}/", "count": count}
+        span = {"after": max(after, first), "beyond": beyond, "count": count}
         return [
             FamilyStanding(*row) for row in await tx.rows(_OF_PLAYER, player=player, window=window, **span)
         ]

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, bindparam, func, literal_column, select
+from sqlalchemy import and_, bindparam, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.players.joins import was_joined
 from gateway.ledger.schema import anchored_windows, is_in, players, standings, submissions
 from gateway.ledger.standings.anchors import note_move
+from gateway.ledger.standings.reached import CountingColumns, select_reached, within_limits
 from gateway.ledger.standings.rollups import Share, fold_shares, with_share
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Query, Row, Transaction
@@ -267,14 +268,13 @@ def _added(ranking: Ranking, slot: SlotContent, changes: Sequence[CountChange]) 
 
 def with_one_more(ranking: Ranking, slot: SlotContent, change: CountChange) -> ReachedScore:
     """Return a player's standing if one more submission counted, from the slot alone."""
-    if slot.score is None:
+    held = _held(ranking, slot)
+    if held is None:
         score = 1 if ranking.policy.operator is Operator.COUNT else change.score
         return ReachedScore(
             score, change.achieved_at_ms, change.seq, change.submission_id, ranking.ties(change.stats)
         )
-    ties = slot.member[: ranking.tie_digits]
-    reached = ReachedScore(slot.score, slot.achieved_at_ms, slot.achieved_seq, slot.submission_id, ties)
-    return _plus(ranking, reached, change)
+    return _plus(ranking, held, change)
 
 
 def _plus(ranking: Ranking, reached: ReachedScore, change: CountChange) -> ReachedScore:
@@ -309,14 +309,13 @@ async def _reached(tx: Transaction, ranking: Ranking, where: PlayerWindow) -> Re
     if policy.tie_fields and policy.operator is Operator.BEST:
         tied = await tx.rows(_TIED, **span, score=rows[0][0])
         return min((_reached_by(ranking, row) for row in tied), key=ranking.merit)
-    reached = _reached_by(ranking, rows[0])
-    return reached._replace(score=max(-SCORE_LIMIT, min(SCORE_LIMIT, reached.score)))
+    return _reached_by(ranking, rows[0])
 
 
 def _reached_by(ranking: Ranking, row: Row) -> ReachedScore:
     score, at_ms, seq, submission_id, stats = row
     ties = ranking.ties(stats_from(stats)) if ranking.tie_digits else ""
-    return ReachedScore(score, at_ms, seq, submission_id, ties)
+    return ReachedScore(within_limits(score), at_ms, seq, submission_id, ties)
 
 
 _IN_SLOT = (
@@ -326,6 +325,7 @@ _IN_SLOT = (
     _s.achieved_at_ms >= bindparam("begin"),
     _s.achieved_at_ms < bindparam("end"),
 )
+_COUNTING: Final = CountingColumns(_s.score, _s.achieved_at_ms, _s.seq, (_s.submission_id, _s.stats))
 _TIED = Query(
     select(_s.score, _s.achieved_at_ms, _s.seq, _s.submission_id, _s.stats).where(
         *_IN_SLOT, _s.score == bindparam("score")
@@ -335,23 +335,5 @@ _TIED = Query(
 
 @lru_cache(maxsize=8)
 def _counting(operator: Operator, order: SortOrder) -> Query:
-    """Return the query for what a player reaches: score, time, sequence number, submission, stats.
-
-    A sum or count is reached with its last submission, and so takes that one's time.
-    """
-    counts: dict[Operator, ColumnElement[Any]] = {
-        Operator.SUM: func.sum(_s.score).over(),
-        Operator.COUNT: func.count().over(),
-    }
-    best_first = _s.score.asc() if order is SortOrder.ASCENDING else _s.score.desc()
-    ordering = (
-        (best_first, _s.achieved_at_ms, _s.seq)
-        if operator is Operator.BEST
-        else (_s.achieved_at_ms.desc(), _s.seq.desc())
-    )
-    return Query(
-        select(counts.get(operator, _s.score), _s.achieved_at_ms, _s.seq, _s.submission_id, _s.stats)
-        .where(*_IN_SLOT)
-        .order_by(*ordering)
-        .limit(1)
-    )
+    """Return the query for what a player reaches: score, time, sequence number, submission, stats."""
+    return Query(select_reached(_COUNTING, operator, order).where(*_IN_SLOT))

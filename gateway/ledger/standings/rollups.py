@@ -6,38 +6,34 @@ The boards of a family have names that begin with its own name and a dot, so the
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from sqlalchemy import ColumnElement, bindparam, exists, func, literal_column, not_, select
+from sqlalchemy import bindparam, exists, func, literal_column, not_, select
 
-from gateway.ledger.schema import boards, rollup_points, standings
+from gateway.ledger.schema import STANDS_IN_FAMILY, boards, rollup_points, standings
+from gateway.ledger.standings.reached import CountingColumns, select_reached, within_limits
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.fields import SortOrder
-from policies.opened_board import BoardState
+from policies.model import Operator
+from policies.opened_board import BoardState, names_of_family
 from policies.ranking import Ranking, ReachedScore
 from policies.rollups import Rollup, RollupTake
 from policies.vocabulary import SCORE_LIMIT
 
 _st, _p = standings.c, rollup_points.c
 
-_AFTER_DOT: Final = "/"
-"""The character after the dot: the names of a family's boards sort below its name with this one."""
-
-_IN_FAMILY: Final = (_st.score.is_not(None), _st.board.like(literal_column("'%.%'")))
-"""The condition of the index `standings_of_player`, as it is written there."""
-
-IS_DELETED: Final = exists().where(boards.c.board == _st.board, boards.c.state == literal_column("'deleted'"))
-"""The condition that a standing is on a deleted board, by the transaction's own sight of it."""
+_DELETED: Final = exists().where(boards.c.board == _st.board, boards.c.state == literal_column("'deleted'"))
 
 _OF_PLAYER: Final = (
     _st.player == bindparam("player"),
     _st.window == bindparam("window"),
     _st.board > bindparam("first"),
     _st.board < bindparam("beyond"),
-    *_IN_FAMILY,
-    not_(IS_DELETED),
+    STANDS_IN_FAMILY,
+    not_(_DELETED),
 )
 _STATE = Query(select(boards.c.state).where(boards.c.board == bindparam("board")))
+_SHARE: Final = CountingColumns(_st.score, _st.achieved_at_ms, _st.achieved_seq, (_st.submission_id,))
 _POINTS = Query(
     select(func.sum(_p.points).over(), _p.achieved_at_ms, _p.achieved_seq, _p.submission_id)
     .where(
@@ -54,7 +50,7 @@ _PLAYERS = Query(
         _st.window == bindparam("window"),
         _st.board > bindparam("first"),
         _st.board < bindparam("beyond"),
-        *_IN_FAMILY,
+        STANDS_IN_FAMILY,
     )
     .order_by(_st.player)
     .limit(bindparam("count"))
@@ -122,7 +118,7 @@ def rollup_of(ranking: Ranking) -> Rollup:
 
 def board_range(family: str) -> dict[str, str]:
     """Return the names between which those of a family's boards are, to bind in a query."""
-    return {"first": f"{family}.", "beyond": f"{family}{_AFTER_DOT}"}
+    return dict(zip(("first", "beyond"), names_of_family(family), strict=True))
 
 
 async def is_deleted(tx: Transaction, board: str) -> bool:
@@ -142,26 +138,10 @@ def players_of_family(family: str, window: str, *, after: str, count: int) -> Op
 
 def _reached_by(row: Row) -> ReachedScore:
     score, at_ms, seq, submission_id = row
-    # PostgreSQL sums integers to a decimal number.
-    return ReachedScore(max(-SCORE_LIMIT, min(SCORE_LIMIT, int(score))), at_ms, seq, submission_id)
+    return ReachedScore(within_limits(score), at_ms, seq, submission_id)
 
 
 @lru_cache(maxsize=8)
 def _shares(take: RollupTake, order: SortOrder) -> Query:
     """Return the query for what a player's shares come to: score, time, sequence number, submission."""
-    scores: dict[RollupTake, ColumnElement[Any]] = {
-        RollupTake.SUM: func.sum(_st.score).over(),
-        RollupTake.COUNT: func.count().over(),
-    }
-    best_first = _st.score.asc() if order is SortOrder.ASCENDING else _st.score.desc()
-    ordering = (
-        (best_first, _st.achieved_at_ms, _st.achieved_seq)
-        if take is RollupTake.BEST
-        else (_st.achieved_at_ms.desc(), _st.achieved_seq.desc())
-    )
-    return Query(
-        select(scores.get(take, _st.score), _st.achieved_at_ms, _st.achieved_seq, _st.submission_id)
-        .where(*_OF_PLAYER)
-        .order_by(*ordering)
-        .limit(1)
-    )
+    return Query(select_reached(_SHARE, Operator(take.value), order).where(*_OF_PLAYER))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ledger.sqlite.transaction import drive
-from gateway.ledger.standings import folds
+from gateway.ledger.standings import folds, reached
 from gateway.ledger.standings.folds import CountChange, read_slot, standing_in, with_one_more
 from gateway.settlement.settle import receive
 from policies.fields import SortOrder
@@ -63,8 +63,8 @@ def folded(books: Books, day: int) -> dict[str, tuple[Any, ...]]:
     for kind in books.board.policy.windows:
         window = window_at(books.board.policy, kind, NOON_MS + day * 86_400_000)
         each = drive(standing_in(books.tx, ranking, "ada", window, "", seq=0))
-        reached = (each.score, each.achieved_at_ms, each.achieved_seq, each.submission_id)
-        found[window.name] = (*reached, each.order, each.member, each.rule)
+        first = (each.score, each.achieved_at_ms, each.achieved_seq, each.submission_id)
+        found[window.name] = (*first, each.order, each.member, each.rule)
     return found
 
 
@@ -166,7 +166,8 @@ def test_another_rule_folds_anew():
 def test_a_sum_that_was_held_to_the_limit_is_folded_anew(monkeypatch: pytest.MonkeyPatch):
     """A sum at the limit says nothing of what was cut off, so it is no ground to add to."""
     near = 2**44 - 1  # the true limit is eight thousand runs away
-    monkeypatch.setattr(folds, "SCORE_LIMIT", near)
+    for module in (folds, reached):
+        monkeypatch.setattr(module, "SCORE_LIMIT", near)
     with tempfile.TemporaryDirectory() as folder:
         limit = 2**40
         score = {"minimum": -limit, "maximum": limit}
