@@ -299,7 +299,7 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
         ),
         shutdown=Shutdown(),
         presence=Presence(client, PartKind.EDGE, lambda: catalogue.policies.by_name),
-        probes=Probes(opened.ledger, opened.index, catalogue),
+        probes=Probes(opened.ledger, opened.index),
         parts=BoardPartsCache(
             SharedParts(opened.ledger, opened.index), limit=opened.settings.boards_in_memory
         ),

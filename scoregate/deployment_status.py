@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.deployment.presence import PartKind, PartReport, own_host, parts_there
 from gateway.deployment.run_files import RunningPart, running_parts
+from gateway.index.connection import connect
+from gateway.index.earlier_layout import EarlierLayout
 from gateway.ledger.leases import LANE_PREFIX, NOBODY, lease_holders
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.schema import SCHEMA_VERSION
@@ -71,14 +73,26 @@ async def status_of(settings: Settings) -> DeploymentStatus:
 
 
 async def _reports(settings: Settings) -> tuple[list[PartReport], list[str]]:
-    """Return the parts that the index has heard from, and what kept it from being asked."""
+    """Return the parts that the index has heard from, and sentences on what keeps it busy or away."""
     # The default address may be some other Redis of this machine: only a configured or embedded one is asked.
     if "redis_url" not in settings.model_fields_set:
         return [], []
     try:
-        return await parts_there(settings), []
+        return await parts_there(settings), await _upgrade(settings)
     except IndexUnavailable as error:
         return [], [f"only this machine's parts are known: {error}"]
+
+
+async def _upgrade(settings: Settings) -> list[str]:
+    """Say how far an upgrade of the index has come, if one is under way. Raises IndexUnavailable."""
+    client = connect(settings.redis_url, timeout_ms=settings.redis_timeout_ms)
+    try:
+        state = await EarlierLayout(client).state()
+    finally:
+        await client.aclose()
+    if state.is_current or not state.removed:
+        return []
+    return [f"keys of an earlier version are being removed from Redis: {state.removed} so far"]
 
 
 def _differences(reports: Sequence[PartReport]) -> list[str]:

@@ -143,13 +143,28 @@ async def node_of(client: RedisCluster, key: str) -> ClusterNode:
 
 async def scan(client: Client, key: str, cursor: int, *, match: str, count: int) -> tuple[int, list[bytes]]:
     """Return the next cursor and some keys, as bytes, of the server of `key`; cursors are per server."""
+    where = await node_of(client, key) if isinstance(client, RedisCluster) else None
+    return await scan_server(client, where, cursor, match=match, count=count)
+
+
+async def scan_server(
+    client: Client, where: ClusterNode | None, cursor: int, *, match: str, count: int
+) -> tuple[int, list[bytes]]:
+    """Return the next cursor and some keys, as bytes, of a node, or for None of the only server."""
     command = ("SCAN", cursor, "MATCH", match, "COUNT", count)
-    if not isinstance(client, RedisCluster):
-        next_cursor, names = await client.execute_command(*command, **RAW)  # type: ignore[no-untyped-call]
+    if where is None:
+        next_cursor, names = await client.execute_command(*command, **RAW)
         return next_cursor, names
-    node = await node_of(client, key)
-    cursors, names = await client.execute_command(*command, target_nodes=node, **RAW)
-    return cursors[node.name], names
+    cursors, names = await client.execute_command(*command, target_nodes=where, **RAW)
+    return cursors[where.name], names
+
+
+async def primaries(client: Client) -> list[ClusterNode | None]:
+    """Return the nodes that have slots, or [None] for a single server."""
+    if not isinstance(client, RedisCluster):
+        return [None]
+    await client.initialize()
+    return [*sorted(client.get_primaries(), key=lambda node: str(node.name))]
 
 
 async def keys_by_server(client: Client, keys: Iterable[str]) -> list[list[str]]:

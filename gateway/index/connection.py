@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable
 from typing import Any, Final, cast
@@ -91,10 +92,10 @@ async def refuse_evicting(client: Client) -> None:
 
 
 async def probe(client: Client, lanes: Iterable[int], *, kept_ms: int) -> None:
-    """Write to every server that has one of these lanes. Raises IndexUnavailable.
+    """Write once to every server that has one of these lanes. Raises IndexUnavailable.
 
     A server that answers but refuses writes (full, a replica, unable to save) cannot be an index.
     """
     with index_boundary():
-        for key in await one_per_server(client, [keys.probe(lane) for lane in lanes]):
-            await client.set(key, "1", px=kept_ms)
+        names = await one_per_server(client, [keys.probe(lane) for lane in lanes])
+        await asyncio.gather(*(client.set(name, "1", px=kept_ms) for name in names))

@@ -328,3 +328,8 @@ def baseline_from_value(value: str) -> Baseline:
 def probe(lane: int) -> str:
     """STRING: a constant that the readiness check writes, to see whether a lane's Redis takes writes."""
     return f"scoregate:probe:{{{lane}}}"
+
+
+def layout() -> str:
+    """HASH: `is`, the layout of the keys, once no others are left; `removed`, how many of others were."""
+    return "scoregate:layout"

@@ -136,6 +136,11 @@ LEASES_LOST = Counter(
     ["kind"],
     registry=REGISTRY,
 )
+EARLIER_KEYS = Counter(
+    "scoregate_earlier_keys_removed",
+    "Keys of an earlier version's layout that this steward removed from Redis.",
+    registry=REGISTRY,
+)
 CLOCK_OFFSET = Gauge(
     "scoregate_clock_offset_seconds",
     "Seconds that this machine's clock is ahead of a shared clock: database, redis.",
@@ -261,6 +266,8 @@ class Event:
     SIMULATOR_FAILED = "simulator_failed"
     REBUILT = "index_rebuilt"
     REPAIRED = "index_repaired"
+    UPGRADE_BEGUN = "index_upgrade_begun"
+    UPGRADE_ENDED = "index_upgrade_ended"
     EVICTED = "board_evicted"
     WARMED = "board_warmed"
     DIFFERENCE = "index_difference"

@@ -31,6 +31,7 @@ from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, VerificationQueue
 from gateway.steward.failures import Failures
 from gateway.steward.family_boards import BoardKeeper
 from gateway.steward.fencing import FencedLedger
+from gateway.steward.index.layout_upgrade import LayoutUpgrade
 from gateway.steward.index_duties import IndexDuties
 from gateway.steward.leases import DutyLease, StewardLeases
 from gateway.steward.ledger_duties import ABSENT_MS, LedgerDuties
@@ -73,6 +74,9 @@ BOARDS_S: Final = 1.0
 
 PLAYS_S: Final = 60.0
 """Seconds between counts of runs on boards of families: a board is updated once for all runs in between."""
+
+UPGRADE_S: Final = 60.0
+"""Seconds between looks for keys of an earlier version in Redis: one question, once none is left."""
 
 TOP_S: Final = 1.0
 """Seconds between looks for unverified runs at the top of a board."""
@@ -147,6 +151,7 @@ class Steward:
         self._deadlines = Deadlines(ledger, index, catalogue, clock=self._earliest_clock)
         self._boards = BoardKeeper(ledger, catalogue, clock=clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, clock=clock)
+        self._layout = LayoutUpgrade(index.client, catalogue.of_files.values)
         self.failures = Failures()
         self.presence = Presence(
             index.client,
@@ -214,6 +219,7 @@ class Steward:
             group.create_task(self._for_ever(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS))
             group.create_task(self._for_ever(self.close_boards, BOARDS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.count_plays, PLAYS_S, DutyLease.BOARDS))
+            group.create_task(self._for_ever(self.upgrade_index, UPGRADE_S, DutyLease.UPGRADE))
             group.create_task(self._for_ever(self.end_reveals, REVEALS_S, DutyLease.REVEALS))
 
     async def dispatch(self) -> int:
@@ -283,6 +289,10 @@ class Steward:
     async def see_to_cold(self) -> int:
         """Evict idle boards from Redis, build wanted ones, and return how many."""
         return await self._in_index.see_to_cold()
+
+    async def upgrade_index(self) -> int:
+        """Remove keys that an earlier version left in Redis; return how many, 0 once none is left."""
+        return await self._layout.step()
 
     async def anchor(self) -> int:
         """Tend the anchors of large windows and return the amount of work."""

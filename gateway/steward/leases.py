@@ -49,6 +49,7 @@ class DutyLease(StrEnum):
     REVEALS = "reveals"
     ROLLUPS = "rollups"
     BOARDS = "boards"
+    UPGRADE = "upgrade"
 
 
 LEASE_NAMES: Final = (*(duty.value for duty in DutyLease), *(lane_lease(lane) for lane in range(LANES)))

@@ -19,7 +19,7 @@ from scoregate.deployment_status import STATED, DeploymentStatus
 from tests.support import preloaded
 from tests.support.deployment import Deployment, client_of, deployed, ended, eventually
 from tests.support.ports import unserved_port
-from tests.support.valkey import running_valkey
+from tests.support.valkey import ValkeyServer, running_valkey
 
 WIDTH = 80
 PARTS = ["edge", "steward", "worker"]
@@ -53,9 +53,14 @@ async def test_PT_the_status_says_who_has_what_and_what_waits(tmp_path: Path):
         assert (1, 0) == (waiting(before)["verify"], waiting(before)["verify-urgent"])
         assert [True] == [bool(row["oldest"]) for row in before if row.get("work") == "verify"]
 
+        with valkey.client() as client:
+            client.hset("scoregate:layout", "removed", 1_234)
+            client.set("lb:{arcade}:whole", "1")
+        assert "removed from Redis: 1234 so far" in told(house).stderr
+
         steward = house.start("steward")
         house.start("worker")
-        await eventually(lambda: is_at_rest(rows_of(house)), house.log)
+        await eventually(lambda: is_at_rest(rows_of(house)) and is_upgraded(valkey), house.log)
         rows = {row["part"]: row for row in rows_of(house) if "part" in row}
         assert PARTS == sorted(rows)
         assert [None, 256, None] == [rows[part]["lanes"] for part in PARTS]
@@ -85,6 +90,12 @@ def is_at_rest(rows: list[dict[str, Any]]) -> bool:
     is_known = all(row["lanes"] == 256 for row in stewards) and sum("part" in row for row in rows) == 3
     left = {work for work, count in waiting(rows).items() if count}
     return bool(stewards) and is_known and left <= {"seal"}
+
+
+def is_upgraded(valkey: ValkeyServer) -> bool:
+    """Tell whether a steward has found that no key of an earlier version is left."""
+    with valkey.client() as client:
+        return client.hgetall("scoregate:layout") == {"is": "lanes", "removed": "1235"}
 
 
 async def test_PT_nothing_runs_and_nothing_is_made(tmp_path: Path):

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from gateway.catalogue.catalogue import Catalogue
 from gateway.index.board_index import Index
 from gateway.index.connection import probe
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.submissions import work
-from gateway.runtime.lanes import lane_of
+from gateway.runtime.lanes import LANES
 from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable
 
 LIFETIME_S: Final = 1.0
@@ -29,13 +28,11 @@ class Probes:
         self,
         ledger: Ledger,
         index: Index,
-        catalogue: Catalogue,
         *,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
         self._index = index
-        self._catalogue = catalogue
         self._monotonic_s = monotonic_s
         self._probing: asyncio.Task[tuple[bool, bool]] | None = None
         self._expires_s = -math.inf
@@ -68,8 +65,7 @@ class Probes:
     async def _has_index(self) -> bool:
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
-                lanes = {lane_of(board) for board in self._catalogue.of_files}
-                await probe(self._index.client, lanes, kept_ms=int(LIFETIME_S * 1000))
+                await probe(self._index.client, range(LANES), kept_ms=int(LIFETIME_S * 1000))
         except (IndexUnavailable, TimeoutError):
             return False
         return True
