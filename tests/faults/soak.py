@@ -140,7 +140,8 @@ class Chaos:
             except (aiohttp.ClientError, AssertionError, TimeoutError):
                 await asyncio.sleep(0.05)
                 continue
-            self.acknowledged += await _submit(random.choice(clients), book, run)
+            is_acknowledged = await _submit(random.choice(clients), book, run)
+            self.acknowledged += is_acknowledged  # apart: another client may count while this one waits
             await asyncio.sleep(self.chance.uniform(0, 2 * PACE_S))
         book.close()
 
@@ -196,7 +197,13 @@ async def _until_quiet(ledger: Ledger) -> None:
 
 
 async def soak(
-    seconds: float, seed: int, clients: int, *, url: str | None = None, postgres: PostgresServer | None = None
+    seconds: float,
+    seed: int,
+    clients: int,
+    *,
+    lease_s: float = 6,
+    url: str | None = None,
+    postgres: PostgresServer | None = None,
 ) -> Audit:
     """The balance after killing for so long, on a new SQLite file unless another ledger is given."""
     async with AsyncExitStack() as stack:
@@ -204,7 +211,7 @@ async def soak(
         valkey = stack.enter_context(running_valkey())
         if postgres:
             url = postgres.url(await stack.enter_async_context(postgres.database()), APP)
-        settings = {"verify_batch": 2, "steward_lease_s": 6} | ({"ledger_url": url} if url else {})
+        settings = {"verify_batch": 2, "steward_lease_s": lease_s} | ({"ledger_url": url} if url else {})
         house = stack.enter_context(deployed(folder, valkey, **settings))
         chaos = Chaos(house, folder, random.Random(seed), clients=clients, postgres=postgres)
         until = time.monotonic() + seconds
@@ -216,6 +223,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--lease", type=float, default=6, help="SCOREGATE_STEWARD_LEASE_S of the stewards")
     ledger = parser.add_mutually_exclusive_group()
     ledger.add_argument("--ledger-url", help="another ledger than a new SQLite file; migrated, and empty")
     ledger.add_argument(
@@ -225,8 +233,9 @@ def main() -> int:
     seed = fault_seed() if given.seed is None else given.seed
     own = running_postgres() if given.postgres else nullcontext()
     with own as postgres:
+        ledgers = {"url": given.ledger_url, "postgres": postgres}
         balance = asyncio.run(
-            soak(given.minutes * 60, seed, given.clients, url=given.ledger_url, postgres=postgres)
+            soak(given.minutes * 60, seed, given.clients, lease_s=given.lease, **ledgers)  # type: ignore[arg-type]
         )
     for what in ("lost", "doubled", "stuck", "strange"):
         for each in getattr(balance, what):
