@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TypedDict
 
 from redis import Redis as BlockingRedis
@@ -55,7 +56,7 @@ from gateway.settlement.coalescing import Coalescers
 from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
-from gateway.steward.leases import StewardLeases
+from gateway.steward.lease_thread import LeasesOnAThread
 from policies import loader
 from policies.loader import Board, Policies
 from policies.opened_board import OpenedBoard
@@ -231,7 +232,12 @@ async def open_steward(settings: Settings, *, clock: Clock | None = None) -> Asy
             chosen_clock = clock or reference
             assert chosen_clock is not None
             async with _kept_fresh(reference):
-                leases = StewardLeases(ledger, clock=chosen_clock, lease_s=settings.steward_lease_s)
+                leases = LeasesOnAThread(
+                    ledger,
+                    partial(ledger_of, settings),
+                    clock=chosen_clock,
+                    lease_s=settings.steward_lease_s,
+                )
                 try:
                     yield Steward(
                         settings,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 CANCEL_AGAIN_S: Final = 0.05
@@ -26,3 +27,32 @@ async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
     while not task.done():
         task.cancel()  # possibly again: redis-py swallows a cancellation while it connects
         await asyncio.wait([task], timeout=CANCEL_AGAIN_S)
+
+
+async def run_on_a_thread(work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
+    """Run `work` on a thread with an event loop of its own, which goes on while this one is busy.
+
+    A cancellation is passed on, and the end of `work` is waited for. Raises what `work` raises.
+    """
+    loop, own = asyncio.get_running_loop(), asyncio.new_event_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    task = own.create_task(work())
+
+    def run() -> None:
+        try:
+            own.run_until_complete(asyncio.wait([task]))
+            own.run_until_complete(own.shutdown_default_executor())
+        finally:
+            own.close()
+            with suppress(RuntimeError):  # the other loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(ended.set_result, None)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        with suppress(RuntimeError):  # it has just ended by itself
+            own.call_soon_threadsafe(task.cancel)
+        await ended
+        raise
+    task.result()
