@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -60,6 +60,9 @@ _DESCRIBED: Final = frozenset(
             "opening",
             "metadata_filters",
             "names_free_after_delete",
+            "boards",
+            "schedule",
+            "sample",
             "seed",
             "title",
             "writes",
@@ -122,6 +125,10 @@ def _family(policy: FamilyPolicy) -> Iterator[tuple[str, str]]:
         "opened by",
         _OPENED_BY[policy.opened_by] + (_opening(policy) if policy.is_opened_by_players else ""),
     )
+    if policy.boards:
+        yield "declared", f"a steward opens {_shortened(list(policy.boards))}"
+    if policy.schedule:
+        yield "schedule", f"a steward opens a {policy.schedule} board, by the calendar of {policy.time_zone}"
     if policy.metadata_filters:
         fields = ", ".join(f"{name} ({kind.value})" for name, kind in policy.metadata_filters.items())
         yield "listed by", f"name, time, use, and the metadata {fields}"
@@ -134,8 +141,12 @@ def _names(policy: FamilyPolicy) -> str:
         return "a name is any 1 to 64 of A-Z a-z 0-9 _ -"
     if isinstance(policy.names, str):
         return f"a name matches {policy.names}"
-    shortened = [*policy.names[:_NAMES_SHOWN], *(["…"] if len(policy.names) > _NAMES_SHOWN else [])]
-    return f"a name is one of {len(policy.names)}: {', '.join(shortened)}"
+    return f"a name is one of {_shortened(policy.names)}"
+
+
+def _shortened(names: Sequence[str]) -> str:
+    shown_names = [*names[:_NAMES_SHOWN], *(["…"] if len(names) > _NAMES_SHOWN else [])]
+    return f"{len(names)}: {', '.join(shown_names)}"
 
 
 def _opening(policy: FamilyPolicy) -> str:

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+from policies.declared_boards import DECLARED_BOARDS, BoardRest, DeclaredBoard, SampleContent, Schedule
 from policies.defaults import completed
 from policies.errors import SettingRefused
 from policies.fields import Name, PolicySection, StatName
 from policies.model import Policy
-from policies.opened_board import REST_LENGTH
 
 FILTERS: Final = 8
 """Most metadata fields by which a family's boards can be listed."""
@@ -23,8 +23,6 @@ FILTER_TEXT_LENGTH: Final = 64
 """Most characters of a text by which boards can be listed."""
 
 _PATTERN, _LIST = "[pattern]", "[list]"  # in brackets, so that no error names them as settings
-
-BoardRest = Annotated[str, Field(pattern=rf"^[A-Za-z0-9_-]{{1,{REST_LENGTH}}}$")]
 
 
 class OpenedBy(StrEnum):
@@ -85,6 +83,9 @@ class FamilyPolicy(Policy):
         Field(default={}, max_length=FILTERS),
     ]
     names_free_after_delete: bool = False
+    boards: Annotated[dict[BoardRest, DeclaredBoard], Field(default={}, max_length=DECLARED_BOARDS)]
+    schedule: Annotated[Schedule, Field(strict=False)] | None = None
+    sample: SampleContent | None = None
 
     @model_validator(mode="before")
     @classmethod

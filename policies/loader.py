@@ -19,6 +19,7 @@ from policies.errors import PolicyError, SettingRefused
 from policies.family import Family
 from policies.family_policy import FamilyPolicy
 from policies.model import Policy
+from policies.openings import refuse_openings
 from policies.plugins import load_plugin, refuse_settings
 from policies.trees import TreeRefused
 from policies.vocabulary import Mode
@@ -150,7 +151,9 @@ def _load(document: PolicyDocument, digests: _Digests) -> Board | Family:
     if "family" in document.settings:
         family = _validated(document, FamilyPolicy)
         simulators, plugins = _simulators(document, family, digests), _plugins(document, family)
-        return Family(family, _digest(family, simulators, plugins), simulators)
+        made = Family(family, _digest(family, simulators, plugins), simulators)
+        refuse_openings(document, made)
+        return made
     policy = _validated(document, Policy)
     if "." in policy.board:
         raise document.fault(

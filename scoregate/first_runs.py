@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,8 @@ from replay.kit.remarks import Weight, remarks_on
 from replay.recording import encode, pack_inputs
 from replay.simulators import Simulation, SimulationOutcome, SimulationRequest, SimulatorFault, Simulators
 from replay.simulators.all_simulators import AllSimulators
+from replay.simulators.board_content import BoardContent
+from scoregate.sample_content import contents_to_try, played_with
 
 FIRST_RUN_MS: Final = 10_000
 """Longest time for the answer, unless the policy's budget is less."""
@@ -38,26 +41,36 @@ def first_runs(document: PolicyDocument, board: Board | Family) -> Iterator[str]
         for name, simulator in board.simulators.items()
         if builds[name].status is not BuildStatus.BLOCKED
     }
+    contents = contents_to_try(document, board.policy)
     troubles, known = [], dict[str, str]()
     with AllSimulators() as simulators:
         for build, simulator in used.items():
             if simulator.digest not in known:
-                known[simulator.digest] = _trouble_with(simulator, replay, simulators)
+                known[simulator.digest] = _trouble_with(simulator, replay, simulators, contents)
             if trouble := known[simulator.digest]:
                 fault = document.fault(["builds", build, "simulator"], f"{simulator.path}: {trouble}")
                 troubles.append(str(fault))
             else:
                 engine = simulators.engine_of(replay.simulator)
-                yield f"{build}: {simulator.path.name} loads and answers ({engine})"
+                yield f"{build}: {simulator.path.name} loads and answers ({engine}){played_with(contents)}"
     if troubles:
         raise PolicyError("\n".join(troubles))
 
 
-def _trouble_with(simulator: Simulator, replay: Replay, simulators: Simulators) -> str:
-    """Return why the simulator can judge no run; empty if it can. Raises SandboxUnavailable."""
+def _trouble_with(
+    simulator: Simulator,
+    replay: Replay,
+    simulators: Simulators,
+    contents: Mapping[BoardContent, Sequence[str]],
+) -> str:
+    """Return why the simulator can judge no run on some board; empty if it can. Raises SandboxUnavailable."""
     if replay.simulator is SimulatorKind.WASM and (trouble := _trouble_in_module(simulator.path)):
         return trouble
-    return _trouble_in_outcome(simulators.simulate(_first_request(simulator, replay)), replay)
+    for content, boards in contents.items():
+        request = replace(_first_request(simulator, replay), content=content)
+        if trouble := _trouble_in_outcome(simulators.simulate(request), replay):
+            return f"{trouble} (with the content of {', '.join(boards[:3])})" if boards else trouble
+    return ""
 
 
 def _trouble_in_module(module: Path) -> str:

@@ -5,7 +5,7 @@ import { FULL_ENERGY, FULL_HULL, Game, INWARD, LAST_TICK, LEFT, NOVA, OUTWARD, R
 import { Scene } from "./scene.js";
 import { Scoregate, ScoregateError, encodeRecording } from "./scoregate.js";
 
-// Another board of the game, such as a course, is named in the address: ?board=arcade-course.narrow
+// Another board of the game, such as a course, is named in the address: ?board=arcade-course.narrows
 const BOARD = new URLSearchParams(location.search).get("board") ?? "arcade";
 const BUILD = "arcade-1";
 const TICK_MS = 1000 / 60;

@@ -284,6 +284,7 @@ class Event:
     POLICY_RELOADED = "policy_reloaded"
     POLICY_REFUSED = "policy_refused"
     POLICIES_DIFFER = "policies_differ"
+    BOARD_DIFFERS = "declared_board_differs"
     CLOCK_LEAPT = "clock_leapt"
     METRICS_UNSERVED = "metrics_unserved"
     FORWARDED_UNREAD = "forwarded_unread"

@@ -40,6 +40,7 @@ from gateway.steward.recordings.expiring import Expirer
 from gateway.steward.recordings.reveals import Deadlines
 from gateway.steward.rollups import RollupKeeper
 from gateway.steward.seals.sealing import Sealer
+from gateway.steward.wanted_boards import BoardOpener
 from policies.errors import IndexUnavailable, LeaseLost, LedgerUnavailable, ScoregateError
 from policies.loader import Board, Policies
 from policies.vocabulary import State
@@ -70,7 +71,7 @@ ROLLUP_S: Final = 0.5
 """Seconds between looks for boards whose ranks give other points."""
 
 BOARDS_S: Final = 1.0
-"""Seconds between looks for boards of families whose time to close has come."""
+"""Seconds between looks for boards of families whose time to open or to close has come."""
 
 PLAYS_S: Final = 60.0
 """Seconds between counts of runs on boards of families: a board is updated once for all runs in between."""
@@ -150,6 +151,7 @@ class Steward:
         )
         self._deadlines = Deadlines(ledger, index, catalogue, clock=self._earliest_clock)
         self._boards = BoardKeeper(ledger, catalogue, clock=clock)
+        self._wanted = BoardOpener(ledger, catalogue, clock=clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, clock=clock)
         self._layout = LayoutUpgrade(index.client, catalogue.of_files.values)
         self.failures = Failures()
@@ -217,6 +219,7 @@ class Steward:
             group.create_task(self._for_ever(self.see_to_top, TOP_S))
             group.create_task(self._for_ever(self.recall, TOP_S, DutyLease.RECALLS))
             group.create_task(self._for_ever(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS))
+            group.create_task(self._for_ever(self.open_boards, BOARDS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.close_boards, BOARDS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.count_plays, PLAYS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.upgrade_index, UPGRADE_S, DutyLease.UPGRADE))
@@ -305,6 +308,10 @@ class Steward:
     async def expire(self) -> int:
         """End recordings past their retention and return how many events were passed."""
         return await self._expirer.step()
+
+    async def open_boards(self) -> int:
+        """Open the boards that policies of families want and return how many were opened."""
+        return await self._wanted.open_due()
 
     async def close_boards(self) -> int:
         """Close boards of families whose time is over and return how many."""

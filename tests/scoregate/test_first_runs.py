@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,42 @@ def test_N01_a_raw_recording_may_be_called_malformed(tmp_path: Path):
     result = checked(tmp_path, files, simulator="plugin", recording="raw")
     expected = {"careless.py": ("IndexError", "empty recording")}
     assert [] == missing(expected, troubles(result, tmp_path))
+
+
+MAPPED = """
+import json
+def simulate(parameters=None, asset=None, **asked):
+    map, gap = asset.decode(), parameters["gap"]
+    return {"malformed": True} if gap < 90 else 1 // 0
+"""
+
+
+def test_a_familys_simulator_is_tried_with_the_content_of_its_boards(tmp_path: Path):
+    """A plug-in that needs parameters and a map gets the sample's; a board that it cannot play is named."""
+    (tmp_path / "game.py").write_text(MAPPED)
+    (tmp_path / "monza.map").write_text("a map")
+    policy = {
+        **a_policy(writes="verified", builds={"b1": {"simulator": "game.py"}}),
+        "replay": {"maximum_ticks": 600, "simulator": "plugin", "recording": "raw"},
+        "family": "track",
+        "sample": {"parameters": {"gap": 60}, "asset": "monza.map"},
+    }
+    del policy["board"]
+
+    def answer(**changes: Any) -> Result:
+        (tmp_path / "track.yaml").write_text(json.dumps(policy | changes))
+        return CliRunner().invoke(app, ["policy", "check", str(tmp_path / "track.yaml")])
+
+    good = answer()
+    assert "b1: game.py loads and answers (json-lines 1, cpython" in good.output, good.exception
+    assert "with the content of the policy's sample" in good.output
+    spared = answer(boards={"a": {"title": "A", "parameters": {"gap": 95}}}, sample=None)
+    assert "AttributeError" in str(spared.exception)  # there is no map
+    assert "(with the content of track.a)" in str(spared.exception)
+    assert "ZeroDivisionError" in str(
+        answer(sample={**policy["sample"], "parameters": {"gap": 90}}).exception
+    )
+    lost = answer(sample={"asset": "gone.map"})
+    assert f"{tmp_path}/track.yaml:1: sample.asset: {tmp_path}/gone.map: cannot be read" in str(
+        lost.exception
+    )

@@ -1,0 +1,81 @@
+"""The boards that a family's policy wants open: those that it declares, and those of its schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from policies.declared_boards import AHEAD_MS, scheduled_title
+from policies.document import PolicyDocument
+from policies.errors import SettingRefused
+from policies.family import Family
+from policies.family_policy import FamilyPolicy
+from policies.model import WindowKind
+from policies.opened_board import OpenedBoard, canonical_parameters
+from policies.windows import calendar_of
+
+_ANY_DAY_MS: Final = 1_767_225_600_000
+"""2026-01-01: any instant does to see whether `names` allows the names of a schedule."""
+
+
+def declared_boards(policy: FamilyPolicy) -> Iterator[OpenedBoard]:
+    """Yield the boards that a policy declares by name. Raises SettingRefused with the board's setting."""
+    for rest, declared in policy.boards.items():
+        try:
+            parameters = canonical_parameters(declared.parameters)
+        except SettingRefused as refused:
+            raise SettingRefused(str(refused), "boards", rest, *refused.location) from None
+        yield OpenedBoard(
+            f"{policy.family}.{rest}",
+            policy.family,
+            declared.title,
+            declared.metadata,
+            parameters,
+            bounds=declared.bounds,
+        )
+
+
+def scheduled_boards(policy: FamilyPolicy, at_ms: int) -> Iterator[OpenedBoard]:
+    """Yield the board of the day, week or month of `at_ms`, and before its end that of the next one.
+
+    A board takes runs for exactly its window of the family's calendar. Nothing without a `schedule`.
+    """
+    if policy.schedule is None:
+        return
+    calendar, kind = calendar_of(policy), WindowKind(policy.schedule.value)
+    window = calendar.at(kind, at_ms)
+    due = [window, calendar.at(kind, window.end_ms)] if window.end_ms - at_ms <= AHEAD_MS else [window]
+    for one in due:
+        rest = policy.schedule.rest(one.name)
+        yield OpenedBoard(
+            f"{policy.family}.{rest}",
+            policy.family,
+            scheduled_title(policy.title, rest),
+            opens_at_ms=one.begin_ms,
+            closes_at_ms=one.end_ms,
+        )
+
+
+def refuse_openings(document: PolicyDocument, family: Family) -> None:
+    """Raise PolicyError, with the line, for boards that a policy wants and does not allow."""
+    try:
+        for opened in declared_boards(family.policy):
+            _refuse_declared(family, opened)
+        for opened in scheduled_boards(family.policy, _ANY_DAY_MS):
+            _refuse_scheduled(family, opened)
+    except SettingRefused as refused:
+        raise document.fault(refused.location, str(refused)) from None
+
+
+def _refuse_declared(family: Family, opened: OpenedBoard) -> None:
+    try:
+        family.refuse(opened)
+    except SettingRefused as refused:
+        location = () if refused.location == ("board",) else refused.location
+        raise SettingRefused(str(refused), "boards", opened.rest, *location) from None
+
+
+def _refuse_scheduled(family: Family, opened: OpenedBoard) -> None:
+    if not family.is_named(opened.board):
+        message = f"`names` allows no board called {opened.rest}, as those of the schedule are"
+        raise SettingRefused(message, "schedule")
