@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from policies.model import Policy
-from policies.opened_board import NO_CONTENT, OpenedBoard
+from policies.model import Policy, Writes
+from policies.opened_board import NO_CONTENT, BoardState, OpenedBoard
 from policies.ranking import Ranking
 from policies.seeds import SeedOf, board_seed
 
@@ -54,6 +54,18 @@ class Board:
     def content_digest(self) -> bytes:
         """Return the SHA-256 of the parameters and asset that its simulator gets; `NO_CONTENT` of nothing."""
         return self.opened.content_digest if self.opened else NO_CONTENT
+
+    @property
+    def final_from_ms(self) -> int | None:
+        """Return when a closed board can get no more runs (Unix ms): its last ticket has expired then.
+
+        None for a board that is not closed, and for a board of a file.
+        """
+        opened = self.opened
+        if opened is None or opened.state is not BoardState.CLOSED or opened.closes_at_ms is None:
+            return None
+        has_tickets = self.policy.writes is not Writes.TRUSTED
+        return opened.closes_at_ms + (self.policy.run_lifetime_s * 1000 if has_tickets else 0)
 
     @property
     def seed(self) -> int | None:

@@ -644,7 +644,6 @@ boards = Table(
     Index("boards_by_age", "family", "state", "opened_seq"),
     Index("boards_by_plays", "family", "state", "plays", "board"),
     _partial("boards_of_asset", "asset", where="asset IS NOT NULL"),
-    _partial("boards_to_open", "lane", "opens_at_ms", where="state = 'open' AND opens_at_ms IS NOT NULL"),
     _partial("boards_to_close", "lane", "closes_at_ms", where="state = 'open' AND closes_at_ms IS NOT NULL"),
     sqlite_strict=True,
 )

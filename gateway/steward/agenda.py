@@ -25,7 +25,7 @@ from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
 from gateway.steward.audits.auditing import next_audit_ms
 from policies.loader import Board
-from policies.model import Policy
+from policies.model import Policy, WindowKind
 from policies.opened_board import names_of_family
 from policies.vocabulary import Reason, State
 from policies.windows import FOREVER_MS, Window, calendar_of, window_named
@@ -50,6 +50,8 @@ SAMPLED_EVENTS: Final = 64
 
 REMEMBERED: Final = 10_000
 """Windows known to have a row. Each saves a write for every slice of events on it."""
+
+ALLTIME: Final = WindowKind.ALLTIME.value
 
 _Key = tuple[BoardDuty, str, str]
 
@@ -162,7 +164,9 @@ class Agenda:
         now_ms = self._clock()
         audit_ms = next_audit_ms(board.policy, now_ms)
         windows = list(_windows_named(board.policy, names))
+        closed = [] if board.final_from_ms is None else [ALLTIME]
         duties = [
+            *(DueDuty(BoardDuty.ARCHIVE, board.name, name, now_ms, newest, newest) for name in closed),
             *duties_of_windows(board.name, windows, seq=newest, now_ms=now_ms),
             # The first draw of a board draws from what comes after its first event here: nothing yet.
             DueDuty(BoardDuty.AUDIT, board.name, WHOLE_BOARD, audit_ms, newest + 1, newest),
@@ -212,6 +216,8 @@ def _duties_of(events: Sequence[LoggedEvent], boards: Mapping[str, Board]) -> It
             continue
         for counting in (board, *board.rollups):
             yield from _duties_of_windows(event, counting.policy)
+        if event.difference and board.final_from_ms is not None:
+            yield DueDuty(BoardDuty.ARCHIVE, event.board, ALLTIME, event.at_ms, event.seq, event.seq)
         if event.to_state is State.PROMOTED and event.reason is Reason.VERIFIED:
             yield _due(BoardDuty.AUDIT, event, next_audit_ms(board.policy, event.at_ms))
         is_unverified = event.to_state is State.PROMOTED and event.reason is Reason.SAMPLED

@@ -12,7 +12,7 @@ from gateway.ledger.boards.board_opening import BATCH_LIMIT, open_boards
 from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
 from gateway.ledger.boards.life_changes import change_boards, set_states
 from gateway.ledger.boards.listing import BoardOrder, boards_of_family
-from gateway.ledger.boards.lookups import boards_named, boards_to_close, boards_to_open
+from gateway.ledger.boards.lookups import boards_named, boards_to_close
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.lanes import LANES
 from policies.opened_board import BoardState, NarrowedBounds, NarrowedScore, OpenedBoard
@@ -313,7 +313,7 @@ async def test_a_filtered_page_looks_at_a_bounded_number_of_boards(
             await ledger.read(boards_of_family("track", filters=filters * 2 + filters[:1]))
 
 
-async def test_boards_come_due_to_open_and_to_close_in_their_lanes(store: Store):
+async def test_boards_come_due_to_close_in_their_lanes(store: Store):
     """By time; a board that was closed by hand, or put off in the meantime, is not closed again."""
     times = {"opens_at_ms": NOON_MS + 10, "closes_at_ms": NOON_MS + 20}
     async with open_in(store) as ledger:
@@ -322,17 +322,6 @@ async def test_boards_come_due_to_open_and_to_close_in_their_lanes(store: Store)
         async def to_close(at_ms: int, lanes: range = EVERY_LANE) -> list[str]:
             return sorted(b.rest for b in await ledger.read(boards_to_close(lanes, now_ms=at_ms, count=9)))
 
-        async def to_open(after: tuple[int, str], at_ms: int, count: int = 9) -> list[str]:
-            due = await ledger.read(boards_to_open(EVERY_LANE, after=after, now_ms=at_ms, count=count))
-            return [board.rest for board in due]
-
-        assert [[], ["a", "b", "c"], ["a", "b"], ["c"], []] == [
-            await to_open((0, ""), NOON_MS + 9),
-            await to_open((0, ""), NOON_MS + 10),
-            await to_open((0, ""), NOON_MS + 10, 2),
-            await to_open((NOON_MS + 10, "track.b"), NOON_MS + 10),
-            await to_open((NOON_MS + 10, "track.c"), NOON_MS + 99),
-        ]
         assert [[], ["a", "b", "c"], []] == [
             await to_close(NOON_MS + 19),
             await to_close(NOON_MS + 20),

@@ -16,7 +16,7 @@ from gateway.derived.followers import LogFollower
 from gateway.derived.trends import Trends
 from gateway.derived.webhooks.sources import DecisionEvents
 from gateway.ledger import index_pages, queries
-from gateway.ledger.boards.board_life import check_boards, life_of, restore_board
+from gateway.ledger.boards.board_life import check_boards, life_of
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import LifeChange
 from gateway.ledger.boards.life_changes import change_boards, set_states
@@ -166,9 +166,7 @@ async def unguarded(store: Store) -> None:
         await store.sql("ALTER TABLE boards DISABLE TRIGGER USER")
 
 
-async def test_a_forged_board_is_found_and_follows_from_its_events_again(
-    store: Store, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_forged_board_is_found(store: Store, ledger: Ledger, monkeypatch: pytest.MonkeyPatch):
     """Whatever was done to its row; a count of plays is no part of its life."""
     monkeypatch.setattr("gateway.ledger.boards.board_life.PAGE", 2)
     monkeypatch.setattr("gateway.ledger.boards.board_life.EVENTS_PAGE", 2)
@@ -184,20 +182,20 @@ async def test_a_forged_board_is_found_and_follows_from_its_events_again(
     before = await ledger.read(boards_named(named))
     await unguarded(store)
     await store.sql("UPDATE boards SET plays = 9")
+    await store.sql("CREATE TABLE honest AS SELECT * FROM boards")
     for forgery, said in FORGERIES.items():
         assert 3 == await check_boards(ledger)
         await store.sql(forgery)
         with pytest.raises(LedgerTampered, match=said):
             await check_boards(ledger)
-        assert [True] == [changed for name in named if (changed := await ledger.write(restore_board(name)))]
-        assert before == await ledger.read(boards_named(named))
+        await store.sql("DELETE FROM boards")
+        await store.sql("INSERT INTO boards SELECT * FROM honest")
+    assert before == await ledger.read(boards_named(named))
     await store.sql("UPDATE boards SET lane = 300, board = 'track.n3' WHERE board = 'track.n0'")
     with pytest.raises(
         LedgerTampered, match=r"track.n0, which event 1 opens, was removed|track.n3 was inserted"
     ):
         await check_boards(ledger)
-    with pytest.raises(LedgerTampered, match=r"no event opens board track\.n3"):
-        await ledger.write(restore_board("track.n3"))
 
 
 CONTRADICTIONS = {

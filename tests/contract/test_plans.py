@@ -67,7 +67,6 @@ MEANT = {
     "boards.field_filters._OF_BOARD": ("coarse", OF_BOARD),
     "boards.field_filters._PLAYED": ("coarse", OF_BOARD),
     "boards.plays._RUNS": ("range", SPAN),
-    "boards.lookups._TO_OPEN": ("coarse sort", "what came due since the caller last looked"),
     "judgement.cases._SCORES": ("sort", OF_ONE),
     "judgement.builds._STATUSES": ("coarse scan", OPERATORS),
     "judgement.builds._OF_BOARD": ("coarse", OPERATORS),

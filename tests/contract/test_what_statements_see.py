@@ -37,7 +37,6 @@ OF_EVERY_BOARD = {
     },
     "boards.board_life._BOARDS": "the whole ledger is audited",
     "boards.lookups._TO_CLOSE": "what is due in some lanes",
-    "boards.lookups._TO_OPEN": "what is due in some lanes",
     "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",
     "derived.counts._FORGET": "all boards are counted anew",
     "derived.log._AFTER": "the log of all boards, in its order",

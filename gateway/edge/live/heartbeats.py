@@ -8,8 +8,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from gateway.edge.context import Edge
 from gateway.index.feed.events import FeedEvent
+from gateway.index.feed.listener import FeedEnd
 from gateway.index.feed.live_feed import Subscription
+from policies.errors import LedgerUnavailable
 
 HEARTBEAT_S: Final = 15.0
 """Time without an event until a heartbeat, which keeps proxies from closing and shows dead clients."""
@@ -19,11 +22,12 @@ STALLED_S: Final = 10.0
 
 
 async def with_heartbeats(
-    feed: Subscription, leaving: asyncio.Future[None] | None = None
+    edge: Edge, board: str, feed: Subscription, leaving: asyncio.Future[None] | None = None
 ) -> AsyncGenerator[list[FeedEvent], None]:
-    """Yield the events of a feed until it ends, and an empty list whenever a heartbeat is due.
+    """Yield the events of a board's feed until it ends, and an empty list whenever a heartbeat is due.
 
-    Raises ConnectionResetError once `leaving` is done, which means that the listener has left.
+    The feed of a deleted board ends at the next heartbeat. Raises ConnectionResetError once `leaving` is
+    done, which means that the listener has left.
     """
     leavings: list[asyncio.Future[Any]] = [leaving] if leaving else []
     upcoming = asyncio.ensure_future(anext(feed.events, None))
@@ -35,6 +39,9 @@ async def with_heartbeats(
             if leaving in done:
                 raise ConnectionResetError("the listener has left")
             if not done:
+                if await _is_deleted(edge, board):
+                    feed.end_as(FeedEnd.DELETED)
+                    return
                 yield []
                 continue
             events = upcoming.result()
@@ -45,6 +52,13 @@ async def with_heartbeats(
     finally:
         upcoming.cancel()
         await asyncio.wait([upcoming])  # a feed may be closed only while nobody reads it
+
+
+async def _is_deleted(edge: Edge, board: str) -> bool:
+    try:
+        return await edge.catalogue.board(board) is None
+    except LedgerUnavailable:
+        return False
 
 
 async def send_in_time(request: web.Request, sending: Awaitable[None]) -> None:

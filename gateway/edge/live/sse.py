@@ -38,13 +38,13 @@ async def follow_board(request: web.Request) -> web.StreamResponse:
         await response.prepare(request)
         async with open_feed(edge, feed_request, "sse") as feed:
             await send_in_time(request, response.write(RETRY))
-            await _copy(request, response, feed)
+            await _copy(request, response, feed_request.board.name, feed)
     return response
 
 
-async def _copy(request: web.Request, response: web.StreamResponse, feed: Subscription) -> None:
+async def _copy(request: web.Request, response: web.StreamResponse, board: str, feed: Subscription) -> None:
     connection = cast("Connection", request.protocol)
-    async with aclosing(with_heartbeats(feed, connection.lost())) as batches:
+    async with aclosing(with_heartbeats(request.app[EDGE], board, feed, connection.lost())) as batches:
         async for events in batches:
             data = b"".join(map(as_sse, events)) if events else sse_heartbeat(feed.position)
             await send_in_time(request, response.write(data))

@@ -42,6 +42,7 @@ _CODES: Final = {
     FeedEnd.BEHIND: WSCloseCode.TRY_AGAIN_LATER,
     FeedEnd.RELEASED: WSCloseCode.GOING_AWAY,
     FeedEnd.UNKNOWN_PAST: WSCloseCode.TRY_AGAIN_LATER,
+    FeedEnd.DELETED: WSCloseCode.OK,
 }
 
 
@@ -54,7 +55,7 @@ async def follow_board_by_websocket(request: web.Request) -> web.StreamResponse:
     with hold_seat(request):
         await socket.prepare(request)
         async with open_feed(edge, feed_request, "websocket") as feed:
-            code, reason = await _converse(request, socket, feed)
+            code, reason = await _converse(request, socket, feed_request.board.name, feed)
     await socket.close(code=code, message=reason.encode())
     return socket
 
@@ -93,10 +94,10 @@ def _player(request: web.Request) -> Bearer:
 
 
 async def _converse(
-    request: web.Request, socket: web.WebSocketResponse, feed: Subscription
+    request: web.Request, socket: web.WebSocketResponse, board: str, feed: Subscription
 ) -> tuple[int, str]:
     """Send events until the feed ends or the client leaves; return the code and reason to close with."""
-    sender = asyncio.create_task(_send_events(request, socket, feed))
+    sender = asyncio.create_task(_send_events(request, socket, board, feed))
     receiver = asyncio.create_task(_receive(socket))
     try:
         await asyncio.wait([sender, receiver], return_when=asyncio.FIRST_COMPLETED)
@@ -111,13 +112,13 @@ async def _converse(
 
 
 async def _send_events(
-    request: web.Request, socket: web.WebSocketResponse, feed: Subscription
+    request: web.Request, socket: web.WebSocketResponse, board: str, feed: Subscription
 ) -> tuple[int, str]:
     """Send events until the feed ends; return the code and reason to close with.
 
     Raises ConnectionResetError if the client reads nothing for STALLED_S.
     """
-    async with aclosing(with_heartbeats(feed)) as batches:
+    async with aclosing(with_heartbeats(request.app[EDGE], board, feed)) as batches:
         async for events in batches:
             for event in events:
                 await send_in_time(request, socket.send_str(as_message(event)))

@@ -133,12 +133,18 @@ class Archive:
 
 
 async def archived(edge: Edge, board: Board, window: str) -> Archive | None:
-    """Return the archive of a window; None while the window is current or not archived yet."""
+    """Return the archive of a window; None while the window is current or not archived yet.
+
+    A closed board's `alltime` is no longer current.
+    """
     calendar_window = _calendar_window(board, window)
-    if calendar_window is not None and calendar_window.end_ms > edge.clock():
+    is_current = calendar_window is not None and calendar_window.end_ms > edge.clock()
+    if is_current and board.final_from_ms is None:
         return None
     row = await edge.ledger.read(archived_window(board.name, window), ReadKind.PAGES)
-    return Archive(edge, board, window) if row and row.revision else None
+    if row is None or row.is_withdrawn:
+        return None
+    return Archive(edge, board, window) if row.revision else None
 
 
 async def is_archived(edge: Edge, board: Board, window: str) -> bool:

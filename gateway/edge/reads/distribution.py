@@ -67,7 +67,7 @@ async def show_distribution(request: web.Request) -> web.Response:
 
 async def _show(request: web.Request, view: DistributionView) -> web.Response:
     pages = request.app[PAGES]
-    if (page := pages.page_of(request)) is not None:
+    if (page := await pages.page_of(request)) is not None:
         return await pages.answer(request, page)
     edge, board = request.app[EDGE], await board_of(request)
     window = await window_of(edge, board, request)

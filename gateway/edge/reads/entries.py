@@ -27,6 +27,9 @@ from policies.windows import window_at, window_named
 PAGE_LIMIT: Final = 100
 RADIUS_LIMIT: Final = 25
 DEPTH_LIMIT: Final = 10**9
+CLOSED_MS: Final = 60_000
+"""How long a closed board's page is kept, after which its archive may answer."""
+
 WINDOW_NAME: Final = re.compile(r"alltime|[a-z]{1,10}:[0-9W]{4,14}")
 """The form of a window's name. Other names are not looked up in the ledger."""
 
@@ -34,7 +37,7 @@ WINDOW_NAME: Final = re.compile(r"alltime|[a-z]{1,10}:[0-9W]{4,14}")
 async def list_entries(request: web.Request) -> web.Response:
     """Return a page of a window, by rank or from a cursor."""
     pages = request.app[PAGES]
-    if (page := pages.page_of(request)) is not None:
+    if (page := await pages.page_of(request)) is not None:
         return await pages.answer(request, page)
     edge, board = request.app[EDGE], await board_of(request)
     cursor = edge.cursors.of(request, board)
@@ -62,7 +65,7 @@ async def list_entries(request: web.Request) -> web.Response:
 async def show_entry(request: web.Request) -> web.Response:
     """Return one player's entry."""
     pages = request.app[PAGES]
-    if (page := pages.page_of(request)) is not None:
+    if (page := await pages.page_of(request)) is not None:
         return await pages.answer(request, page)
     edge, board = request.app[EDGE], await board_of(request)
     window, player = await window_of(edge, board, request), request.match_info["player"]
@@ -77,7 +80,7 @@ async def show_entry(request: web.Request) -> web.Response:
 async def list_around(request: web.Request) -> web.Response:
     """Return a player's entry with its neighbours."""
     pages = request.app[PAGES]
-    if (page := pages.page_of(request)) is not None:
+    if (page := await pages.page_of(request)) is not None:
         return await pages.answer(request, page)
     if (entry_filter := filter_of(request)) is not None:
         window = await window_of(request.app[EDGE], board := await board_of(request), request)
@@ -97,6 +100,8 @@ async def list_around(request: web.Request) -> web.Response:
 def remembered(request: web.Request, board: Board, window: str, render: Render) -> CachedPage:
     """Cache the page of the request's target until its window ends; then the archive may have it."""
     until_ms = window_named(board.policy, window).end_ms
+    if board.final_from_ms is not None:
+        until_ms = min(until_ms, request.app[EDGE].clock() + CLOSED_MS)
     return request.app[PAGES].remember(request, board, window, render, until_ms=until_ms)
 
 

@@ -92,15 +92,19 @@ class PageCache:
         self._size_bytes = 0
         self._pages: OrderedDict[str, CachedPage] = OrderedDict()
 
-    def page_of(self, request: web.Request) -> CachedPage | None:
-        """Return the page of the request's target, if the target still means it."""
+    async def page_of(self, request: web.Request) -> CachedPage | None:
+        """Return the page of the request's target, if the target still means it.
+
+        Raises LedgerUnavailable if a family's board has to be read again, and cannot be.
+        """
         page = self._pages.get(request.raw_path)
         if page is None:
             return None
-        if page.until_ms <= request.app[EDGE].clock():
+        if page.until_ms <= request.app[EDGE].clock() or not await _is_of_today(request, page.board):
             self._forget(request.raw_path)
             return None
-        self._pages.move_to_end(request.raw_path)
+        if page.is_in_cache:
+            self._pages.move_to_end(request.raw_path)
         return page
 
     def remember(
@@ -176,6 +180,11 @@ class PageCache:
         self._size_bytes += size_bytes
         while self._size_bytes > self._limit_bytes and self._pages:
             self._forget(next(iter(self._pages)))
+
+
+async def _is_of_today(request: web.Request, board: Board) -> bool:
+    """Return whether a board is as it was when its page was kept, and was not deleted since."""
+    return board.family is None or await request.app[EDGE].catalogue.board(board.name) is board
 
 
 def revalidated(request: web.Request, response: web.Response) -> web.Response:

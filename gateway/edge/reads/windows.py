@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from aiohttp import web
@@ -18,12 +19,12 @@ from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import rfc3339
 from policies.loader import Board
 from policies.model import WindowKind
-from policies.windows import FOREVER_MS, window_at
+from policies.windows import FOREVER_MS, Window, window_at
 
 PAGE_LIMIT: Final = 100
 
-_CURSOR: Final = re.compile(r"([0-9]{1,15})\.([a-z]{1,10}:[0-9W]{1,20})")
-_FROM_THE_LAST: Final = (FOREVER_MS, "")
+_CURSOR: Final = re.compile(r"([0-9]{1,16})\.(alltime|[a-z]{1,10}:[0-9W]{1,20})")
+_FROM_THE_LAST: Final = (FOREVER_MS, "~")
 
 
 async def list_windows(request: web.Request) -> web.Response:
@@ -36,7 +37,7 @@ async def list_windows(request: web.Request) -> web.Response:
     archived = await edge.ledger.read(
         readable_before(board.name, before, kind, count=count + 1), ReadKind.PAGES
     )
-    current = _current(edge, board, kinds) if before == _FROM_THE_LAST else []
+    current = _current(edge, board, kinds, archived) if before == _FROM_THE_LAST else []
     last = archived[count - 1] if len(archived) > count else None
     shown = read_models.WindowList(
         board=board.name,
@@ -46,24 +47,23 @@ async def list_windows(request: web.Request) -> web.Response:
     return revalidated(request, json_response(shown))
 
 
-def _current(edge: Edge, board: Board, kinds: list[WindowKind]) -> list[read_models.WindowShown]:
-    now_ms = edge.clock()
+def _current(
+    edge: Edge, board: Board, kinds: list[WindowKind], archived: Sequence[ArchivedWindow]
+) -> list[read_models.WindowShown]:
+    now_ms, over = edge.clock(), {window.window for window in archived}
     windows = [window_at(board.policy, kind, now_ms) for kind in board.policy.windows if kind in kinds]
     return [
-        read_models.WindowShown(
-            window=window.name,
-            begins_at=rfc3339(window.begin_ms) if window.begin_ms else None,
-            ends_at=None if window.end_ms == FOREVER_MS else rfc3339(window.end_ms),
-        )
+        read_models.WindowShown(window=window.name, begins_at=_begins_at(window), ends_at=_ends_at(window))
         for window in windows
+        if window.name not in over
     ]
 
 
 def _shown(window: ArchivedWindow) -> read_models.WindowShown:
     return read_models.WindowShown(
         window=window.window,
-        begins_at=rfc3339(window.begin_ms),
-        ends_at=rfc3339(window.end_ms),
+        begins_at=_begins_at(window.span),
+        ends_at=_ends_at(window.span),
         archive=read_models.ArchiveShown(
             revision=window.revision,
             frozen_at=rfc3339(window.frozen_at_ms),
@@ -73,6 +73,14 @@ def _shown(window: ArchivedWindow) -> read_models.WindowShown:
             policy=window.policy_digest,
         ),
     )
+
+
+def _begins_at(window: Window) -> str | None:
+    return rfc3339(window.begin_ms) if window.begin_ms else None
+
+
+def _ends_at(window: Window) -> str | None:
+    return None if window.end_ms == FOREVER_MS else rfc3339(window.end_ms)
 
 
 def _kinds_of(request: web.Request) -> list[WindowKind]:

@@ -24,6 +24,7 @@ class FeedEnd(Enum):
     BEHIND = "the listener fell too far behind"
     RELEASED = "this process is shutting down"
     UNKNOWN_PAST = "missed changes cannot be read"
+    DELETED = "the board was deleted"
 
 
 class Gap(NamedTuple):

@@ -43,6 +43,10 @@ class Subscription:
         """The reason for the end of the events."""
         return self._listener.end
 
+    def end_as(self, end: FeedEnd) -> None:
+        """End the events after those that are queued, for this reason."""
+        self._listener.let_go(end)
+
     @property
     def position(self) -> str | None:
         """The id up to which everything was sent; None while events are on their way."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, desc, insert, select, text, tuple_, update
+from sqlalchemy import bindparam, desc, insert, literal_column, select, text, tuple_, update
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import (
@@ -19,13 +19,14 @@ from gateway.ledger.schema import (
     Int64,
     Text,
     archived_windows,
+    boards,
     is_in,
     submissions,
 )
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.model import WindowKind
 from policies.vocabulary import State
-from policies.windows import Window
+from policies.windows import FOREVER_MS, Window
 
 
 class ArchiveStage(StrEnum):
@@ -33,7 +34,7 @@ class ArchiveStage(StrEnum):
 
     `folding`: its standings are folded by its policy; `copying`: they get their ranks; `sweeping`: earlier
     revisions are removed; `frozen`: nothing is left to do yet; `kept`: its standings are removed;
-    `forgotten`: its entries too.
+    `forgotten`: its entries too. `withdrawn`: `alltime` of a board that was reopened or deleted since.
     """
 
     FOLDING = "folding"
@@ -43,6 +44,7 @@ class ArchiveStage(StrEnum):
     KEPT = "kept"
     FORGETTING = "forgetting"
     FORGOTTEN = "forgotten"
+    WITHDRAWN = "withdrawn"
 
     @property
     def is_building(self) -> bool:
@@ -84,7 +86,17 @@ class ArchivedWindow(NamedTuple):
     @property
     def is_readable(self) -> bool:
         """Whether the archive answers readers of the window."""
-        return self.revision > 0 and not self.stage.is_gone
+        return self.revision > 0 and not self.stage.is_gone and not self.is_withdrawn
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether its board was reopened or deleted since it was archived."""
+        return self.stage is ArchiveStage.WITHDRAWN
+
+    @property
+    def lacks_changes(self) -> bool:
+        """Whether its next revision has to be built."""
+        return self.is_withdrawn or (self.changed_seq > 0 and not self.stage.is_gone)
 
     @property
     def span(self) -> Window:
@@ -102,6 +114,7 @@ class FrozenPolicy(NamedTuple):
 
 
 _w, _s = archived_windows.c, submissions.c
+_IS_IN_FORCE: Final = _w.stage != ArchiveStage.WITHDRAWN.value
 _IS_IT: Final = (_w.board == bindparam("at_board"), _w.window == bindparam("at_window"))
 
 _LOAD = Query(select(archived_windows).where(*_IS_IT))
@@ -131,10 +144,18 @@ _PENDING_IN = Query(
 )
 _ENDED_AFTER = Query(
     select(_w.window, _w.begin_ms, _w.end_ms).where(
-        _w.board == bindparam("at_board"), _w.end_ms > bindparam("oldest")
+        _w.board == bindparam("at_board"), _w.end_ms > bindparam("oldest"), _IS_IN_FORCE
     )
 )
-_NAMED = Query(select(_w.window).where(_w.board == bindparam("at_board"), is_listed(_w.window)))
+_NAMED = Query(select(_w.window).where(_w.board == bindparam("at_board"), is_listed(_w.window), _IS_IN_FORCE))
+_WITHDRAW = Query(
+    update(archived_windows).where(*_IS_IT).values(stage=ArchiveStage.WITHDRAWN.value, changed_seq=0)
+)
+_CLOSED = Query(
+    select(boards.c.board).where(
+        boards.c.board == bindparam("at_board"), boards.c.state == literal_column("'closed'")
+    )
+)
 _MARK = Query(update(archived_windows).where(*_IS_IT).values(changed_seq=bindparam("seq", type_=Int64)))
 _READABLE = Query(
     select(archived_windows)
@@ -143,6 +164,7 @@ _READABLE = Query(
         _w.revision > 0,
         _w.stage != ArchiveStage.FORGETTING.value,
         _w.stage != ArchiveStage.FORGOTTEN.value,
+        _IS_IN_FORCE,
         _w.window >= bindparam("least"),
         _w.window < bindparam("beyond"),
         tuple_(_w.end_ms, _w.window)
@@ -242,9 +264,7 @@ def readable_before(
 
     async def work(tx: Transaction) -> list[ArchivedWindow]:
         end_ms, name = before
-        names = (
-            {"least": f"{kind.value}:", "beyond": f"{kind.value};"} if kind else {"least": "", "beyond": "~"}
-        )
+        names = {"least": kind.value, "beyond": f"{kind.value};"} if kind else {"least": "", "beyond": "~"}
         rows = await tx.rows(_READABLE, at_board=board, before_ms=end_ms, before=name, count=count, **names)
         return [_window(row) for row in rows]
 
@@ -260,17 +280,22 @@ def is_waiting(board: str, window: Window) -> Operation[bool]:
     return work
 
 
-def begin(board: str, window: Window, today: FrozenPolicy) -> Operation[ArchivedWindow]:
-    """Begin a build if the window is new or lacks a change; return the window as it now is."""
+def begin(board: str, window: Window, today: FrozenPolicy) -> Operation[ArchivedWindow | None]:
+    """Begin a build if the window is new or lacks a change; return the window as it now is.
 
-    async def work(tx: Transaction) -> ArchivedWindow:
+    Returns None for `alltime` of a board that is not closed, which is not over.
+    """
+
+    async def work(tx: Transaction) -> ArchivedWindow | None:
+        if window.end_ms == FOREVER_MS and not await tx.rows(_CLOSED, at_board=board):
+            return None
         archived = await load(tx, board, window.name)
         if archived is None:
             await tx.run(_ADD, **_first(board, window, today)._asdict())
-        elif archived.changed_seq and not archived.stage.is_gone:
+        elif archived.lacks_changes:
             first = FrozenPolicy(archived.policy, archived.policy_digest, archived.rule)
             # Readers have seen ranks by the first policy, so a window with a revision keeps it.
-            policy = first if archived.revision else today
+            policy = first if archived.is_readable else today
             await tx.run(
                 _BEGIN,
                 at_board=board,
@@ -291,6 +316,14 @@ async def mark_changed(tx: Transaction, board: str, achieved_at_ms: Collection[i
     for window, begin_ms, end_ms in await tx.rows(_ENDED_AFTER, at_board=board, oldest=min(achieved_at_ms)):
         if any(begin_ms <= at_ms < end_ms for at_ms in achieved_at_ms):
             await tx.run(_MARK, at_board=board, at_window=window, seq=seq)
+
+
+async def withdraw(tx: Transaction, board: str) -> None:
+    """Take `alltime` of a board out of the archive, in the transaction that reopens or deletes the board.
+
+    Its entries stay until the next revision replaces them.
+    """
+    await tx.run(_WITHDRAW, at_board=board, at_window=WindowKind.ALLTIME.value)
 
 
 async def mark_windows(tx: Transaction, board: str, names: Sequence[str], seq: int) -> None:

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 import orjson
-from sqlalchemy import bindparam, literal_column, select, tuple_, update
+from sqlalchemy import bindparam, literal_column, select, tuple_
 
 from gateway.ledger.boards.board_rows import (
     COLUMNS,
@@ -50,17 +50,6 @@ _LIFE = Query(_of_boards.where(_e.board == bindparam("board")).order_by(_e.seq))
 _BOARDS = Query(
     select(*COLUMNS).where(_b.board > bindparam("after")).order_by(_b.board).limit(bindparam("count"))
 )
-_ROW = Query(select(*COLUMNS).where(_b.board == bindparam("board")))
-_FIXED: Final = ("board", "lane", "family", "plays")
-_RESTORED: Final = tuple(column.name for column in boards.columns if column.name not in _FIXED)
-_RESTORE = Query(
-    update(boards)
-    .where(_b.board == bindparam("of_board"))
-    .values({name: bindparam(f"new_{name}") for name in _RESTORED})
-)
-_UNLOCK = Query(
-    update(boards).where(_b.board == bindparam("of_board")).values(state=bindparam("unlocked_state"))
-)
 
 
 def life_of(board: str) -> Operation[list[LifeEvent]]:
@@ -79,32 +68,6 @@ async def check_boards(ledger: Ledger) -> int:
         page, after = await ledger.read(_compared(after))
         count += page
     return count
-
-
-def restore_board(board: str) -> Operation[bool]:
-    """Make a board's row again from its events, and return whether it differed.
-
-    Plays are kept, because no event tells them. Raises LedgerTampered if its events contradict each other, or
-    if there are none.
-    """
-
-    async def work(tx: Transaction) -> bool:
-        expected = next(_folded(await tx.rows(_LIFE, board=board)), None)
-        if expected is None:
-            raise LedgerTampered(f"no event opens board {board}")
-        rows = await tx.rows(_ROW, board=board)
-        if not rows:
-            await tx.insert(boards, [board_row(expected)])
-            return True
-        if _is_row_of(rows[0], expected):
-            return False
-        values = dict(zip(boards.columns.keys(), board_row(expected), strict=True))
-        # The database lets only a deleted board be opened with something else.
-        await tx.run(_UNLOCK, of_board=board, unlocked_state="deleted")
-        await tx.run(_RESTORE, of_board=board, **{f"new_{name}": values[name] for name in _RESTORED})
-        return True
-
-    return work
 
 
 def _compared(after: str) -> Operation[tuple[int, str]]:

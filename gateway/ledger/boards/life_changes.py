@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 
 from sqlalchemy import bindparam, update
 
+from gateway.ledger.archive.windows import withdraw
 from gateway.ledger.boards.board_opening import BATCH_LIMIT, refusal_of
 from gateway.ledger.boards.board_rows import (
     CHANGING,
@@ -25,10 +26,17 @@ from gateway.ledger.boards.board_rows import (
 )
 from gateway.ledger.boards.field_filters import put_fields, values_of
 from gateway.ledger.boards.lookups import load_boards
+from gateway.ledger.derived.board_duties import BoardDuty, DueDuty, note
 from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import boards, events
 from gateway.ledger.transaction import Cells, Operation, Query, Transaction
+from policies.model import WindowKind
 from policies.opened_board import BoardState, OpenedBoard
+
+FIRST_LOOK_MS: Final = 10_000
+"""Time from a board's closing to the first look at its archive: every catalogue has it as closed by then."""
+
+CLOSED_SINCE: Final = "closes_at: a closed board's is when it closed; reopen the board first"
 
 _COLUMNS: Final = (*CHANGING, "state", "version", "seq")
 _CHANGE = Query(
@@ -141,6 +149,8 @@ class _Changes:
         changed = content_changes(before, after)
         if not changed:
             return BoardResult(BoardOutcome.SAME, before)
+        if before.state is BoardState.CLOSED and "closes_at_ms" in changed:
+            return BoardResult(BoardOutcome.REFUSED, before, CLOSED_SINCE)
         if request.version != before.version:
             return BoardResult(BoardOutcome.CONFLICT, before, "it was changed since it was read")
         return await self._put(stored, after, LifeChange.CHANGED, changed)
@@ -159,7 +169,21 @@ class _Changes:
             return BoardResult(BoardOutcome.REFUSED, before, f"a {before.state} board never becomes {state}")
         after = self._turned(before, state)
         detail = content_changes(before, after) | ({WHY: why} if why else {})
-        return await self._put(stored, after, reason, detail)
+        result = await self._put(stored, after, reason, detail)
+        await self._archive_or_withdraw(after)
+        return result
+
+    async def _archive_or_withdraw(self, board: OpenedBoard) -> None:
+        """Have a closed board's `alltime` archived, and take that of any other out of the archive."""
+        if board.state is not BoardState.CLOSED:
+            await withdraw(self._tx, board.board)
+            return
+        due_at_ms = self._at_ms + FIRST_LOOK_MS
+        alltime = WindowKind.ALLTIME.value
+        await note(
+            self._tx,
+            [DueDuty(BoardDuty.ARCHIVE, board.board, alltime, due_at_ms, self._seq, self._seq)],
+        )
 
     def _of_family(self, name: str) -> StoredBoard | None:
         stored = self._known.get(name)

@@ -1,15 +1,15 @@
-"""Boards of families by name, and those whose time to open or to close has come."""
+"""Boards of families by name, and those whose time to close has come."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import bindparam, literal_column, select, tuple_
+from sqlalchemy import bindparam, literal_column, select
 
 from gateway.ledger.boards.board_rows import COLUMNS, StoredBoard, stored_board
 from gateway.ledger.index_pages import fetch_listed, is_listed
-from gateway.ledger.schema import Int64, Text, boards
+from gateway.ledger.schema import boards
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.opened_board import OpenedBoard
 
@@ -20,19 +20,6 @@ _OPEN: Final = boards.c.state == literal_column("'open'")
 _TO_CLOSE = Query(
     select(*COLUMNS)
     .where(_OPEN, is_listed(_b.lane), _b.closes_at_ms <= bindparam("now_ms"))
-    .limit(bindparam("count"))
-)
-_TO_OPEN = Query(
-    select(*COLUMNS)
-    .where(
-        _OPEN,
-        is_listed(_b.lane),
-        _b.opens_at_ms >= bindparam("after_ms"),
-        _b.opens_at_ms <= bindparam("now_ms"),
-        tuple_(_b.opens_at_ms, _b.board)
-        > tuple_(bindparam("after_ms", type_=Int64), bindparam("after_board", type_=Text)),
-    )
-    .order_by(_b.opens_at_ms, _b.board)
     .limit(bindparam("count"))
 )
 
@@ -62,22 +49,5 @@ def boards_to_close(lanes: Sequence[int], *, now_ms: int, count: int) -> Operati
     async def work(tx: Transaction) -> list[OpenedBoard]:
         rows = await fetch_listed(tx, _TO_CLOSE, lanes, now_ms=now_ms, count=count)
         return [stored_board(row).board for row in rows]
-
-    return work
-
-
-def boards_to_open(
-    lanes: Sequence[int], *, after: tuple[int, str], now_ms: int, count: int
-) -> Operation[list[OpenedBoard]]:
-    """Return open boards of some lanes whose `opens_at_ms` came after (Unix ms, name), in that order.
-
-    At most `count` are returned, none that is to open after `now_ms`.
-    """
-    after_ms, after_board = after
-
-    async def work(tx: Transaction) -> list[OpenedBoard]:
-        span = {"after_ms": after_ms, "after_board": after_board, "now_ms": now_ms, "count": count}
-        due = [stored_board(row).board for row in await fetch_listed(tx, _TO_OPEN, lanes, **span)]
-        return sorted(due, key=lambda board: (board.opens_at_ms or 0, board.board))[:count]
 
     return work

@@ -1,9 +1,10 @@
 """Freezes windows that are over into the ledger's archive, and keeps the archive equal to the ledger's fold.
 
 A window is due once it has been over for `archive_after_s` and has no pending submissions left, or at the
-latest when the index forgets it. A later change (by a verdict, a moderator or a trusted server) makes a new
-revision due, which is built beside the readable one. A window's standings leave the ledger some time after
-the index forgot it; a later change folds them again from promoted submissions.
+latest when the index forgets it. `alltime` is over once its board is closed and can get no more runs. A later
+change (by a verdict, a moderator or a trusted server) makes a new revision due, which is built beside the
+readable one. A window's standings leave the ledger some time after the index forgot it; a later change folds
+them again from promoted submissions.
 """
 
 from __future__ import annotations
@@ -112,18 +113,27 @@ class Archiver:
 
     async def next_looks(self, names: Collection[str]) -> dict[str, int | None]:
         """Return when each window may next be frozen for the first time (Unix ms), None for never."""
-        archived = {window.window for window in await self._archived()}
+        archived = {window.window for window in await self._archived() if not window.is_withdrawn}
         standing = await self._names_with_standings()
-        return {
-            name: None if name in archived or name not in standing else self._next_look(name)
-            for name in names
-        }
+        return {name: None if name in archived else self._next_look(name, standing) for name in names}
 
-    def _next_look(self, name: str) -> int | None:
+    def _next_look(self, name: str, standing: Collection[str]) -> int | None:
         window = self._window_named(name)
-        if window is None or window.end_ms >= FOREVER_MS:
+        due_ms = FOREVER_MS if window is None else self._end_of(window) + self._after_ms
+        if due_ms >= FOREVER_MS:
             return None
-        return max(window.end_ms + self._after_ms, self._clock() + WAIT_MS)
+        if name in standing:
+            return max(due_ms, self._clock() + WAIT_MS)
+        # Runs of a closed board may still land. What lands later makes its archive due again.
+        is_awaited = window is not None and window.end_ms == FOREVER_MS and self._clock() < due_ms
+        return due_ms if is_awaited else None
+
+    def _end_of(self, window: Window) -> int:
+        """Return when a window is over (Unix ms); `alltime` is when its board can get no more runs."""
+        final_from_ms = self._board.final_from_ms
+        if window.end_ms < FOREVER_MS or final_from_ms is None:
+            return window.end_ms
+        return final_from_ms
 
     async def freeze_due(self) -> list[ArchivedWindow]:
         """Freeze the due windows and return those with a new revision."""
@@ -140,10 +150,12 @@ class Archiver:
         """Build the next revision if the window lacks changes, and return the window.
 
         A change during the build voids it; after some attempts, the revision is built in one transaction.
-        Returns None if other stewards begin builds again and again.
+        Returns None if other stewards begin builds again and again, or if the board was reopened.
         """
         for attempt in range(2 * ATTEMPTS):
             archived = await self._ledger.write(begin(self._board.name, window, self._todays_policy()))
+            if archived is None:
+                return None
             if not archived.stage.is_building:
                 return archived
             await self._fold(archived)
@@ -161,7 +173,7 @@ class Archiver:
         window = before[name].span if name in before else self._window_named(name)
         if window is None or not is_there:
             raise ArchiveRefused(f"the board {self._board.name} has no standings in a window {name!r}")
-        if window.end_ms > self._clock():
+        if self._end_of(window) > self._clock():
             raise ArchiveRefused(f"{name} is not over yet")
         archived = await self.freeze(window)
         if archived is None:
@@ -173,7 +185,8 @@ class Archiver:
     async def _due(self, archived: dict[str, ArchivedWindow]) -> list[Window]:
         """Return the windows to freeze now: unfinished and changed ones, then those that are over, by end."""
         unfinished = [window.span for window in archived.values() if self._is_unfinished(window)]
-        names = [name for name in await self._names_with_standings() if name not in archived]
+        kept = {name for name, window in archived.items() if not window.is_withdrawn}
+        names = [name for name in await self._names_with_standings() if name not in kept]
         over = [window for window in map(self._window_named, names) if window and self._is_over(window)]
         ready = [window for window in over if not await self._must_wait(window)]
         return unfinished + sorted(ready, key=lambda window: (window.end_ms, window.name))
@@ -202,7 +215,7 @@ class Archiver:
         return now_ms - change.last_ms >= QUIET_MS or now_ms - change.first_ms >= LONGEST_MS
 
     def _is_over(self, window: Window) -> bool:
-        return window.end_ms < FOREVER_MS and window.end_ms + self._after_ms <= self._clock()
+        return self._end_of(window) + self._after_ms <= self._clock()
 
     async def _must_wait(self, window: Window) -> bool:
         is_in_index = (window.expires_at_ms or FOREVER_MS) > self._clock()

@@ -139,6 +139,7 @@ ENDS = {
     FeedEnd.BEHIND: aiohttp.WSCloseCode.TRY_AGAIN_LATER,
     FeedEnd.UNKNOWN_PAST: aiohttp.WSCloseCode.TRY_AGAIN_LATER,
     FeedEnd.RELEASED: aiohttp.WSCloseCode.GOING_AWAY,
+    FeedEnd.DELETED: aiohttp.WSCloseCode.OK,
 }
 
 
