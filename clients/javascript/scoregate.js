@@ -167,6 +167,58 @@ export class Scoregate {
   }
 
   /**
+   * Lists the families of boards, all pages: `[{family, title, opened_by, filters, rollups}]`.
+   */
+  async families() {
+    const families = [];
+    let cursor = null;
+    do {
+      const page = await this.#call("GET", `/v1/families${queryOf({ cursor })}`);
+      families.push(...page.families);
+      cursor = page.next;
+    } while (cursor);
+    return families;
+  }
+
+  /**
+   * Reads a page of a family's boards: `{boards: [{board, title, state, metadata, ...}], next}`. Pass `next` as
+   * `cursor` for the next page; it is null after the last. A filtered page may be short, or even empty.
+   * @param {string} family
+   * @param {{order?: "name" | "newest" | "played", limit?: number, cursor?: string,
+   *   metadata?: Record<string, string | number | boolean>}} [page] `metadata` are the values to filter by
+   */
+  familyBoards(family, { order = "name", limit = 25, cursor = null, metadata = {} } = {}) {
+    const filters = Object.entries(metadata).map(([field, value]) => [`metadata.${field}`, value]);
+    const query = queryOf({ order, limit, cursor, ...Object.fromEntries(filters) });
+    return this.#call("GET", `/v1/families/${encodeURIComponent(family)}/boards${query}`);
+  }
+
+  /**
+   * Reads a page of the boards of a family on which a player stands, by name of the board:
+   * `{window, standings: [{board, title, rank, total, score, ...}], next}`. Pass `next` as `cursor` for the next
+   * page; it is null after the last.
+   * @param {string} family
+   * @param {string} player
+   * @param {{window?: string, limit?: number, cursor?: string}} [page]
+   */
+  standings(family, player, { window, limit = 100, cursor = null } = {}) {
+    const path = `/v1/families/${encodeURIComponent(family)}/players/${encodeURIComponent(player)}/standings`;
+    return this.#call("GET", path + queryOf({ window, limit, cursor }));
+  }
+
+  /**
+   * Reads the entries of a player on up to 100 boards, in their order: `[{board, status, standing}]`. `status` is
+   * `ranked`, `unranked`, `no-board` or `no-window`; `standing` is `{rank, total, score, ...}`, or null.
+   * @param {string} player
+   * @param {string[]} boards
+   * @param {{window?: string}} [options]
+   */
+  async entriesOn(player, boards, { window = "alltime" } = {}) {
+    const query = queryOf({ boards: boards.join(","), window });
+    return (await this.#call("GET", `/v1/players/${encodeURIComponent(player)}/entries${query}`)).entries;
+  }
+
+  /**
    * Calls `onStanding` with each change of the board as it happens, until the returned function is called.
    * @param {string} board
    * @param {(standing: {player: string, name: string, score: number, submission: string, window: string,
@@ -281,6 +333,12 @@ export function signatureBase({ method, url, contentDigest, parameters }) {
     `"content-digest": ${contentDigest}`,
     `"@signature-params": ${parameters}`,
   ].join("\n");
+}
+
+/** Returns the query of those parameters that have a value, with its question mark. */
+function queryOf(parameters) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null);
+  return given.length ? `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}` : "";
 }
 
 async function sha256(bytes) {

@@ -152,3 +152,44 @@ test("a player without an entry is null", async () => {
   const { client } = clientOf(json(404, { title: "no entry" }));
   assert.equal(await client.entry("arcade", "p"), null);
 });
+
+test("the families are listed page by page", async () => {
+  const families = [{ family: "car" }, { family: "track" }];
+  const { client, requests } = clientOf(
+    json(200, { families: families.slice(0, 1), next: "car" }), json(200, { families: families.slice(1), next: null }),
+  );
+  assert.deepEqual(await client.families(), families);
+  assert.deepEqual(requests.map(pathOf), ["/v1/families", "/v1/families?cursor=car"]);
+});
+
+test("boards of a family are read by order, cursor and metadata", async () => {
+  const page = { family: "track", boards: [], next: null };
+  const { client, requests } = clientOf(json(200, page), json(200, page));
+  assert.deepEqual(await client.familyBoards("track"), page);
+  const metadata = { is_wet: false, length: 3 };
+  await client.familyBoards("track", { order: "newest", limit: 5, cursor: "7~0~track.a", metadata });
+  assert.deepEqual(requests.map(pathOf), [
+    "/v1/families/track/boards?order=name&limit=25",
+    "/v1/families/track/boards?order=newest&limit=5&cursor=7%7E0%7Etrack.a" +
+      "&metadata.is_wet=false&metadata.length=3",
+  ]);
+});
+
+test("a player's standings over a family and entries on boards are read", async () => {
+  const page = { family: "track", player: "p", window: "alltime", standings: [], next: "alltime~track.b" };
+  const entries = [{ board: "track.a", status: "unranked", window: "alltime", standing: null }];
+  const { client, requests } = clientOf(json(200, page), json(200, page), json(200, { player: "p", entries }));
+  const { next } = await client.standings("track", "p");
+  await client.standings("track", "p", { window: "daily", limit: 2, cursor: next });
+  assert.deepEqual(await client.entriesOn("p", ["track.a", "solo"], { window: "daily" }), entries);
+  assert.deepEqual(requests.map(pathOf), [
+    "/v1/families/track/players/p/standings?limit=100",
+    "/v1/families/track/players/p/standings?window=daily&limit=2&cursor=alltime%7Etrack.b",
+    "/v1/players/p/entries?boards=track.a%2Csolo&window=daily",
+  ]);
+});
+
+function pathOf({ url }) {
+  const { pathname, search } = new URL(url);
+  return pathname + search;
+}

@@ -17,7 +17,7 @@ from gateway.ledger.boards.board_rows import NEVER_PLAYED
 from gateway.ledger.boards.listing import BoardOrder, boards_of_family
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.boards.plays import HALF_LIFE_MS, UNIT, count_plays, plays_with, runs_lately
-from gateway.ledger.standings.across_boards import entries_of, standings_in_family
+from gateway.ledger.standings.across_boards import RankRequest, ranks_of, standings_in_family, standings_on
 from gateway.settlement.settle import Decision, settle
 from gateway.steward.family_boards import BoardKeeper
 from policies.model import RankKind
@@ -140,16 +140,20 @@ async def test_a_player_stands_on_boards_of_a_family(store: Store, tmp_path):
             await ledger.read(standings_in_family("track", "alltime", "ada", after=after, count=2))
             for after in ("", "track.b", "track.c")
         ]
-        assert [["track.a", "track.b"], ["track.c"], []] == [[each.board for each in page] for page in pages]
-        assert [] == await ledger.read(standings_in_family("track", "alltime", "eve", count=9))
-        wanted = [
-            (rankings["track.a"], "ada"),
-            (rankings["track.b"], "ada"),
-            (rankings["track.b"], "bob"),
-            (rankings["track.a"], "eve"),
+        assert [(["track.a", "track.b"], "track.b"), (["track.c"], None), ([], None)] == [
+            ([standing.board for standing in page.standings], page.next) for page in pages
         ]
-        entries = await ledger.read(entries_of(wanted, "alltime", RankKind.UNIQUE))
-        assert [1, 2, 1, None] == [entry and entry.rank for entry in entries]
-        assert "track.b-bob" == entries[2].row[3]  # type: ignore[union-attr]
-        with pytest.raises(ValueError, match="101 entries"):
-            entries_of(wanted[:1] * 101, "alltime", RankKind.UNIQUE)
+        assert ([], None) == await ledger.read(standings_in_family("track", "alltime", "eve", count=9))
+        listed = await ledger.read(standings_on("ada", {"alltime": ["track.a", "tracks", "track.d"]}))
+        assert {"track.a": "track.a-ada", "tracks": "tracks-ada"} == {
+            name: standing.submission_id for name, standing in listed.items()
+        }
+        wanted = [RankRequest(rankings[name], "alltime", RankKind.UNIQUE) for name in ("track.a", "track.b")]
+        entries = await ledger.read(ranks_of("ada", wanted))
+        assert [(2, 1, "track.a-ada"), (2, 2, "track.b-ada")] == [
+            (entry.total, entry.lead, entry.rows[0][3]) for entry in entries
+        ]
+        assert [2, 1] == [entry.lead for entry in await ledger.read(ranks_of("bob", wanted))]
+        assert [()] == [entry.rows for entry in await ledger.read(ranks_of("eve", wanted[:1]))]
+        with pytest.raises(ValueError, match="26 entries"):
+            ranks_of("ada", wanted[:1] * 26)

@@ -3,12 +3,32 @@
 from .client import ScoregateClient, ServerClient
 from .errors import ScoregateError
 from .feed import FeedEvent
-from .models import Entry, EntryPage, Player, Reveal, Run, Submission
+from .models import (
+    BoardEntry,
+    BoardOutcome,
+    BoardStanding,
+    Entry,
+    EntryPage,
+    Family,
+    FamilyBoard,
+    FamilyBoardPage,
+    Player,
+    Reveal,
+    Run,
+    StandingPage,
+    Submission,
+)
 from .recording import encode_recording
 
 __all__ = [
+    "BoardEntry",
+    "BoardOutcome",
+    "BoardStanding",
     "Entry",
     "EntryPage",
+    "Family",
+    "FamilyBoard",
+    "FamilyBoardPage",
     "FeedEvent",
     "Player",
     "Reveal",
@@ -16,6 +36,7 @@ __all__ = [
     "ScoregateClient",
     "ScoregateError",
     "ServerClient",
+    "StandingPage",
     "Submission",
     "encode_recording",
 ]

@@ -13,16 +13,17 @@ from typing import Any
 import aiohttp
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from .connection import Connection, board_path, json_bytes, segment
+from .connection import board_path, json_bytes, segment
+from .families import FamilyReads, board_outcomes, family_path
 from .feed import FEED_TIMEOUT, FeedEvent, follow
-from .models import Entry, EntryPage, Player, Reveal, Run, Submission
+from .models import BoardOutcome, Entry, EntryPage, Player, Reveal, Run, Submission
 from .signing import Parameters, Target, sign_for_run, sign_for_server
 
 SIGNATURE_LIFETIME_S = 300
 """The longest lifetime that the gateway allows: a repetition sends the same signature."""
 
 
-class ScoregateClient(Connection):
+class ScoregateClient(FamilyReads):
     """The client of one player's game: it opens runs, submits them and reads boards.
 
     `token` is the player's bearer token; `create_player` fetches one. Every method raises `ScoregateError`
@@ -153,7 +154,7 @@ class ScoregateClient(Connection):
         return {"Authorization": f"Bearer {self.token}"}
 
 
-class ServerClient(Connection):
+class ServerClient(FamilyReads):
     """The client of a trusted server: it writes, corrects and removes with its registered Ed25519 key.
 
     Every call is safe to repeat with the same arguments: nothing happens twice, and the answer is the same.
@@ -234,6 +235,51 @@ class ServerClient(Connection):
         """
         return await self._batch(f"{board_path(board)}/entries:batch", operations)
 
+    async def operate_boards(
+        self, family: str, operation: str, boards: Sequence[Mapping[str, Any]]
+    ) -> tuple[BoardOutcome, ...]:
+        """Perform up to 1,000 operations on boards of a family, each by itself, and return their outcomes.
+
+        Each has an `action` (`open`, `change`, `close`, `reopen`, `delete`), the `board`'s name, and what the
+        HTTP reference lists for it. `operation` is your own id, which is performed once. A refusal raises
+        nothing.
+        """
+        listed = [dict(board) for board in boards]
+        return board_outcomes(
+            await self._operate(f"{family_path(family)}/boards", {"operation": operation}, boards=listed)
+        )
+
+    async def open_boards(
+        self, family: str, operation: str, boards: Sequence[Mapping[str, Any]]
+    ) -> tuple[BoardOutcome, ...]:
+        """Open boards: each has a `board` and a `title`, and may have `metadata`, `parameters` and more."""
+        return await self.operate_boards(family, operation, [{**board, "action": "open"} for board in boards])
+
+    async def change_boards(
+        self, family: str, operation: str, boards: Sequence[Mapping[str, Any]]
+    ) -> tuple[BoardOutcome, ...]:
+        """Change boards: each has a `board`, the `version` that you saw, and what becomes different."""
+        changes = [{**board, "action": "change"} for board in boards]
+        return await self.operate_boards(family, operation, changes)
+
+    async def close_boards(
+        self, family: str, operation: str, names: Sequence[str], *, reason: str = ""
+    ) -> tuple[BoardOutcome, ...]:
+        """Close boards: they take no new runs. `reason` stays in the log."""
+        return await self.operate_boards(family, operation, _turned("close", names, reason))
+
+    async def reopen_boards(
+        self, family: str, operation: str, names: Sequence[str], *, reason: str = ""
+    ) -> tuple[BoardOutcome, ...]:
+        """Reopen closed boards."""
+        return await self.operate_boards(family, operation, _turned("reopen", names, reason))
+
+    async def delete_boards(
+        self, family: str, operation: str, names: Sequence[str], *, reason: str = ""
+    ) -> tuple[BoardOutcome, ...]:
+        """Delete boards: nobody finds them any more, and the ledger keeps them."""
+        return await self.operate_boards(family, operation, _turned("delete", names, reason))
+
     async def _batch(self, path: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         answer = await self._post_signed(path, [dict(operation) for operation in operations], self._sign)
         return list(answer["results"])
@@ -249,6 +295,11 @@ class ServerClient(Connection):
 
 def _parameters(now_s: int, keyid: str, alg: str, tag: str) -> Parameters:
     return Parameters(now_s, now_s + SIGNATURE_LIFETIME_S, secrets.token_urlsafe(18), keyid, tag, alg)
+
+
+def _turned(action: str, names: Sequence[str], reason: str) -> list[dict[str, str]]:
+    why = {"reason": reason} if reason else {}
+    return [{"action": action, "board": name, **why} for name in names]
 
 
 def _entry_path(board: str, player: str) -> str:

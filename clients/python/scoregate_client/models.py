@@ -107,3 +107,109 @@ class EntryPage:
     window: str
     total: int
     entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Family(_Document):
+    """A family of boards: who opens them, the type of each metadata field to filter by, and its rollups."""
+
+    family: str
+    title: str
+    opened_by: str
+    filters: Mapping[str, str]
+    rollups: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the family of a JSON document."""
+        return super(Family, cls).from_json({**document, "rollups": tuple(document["rollups"])})
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyBoard(_Document):
+    """A board of a family as it was opened. `version` counts its changes; times are RFC 3339, UTC.
+
+    `asset` is the SHA-256 of its asset, as `sha256:…`. `opened_at` is None before it was opened.
+    """
+
+    board: str
+    family: str
+    title: str
+    state: str
+    version: int
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    asset: str | None = None
+    bounds: Mapping[str, Any] | None = None
+    opens_at: str | None = None
+    closes_at: str | None = None
+    opened_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyBoardPage:
+    """A page of a family's boards, and the cursor of the next one, None after the last."""
+
+    boards: tuple[FamilyBoard, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoardStanding(_Document):
+    """A player's rank and score on one board, among `total` entries."""
+
+    board: str
+    title: str
+    rank: int
+    score: int
+    total: int
+    achieved_at: str | None = None
+    submission: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StandingPage:
+    """A page of a player's standings in a window, and the cursor of the next one, None after the last."""
+
+    window: str
+    standings: tuple[BoardStanding, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoardEntry(_Document):
+    """A player on one of the boards that were asked for.
+
+    `status` is `ranked`, `unranked`, `no-board` or `no-window`; only with the first is there a `standing`.
+    """
+
+    board: str
+    status: str
+    window: str | None = None
+    standing: BoardStanding | None = None
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the entry of a JSON document."""
+        standing = document.get("standing")
+        read = BoardStanding.from_json(standing) if standing else None
+        return super(BoardEntry, cls).from_json({**document, "standing": read})
+
+
+@dataclass(frozen=True, slots=True)
+class BoardOutcome:
+    """The outcome of one operation on a board: `opened`, `changed`, `same` or `refused`.
+
+    `board` is the board as it is now, if there is one; `problem` says why it was refused.
+    """
+
+    status: str
+    board: FamilyBoard | None = None
+    problem: Mapping[str, Any] | None = None
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the outcome of a JSON document."""
+        board = document.get("board")
+        read = FamilyBoard.from_json(board) if board else None
+        return cls(document["status"], read, document.get("problem"))

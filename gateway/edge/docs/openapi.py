@@ -41,6 +41,7 @@ _PARAMETERS: Final = {
         "`alltime`, `daily`, `weekly`, `monthly`, `season` for the current window, "
         "or the name of one, such as `daily:20261120`."
     ),
+    "boards": "Up to 100 names of boards, separated by commas.",
     "submissions": "Up to 100 submission ids, separated by commas.",
     "ranks": (
         "How equal entries are ranked, if the board keeps these ranks: "

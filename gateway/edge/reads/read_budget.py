@@ -45,6 +45,7 @@ DECLARED_US: Final = {
     "/v1/boards/{board}/details": 1_000,
     "/v1/boards/{board}/trending": 2_000,
     "/v1/boards/{board}/statistics": 500,
+    "/v1/families/{family}/boards": 1_000,
     "/v1/boards/{board}/live": 2_000,
     "/v1/boards/{board}/live/websocket": 2_000,
 }
@@ -58,6 +59,12 @@ OTHERWISE_US: Final = 300
 
 BY_QUERY_US: Final = {"friends": 3_000, "players": 2_000, "segment": 300, "as_of": 200_000, "after": 5_000}
 """The work that a parameter adds."""
+
+ACROSS_BOARDS_US: Final = 200
+"""The work for each board of a page or list, of which many may be read from the ledger."""
+
+FILTERED_US: Final = 10_000
+"""The work of walking over boards that have the value of one filter."""
 
 _OF_LIVE: Final = frozenset({"after"})
 
@@ -171,12 +178,24 @@ def budgeted(path: str, handler: Handler) -> Handler:
 
 def declared_us(path: str, request: web.Request) -> int:
     """Return the declared cost of a read for Redis and the ledger, in microseconds."""
-    cost = DECLARED_US.get(path, OTHERWISE_US)
+    cost = DECLARED_US.get(path, OTHERWISE_US) + ACROSS_BOARDS_US * _boards_read(path, request)
     is_live = "/live" in path
     for name, added in BY_QUERY_US.items():
         if name in request.query and (is_live or name not in _OF_LIVE):
             cost += added
+    if path == "/v1/families/{family}/boards" and any("." in name for name in request.query):
+        cost += FILTERED_US
     return cost
+
+
+def _boards_read(path: str, request: web.Request) -> int:
+    """Return on how many boards a read looks for a player, 0 for a read of one board."""
+    if path == "/v1/families/{family}/players/{player}/standings":
+        limit = request.query.get("limit", "25")
+        return int(limit) if limit.isascii() and limit.isdigit() and len(limit) < len("1000") else 0
+    if path == "/v1/players/{player}/entries":
+        return request.query.get("boards", "").count(",") + 1
+    return 0
 
 
 @coroutine

@@ -86,10 +86,34 @@ class StandingShown(Answer):
 
 
 class FamilyStandings(Answer):
-    """A page of the boards of a family on which a player stands, by name, with the player's ranks."""
+    """A page of the boards of a family on which a player stands, by name, with the player's ranks.
+
+    A player who stands on very many deleted boards may get a short page; it has a `next` while there may be
+    more.
+    """
 
     family: str
     player: PlayerId
     window: str
     standings: list[StandingShown]
     next: str | None
+
+
+class PlayerEntry(Answer):
+    """A player on one board of a list: `ranked` with a standing, `unranked`, or why there is none.
+
+    `no-board`: no board has this name. `no-window`: the board does not keep the window, or only in its
+    archive.
+    """
+
+    board: str
+    status: Literal["ranked", "unranked", "no-board", "no-window"]
+    window: str | None = None
+    standing: StandingShown | None = None
+
+
+class PlayerEntries(Answer):
+    """The entries of a player on a list of boards, in its order."""
+
+    player: PlayerId
+    entries: list[PlayerEntry]

@@ -50,14 +50,6 @@ class Slice(NamedTuple):
     rows: Sequence[Row]
 
 
-class RankedEntry(NamedTuple):
-    """One standing with its rank, its 0-based position, and its row as a `Slice` has it."""
-
-    rank: int
-    position: int
-    row: Row
-
-
 class Anchor(NamedTuple):
     """A place, and how many standings and groups were ahead of it before the moves that are noted now."""
 
@@ -228,15 +220,6 @@ class RankedWindow:
         own = BoardPlace(*own_rows[0])
         rows = [*await self._rows_before(own, radius), *await self._rows_from(own, radius + 1)]
         return await self._slice(rows, await self.ahead(BoardPlace(*rows[0][1:3])), kind)
-
-    async def entry_of(self, player: str, kind: RankKind) -> RankedEntry | None:
-        """Return a player's standing with its rank, without counting those behind it."""
-        own = await self.tx.rows(_OWN, **self._named, player=player)
-        if not own:
-            return None
-        [row] = await self._rows_from(BoardPlace(*own[0]), 1)
-        position = await self.ahead(BoardPlace(*own[0]))
-        return RankedEntry(await self._lead(kind, position, BoardPlace(*own[0])), position, row)
 
     async def behind(self, place: BoardPlace, count: int, kind: RankKind) -> Slice:
         """Return at most `count` standings from a place on, whether or not one is at it."""

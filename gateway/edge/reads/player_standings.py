@@ -1,0 +1,262 @@
+"""Shows one player across boards: where the player stands in a family, and the entries on named boards.
+
+The ledger says on which boards the player stands. The rank is from the index, unless the index lacks the
+board, is known to be behind, or has another submission of the player: then the ledger counts it. So both give
+the same answer. These reads do not count as a use of a board, and bring none back into Redis: one page names
+up to a hundred boards, of which nobody may look at any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from aiohttp import web
+
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.http.request import family_of, whole_number
+from gateway.edge.http.responses import json_response
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reads.board_reader import SOURCE, note_away
+from gateway.edge.reads.entries import WINDOW_NAME
+from gateway.edge.reads.page_cache import revalidated
+from gateway.edge.wire import board_answers
+from gateway.index.board_index import Page
+from gateway.ledger.reads import ReadKind
+from gateway.ledger.standings.across_boards import (
+    ENTRIES_LIMIT,
+    PlayerStanding,
+    RankRequest,
+    ranks_of,
+    standings_in_family,
+    standings_on,
+)
+from gateway.runtime.clock import rfc3339
+from gateway.runtime.concurrency import in_turns
+from gateway.runtime.telemetry import LEDGER_PAGES, label_of
+from policies.errors import IndexNotWhole, IndexUnavailable
+from policies.loader import Board, Family
+from policies.model import Policy, RankKind, WindowKind
+from policies.opened_board import BOARD_NAME_LENGTH, is_name_in_family
+from policies.windows import FOREVER_MS, window_at, window_named
+
+PAGE_LIMIT: Final = 100
+BOARDS_LIMIT: Final = 100
+"""Most boards in one list."""
+
+INDEXED_AT_ONCE: Final = 16
+"""Boards whose index is asked at once."""
+
+_PLAYER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_CURSOR: Final = re.compile(r"([a-z]{1,10}(?::[0-9W]{4,14})?)~([A-Za-z0-9_.-]{1,113})")
+_NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{BOARD_NAME_LENGTH}}}")
+
+
+class _Place(NamedTuple):
+    """A window of a board, and how its entries are ranked."""
+
+    board: Board
+    window: str
+    kind: RankKind
+
+
+async def list_family_standings(request: web.Request) -> web.Response:
+    """Return a page of the boards of a family on which a player stands, with the player's ranks."""
+    edge, family, player = request.app[EDGE], family_of(request), _player_of(request)
+    window, after = _begin_of(request, family)
+    kind = _rank_kind(family.template, request)
+    count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
+    work = standings_in_family(family.name, window, player, after=after, count=count)
+    page = await edge.ledger.read(work, ReadKind.PAGES)
+    boards = await edge.catalogue.boards(standing.board for standing in page.standings)
+    places = {name: _Place(board, window, kind) for name, board in boards.items()}
+    standings = {standing.board: standing for standing in page.standings}
+    reader = _PlayerReader(edge, player)
+    shown = await reader.shown(places, standings)
+    answer = board_answers.FamilyStandings(
+        family=family.name,
+        player=player,
+        window=window,
+        standings=list(shown.values()),
+        next=f"{window}~{page.next}" if page.next else None,
+    )
+    return revalidated(request, json_response(answer, headers=reader.headers))
+
+
+async def list_player_entries(request: web.Request) -> web.Response:
+    """Return the entries of a player on a list of boards, with an outcome for each of them."""
+    edge, player, names = request.app[EDGE], _player_of(request), _names_of(request)
+    text = request.query.get("window", WindowKind.ALLTIME.value)
+    boards = await edge.catalogue.boards(names)
+    places = {
+        name: _Place(board, window, board.policy.ranks[0])
+        for name, board in boards.items()
+        if (window := readable_window(board.policy, text, edge.clock()))
+    }
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for name, place in places.items():
+        wanted[place.window].append(name)
+    standings = await edge.ledger.read(standings_on(player, wanted), ReadKind.PAGES)
+    reader = _PlayerReader(edge, player)
+    shown = await reader.shown(places, standings)
+    entries = [_outcome(name, boards.get(name), places.get(name), shown.get(name)) for name in names]
+    answer = board_answers.PlayerEntries(player=player, entries=entries)
+    return revalidated(request, json_response(answer, headers=reader.headers))
+
+
+def readable_window(policy: Policy, name: str, now_ms: int) -> str | None:
+    """Return the name of a board's window: the current one of a kind, or one by its name.
+
+    None for a window that the board does not have, or that has left its standings for the archive.
+    """
+    kinds = {kind.value: kind for kind in policy.windows}
+    if name in kinds:
+        return window_at(policy, kinds[name], now_ms).name
+    if name.partition(":")[0] in kinds and WINDOW_NAME.fullmatch(name):
+        with suppress(ValueError):
+            window = window_named(policy, name)
+            return name if (window.expires_at_ms or FOREVER_MS) > now_ms else None
+    return None
+
+
+@dataclass(slots=True)
+class _PlayerReader:
+    """Reads one player's entries on any boards. Every method raises LedgerUnavailable."""
+
+    edge: Edge
+    player: str
+    headers: dict[str, str] = field(default_factory=dict)
+    is_away: bool = False
+
+    async def shown(
+        self, places: Mapping[str, _Place], standings: Mapping[str, PlayerStanding]
+    ) -> dict[str, board_answers.StandingShown]:
+        """Return the standings with their ranks as answers, by name of the board, in the order of `places`.
+
+        A standing that is gone by now is left out.
+        """
+        ranked = [place for name, place in places.items() if name in standings]
+        of_index = await in_turns(
+            (self._indexed(place, standings[place.board.name]) for place in ranked), at_once=INDEXED_AT_ONCE
+        )
+        pages = {place.board.name: page for place, page in zip(ranked, of_index, strict=True)}
+        missing = [place for place in ranked if pages[place.board.name] is None]
+        pages |= await self._from_ledger(missing)
+        return {place.board.name: _shown(place, page) for place, page in _with_entry(ranked, pages)}
+
+    async def _indexed(self, place: _Place, standing: PlayerStanding) -> Page | None:
+        """Return the entry as the index has it; None if the ledger must be asked."""
+        name = place.board.name
+        if self.is_away or self.edge.lag.behind_s(name):
+            return None
+        try:
+            page = await self.edge.index.of(place.board).around(place.window, self.player, 0, place.kind)
+        except IndexNotWhole:
+            return None
+        except IndexUnavailable as error:
+            if not self.is_away:
+                note_away(error)
+            self.is_away = True
+            return None
+        is_same = page is not None and page.entries[0].submission_id == standing.submission_id
+        return page if is_same else None
+
+    async def _from_ledger(self, places: Sequence[_Place]) -> dict[str, Page | None]:
+        pages: dict[str, Page | None] = {}
+        for at in range(0, len(places), ENTRIES_LIMIT):
+            part = places[at : at + ENTRIES_LIMIT]
+            wanted = [RankRequest(place.board.ranking, place.window, place.kind) for place in part]
+            slices = await self.edge.ledger.read(ranks_of(self.player, wanted), ReadKind.PAGES)
+            for place, entry in zip(part, slices, strict=True):
+                index = self.edge.index.of(place.board)
+                pages[place.board.name] = index.page_of(place.window, place.kind, entry)
+                LEDGER_PAGES.labels(label_of(place.board.name)).inc()
+            self.headers |= SOURCE
+        return pages
+
+
+def _with_entry(places: Sequence[_Place], pages: Mapping[str, Page | None]) -> Iterator[tuple[_Place, Page]]:
+    for place in places:
+        page = pages[place.board.name]
+        if page and page.entries:
+            yield place, page
+
+
+def _shown(place: _Place, page: Page) -> board_answers.StandingShown:
+    [entry] = page.entries
+    return board_answers.StandingShown(
+        board=place.board.name,
+        title=place.board.policy.title,
+        rank=entry.rank,
+        score=entry.score,
+        achieved_at=rfc3339(entry.achieved_at_ms),
+        submission=entry.submission_id,
+        total=page.total,
+    )
+
+
+def _outcome(
+    name: str, board: Board | None, place: _Place | None, standing: board_answers.StandingShown | None
+) -> board_answers.PlayerEntry:
+    if board is None:
+        return board_answers.PlayerEntry(board=name, status="no-board")
+    if place is None:
+        return board_answers.PlayerEntry(board=name, status="no-window")
+    return board_answers.PlayerEntry(
+        board=name, status="ranked" if standing else "unranked", window=place.window, standing=standing
+    )
+
+
+def _begin_of(request: web.Request, family: Family) -> tuple[str, str]:
+    """Return the window of the query, and the board after which the page begins."""
+    now_ms, policy = request.app[EDGE].clock(), family.template
+    text, queried = request.query.get("cursor"), request.query.get("window")
+    if text is None:
+        window = readable_window(policy, queried or WindowKind.ALLTIME.value, now_ms)
+        if window is None:
+            kinds = ", ".join(kind.value for kind in policy.windows)
+            detail = f"window: expected one of {kinds}, or a window that is not archived yet"
+            raise Problem(ProblemType.NOT_FOUND, detail)
+        return window, ""
+    match = _CURSOR.fullmatch(text)
+    if not match or not is_name_in_family(match[2]) or not match[2].startswith(f"{family.name}."):
+        raise _violation("cursor: expected the `next` of a page of this family")
+    if queried not in (None, match[1], match[1].partition(":")[0]):
+        raise _violation(f"cursor: belongs to the window {match[1]}")
+    if ":" in match[1] or match[1] == WindowKind.ALLTIME.value:
+        window = readable_window(policy, match[1], now_ms)
+        if window is not None:
+            return window, match[2]
+    raise _violation("cursor: its window is no longer kept")
+
+
+def _rank_kind(policy: Policy, request: web.Request) -> RankKind:
+    """Return the kind of rank that the query asks for, or else the family's own."""
+    kinds = {kind.value: kind for kind in policy.ranks}
+    name = request.query.get("ranks", policy.ranks[0].value)
+    if name not in kinds:
+        raise _violation(f"ranks: the family's boards keep {', '.join(kinds)}")
+    return kinds[name]
+
+
+def _player_of(request: web.Request) -> str:
+    player = request.match_info["player"]
+    if not _PLAYER.fullmatch(player):
+        raise Problem(ProblemType.NOT_FOUND, "no player can have this id")
+    return player
+
+
+def _names_of(request: web.Request) -> list[str]:
+    """Return each board of the list once, in its order. Raises `schema-violation`."""
+    names = list(dict.fromkeys(request.query.get("boards", "").split(",")))
+    if not all(map(_NAME.fullmatch, names)) or len(names) > BOARDS_LIMIT:
+        raise _violation(f"boards: expected 1 to {BOARDS_LIMIT} names of boards, separated by commas")
+    return names
+
+
+def _violation(detail: str) -> Problem:
+    return Problem(ProblemType.SCHEMA_VIOLATION, detail)
