@@ -121,22 +121,20 @@ def ledger_heads(
 
 @app.command("prove")
 def ledger_prove(
-    submission: str,
+    subject: Annotated[str, typer.Argument(help="A submission's id, or the name of a family's board.")],
     output: Annotated[
         Path | None, typer.Option(help="The file to write; by default standard output.")
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Write a proof that the events of a submission were sealed."""
-    proof, unsealed = judged(lambda: finish(_proof(settings_of(data_dir), submission)))
+    """Write a proof that the events of a submission, or of a board's life, were sealed."""
+    proof, unsealed = judged(lambda: finish(_proof(settings_of(data_dir), subject)))
     if output is None:
         typer.echo(proof, nl=False)
     else:
         output.write_bytes(proof)
     if unsealed:
-        error_console().print(
-            f"newer events of {submission} that are not sealed yet: {unsealed}", markup=False
-        )
+        error_console().print(f"newer events of {subject} that are not sealed yet: {unsealed}", markup=False)
 
 
 @app.command("verify-proof")
@@ -190,20 +188,22 @@ async def _export(settings: Settings, path: Path) -> int:
         return await export_checkpoints(ledger, path)
 
 
-async def _proof(settings: Settings, submission_id: str) -> tuple[bytes, int]:
-    """Return the written proof of a submission's sealed events, and the number of its unsealed ones.
+async def _proof(settings: Settings, subject: str) -> tuple[bytes, int]:
+    """Return the written proof of the sealed events of a submission or board, and how many are unsealed.
 
     Raises SettingsError if there is nothing to prove.
     """
-    from gateway.ledger.seals.proofs import prove
+    from gateway.ledger.seals.proofs import prove, prove_life
+    from policies.opened_board import is_name_in_family
 
+    is_board = is_name_in_family(subject)  # no submission's id has a dot
     async with existing_ledger(settings) as ledger:
-        proof, unsealed = await prove(ledger, submission_id)
+        proof, unsealed = await (prove_life if is_board else prove)(ledger, subject)
     if proof is None and not unsealed:
-        raise SettingsError(f"there is no submission {submission_id}")
+        raise SettingsError(f"there is no {'board' if is_board else 'submission'} {subject}")
     if proof is None:
         raise SettingsError(
-            f"no event of {submission_id} is sealed yet; the steward seals within {settings.seal_s:g} s"
+            f"no event of {subject} is sealed yet; the steward seals within {settings.seal_s:g} s"
         )
     return proof.written(), unsealed
 
@@ -274,10 +274,15 @@ async def _overdue_since_ms(ledger: Ledger, audit: AuditReport, settings: Settin
 def _proven(proof: Proof) -> str:
     from gateway.runtime.clock import rfc3339
 
-    lines = [f"proven: {len(proof.events)} events of submission {proof.submission}"]
+    lines = [f"proven: {len(proof.events)} events of {proof.subject}"]
     for entry in proof.events:
         event, facts = entry.event, entry.facts or {}
         claim = f", score {facts['score']} by {facts['player']}" if facts else ""
+        change = f"{event['from_state']} to {event['to_state']}{claim}"
+        if proof.board is not None:
+            at_ms = event["at_ms"]
+            assert isinstance(at_ms, int), "the sealed column is a number"
+            change = f"{event['reason']} by {event['actor']} at {rfc3339(at_ms)}"
         sealed = f"sealed {rfc3339(entry.seal.created_at_ms)} by {entry.seal.key_id}"
-        lines.append(f"  event {event['seq']}: {event['from_state']} to {event['to_state']}{claim}; {sealed}")
+        lines.append(f"  event {event['seq']}: {change}; {sealed}")
     return "\n".join(lines)

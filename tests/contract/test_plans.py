@@ -57,6 +57,7 @@ MEANT = {
     "leases._CLAIM_LANES": ("range scan", LEASES),
     "leases._LEASES": ("scan", LEASES),
     "leases._STEWARDS": ("scan", LEASES),
+    "seals.chain._LIFE_OF": ("coarse", "the life of one board, for its proof"),
     "standings.history._TURNS": ("range", SPAN),
     "index_pages._STANDINGS_COUNT": ("coarse", "a rebuild counts what it is about to read whole"),
     "index_pages._BUILDS_LISTED": ("sort", "the builds of up to 64 submissions"),

@@ -12,8 +12,12 @@ import pytest
 
 from gateway.ledger.seals.signing_keys import SealKey
 from gateway.runtime.clock import rfc3339
+from gateway.steward.seals.sealing import Sealer
+from gateway.wiring import ledger_of
+from policies.opened_board import BoardState
 from scoregate.cli import main
 from tests.support import boards
+from tests.support.families import open_tracks, turn_tracks
 from tests.support.ledger import NOON_MS
 from tests.support.sealed import SealedLedger, sealed_ledger
 
@@ -156,6 +160,55 @@ def test_M09_a_proof_goes_from_prove_to_verify_proof(command: Command, tmp_path:
     assert (1, "", "event 1 is not under the seal of events 1 to 5\n") == (status, out, err)
     assert 2 == command("verify-proof", tmp_path / "none", "--public-key", key)[0]
     assert 2 == command("verify-proof", proof, "--public-key", proof)[0]
+
+
+def test_a_board_s_life_is_proven(sealed: SealedLedger, command: Command, tmp_path: Path):
+    """Who opened and closed it, and when, by nothing but the proof and the key; nothing of another board passes."""
+    asyncio.run(with_boards(sealed))
+    key, proof = tmp_path / "key.pem", tmp_path / "proof.json"
+    key.write_text(command("public-key")[1])
+    assert (2, "", "there is no board track.c\n") == command("prove", "track.c")
+    unsealed = "newer events of track.a that are not sealed yet: 1\n"
+    assert (0, "", unsealed) == command("prove", "track.a", "--output", proof)
+    status, out, _ = command("verify-proof", proof, "--public-key", key)
+    head, opened, closed = out.splitlines()
+    assert (0, "proven: 2 events of board track.a") == (status, head)
+    at = rfc3339(NOON_MS)
+    for line, told in ((opened, "board-opened by server:kart"), (closed, "board-closed by cli")):
+        assert f": {told} at {at}; sealed " in line
+    other = json.loads(command("prove", "track.b")[1])
+    honest = json.loads(proof.read_text())
+
+    def refusal(**changes: object) -> str:
+        text = json.dumps({**honest, **changes}, indent=2, sort_keys=False) + "\n"
+        proof.write_text(text)
+        status, _, err = command("verify-proof", proof, "--public-key", key)
+        assert status == 1
+        return err
+
+    assert "one of its events belongs to another board\n" == refusal(events=other["events"])
+    run = json.loads(command("prove", "run-0")[1])
+    assert "one of its events belongs to another board\n" == refusal(events=run["events"])
+    forged = json.loads(json.dumps(honest))
+    forged["events"][1]["event"]["actor"] = "server:kart"
+    assert "is not under the seal of" in refusal(**forged)
+    assert "expected a submission or a board" in refusal(submission="run-0")
+    assert "expected a submission or a board" in refusal(board=None)
+
+
+async def with_boards(sealed: SealedLedger) -> None:
+    """Opens two boards and closes one, all under a seal, and opens the closed one again under none."""
+    ledger = ledger_of(sealed.settings)
+    await ledger.open()
+    try:
+        await open_tracks(ledger, "track.a", "track.b", at_ms=NOON_MS)
+        await turn_tracks(ledger, ["track.a"], BoardState.CLOSED, at_ms=NOON_MS)
+        sealer = Sealer(sealed.settings, ledger, clock=lambda: NOON_MS + 3_600_000)
+        while await sealer.step():
+            pass
+        await turn_tracks(ledger, ["track.a"], BoardState.OPEN, at_ms=NOON_MS)
+    finally:
+        await ledger.close()
 
 
 def test_what_is_not_sealed_yet_is_not_proven(sealed: SealedLedger, command: Command):

@@ -32,6 +32,6 @@ async def open_tracks(ledger: Ledger, *names: str, at_ms: int = 0, **facts: Any)
     return [result.outcome for result in results]
 
 
-async def turn_tracks(ledger: Ledger, names: Iterable[str], state: BoardState) -> None:
+async def turn_tracks(ledger: Ledger, names: Iterable[str], state: BoardState, *, at_ms: int = 0) -> None:
     """Closes, reopens or deletes boards of the family."""
-    await ledger.write(set_states(TRACKS, list(names), state, actor="cli", at_ms=0))
+    await ledger.write(set_states(TRACKS, list(names), state, actor="cli", at_ms=at_ms))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import and_, bindparam, or_, select
+from sqlalchemy import and_, bindparam, literal_column, or_, select
 from sqlalchemy.dialects.postgresql import insert  # its ON CONFLICT compiles for SQLite too
 
 from gateway.ledger.ledger import Ledger
@@ -135,6 +135,11 @@ _NEXT_ROWS = Query(
 """Time orders equal sequence numbers: PostgreSQL cannot make them unique over partitions, and none may hide.
 """
 _ROWS_OF = Query(_rows.where(events.c.submission_id == bindparam("submission_id")).order_by(events.c.seq))
+_LIFE_OF = Query(
+    _rows.where(events.c.board == bindparam("board"), events.c.player == literal_column("''")).order_by(
+        events.c.seq
+    )
+)
 _SEAL_COLUMNS = [seals.c[name] for name in Seal.model_fields]
 _seals = select(*_SEAL_COLUMNS)
 _LAST = Query(_seals.order_by(seals.c.first_seq.desc()).limit(1))
@@ -215,11 +220,24 @@ async def _sealed_to(tx: Transaction) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def event_rows(submission_id: str) -> Operation[list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]]:
+EventRow = tuple[Mapping[str, Any], Mapping[str, Any] | None]
+"""An event's columns, and the facts of the submission that it begins."""
+
+
+def event_rows(submission_id: str) -> Operation[list[EventRow]]:
     """Return every event of a submission, oldest first, the first with the submission's facts."""
 
-    async def work(tx: Transaction) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
+    async def work(tx: Transaction) -> list[EventRow]:
         return [_named(row) for row in await tx.rows(_ROWS_OF, submission_id=submission_id)]
+
+    return work
+
+
+def life_rows(board: str) -> Operation[list[EventRow]]:
+    """Return every event of the life of a family's board, oldest first."""
+
+    async def work(tx: Transaction) -> list[EventRow]:
+        return [_named(row) for row in await tx.rows(_LIFE_OF, board=board)]
 
     return work
 

@@ -1,16 +1,19 @@
-"""Inclusion proofs that events of a submission were sealed. Checking one takes only the public key."""
+"""Inclusion proofs that events of a submission, or of a board's life, were sealed.
+
+Checking one takes only the public key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals import chain
-from gateway.ledger.seals.chain import Digest, Seal
+from gateway.ledger.seals.chain import Digest, EventRow, Seal
 from gateway.ledger.seals.leaves import entry_of
 from gateway.ledger.seals.merkle import inclusion_path, leaf_hash, root_by_path
 from gateway.ledger.seals.signing_keys import PublicKeys
@@ -48,11 +51,23 @@ class ProvenEvent(ProofSection):
 
 
 class Proof(ProofSection):
-    """The sealed events of one submission, oldest first."""
+    """The sealed events of one submission, or of one board's life, oldest first."""
 
     format: Literal["scoregate-proof-1"] = "scoregate-proof-1"
-    submission: str
+    submission: str | None = None
+    board: str | None = None
     events: Annotated[list[ProvenEvent], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _has_one_subject(self) -> Self:
+        if (self.submission is None) == (self.board is None):
+            raise ValueError("expected a submission or a board")
+        return self
+
+    @property
+    def subject(self) -> str:
+        """Return what it is about, in words."""
+        return f"submission {self.submission}" if self.board is None else f"board {self.board}"
 
     def written(self) -> bytes:
         """Return the proof as text. Each proof has exactly one text."""
@@ -66,10 +81,19 @@ async def prove(ledger: Ledger, submission_id: str) -> tuple[Proof | None, int]:
     Raises LedgerTampered if an event is not what was sealed.
     """
     rows = await ledger.read(chain.event_rows(submission_id))
-    proven = [await _prove(ledger, event, facts) for event, facts in rows]
-    sealed = [event for event in proven if event is not None]
+    sealed = await _sealed(ledger, rows)
     proof = Proof(submission=submission_id, events=sealed) if sealed else None
     return proof, len(rows) - len(sealed)
+
+
+async def prove_life(ledger: Ledger, board: str) -> tuple[Proof | None, int]:
+    """Return the proof of a board's life, by its sealed events, and how many have no seal yet.
+
+    Raises LedgerTampered as `prove` does.
+    """
+    rows = await ledger.read(chain.life_rows(board))
+    sealed = await _sealed(ledger, rows)
+    return Proof(board=board, events=sealed) if sealed else None, len(rows) - len(sealed)
 
 
 def check_proof(written: bytes, keys: PublicKeys) -> Proof:
@@ -85,21 +109,22 @@ def check_proof(written: bytes, keys: PublicKeys) -> Proof:
         raise ProofInvalid(f"this is not a proof: {where}: {first['msg']}") from None
     if proof.written() != written:
         raise ProofInvalid("this is not the exact text of a proof")
-    seqs = [_check(event, proof.submission, keys) for event in proof.events]
+    seqs = [_check(event, proof, keys) for event in proof.events]
     if seqs != sorted(set(seqs)):
         raise ProofInvalid("its events are not in order")
     return proof
 
 
-def _check(proven: ProvenEvent, submission_id: str, keys: PublicKeys) -> int:
+def _check(proven: ProvenEvent, proof: Proof, keys: PublicKeys) -> int:
     """Check an event, and return its sequence number.
 
-    Raises ProofInvalid if it belongs to another submission, or if no signed root covers it.
+    Raises ProofInvalid if it belongs to another submission or board, or if no signed root covers it.
     """
     event, seal = _plain(proven.event), proven.seal
     seq = event.get("seq")
-    if not isinstance(seq, int) or event.get("submission_id") != submission_id:
-        raise ProofInvalid("one of its events belongs to another submission")
+    if not isinstance(seq, int) or not _is_about(proof, event):
+        what = "submission" if proof.board is None else "board"
+        raise ProofInvalid(f"one of its events belongs to another {what}")
     if not seal.is_signed_by_any(keys):
         raise ProofInvalid(f"{seal} is not signed by the key")
     facts = None if proven.facts is None else _plain(proven.facts)
@@ -110,6 +135,19 @@ def _check(proven: ProvenEvent, submission_id: str, keys: PublicKeys) -> int:
     if root_by_path(leaf, seq - seal.first_seq, seal.size, proven.path) != seal.root:
         raise ProofInvalid(f"event {seq} is not under {seal}")
     return seq
+
+
+def _is_about(proof: Proof, event: Mapping[str, Any]) -> bool:
+    if proof.board is None:
+        return bool(event.get("submission_id") == proof.submission)
+    # An event of a board's life has no submission and no player.
+    subject = (event.get("board"), event.get("submission_id"), event.get("player"))
+    return subject == (proof.board, "", "")
+
+
+async def _sealed(ledger: Ledger, rows: Sequence[EventRow]) -> list[ProvenEvent]:
+    proven = [await _prove(ledger, event, facts) for event, facts in rows]
+    return [event for event in proven if event is not None]
 
 
 async def _prove(
