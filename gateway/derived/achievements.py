@@ -7,6 +7,9 @@ they were decided. Recorded achievements stay.
 On a board that has to be joined, only players on it have a rank; in a past window, only those who were on it
 at its end. A player who joins is shown with earlier submissions. That is no achievement; the next submission
 that counts for more is one.
+
+The log does not rank a rollup, whose standings follow from other boards. After a loss, its first ten of that
+moment have reached it.
 """
 
 from __future__ import annotations
@@ -22,13 +25,16 @@ from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import achievements, log, webhooks
 from gateway.ledger.derived.achievements import Achievement
 from gateway.ledger.derived.log import LoggedEvent
+from gateway.ledger.index_pages import standings_of
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.players.joins import was_joined
 from gateway.ledger.standings.history import Counting, by_place, ranked
+from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
+from gateway.shared_records import Standing
 from policies.loader import Board
-from policies.model import Joins, Policy
+from policies.model import Joins, Policy, RankKind
 from policies.ranking import Ranking
 from policies.vocabulary import State
 from policies.windows import Window, window_at
@@ -71,8 +77,21 @@ class Achievements:
 
         Webhooks get only what was decided after event `since`.
         """
+        if board.policy.rollup:
+            await self._record(await self._ledger.read(self._standing(board)), announce_after=since)
+            return
         async for reached in reached_by_log(self._ledger, board.policy):
             await self._record([reached], announce_after=since)
+
+    def _standing(self, board: Board) -> Operation[list[Achievement]]:
+        """Return the players among the first ten of the current windows for whom it is new."""
+        names = [window_at(board.policy, kind, self._clock()).name for kind in board.policy.windows]
+
+        async def work(tx: Transaction) -> list[Achievement]:
+            reached = [each for name in names for each in await _first_ten(tx, board, name)]
+            return await _dated(reached, only_own=False)(tx)
+
+        return work
 
     async def _record(self, reached: Sequence[Achievement], *, announce_after: int = 0) -> None:
         if not reached:
@@ -88,6 +107,18 @@ class Achievements:
             await webhooks.queue(tx, events, now_ms=self._clock())
 
         await self._ledger.write(work)
+
+
+async def _first_ten(tx: Transaction, board: Board, window: str) -> list[Achievement]:
+    page = await RankedWindow(tx, board.ranking, window).page(0, TOP_RANKS, RankKind.UNIQUE)
+    ranks = {row[0]: rank for rank, row in enumerate(page.rows, start=1)}
+    standings = await standings_of(board.name, {window: list(ranks)})(tx)
+    return [_achieved(each, ranks[each.player]) for each in standings]
+
+
+def _achieved(standing: Standing, rank: int) -> Achievement:
+    where = (standing.board, standing.window, standing.player)
+    return Achievement(*where, rank, standing.submission_id, standing.seq, standing.achieved_at_ms)
 
 
 def _dated(reached: Sequence[Achievement], *, only_own: bool) -> Operation[list[Achievement]]:

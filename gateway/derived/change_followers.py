@@ -25,6 +25,7 @@ from gateway.runtime.concurrency import in_turns
 from gateway.runtime.lanes import LANES, lane_of
 from gateway.runtime.telemetry import DERIVED_LAG, DERIVED_REBUILDS, Event, logger
 from policies.loader import Board
+from policies.opened_board import family_named_by
 from policies.vocabulary import State
 
 STREAM_SLICE: Final = 100
@@ -219,4 +220,10 @@ def _is_confirmed(board: Board, mutation: Mutation, summary: SubmissionSummary |
         return mutation.score is None
     if summary is None or summary.state not in {State.PROMOTED, State.REVOKED}:
         return False
-    return (summary.board, summary.player) == (board.name, mutation.player)
+    return summary.player == mutation.player and _counts_on(board, summary.board)
+
+
+def _counts_on(board: Board, played_on: str) -> bool:
+    """Return whether a submission to a board can be what a standing of `board` was reached with."""
+    rollup = board.policy.rollup
+    return family_named_by(played_on) == rollup.family if rollup else played_on == board.name

@@ -60,7 +60,7 @@ _PUT_POSITION = Query(
 _BOARDS = Query(
     select(_e.board, func.max(_e.seq))
     # A board's life says nothing of standings, and a million boards may have been opened.
-    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"), _e.submission_id != "")
+    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"), _e.player != "")
     .group_by(_e.board)
 )
 _UNSHOWN = Query(select(func.min(outbox.c.seq)).where(outbox.c.kind == "project"))
@@ -132,7 +132,10 @@ def players_after(seq: int, *, count: int) -> Operation[list[tuple[int, str, str
 
 
 def boards_between(after: int, upto: int) -> Operation[dict[str, int]]:
-    """Return the boards of the submissions with events in (`after`, `upto`], each with the last of them."""
+    """Return the boards with events of players in (`after`, `upto`], each with the last of them.
+
+    Rollups are among them: their events have players, though no submissions.
+    """
 
     async def work(tx: Transaction) -> dict[str, int]:
         return {str(board): int(seq) for board, seq in await tx.rows(_BOARDS, after=after, upto=upto)}
