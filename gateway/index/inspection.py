@@ -62,12 +62,30 @@ class Inspection:
 
     async def fields(self, key: str, count: int) -> AsyncGenerator[list[bytes], None]:
         """Yield the fields of a hash, about `count` at once; all at once if Redis packs them."""
+        async with aclosing(self.pairs(key, count)) as slices:
+            async for pairs in slices:
+                yield list(pairs)
+
+    async def pairs(self, key: str, count: int) -> AsyncGenerator[dict[bytes, bytes], None]:
+        """Yield the fields of a hash with their values, in such slices."""
         cursor = 0
         while True:
             cursor, pairs = await self._raw("HSCAN", key, cursor, "COUNT", count, nothing=(0, {}))
-            yield list(pairs)
+            yield pairs
             if not cursor:
                 return
+
+    async def keys_of_groups(self, window: str, count: int) -> AsyncGenerator[list[str], None]:
+        """Yield the keys of the groups that players of a window are in, each once.
+
+        They follow from what is kept of the players, so nobody looks through the keys of the server.
+        """
+        met: set[tuple[str, str]] = set()
+        async with aclosing(self.pairs(keys.segmented(self.board, window), count)) as slices:
+            async for pairs in slices:
+                groups = {group for value in pairs.values() for group in _groups_in(value)} - met
+                met |= groups
+                yield [keys.segment(self.board, *group, window) for group in sorted(groups)]
 
     async def members(self, key: str, count: int) -> AsyncGenerator[list[bytes], None]:
         """Yield the members of a ZSET, about `count` at once; all at once if Redis packs them."""
@@ -188,3 +206,9 @@ class Inspection:
                 if str(error).startswith("WRONGTYPE"):
                     return nothing
                 raise
+
+
+def _groups_in(value: bytes) -> list[tuple[str, str]]:
+    """Return the groups in a segmented value, each as its segment and value."""
+    groups = [group.partition(":") for group in value.decode(errors="ignore").split(" ")[1:]]
+    return [(segment, name) for segment, _, name in groups]

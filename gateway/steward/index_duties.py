@@ -24,6 +24,7 @@ from gateway.runtime.lanes import lane_of
 from gateway.steward.failures import Failures
 from gateway.steward.index.cold import ColdBoard
 from gateway.steward.index.exact_ranks import PAUSE_MS, ExactRankKeeper
+from gateway.steward.index.keyspace_walk import KeyspaceWalk
 from gateway.steward.index.reconcile import Reconciler
 from gateway.steward.leases import StewardLeases
 from gateway.steward.rounds import Round, Step
@@ -74,7 +75,9 @@ class IndexDuties:
         self._clock = clock
         self._leases = leases
         self._residents = Residents(index.client)
+        self._keyspace = KeyspaceWalk(catalogue, ledger, index, clock=clock, leases=leases)
         self._reconciling = Round("reconcile", failures)
+        self._walking = Round("walk_keys", failures)
         self._seeing_to_cold = Round("see_to_cold", failures)
         self._keeping_tails = Round("keep_tails", failures)
         self._reconcilers: OrderedDict[str, Reconciler] = OrderedDict()
@@ -82,7 +85,7 @@ class IndexDuties:
         self._seen_file = self._seen_board = ""
 
     async def reconcile(self) -> int:
-        """Compare residents, rebuild boards that are not whole, and return the number of differences."""
+        """Compare residents and some keys, rebuild boards that are not whole; return how much changed."""
         lost = await self._lost_files()
         await self._restore_residents()
         longest = await self._residents.first(
@@ -90,7 +93,8 @@ class IndexDuties:
         )
         names = list(dict.fromkeys([*lost, *longest]))
         await self._residents.put_off(keys.residents, longest, self._clock())
-        return await self._reconciling.step(await self._steps(names, keys.residents, self._compare))
+        done = await self._reconciling.step(await self._steps(names, keys.residents, self._compare))
+        return done + await self._walking.step(await self._keyspace.steps())
 
     async def see_to_cold(self) -> int:
         """Build wanted boards, evict idle ones, and return how many."""
@@ -110,7 +114,7 @@ class IndexDuties:
 
     async def aclose(self) -> None:
         """Cancel unfinished boards."""
-        for duty in (self._reconciling, self._seeing_to_cold, self._keeping_tails):
+        for duty in (self._reconciling, self._walking, self._seeing_to_cold, self._keeping_tails):
             await duty.aclose()
 
     async def _steps(

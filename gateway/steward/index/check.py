@@ -45,7 +45,7 @@ async def check(view: BoardView, *, is_repaired: bool, in_flight_s: float) -> In
 
 async def _round(view: BoardView, *, is_repaired: bool, in_flight_s: float) -> tuple[list[Difference], bool]:
     is_cold = (await view.index.residency.state()).is_cold
-    aspects = aspects_when_cold(view) if is_cold else aspects_of(view)
+    aspects = aspects_when_cold(view) if is_cold else aspects_of(view, searches=True)
     candidates = [(aspect, await _candidates(aspect)) for aspect in aspects]
     # One wait for all aspects: whatever was in flight to the index has arrived by then.
     if any(differences for _, differences in candidates):

@@ -28,8 +28,8 @@ from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import RebuildRefused
 from policies.model import Policy
 
-SCAN: Final = 1_000
-"""Redis keys examined at once."""
+GROUPED: Final = 1_000
+"""Players whose groups are looked up at once."""
 
 _log = logger()
 
@@ -94,21 +94,15 @@ class ColdBoard:
         windows = {*readable_window_names(self._policy, now_ms)}
         windows |= {*await self._ledger.read(index_pages.live_windows(board, now_ms=now_ms))}
         names: list[str] = []
+        inspection = Inspection(self._index.client, board)
         for window in sorted(windows):
             names += [zset for key in self._keys_of(window) for zset in zsets_of(key)]
             names += [keys.sketch(board, window), keys.segmented(board, window)]
-        return names + await self._keys_of_groups()
+            if self._policy.segments:
+                async with aclosing(inspection.keys_of_groups(window, GROUPED)) as slices:
+                    names += [name async for slice_of_names in slices for name in slice_of_names]
+        return names
 
     def _keys_of(self, window: str) -> tuple[str, str, str]:
         board = self._index.board
         return self._index.window_key(window), keys.members(board, window), keys.groups(board, window)
-
-    async def _keys_of_groups(self) -> list[str]:
-        """Return the keys of groups. Only Redis knows which there are."""
-        if not self._policy.segments:
-            return []
-        board, names = self._index.board, list[str]()
-        async with aclosing(Inspection(self._index.client, board).scan(SCAN)) as slices:
-            async for slice_of_keys in slices:
-                names += [key.decode(errors="replace") for key in slice_of_keys]
-        return [name for name in names if name.startswith(f"{keys.stem(board)}segment:")]

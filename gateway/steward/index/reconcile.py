@@ -51,10 +51,8 @@ class Reconciler:
             return await self._rebuild()
         await self._index.relay()
         differences = [difference for walk in self._walks for difference in await walk.step()]
-        for difference in differences:
-            self._report(difference)
         if differences:
-            _log.warning(Event.REPAIRED, board=self._board, repaired=len(differences))
+            report(self._board, differences)
         return len(differences)
 
     async def _is_whole(self) -> bool:
@@ -69,17 +67,21 @@ class Reconciler:
         _log.info(Event.REBUILT, board=self._board, restored=rebuilt.entries)
         return rebuilt.entries
 
-    def _report(self, difference: Difference) -> None:
-        INDEX_DIFFERENCES.labels(label_of(self._board), difference.kind.value).inc()
+
+def report(board: str, differences: Sequence[Difference]) -> None:
+    """Count and log differences that were found on a board and repaired."""
+    for difference in differences:
+        INDEX_DIFFERENCES.labels(label_of(board), difference.kind.value).inc()
         _log.warning(
             Event.DIFFERENCE,
-            board=self._board,
+            board=board,
             kind=difference.kind.value,
             window=difference.window,
             player=difference.player,
             submission=difference.submission,
             key=difference.key,
         )
+    _log.warning(Event.REPAIRED, board=board, repaired=len(differences))
 
 
 class _EndlessWalk:

@@ -14,16 +14,21 @@ from gateway.steward.index.comparison.totals import Totals
 
 def aspects_when_cold(view: BoardView) -> tuple[Aspect, ...]:
     """Return the aspects of a cold board: content of no window, and the absence of all keys of windows."""
-    return (Keyspace(view, is_cold=True), Baselines(view), Settled(view), Pending(view))
+    return (Keyspace(view, is_cold=True, searches=True), Baselines(view), Settled(view), Pending(view))
 
 
-def aspects_of(view: BoardView) -> tuple[Aspect, ...]:
-    """Return all aspects of a board's index."""
-    of_groups = (Memberships(view), GroupSlots(view), GroupMembers(view)) if view.policy.segments else ()
+def aspects_of(view: BoardView, *, searches: bool = False) -> tuple[Aspect, ...]:
+    """Return all aspects of a board's index. `searches` looks through all keys of Redis for the board's."""
+    of_groups: tuple[Aspect, ...] = ()
+    if view.policy.segments:
+        of_groups = (Memberships(view), GroupSlots(view), GroupMembers(view, searches=searches))
     parts = view.parts()
     # Keys come first: one of a wrong type must be deleted before its content can be read.
     return (
-        *(Keyspace(part) for part in (parts if view.index in view.index.shards else [view, *parts])),
+        *(
+            Keyspace(part, searches=searches)
+            for part in (parts if view.index in view.index.shards else [view, *parts])
+        ),
         *(kind(part) for part in parts for kind in (Slots, Members, TieGroups, Names)),
         Baselines(view),
         Settled(view),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from typing import Final
 
 from gateway.index import keys
@@ -23,19 +24,30 @@ SCAN: Final = 1_000
 
 
 class Keyspace:
-    """Every key with the board's hash tag. A board that `is_cold` has no keys of windows."""
+    """The keys of a board. A board that `is_cold` has no keys of windows.
 
-    def __init__(self, view: BoardView, *, is_cold: bool = False) -> None:
+    With `searches` all keys of the server are walked through for those of the board, and otherwise only those
+    that the board has: `gateway.steward.index.keyspace_walk` finds the others for all boards together.
+    """
+
+    def __init__(self, view: BoardView, *, is_cold: bool = False, searches: bool = False) -> None:
         self._view = view
         self._is_cold = is_cold
+        self._searches = searches
         self._stem = keys.stem(view.board)
 
     def walks(self) -> Sequence[Walk]:
         """Return the walks through the keys that the board is read from, and through all keys."""
-        return (self._from_board, self._from_index)
+        return (self._from_board, self._from_index if self._searches else self._from_groups)
 
     async def _from_board(self, _count: int) -> Subjects:
         yield [key.encode() for key in await self._expected()]
+
+    async def _from_groups(self, count: int) -> Subjects:
+        for window in await self._view.windows() if self._view.policy.segments else ():
+            async with aclosing(self._view.inspection.keys_of_groups(window, count)) as slices:
+                async for names in slices:
+                    yield [name.encode() for name in names]
 
     def _from_index(self, count: int) -> Subjects:
         return self._view.inspection.scan(max(SCAN, count))
@@ -43,7 +55,8 @@ class Keyspace:
     async def compare(self, subjects: Sequence[bytes]) -> list[Difference]:
         """Return the keys that are not ours, or that have a wrong type or expiry."""
         actual = await self._view.inspection.facts(subjects)
-        expected = await self._expected()
+        # Limits and open runs, which are most keys, are judged without the ledger.
+        expected = await self._expected() if any(map(self._is_lasting, actual)) else {}
         compared = [await self._difference(facts, expected) for facts in actual]
         return [difference for difference in compared if difference]
 
@@ -102,6 +115,10 @@ class Keyspace:
                 return None
         return self._differs(facts, Kind.FORGED_OPEN_RUNS, "", facts.kind)
 
+    def _is_lasting(self, facts: KeyFacts) -> bool:
+        name = text_of(facts.key) or ""
+        return not name.startswith(f"{self._stem}open:") and not self._is_passing(name, facts)
+
     def _is_passing(self, name: str, facts: KeyFacts) -> bool:
         """Return whether the key goes by itself: limits, run counts, builds, and keys past their expiry."""
         if facts.expires_at_ms is None:
@@ -111,6 +128,7 @@ class Keyspace:
         kinds = {
             "limit:": "string",
             "runs:": "hash",
+            "refused:": "string",
             "building": "string",
             "built:": facts.kind,
             "circle:": facts.kind,

@@ -165,8 +165,9 @@ class GroupSlots:
 class GroupMembers:
     """Members of groups' boards whose players are not in the group, or have another member."""
 
-    def __init__(self, view: BoardView) -> None:
+    def __init__(self, view: BoardView, *, searches: bool = False) -> None:
         self._view = view
+        self._searches = searches
         self._stem = keys.stem(view.board) + "segment:"
 
     def walks(self) -> Sequence[Walk]:
@@ -174,14 +175,31 @@ class GroupMembers:
         return (self._from_index,)
 
     async def _from_index(self, count: int) -> Subjects:
-        async with aclosing(self._view.inspection.scan(count)) as scanned:
-            async for raw_keys in scanned:
-                for key in (
-                    text for raw in raw_keys if (text := text_of(raw)) and text.startswith(self._stem)
-                ):
-                    async with aclosing(self._view.inspection.members(key, count)) as slices:
+        async with aclosing(self._groups(count)) as groups:
+            async for names in groups:
+                for name in names:
+                    async with aclosing(self.members_of(name, count)) as slices:
                         async for members in slices:
-                            yield [GroupMember(key, member) for member in members]
+                            yield members
+
+    async def members_of(self, key: str, count: int) -> AsyncGenerator[list[GroupMember], None]:
+        """Yield the members of one group's board."""
+        async with aclosing(self._view.inspection.members(key, count)) as slices:
+            async for members in slices:
+                yield [GroupMember(key, member) for member in members]
+
+    async def _groups(self, count: int) -> AsyncGenerator[list[str], None]:
+        """Yield the keys of groups: all that there are in Redis, or those that players are in."""
+        if self._searches:
+            async with aclosing(self._view.inspection.scan(count)) as scanned:
+                async for raw_keys in scanned:
+                    texts = [text for raw in raw_keys if (text := text_of(raw))]
+                    yield [text for text in texts if text.startswith(self._stem)]
+            return
+        for window in await self._view.windows():
+            async with aclosing(self._view.inspection.keys_of_groups(window, count)) as slices:
+                async for names in slices:
+                    yield names
 
     async def compare(self, subjects: Sequence[GroupMember]) -> list[Difference]:
         """Return the members that are not the current ones of the group's players."""
