@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
@@ -22,6 +23,7 @@ FILTERS: Final = 8
 FILTER_TEXT_LENGTH: Final = 64
 """Most characters of a text by which boards can be listed."""
 
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,15}")
 _PATTERN, _LIST = "[pattern]", "[list]"  # in brackets, so that no error names them as settings
 
 
@@ -47,6 +49,14 @@ class FilterType(StrEnum):
         if self is FilterType.BOOLEAN:
             return isinstance(value, bool)
         return isinstance(value, int) and not isinstance(value, bool)
+
+    def fault_of(self, text: str) -> str | None:
+        """Return why a text stands for no value of this type, None if it does."""
+        if self is FilterType.BOOLEAN and text not in {"true", "false"}:
+            return "expected true or false"
+        if self is FilterType.INTEGER and not _INTEGER.fullmatch(text):
+            return "expected a whole number"
+        return None
 
 
 class Opening(PolicySection):

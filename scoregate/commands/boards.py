@@ -1,4 +1,4 @@
-"""`scoregate board`: rebuild boards, compare them with the ledger, fold them anew; and the archive."""
+"""`scoregate board`: rebuild, check and fold boards anew; the lives of boards of families; the archive."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from scoregate.commands.archives import board_archive, board_export
+from scoregate.commands.board_lists import board_list
+from scoregate.commands.board_lives import board_change, board_close, board_delete, board_open, board_reopen
 from scoregate.commands.common import (
     DataDir,
     board_named,
@@ -90,6 +92,12 @@ def board_refold(board: str, data_dir: DataDir = None) -> None:
     finish(_refold(settings_beside(data_dir), board, console()))
 
 
+app.command("open")(board_open)
+app.command("change")(board_change)
+app.command("close")(board_close)
+app.command("reopen")(board_reopen)
+app.command("delete")(board_delete)
+app.command("list")(board_list)
 app.command("archive")(board_archive)
 app.command("export")(board_export)
 

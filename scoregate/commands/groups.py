@@ -24,7 +24,10 @@ GROUPS: Final[Mapping[str, CommandGroup]] = MappingProxyType(
         "token": CommandGroup("tokens", "Mint bearer tokens."),
         "key": CommandGroup("keys", "Register trusted servers, list them, revoke their keys."),
         "policy": CommandGroup("policies", "Look at policy files."),
-        "board": CommandGroup("boards", "Rebuild and check what readers see of the boards."),
+        "board": CommandGroup(
+            "boards", "Open, change and end boards of families; rebuild and check any board."
+        ),
+        "family": CommandGroup("families", "Look at families of boards."),
         "build": CommandGroup("builds", "Say which builds of the game may play."),
         "ledger": CommandGroup("ledgers", "Look into the ledger."),
         "replay": CommandGroup("replays", "Judge promoted runs again, after an engine change."),

@@ -17,7 +17,6 @@ from gateway.edge.wire import board_answers
 from gateway.ledger.boards.listing import FILTERS, PAGE_LIMIT, BoardCursor, BoardOrder, boards_of_family
 from gateway.ledger.reads import ReadKind
 from policies.family import Family
-from policies.family_policy import FilterType
 from policies.opened_board import is_name_in_family
 
 FILTER_PREFIX: Final = "metadata."
@@ -26,7 +25,6 @@ FILTER_PREFIX: Final = "metadata."
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,47}")
 _CURSOR: Final = re.compile(r"([0-9]{1,19})~([0-9]{1,19})~([A-Za-z0-9_.-]{1,113})")
 _LARGEST: Final = 2**63 - 1
-_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,15}")
 
 
 async def list_families(request: web.Request) -> web.Response:
@@ -93,15 +91,9 @@ def _filters_of(request: web.Request, family: Family) -> Iterator[tuple[str, str
         kind = family.policy.metadata_filters.get(field)
         if kind is None:
             raise Problem(ProblemType.SCHEMA_VIOLATION, f"{name}: the family is not filtered by this field")
-        yield field, _value_of(name, kind, request.query[name])
-
-
-def _value_of(name: str, kind: FilterType, text: str) -> str:
-    if kind is FilterType.BOOLEAN and text not in {"true", "false"}:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, f"{name}: expected true or false")
-    if kind is FilterType.INTEGER and not _INTEGER.fullmatch(text):
-        raise Problem(ProblemType.SCHEMA_VIOLATION, f"{name}: expected a whole number")
-    return text
+        if fault := kind.fault_of(request.query[name]):
+            raise Problem(ProblemType.SCHEMA_VIOLATION, f"{name}: {fault}")
+        yield field, request.query[name]
 
 
 def _cursor_of(request: web.Request) -> BoardCursor | None:

@@ -1,0 +1,135 @@
+"""`scoregate board list`: the boards of a family."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import typer
+
+from policies.errors import SettingsError
+from scoregate.commands.common import DataDir, existing_ledger, finish, settings_of
+from scoregate.commands.tables import AsJson, show
+
+if TYPE_CHECKING:
+    from gateway.ledger.boards.listing import BoardOrder
+    from gateway.ledger.ledger import Ledger
+    from gateway.runtime.settings import Settings
+    from policies.family import Family
+    from policies.opened_board import BoardState, OpenedBoard
+
+E = TypeVar("E", bound=StrEnum)
+
+COLUMNS: Final = ("board", "title", "state", "opens_at", "closes_at", "opened_at", "opened_by", "version")
+
+
+def board_list(
+    family: Annotated[str, typer.Argument(help="The family's name.")],
+    order: Annotated[str, typer.Option(help="`name`, `newest`, or `played`: most played of late.")] = "name",
+    filters: Annotated[
+        list[str] | None,
+        typer.Option("--filter", help="Metadata that boards have, as country=it; repeat it."),
+    ] = None,
+    states: Annotated[
+        list[str] | None,
+        typer.Option("--state", help="`open`, `closed` or `deleted`; repeat it. By default open and closed."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="The most boards to list.")] = 100,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """List the boards of a family."""
+    settings = settings_of(data_dir)
+    boards = finish(_listed(settings, family, order, filters or [], states or [], limit))
+    show(map(_facts, boards[:limit]), COLUMNS, as_json=as_json)
+    if len(boards) > limit and not as_json:
+        typer.echo(f"and more: --limit is {limit}")
+
+
+async def _listed(
+    settings: Settings, name: str, order: str, filters: Sequence[str], states: Sequence[str], limit: int
+) -> list[OpenedBoard]:
+    """Return up to one board more than `limit`. Raises SettingsError and LedgerUnavailable."""
+    from gateway.ledger.boards.listing import READ_STATES, BoardOrder
+    from policies.loader import load_policies
+    from policies.opened_board import BoardState
+    from scoregate.operator_boards import family_named
+
+    family = family_named(load_policies(settings.policies_dir).families, name)
+    wanted = _one_of("--order", BoardOrder, order)
+    chosen = [_one_of("--state", BoardState, state) for state in states] or READ_STATES
+    boards: list[OpenedBoard] = []
+    async with existing_ledger(settings) as ledger:
+        async for board in _boards(
+            ledger, family, wanted, [_filter(family, text) for text in filters], chosen
+        ):
+            boards.append(board)
+            if len(boards) > limit:
+                break
+    return boards
+
+
+async def _boards(
+    ledger: Ledger,
+    family: Family,
+    order: BoardOrder,
+    filters: Sequence[tuple[str, str]],
+    states: Sequence[BoardState],
+) -> AsyncIterator[OpenedBoard]:
+    """Yield the boards of a family in an order, a page at a time."""
+    from gateway.ledger.boards.listing import boards_of_family
+
+    cursor = None
+    while True:
+        page = await ledger.read(
+            boards_of_family(family.name, order=order, after=cursor, filters=filters, states=states)
+        )
+        for board in page.boards:
+            yield board
+        cursor = page.next
+        if cursor is None:
+            return
+
+
+def _filter(family: Family, text: str) -> tuple[str, str]:
+    """Return the field and the value of a filter. Raises SettingsError."""
+    field, equals, value = text.partition("=")
+    kind = family.policy.metadata_filters.get(field)
+    if not equals or kind is None:
+        fields = ", ".join(family.policy.metadata_filters) or "none"
+        raise SettingsError(
+            f"--filter: expected <field>=<value>, with a field of `metadata_filters`: {fields}"
+        )
+    if fault := kind.fault_of(value):
+        raise SettingsError(f"--filter: {field}: {fault}")
+    return field, value
+
+
+def _one_of(option: str, kind: type[E], text: str) -> E:
+    if text not in set(kind):
+        raise SettingsError(f"{option}: expected {', '.join(kind)}; got {text!r}")
+    return kind(text)
+
+
+def _facts(board: OpenedBoard) -> Mapping[str, object]:
+    """Return a board for tables and programs."""
+    from gateway.runtime.clock import rfc3339
+
+    def time(at_ms: int | None) -> str | None:
+        return None if at_ms is None else rfc3339(at_ms)
+
+    return {
+        "board": board.board,
+        "title": board.title,
+        "state": board.state.value,
+        "opens_at": time(board.opens_at_ms),
+        "closes_at": time(board.closes_at_ms),
+        "opened_at": rfc3339(board.opened_at_ms),
+        "opened_by": board.opened_by,
+        "version": board.version,
+        "metadata": dict(board.metadata),
+        "parameters": board.parameters.decode() or None,
+        "asset": f"sha256:{board.asset.hex()}" if board.asset is not None else None,
+        "bounds": board.bounds.as_json() if board.bounds else None,
+    }

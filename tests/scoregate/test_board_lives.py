@@ -1,0 +1,200 @@
+"""`scoregate board open`, `change`, `close`, `reopen`, `delete` and `list`: an operator's boards of families."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from policies.errors import SettingsError
+from scoregate import operator_boards
+from scoregate.cli import app
+from scoregate.commands import board_lives
+from tests.support.families import write_family
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ledger with the policies of a family."""
+    filters = {"country": "text", "level": "integer", "wet": "boolean"}
+    folder = write_family(tmp_path / "policies", metadata_filters=filters).parent
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(folder))
+    monkeypatch.setattr("getpass.getuser", lambda: "ada")
+    assert 0 == CliRunner().invoke(app, ["ledger", "migrate"]).exit_code
+    return tmp_path
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, ["board", *map(str, words)])
+
+
+def rows(*words: object) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run(*words, "--json").output.splitlines()]
+
+
+def listed(*words: object) -> list[str]:
+    return [row["board"].removeprefix("track.") for row in rows("list", "track", *words)]
+
+
+def life(data: Path) -> list[tuple[str, ...]]:
+    """Board, reason and actor of every event, and what it says besides."""
+    with closing(sqlite3.connect(data / "ledger.sqlite3")) as ledger:
+        return ledger.execute("SELECT board, reason, actor, detail FROM events ORDER BY seq").fetchall()
+
+
+def test_a_board_has_a_whole_life_from_the_command_line(data: Path):
+    """Opened with all it can have, the same again, changed in part, closed, reopened and deleted: each an event of this user."""
+    (data / "gap.json").write_text('{"gap": 55}')
+    (data / "map.bin").write_bytes(b"a map")
+    has = ("--metadata", '{"country": "it"}', "--parameters", data / "gap.json", "--asset", data / "map.bin")
+    times = ("--opens-at", "2026-12-01T00:00:00Z", "--closes-at", "2026-12-02T00:00:00Z")
+    words = ("open", "track.monza", "--title", "Monza", *has, *times, "--bounds", '{"maximum_ticks": 5}')
+
+    assert [0, 0] == [run(*words).exit_code for _ in range(2)]
+    assert [("same", 1)] == [(row["outcome"], row["version"]) for row in rows(*words)]
+    [board] = rows("list", "track")
+    digest = hashlib.sha256(b"a map").hexdigest()
+    assert {"metadata": {"country": "it"}, "parameters": '{"gap":55}', "asset": f"sha256:{digest}"} == {
+        name: board[name] for name in ("metadata", "parameters", "asset")
+    }
+    assert ({"maximum_ticks": 5}, "2026-12-02T00:00:00.000Z") == (board["bounds"], board["closes_at"])
+    assert [b"a map"] == [file.read_bytes() for file in (data / "recordings").rglob(f"*{digest[-8:]}*")]
+
+    changed = run("change", "track.monza", "--title", "Monza GP", "--closes-at", "none", "--bounds", "none")
+    assert ["track.monza", "changed", "2", "-"] == changed.output.splitlines()[1].split()
+    assert 1 == run("change", "track.monza", "--title", "Late", "--version", 1).exit_code
+    [board] = rows("list", "track")
+    assert ("Monza GP", None, None, {"country": "it"}) == tuple(
+        board[name] for name in ("title", "closes_at", "bounds", "metadata")
+    )
+
+    assert 0 == run("close", "track.monza", "--reason", "rain").exit_code
+    assert (["monza"], []) == (listed("--state", "closed"), listed("--state", "open"))
+    assert 0 == run("reopen", "track.monza").exit_code
+    assert 2 == run("delete", "track.monza").exit_code  # it needs a reason
+    assert 0 == run("delete", "track.monza", "--reason", "a mistake").exit_code
+    assert ([], ["monza"]) == (listed(), listed("--state", "deleted"))
+    reasons = ["board-opened", "board-changed", "board-closed", "board-reopened", "board-deleted"]
+    assert [("track.monza", reason, "operator:ada") for reason in reasons] == [
+        event[:3] for event in life(data)
+    ]
+    assert [None, None, "rain", None, "a mistake"] == [
+        json.loads(event[3]).get("why") for event in life(data)
+    ]
+
+
+def test_a_file_of_boards_is_opened_item_by_item(data: Path, monkeypatch: pytest.MonkeyPatch):
+    """A table, lines and a list say the same; what is refused keeps nothing else from being opened, in batches."""
+    monkeypatch.setattr(operator_boards, "BATCH_LIMIT", 2)
+    (data / "maps").mkdir()
+    (data / "maps" / "spa.bin").write_bytes(b"spa")
+    table = (
+        "board,title,metadata.country,metadata.level,metadata.wet,parameters.gap,bounds.score.maximum,asset\n"
+        "track.a,A,12,12,true,60,,\n"
+        "track.b,B,it,,,,5,maps/spa.bin\n"
+        "track.c,C,,x,,,,\n"
+        "kart.d,D,,,,,,\n"
+        "track.e,E,,,,,,maps/none.bin\n"
+        "track.f,F,,,,,,\n"
+    )
+    (data / "boards.csv").write_text(table)
+    opened = rows("open", "--from", data / "boards.csv")
+    told = {row["board"]: (row["outcome"], row["detail"]) for row in opened}
+    assert ["track.a", "track.b", "track.c", "kart.d", "track.e", "track.f"] == list(told)
+    assert {("opened", None)} == {told[f"track.{rest}"] for rest in "abf"}
+    assert ("refused", "metadata.level: expected integer as `metadata_filters` says") == told["track.c"]
+    assert ("refused", "no family kart; there is track") == told["kart.d"]
+    assert f"asset: {data}/maps/none.bin: cannot be read" in told["track.e"][1]
+    shown = {row["board"]: row for row in rows("list", "track")}
+    assert {"country": "12", "level": 12, "wet": True} == shown["track.a"]["metadata"]
+    assert ('{"gap":60}', {"score": {"maximum": 5}}) == (
+        shown["track.a"]["parameters"],
+        shown["track.b"]["bounds"],
+    )
+
+    again = run("open", "--from", data / "boards.csv")
+    assert (1, "3 same, 3 refused") == (again.exit_code, again.output.splitlines()[-1])
+    monkeypatch.setattr(board_lives, "SHOWN", 2)
+    assert ["track.c", "kart.d"] == [
+        line.split()[0] for line in run("open", "--from", data / "boards.csv").output.splitlines()[1:-1]
+    ]
+    same = [{"board": "track.f", "title": "F"}, {"action": "open", "board": "track.g", "title": "G"}]
+    (data / "b.json").write_text(json.dumps({"operation": "x", "boards": same}))
+    (data / "b.jsonl").write_text("\n".join(map(json.dumps, same)) + "\n")
+    assert [["same", "opened"], ["same", "same"]] == [
+        [row["outcome"] for row in rows("open", "--from", data / name)] for name in ("b.json", "b.jsonl")
+    ]
+    assert 4 == len(life(data))
+
+
+def test_boards_are_listed_in_order_and_by_their_metadata(data: Path, monkeypatch: pytest.MonkeyPatch):
+    """By name or newest, a page after the other; those that have all values; never more than the limit, and it says so."""
+    lines = [
+        {"board": f"track.{rest}", "title": rest, "metadata": {"level": n % 2}}
+        for n, rest in enumerate("cab")
+    ]
+    (data / "b.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert 0 == run("open", "--from", data / "b.jsonl").exit_code
+    monkeypatch.setattr(operator_boards, "BATCH_LIMIT", 1)
+    assert (["a", "b", "c"], ["b", "a", "c"]) == (listed(), listed("--order", "newest"))
+    assert (["b", "c"], []) == (
+        listed("--filter", "level=0"),
+        listed("--filter", "level=0", "--filter", "wet=true"),
+    )
+    assert ["a", "b"] == listed("--limit", 2)
+    assert "and more: --limit is 2" == run("list", "track", "--limit", 2).output.splitlines()[-1]
+    [family] = CliRunner().invoke(app, ["family", "list", "--json"]).output.splitlines()
+    assert ("track", ["country:text", "level:integer", "wet:boolean"]) == (
+        json.loads(family)["family"],
+        json.loads(family)["filters"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("open",), "name a board and say what it has"),
+        (("open", "track.a", "--from", "b.csv"), "name a board and say what it has"),
+        (("open", "track.a", "--title", "A", "--metadata", "{"), "{: not a JSON object"),
+        (("change", "track.a"), "say what to change"),
+        (("list", "kart"), "no family kart; there is track"),
+        (("list", "track", "--order", "size"), "--order: expected name, newest, played; got 'size'"),
+        (("list", "track", "--state", "gone"), "--state: expected open, closed, deleted; got 'gone'"),
+        (("list", "track", "--filter", "size=1"), "with a field of `metadata_filters`: country, level, wet"),
+        (("list", "track", "--filter", "level=x"), "--filter: level: expected a whole number"),
+    ],
+)
+def test_wrong_words_are_told_in_a_sentence(data: Path, words: tuple[str, ...], sentence: str):
+    """Nothing is done, and the sentence says what was expected."""
+    result = run(*words)
+    assert isinstance(result.exception, SettingsError)
+    assert sentence in str(result.exception)
+    assert [] == life(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("b.csv", "name,title\n", ":1: unknown columns name"),
+        ("b.csv", "title\n", ":1: no column `board`"),
+        ("b.csv", "board,title\ntrack.a\n", ":2: this line has not as many cells"),
+        ("b.json", "{}", ": expected a list of boards"),
+        ("b.json", "[", ": not JSON"),
+        ("b.jsonl", "7\n", ":1: expected a board to open"),
+        ("b.jsonl", '{"action": "delete", "board": "track.a"}\n', ":1: expected a board to open"),
+    ],
+)
+def test_a_wrong_file_is_told_with_its_line(data: Path, name: str, text: str, fault: str):
+    """It is an error of the file, and opens nothing."""
+    (data / name).write_text(text)
+    result = run("open", "--from", data / name)
+    assert isinstance(result.exception, SettingsError)
+    assert f"{data / name}{fault}" in str(result.exception)
+    assert [] == life(data)
