@@ -62,17 +62,31 @@ class Family:
     def refuse(self, opened: OpenedBoard) -> None:
         """Raise SettingRefused, naming the field, for a board that this family does not allow.
 
-        It is for what is opened and changed now. A board that was opened under an earlier policy stays.
+        It is for what is opened now. A board that was opened under an earlier policy stays.
         """
         refuse_unfit(opened)
         if not self.is_named(opened.board):
             raise SettingRefused(f"the family '{self.name}' has no boards of this name", "board")
+        self._refuse_metadata(opened)
+        refuse_wider(self.template, opened.bounds)
+
+    def refuse_change(self, before: OpenedBoard, after: OpenedBoard) -> None:
+        """Raise SettingRefused, naming the field, for a change that this family does not allow.
+
+        What stays as it was may be from an earlier policy, under which the board was opened.
+        """
+        refuse_unfit(after)
+        if after.metadata != before.metadata:
+            self._refuse_metadata(after)
+        if after.bounds != before.bounds:
+            refuse_wider(self.template, after.bounds)
+
+    def _refuse_metadata(self, opened: OpenedBoard) -> None:
         for name, kind in self.policy.metadata_filters.items():
             value = opened.metadata.get(name)
             if value is not None and not kind.fits(value):
                 message = f"expected {kind.value} as `metadata_filters` says"
                 raise SettingRefused(message, "metadata", name)
-        refuse_wider(self.template, opened.bounds)
 
     def with_rollup(self, rollup: Board) -> Family:
         """Return the family with one more rollup.

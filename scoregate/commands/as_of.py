@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from policies.errors import SettingsError
-from scoregate.commands.common import DataDir, existing_ledger, finish, settings_of
+from scoregate.commands.common import DataDir, board_named, existing_ledger, finish, settings_of
 from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
     from gateway.runtime.settings import Settings
+    from policies.model import Policy
+    from policies.windows import Window
 
 
 class PastBoard(NamedTuple):
@@ -40,22 +42,11 @@ async def _as_of(settings: Settings, board_name: str, instant_ms: int, window: s
     """Fold a board as it stood at an instant. Raises SettingsError for an unknown board or window."""
     from gateway.ledger.standings.history import board_as_of, ranks_of
     from gateway.runtime.clock import rfc3339
-    from gateway.wiring import load_policies
-    from policies.windows import window_at, window_named
+    from gateway.wiring import catalogue_of
 
-    board = load_policies(settings).get(board_name)
-    if board is None:
-        raise SettingsError(f"there is no board {board_name!r}")
-    kinds = {kind.value: kind for kind in board.policy.windows}
-    try:
-        span = (
-            window_at(board.policy, kinds[window], instant_ms)
-            if window in kinds
-            else window_named(board.policy, window)
-        )
-    except ValueError:
-        raise SettingsError(f"the board keeps the windows {', '.join(kinds)}") from None
     async with existing_ledger(settings) as ledger:
+        board = await board_named(catalogue_of(settings, ledger), board_name)
+        span = _span(board.policy, window, instant_ms)
         standings = await board_as_of(ledger, board.policy, span, instant_ms)
     first = standings[:limit]
     ranks = ranks_of(first, board.ranking, span, board.policy.ranks[0])
@@ -71,6 +62,19 @@ async def _as_of(settings: Settings, board_name: str, instant_ms: int, window: s
     ]
     at = rfc3339(instant_ms)
     return PastBoard(f"{board_name}, {span.name}, at {at}: {len(standings)} entries", rows)
+
+
+def _span(policy: Policy, window: str, instant_ms: int) -> Window:
+    """Return the window of this name, or of this kind at the instant. Raises SettingsError."""
+    from policies.windows import window_at, window_named
+
+    kinds = {kind.value: kind for kind in policy.windows}
+    try:
+        return (
+            window_at(policy, kinds[window], instant_ms) if window in kinds else window_named(policy, window)
+        )
+    except ValueError:
+        raise SettingsError(f"the board keeps the windows {', '.join(kinds)}") from None
 
 
 def _past_ms(text: str) -> int:

@@ -17,7 +17,7 @@ from gateway.wiring import ledger_of
 from policies.opened_board import BoardState
 from scoregate.cli import main
 from tests.support import boards
-from tests.support.families import open_tracks, turn_tracks
+from tests.support.families import open_tracks, turn_tracks, write_family
 from tests.support.ledger import NOON_MS
 from tests.support.sealed import SealedLedger, sealed_ledger
 
@@ -194,6 +194,18 @@ def test_a_board_s_life_is_proven(sealed: SealedLedger, command: Command, tmp_pa
     assert "is not under the seal of" in refusal(**forged)
     assert "expected a submission or a board" in refusal(submission="run-0")
     assert "expected a submission or a board" in refusal(board=None)
+
+
+def test_a_past_board_of_a_family_is_printed(
+    sealed: SealedLedger, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Whatever has become of it since; one that was never opened is named as such."""
+    asyncio.run(with_boards(sealed))
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(write_family(tmp_path / "families").parent))
+    at = rfc3339(NOON_MS + 1)
+    assert f"track.b, alltime, at {at}: 0 entries" in command("as-of", "track.b", at)[1].splitlines()
+    status, _, err = command("as-of", "track.c", at)
+    assert (2, True) == (status, "track.c" in err)
 
 
 async def with_boards(sealed: SealedLedger) -> None:

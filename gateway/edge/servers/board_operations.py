@@ -158,7 +158,7 @@ class _Batch:
                 continue
             after = _changed(stored.board, request)
             try:
-                self._family.refuse(after)
+                self._family.refuse_change(stored.board, after)
             except SettingRefused as refused:
                 results.append(BoardResult(BoardOutcome.REFUSED, stored.board, _detail(refused)))
                 continue

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -18,6 +21,7 @@ from gateway.runtime.clock import rfc3339
 from gateway.runtime.settings import Settings
 from gateway.steward.archive import archiving
 from gateway.steward.duties import Steward
+from policies.loader import load_policies
 from policies.windows import FOREVER_MS
 from tests.gateway.edge.test_families import SCORE, Studio, opening
 from tests.support.attack import registered
@@ -266,3 +270,55 @@ async def test_a_listener_hears_that_its_board_is_gone(studio: Studio, monkeypat
             while not (message := await socket.receive()).type.name.startswith("CLOS"):
                 pass
     assert (aiohttp.WSCloseCode.OK, "the board was deleted") == (message.data, message.extra)
+
+
+async def test_a_change_of_the_family_s_policy_changes_its_boards(studio: Studio, settings: Settings):
+    """At once. Bounds that are wider now hold nobody back, and keep no title from being changed."""
+    harness = studio.harness
+    wide = {"score": {"minimum": 100, "maximum": 900}}
+    await studio.done(opening("a", bounds=wide), opening("old-name"))
+
+    async def refused(score: int) -> bool:
+        body = {"operation": secrets.token_hex(8), "player": "ada", "score": score}
+        answer = await harness.as_server(studio.private, "eu-1", "/v1/boards/track.a/entries", body)
+        assert answer.status == 202 or answer.problem == "bounds-violation", answer.raw
+        return answer.status == 422
+
+    def put(**changes: Any) -> None:
+        policy = a_family(writes="trusted", score=SCORE, windows=["alltime", "daily"]) | changes
+        folder = write_policies(settings.policies_dir, policy)
+        harness.edge.catalogue.replace(load_policies(folder))
+
+    assert [True, False, True] == [await refused(score) for score in (50, 700, 950)]
+    put(score={"minimum": 0, "maximum": 500}, names="[a-z]+", metadata_filters={"laps": "integer"})
+    assert [True, False, True] == [await refused(score) for score in (50, 400, 700)]
+    change = {"action": "change", "version": 1, "title": "Other"}
+    results = await studio.done(
+        {**change, "board": "track.a"},
+        {**change, "board": "track.old-name"},
+        {**change, "board": "track.a", "version": 2, "bounds": {"score": {"maximum": 800}}},
+        {**change, "board": "track.a", "version": 2, "metadata": {"laps": "three"}},
+        opening("new-name"),
+    )
+    details = [result["problem"]["detail"].split(":")[0] if result["problem"] else "" for result in results]
+    assert ["", "", "bounds.score.maximum", "metadata.laps", "board"] == details
+    put(score={"minimum": 0, "maximum": 90})  # no score is within both, so the family's bounds hold
+    assert [False, True] == [await refused(score) for score in (50, 100)]
+
+
+async def test_a_board_outlives_the_file_of_its_family(studio: Studio, settings: Settings):
+    """Without the policy it is not found, and closes when its time is over; with it, it is there again."""
+    harness = studio.harness
+    await studio.done(opening("a", closes_at=rfc3339(harness.clock() + 10_000)), opening("b"))
+    policies, without = harness.edge.catalogue.policies, load_policies(settings.policies_dir)
+    families = {name: family for name, family in without.families.items() if name != "track"}
+    harness.edge.catalogue.replace(replace(without, families=families))
+    for path in ("/v1/boards/track.a", "/v1/boards/track.a/entries", "/v1/families/track/boards"):
+        assert 404 == (await harness.get(path)).status, path
+    harness.clock.shift(11)
+    assert 1 == await harness.steward().close_boards()
+    assert 0 == await harness.steward().archive()
+    harness.edge.catalogue.replace(policies)
+    harness.edge.catalogue.forget(["track.a"])
+    states = [(await harness.get(f"/v1/boards/track.{name}")).body["opened"]["state"] for name in "ab"]
+    assert ["closed", "open"] == states
