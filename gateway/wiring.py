@@ -18,6 +18,7 @@ from gateway.deployment.time_sources import shared_clock
 from gateway.edge.admission.address import ClientAddresses
 from gateway.edge.admission.shedding import Entrance
 from gateway.edge.admission.turnstile import Turnstile
+from gateway.edge.assets.asset_traffic import AssetTraffic
 from gateway.edge.auth.keyring import Keyring, keyring_of
 from gateway.edge.auth.server_keys import ServerKeys
 from gateway.edge.auth.tickets import Tickets
@@ -290,6 +291,7 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
         ledger=opened.ledger,
         recordings=opened.recordings,
         assets=Assets(opened.recordings),
+        asset_traffic=AssetTraffic(client),
         index=opened.index,
         live=opened.live,
         lag=Lag(opened.ledger, opened.unprojected, catalogue, clock=opened.clock),

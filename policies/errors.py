@@ -58,6 +58,10 @@ class RecordingLost(ScoregateError):
     """A stored recording is missing or damaged."""
 
 
+class AssetMismatch(ScoregateError):
+    """The content of an asset does not have the digest that was named."""
+
+
 class IndexUnavailable(ScoregateError):
     """Redis did not answer in time; the ledger is not affected."""
 

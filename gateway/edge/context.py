@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gateway.edge.admission.address import ClientAddresses
     from gateway.edge.admission.shedding import Entrance
     from gateway.edge.admission.turnstile import Turnstile
+    from gateway.edge.assets.asset_traffic import AssetTraffic
     from gateway.edge.auth.server_keys import ServerKeys
     from gateway.edge.auth.tickets import Tickets
     from gateway.edge.auth.tokens import Tokens
@@ -48,6 +49,7 @@ class Edge:
     ledger: Ledger
     recordings: Recordings
     assets: Assets
+    asset_traffic: AssetTraffic
     index: Index
     parts: BoardPartsCache
     live: LiveFeed

@@ -67,6 +67,8 @@ class ProblemType(Enum):
         422,
         "The operation id was already used with other content",
     )
+    ASSET_MISMATCH = ("asset-mismatch", 422, "The file does not have the digest that it is stored under")
+    ASSET_MISSING = ("asset-missing", 422, "No file with the digest of the board's asset is stored")
     OPERATOR_MISMATCH = ("operator-mismatch", 422, "The board does not add scores up")
     STALE_VERSION = ("stale-version", 409, "A later version has settled it")
     BATCH_REFUSED = ("batch-refused", 422, "Operations of the batch cannot be done")

@@ -9,6 +9,7 @@ from enum import StrEnum
 from aiohttp import web
 from pydantic import BaseModel
 
+from gateway.edge.assets import download, upload
 from gateway.edge.health import endpoints
 from gateway.edge.live import feed_request, sse, websocket
 from gateway.edge.moderation import cases, decisions
@@ -94,6 +95,17 @@ _SUBMIT = (
     P.NOT_FOUND,
 )
 _SERVER = (*_POST, *_SIGNED, P.SCOPE_FORBIDDEN, P.NONCE_REUSED, P.NOT_FOUND)
+_SERVER_FILE = (
+    *_CAPPED,
+    *_DURABLE,
+    *_SIGNED,
+    P.SCHEMA_VIOLATION,
+    P.UNSUPPORTED_MEDIA_TYPE,
+    P.CONTENT_ENCODING_NOT_ALLOWED,
+    P.TOO_EARLY,
+    P.SCOPE_FORBIDDEN,
+    P.NOT_FOUND,
+)
 _SETTLED = (P.IDEMPOTENCY_MISMATCH, P.STALE_VERSION, P.STATE_CONFLICT)
 _FOLLOW = (*_TOKEN, *_DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.LIST_FULL, P.QUOTA_EXCEEDED)
 _JOIN = (*_TOKEN, *_DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.STATE_CONFLICT, P.QUOTA_EXCEEDED)
@@ -154,6 +166,12 @@ ROUTES: tuple[Route, ...] = (
           "Read one player's entries on up to 100 boards", board_answers.PlayerEntries,
           problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY),
           query=("boards", "window")),
+    Route("PUT", "/v1/families/{family}/assets/{digest}", upload.store_asset, Caller.SERVER,
+          "Store an asset for boards of a family as a trusted server", board_answers.AssetStored, status=201,
+          takes_octets=True, problems=(*_SERVER_FILE, P.ASSET_MISMATCH, P.QUOTA_EXCEEDED)),
+    Route("GET", "/v1/boards/{board}/assets/{digest}", download.send_asset, Caller.ANYONE,
+          "Read the asset of a board", problems=(P.NOT_FOUND, P.QUOTA_EXCEEDED, P.REDUCED_CAPACITY),
+          gives_octets=True),
     Route("GET", "/v1/boards", boards.list_boards, Caller.ANYONE, "List the boards",
           read_models.BoardList, problems=(P.SCHEMA_VIOLATION,), query=("limit", "cursor")),
     Route("GET", "/v1/boards/{board}", boards.show_board, Caller.ANYONE, "Describe a board",

@@ -145,6 +145,16 @@ def profile_changes(network: str, address: str) -> str:
     return f"limit:{{{network}}}:profile:{address}"
 
 
+def downloads(network: str, address: str) -> str:
+    """STRING: `<requests> <KiB>`, theoretical arrival times (µs, GCRA) of downloads by a hashed address."""
+    return f"limit:{{{network}}}:downloads:{address}"
+
+
+def uploads(key_id: str) -> str:
+    """STRING: `<requests> <KiB>`, theoretical arrival times (µs, GCRA) of the uploads of a server's key."""
+    return f"limit:{{{key_id}}}:uploads"
+
+
 FRIENDS_BUCKETS: Final = 64
 """Keys that share the copies of friend lists. Each has its own bound, and on a cluster its own slot."""
 

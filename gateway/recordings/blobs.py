@@ -30,6 +30,17 @@ class Blobs(Protocol):
         """Return at most `limit_bytes` + 1 bytes of a blob, or None if there is none."""
         ...
 
+    def size(self, name: str) -> int | None:
+        """Return the number of bytes of a blob, or None if there is none."""
+        ...
+
+    def part(self, name: str, start: int, count: int) -> bytes | None:
+        """Return up to `count` (1 or more) bytes of a blob from byte `start`, or None if there is no blob.
+
+        `start` is less than the blob's size.
+        """
+        ...
+
     def move(self, name: str, to: str) -> None:
         """Rename a blob and date it now. It always has one of the names. Do nothing if it is gone."""
         ...

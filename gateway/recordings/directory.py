@@ -60,6 +60,24 @@ class DirectoryBlobs:
             except FileNotFoundError:
                 return None
 
+    def size(self, name: str) -> int | None:
+        """Return the size of the file, or None."""
+        with _faults():
+            try:
+                return (self._root / name).stat().st_size
+            except FileNotFoundError:
+                return None
+
+    def part(self, name: str, start: int, count: int) -> bytes | None:
+        """Return bytes of the file from `start`, or None."""
+        with _faults():
+            try:
+                with (self._root / name).open("rb") as file:
+                    file.seek(start)
+                    return file.read(count)
+            except FileNotFoundError:
+                return None
+
     def move(self, name: str, to: str) -> None:
         """Date a file, then rename it. A crash in between only makes it look newer."""
         source, target = self._root / name, self._root / to

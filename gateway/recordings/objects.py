@@ -52,6 +52,22 @@ class ObjectBlobs:
             except FileNotFoundError:
                 return None
 
+    def size(self, name: str) -> int | None:
+        """Return the size of the object, or None."""
+        with _faults():
+            try:
+                return int(obstore.head(self._store, name)["size"])
+            except FileNotFoundError:
+                return None
+
+    def part(self, name: str, start: int, count: int) -> bytes | None:
+        """Return bytes of the object from `start`, or None."""
+        with _faults():
+            try:
+                return obstore.get_range(self._store, name, start=start, length=count).to_bytes()
+            except FileNotFoundError:
+                return None
+
     def move(self, name: str, to: str) -> None:
         """Copy an object, then remove it: in between it has both names."""
         with _faults():

@@ -29,33 +29,43 @@ class RecordingStore:
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
 
-    def store(self, digest: bytes, body: bytes) -> None:
-        """Store a recording durably. A damaged copy is replaced."""
+    def store(self, digest: bytes, body: bytes) -> bool:
+        """Store a recording durably, and return whether it was not stored yet. A damaged copy is replaced."""
         name = kept_name(digest)
         if self._blobs.put(name, body):
-            return
+            return True
         stored = self._blobs.get(name, len(body))
         if stored == body:
-            return
+            return False
         if stored is not None:
             RECORDING_FAULTS.labels("healed").inc()
             _log.error(Event.RECORDING_FAULT, recording=digest.hex(), fault="healed")
         self._blobs.replace(name, body)
+        return True
 
     def load(self, digest: bytes, size_bytes: int) -> bytes:
         """Return the recording with this digest. Raises RecordingLost if it is missing or altered."""
         is_there = False
-        # The first name is tried twice, since a reprieve may move the recording back between two reads.
-        for name in (kept_name(digest), condemned_name(digest), kept_name(digest)):
+        for name in _names_of(digest):
             body = self._blobs.get(name, size_bytes)
             if body is not None and hashlib.sha256(body).digest() == digest:
                 return body
             is_there = is_there or body is not None
         raise lost(digest, "altered" if is_there else "missing")
 
-    def has(self, digest: bytes) -> bool:
-        """Return whether there is something in the recording's place, without reading it."""
-        return self._blobs.get(kept_name(digest), 0) is not None
+    def size_in_place(self, digest: bytes) -> int | None:
+        """Return the bytes of whatever is in the recording's place, without reading it; None for nothing."""
+        return self._blobs.size(kept_name(digest))
+
+    def size(self, digest: bytes) -> int | None:
+        """Return the bytes of a recording, in its place or condemned; None if it is missing."""
+        sizes = map(self._blobs.size, _names_of(digest))
+        return next((size for size in sizes if size is not None), None)
+
+    def part(self, digest: bytes, start: int, count: int) -> bytes | None:
+        """Return up to `count` unchecked bytes of a recording from `start`; None if it is missing."""
+        parts = (self._blobs.part(name, start, count) for name in _names_of(digest))
+        return next((part for part in parts if part is not None), None)
 
     def now_ms(self) -> int:
         """Return the time by the store's clock (Unix milliseconds)."""
@@ -101,6 +111,14 @@ def kept_name(digest: bytes) -> str:
 def condemned_name(digest: bytes) -> str:
     """Return the name of a condemned recording."""
     return f"condemned/{digest.hex()}"
+
+
+def _names_of(digest: bytes) -> tuple[str, ...]:
+    """Return the names under which a recording is looked for.
+
+    The first is tried twice, since a reprieve may move the recording back between two reads.
+    """
+    return (kept_name(digest), condemned_name(digest), kept_name(digest))
 
 
 def kept_digest(name: str) -> bytes | None:

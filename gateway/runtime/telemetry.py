@@ -273,6 +273,7 @@ class Event:
     DIFFERENCE = "index_difference"
     RECORDING_FAULT = "recording_fault"
     COLLECTED = "recordings_collected"
+    ASSET_STORED = "asset_stored"
     SEALED = "sealed"
     GAP = "gap"
     WINDOW_FROZEN = "window_frozen"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import secrets
 from typing import Any
@@ -18,7 +19,14 @@ from tests.support.harness import Harness, Request
 
 PATIENCE_S = 20.0
 
-_NAMES = {"family": "track", "player": "ada", "segment": "country", "submission": "0" * 32}
+_FILE = b"some octets"
+_NAMES = {
+    "digest": hashlib.sha256(_FILE).hexdigest(),
+    "family": "track",
+    "player": "ada",
+    "segment": "country",
+    "submission": "0" * 32,
+}
 _OCTETS = {"Content-Type": "application/octet-stream"}
 _JSON = {"Content-Type": "application/json"}
 
@@ -62,16 +70,12 @@ def _request(harness: Harness, private: Ed25519PrivateKey, route: Route, player:
     path = route.path.format_map(names)
     if route.caller is Caller.PLAYER and "friends" in path:
         path = path.replace("ada", "bob")
-    body = (
-        b"some octets"
-        if route.takes_octets
-        else b""
-        if route.body is None
-        else json.dumps(_body(route)).encode()
-    )
+    body = _FILE if route.takes_octets else b"" if route.body is None else json.dumps(_body(route)).encode()
     headers = _OCTETS if route.takes_octets else _JSON if body else {}
     if route.caller is Caller.SERVER:
-        headers = _JSON | _signed_by_server(harness, private, route.method, path, body)
+        headers = _signed_by_server(
+            harness, private, route.method, path, body, content_type=(headers or _JSON)["Content-Type"]
+        )
     elif route.caller in {Caller.PLAYER, Caller.MODERATOR}:
         headers = headers | {"Authorization": f"Bearer {_token(harness, route.caller, player)}"}
     return Request(route.method, path, body, dict(headers))
@@ -85,7 +89,7 @@ def _token(harness: Harness, caller: Caller, player: str) -> str:
 
 
 def _signed_by_server(
-    harness: Harness, private: Ed25519PrivateKey, method: str, path: str, body: bytes
+    harness: Harness, private: Ed25519PrivateKey, method: str, path: str, body: bytes, *, content_type: str
 ) -> dict[str, str]:
     created = harness.clock() // 1000
     draft = Draft(
@@ -98,6 +102,7 @@ def _signed_by_server(
         nonce=secrets.token_urlsafe(18),
         keyid="eu-1",
         tag="scoregate-server",
+        content_type=content_type,
     )
     return dict(sign_ed25519(private, draft))
 

@@ -50,11 +50,11 @@ def refuse_limited(admitted: AdmissionResult, limits: Limits) -> None:
 
 
 def refuse_large(edge: Edge, size_bytes: int) -> None:
-    """Raise `temporary-reduced-capacity` for a recording that is not small, while disk space is short."""
+    """Raise `temporary-reduced-capacity` for a file that is not small, while disk space is short."""
     if size_bytes > edge.settings.disk_small_bytes and edge.disk.is_low:
         raise Problem(
             ProblemType.REDUCED_CAPACITY,
-            f"disk space is low: recordings may have at most {edge.settings.disk_small_bytes} bytes",
+            f"disk space is low: files may have at most {edge.settings.disk_small_bytes} bytes",
             headers={"Retry-After": str(FULL_RETRY_S)},
         )
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from gateway.edge.auth import signatures
 from gateway.edge.auth.server_keys import EVERY_BOARD, TrustedServer
 from gateway.edge.auth.signed_request import SignedRequest, invalid_signature, read_signature
+from gateway.edge.auth.structured_fields import byte_sequence
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.problems import Problem, ProblemType
 from gateway.ledger.records import SERVER_CREDENTIAL
@@ -50,7 +51,30 @@ async def authenticate_for_every_board(request: web.Request, body: bytes) -> Ser
     return server_request
 
 
+async def authenticate_upload(request: web.Request, family: str, digest: bytes) -> TrustedServer:
+    """Return the server that sends a family the file with this SHA-256. The body is not read.
+
+    Raises `asset-mismatch` if the signed Content-Digest is another.
+    """
+    server, signed = await _verified(request)
+    if not server.may_open(family):
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for this family")
+    expected = f"sha-256={byte_sequence(digest)}"
+    if signed.content_digest != expected:
+        raise Problem(ProblemType.ASSET_MISMATCH, f"Content-Digest: expected {expected}, as in the path")
+    return server
+
+
 async def _signer(request: web.Request, body: bytes) -> tuple[TrustedServer, ServerRequest]:
+    server, signed = await _verified(request)
+    signatures.check_content_digest(signed.content_digest, body)
+    content = hashlib.sha256(request.raw_path.encode() + b"\0" + body).digest()
+    credential, now_ms = SERVER_CREDENTIAL + server.key_id, request.app[EDGE].clock()
+    return server, ServerRequest(server.key_id, credential, signed.parsed.nonce, content, now_ms)
+
+
+async def _verified(request: web.Request) -> tuple[TrustedServer, SignedRequest]:
+    """Return the server whose signature covers the head of a request, without looking at the body."""
     edge = request.app[EDGE]
     signed = read_signature(request)
     parsed = signed.parsed
@@ -61,10 +85,7 @@ async def _signer(request: web.Request, body: bytes) -> tuple[TrustedServer, Ser
         raise invalid_signature()
     signatures.check_algorithm(parsed, "ed25519")
     signatures.check_time(parsed, edge.clock() / 1000, edge.settings.clock_skew_s)
-    signatures.check_content_digest(signed.content_digest, body)
-    content = hashlib.sha256(request.raw_path.encode() + b"\0" + body).digest()
-    credential = SERVER_CREDENTIAL + server.key_id
-    return server, ServerRequest(server.key_id, credential, parsed.nonce, content, edge.clock())
+    return server, signed
 
 
 async def signing_server(edge: Edge, signed: SignedRequest) -> TrustedServer | None:

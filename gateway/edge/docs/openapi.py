@@ -33,6 +33,7 @@ _REF: Final = "#/components/schemas/{model}"
 _PARAMETERS: Final = {
     "board": "The board's name.",
     "family": "The family's name.",
+    "digest": "The SHA-256 of an asset: 64 lower-case hexadecimal digits.",
     "order": "`name`, `newest` or `played` (most played of late).",
     "metadata.{field}": "Only boards with this value in a metadata field that the family declares.",
     "player": "A player id.",

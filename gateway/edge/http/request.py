@@ -57,16 +57,19 @@ async def read_octets(request: web.Request, limit: int) -> bytes:
     return await _read(request, limit, (_OCTETS,), "application/octet-stream")
 
 
+def announced_octets(request: web.Request, limit: int) -> int:
+    """Return the announced size of an octet body before it is read; `limit` without a Content-Length.
+
+    Raises what `read_octets` raises for the head of the request.
+    """
+    _check_head(request, limit, (_OCTETS,), "application/octet-stream")
+    return limit if request.content_length is None else request.content_length
+
+
 async def _read(
     request: web.Request, limit: int, patterns: Sequence[re.Pattern[str]], expected: str
 ) -> bytes:
-    if "Content-Encoding" in request.headers:
-        raise Problem(ProblemType.CONTENT_ENCODING_NOT_ALLOWED)
-    media = request.headers.get("Content-Type", "")
-    if not any(pattern.fullmatch(media) for pattern in patterns):
-        raise Problem(ProblemType.UNSUPPORTED_MEDIA_TYPE, f"expected {expected}")
-    if (request.content_length or 0) > limit:
-        raise _too_large(limit)
+    _check_head(request, limit, patterns, expected)
     try:
         if request.content.is_eof():  # most bodies come with their head, and cost no timer
             body = _within(request.content.read_nowait(), limit)
@@ -79,6 +82,17 @@ async def _read(
         raise Problem(ProblemType.MALFORMED_REQUEST, "the body ends before its length") from None
     begin_visit(request)
     return body
+
+
+def _check_head(request: web.Request, limit: int, patterns: Sequence[re.Pattern[str]], expected: str) -> None:
+    """Refuse a body by what the head of its request says."""
+    if "Content-Encoding" in request.headers:
+        raise Problem(ProblemType.CONTENT_ENCODING_NOT_ALLOWED)
+    media = request.headers.get("Content-Type", "")
+    if not any(pattern.fullmatch(media) for pattern in patterns):
+        raise Problem(ProblemType.UNSUPPORTED_MEDIA_TYPE, f"expected {expected}")
+    if (request.content_length or 0) > limit:
+        raise _too_large(limit)
 
 
 async def _read_within(request: web.Request, limit: int) -> bytes:

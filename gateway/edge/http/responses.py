@@ -115,11 +115,17 @@ def opened_board_shown(opened: OpenedBoard) -> board_answers.OpenedBoardShown:
         metadata=orjson.loads(canonical_json(opened.metadata)),
         parameters=orjson.loads(opened.parameters) if opened.parameters else {},
         asset=f"sha256:{opened.asset.hex()}" if opened.asset else None,
+        asset_url=asset_url(opened),
         bounds=opened.bounds.as_json() if opened.bounds else None,
         opens_at=None if opened.opens_at_ms is None else rfc3339(opened.opens_at_ms),
         closes_at=None if opened.closes_at_ms is None else rfc3339(opened.closes_at_ms),
         opened_at=rfc3339(opened.opened_at_ms),
     )
+
+
+def asset_url(opened: OpenedBoard) -> str | None:
+    """Return the path at which a board's asset is read, None for a board without one."""
+    return f"/v1/boards/{opened.board}/assets/{opened.asset.hex()}" if opened.asset else None
 
 
 def _build_shown(board: Board, build: str, builds: BuildRegistry) -> read_models.BuildShown:

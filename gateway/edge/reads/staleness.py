@@ -15,6 +15,9 @@ from gateway.edge.reads.board_reader import IS_AWAY, SOURCE
 BEHIND: Final = "Scoregate-Behind"
 """The header field with the age, in seconds rounded up, of the oldest change that an answer may lack."""
 
+TIMELESS: Final = frozenset({"/v1/boards/{board}/assets/{digest}"})
+"""Routes of boards whose answers never change, however far behind the index is."""
+
 _IS_BEHIND: Final = web.RequestKey("is_behind", bool)
 
 _NOT_FROM_INDEX: Final = frozenset({*SOURCE, "Scoregate-Revision"})
@@ -23,7 +26,7 @@ _NOT_FROM_INDEX: Final = frozenset({*SOURCE, "Scoregate-Revision"})
 
 def with_staleness(path: str, handler: Handler) -> Handler:
     """Wrap a board's GET handler: its answers say how far behind the index is, and then are not cached."""
-    if not path.startswith("/v1/boards/{board}/"):
+    if not path.startswith("/v1/boards/{board}/") or path in TIMELESS:
         return handler
 
     async def answer(request: web.Request) -> web.StreamResponse:

@@ -34,6 +34,7 @@ from gateway.ledger.submissions import operations
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339
+from gateway.runtime.deadline import aside
 from gateway.settlement.rollups import note_deletion
 from policies.errors import SettingRefused
 from policies.family import Family
@@ -63,6 +64,11 @@ _PROBLEMS: Final = {
 }
 """The problem type of each outcome that changes nothing."""
 
+_NOT_OPENED: Final = BoardResult(
+    BoardOutcome.UNKNOWN, None, "it was refused when this operation was done; send it under another id"
+)
+"""The outcome of a repeated operation for a board that it did not open then."""
+
 _Request = board_bodies.OpenBoard | board_bodies.ChangeBoard | board_bodies.TurnBoard
 
 
@@ -72,7 +78,7 @@ async def operate_boards(request: web.Request) -> web.Response:
     body = await read_body(request, BODY_BYTES)
     server = await authenticate_for_family(request, family.name, body)
     operation, values = _parsed(body)
-    requests = [await _checked(edge, family, value) for value in values]
+    requests = await _with_assets(edge, [_checked(family, value) for value in values])
     batch = _Batch(family, server, [each for each in requests if not isinstance(each, Problem)])
     content = hashlib.sha256(orjson.dumps([family.name, values], option=orjson.OPT_SORT_KEYS)).digest()
     with ledger_refusals_as_problems():
@@ -169,7 +175,7 @@ class _Batch:
     async def _as_they_are(self, tx: Transaction) -> list[BoardResult]:
         known = await load_boards(tx, [request.board for request in self.requests])
         boards = [known.get(request.board) for request in self.requests]
-        return [BoardResult(BoardOutcome.SAME, stored.board if stored else None) for stored in boards]
+        return [BoardResult(BoardOutcome.SAME, stored.board) if stored else _NOT_OPENED for stored in boards]
 
     def _opened(self, request: board_bodies.OpenBoard) -> OpenedBoard:
         return opened_board(self._family, request)
@@ -186,7 +192,7 @@ def opened_board(family: Family, request: board_bodies.OpenBoard) -> OpenedBoard
         request.title,
         request.metadata,
         canonical_parameters(request.parameters),
-        bytes.fromhex(request.asset.removeprefix("sha256:")) if request.asset else None,
+        _asset_of(request),
         _bounds(request.bounds),
         _at_ms("opens_at", request.opens_at),
         _at_ms("closes_at", request.closes_at),
@@ -208,14 +214,12 @@ def _parsed(body: bytes) -> tuple[str, list[Any]]:
     return envelope.operation, parts
 
 
-async def _checked(edge: Edge, family: Family, value: Any) -> _Request | Problem:
+def _checked(family: Family, value: Any) -> _Request | Problem:
     """Return an operation that the ledger may be asked to do, or its problem."""
     try:
         request = _OPERATION.validate_python(value)
         if isinstance(request, board_bodies.OpenBoard):
-            opened = opened_board(family, request)
-            family.refuse(opened)
-            await _refuse_unstored(edge, opened)
+            family.refuse(opened_board(family, request))
         if isinstance(request, board_bodies.ChangeBoard):
             _at_ms("opens_at", request.opens_at), _at_ms("closes_at", request.closes_at)
     except ValidationError as error:
@@ -227,9 +231,19 @@ async def _checked(edge: Edge, family: Family, value: Any) -> _Request | Problem
     return request
 
 
-async def _refuse_unstored(edge: Edge, opened: OpenedBoard) -> None:
-    if opened.asset is not None and not await edge.assets.is_stored(opened.asset):
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "asset: store it first; no file has this digest")
+async def _with_assets(edge: Edge, requests: Sequence[_Request | Problem]) -> list[_Request | Problem]:
+    """Return the operations, with a problem for each board whose asset is not stored."""
+    with aside():
+        unstored = await edge.assets.unstored({asset for each in requests if (asset := _asset_of(each))})
+    missing = Problem(ProblemType.ASSET_MISSING, "asset: no file has this digest; store it first")
+    return [missing if _asset_of(each) in unstored else each for each in requests]
+
+
+def _asset_of(request: _Request | Problem) -> bytes | None:
+    """Return the digest of the asset that a board is opened with, None for none."""
+    if not isinstance(request, board_bodies.OpenBoard) or not request.asset:
+        return None
+    return bytes.fromhex(request.asset.removeprefix("sha256:"))
 
 
 def _changed(before: OpenedBoard, request: board_bodies.ChangeBoard) -> OpenedBoard:

@@ -12,7 +12,7 @@ from gateway.edge.auth.tickets import Ticket, new_run_id
 from gateway.edge.auth.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import SMALL_BODY, board_of, client_names, parse_body, player_of, read_body
-from gateway.edge.http.responses import json_response
+from gateway.edge.http.responses import asset_url, json_response
 from gateway.edge.players.name_keys import name_key
 from gateway.edge.players.names import display_name
 from gateway.edge.problems import Problem, ProblemType
@@ -156,6 +156,7 @@ def _opened(board: Board, ticket: Ticket, text: str, key: bytes) -> outcomes.Run
         checkpoint_ticks=replay.checkpoint_ticks if replay else 0,
         parameters=opened.parameters.decode() if opened and opened.parameters else None,
         asset=f"sha256:{opened.asset.hex()}" if opened and opened.asset else None,
+        asset_url=asset_url(opened) if opened else None,
         issued_at=rfc3339(ticket.issued_at_ms),
         expires_at=rfc3339(ticket.expires_at_ms),
     )

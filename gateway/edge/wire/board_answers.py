@@ -11,8 +11,9 @@ from gateway.edge.wire.outcomes import Refusal
 class OpenedBoardShown(Answer):
     """A board of a family as it was opened.
 
-    `parameters` and `asset` (its SHA-256) are what the simulator gets. They never change. `bounds` narrow
-    those of the family. Runs may be opened from `opens_at` until `closes_at`. `version` counts its changes.
+    `parameters` and `asset` (its SHA-256) are what the simulator gets. They never change. `asset_url` is the
+    path of the asset's download. `bounds` narrow those of the family. Runs may be opened from `opens_at`
+    until `closes_at`. `version` counts its changes.
     """
 
     board: str
@@ -23,10 +24,19 @@ class OpenedBoardShown(Answer):
     metadata: dict[str, Any]
     parameters: dict[str, Any]
     asset: str | None
+    asset_url: str | None
     bounds: dict[str, Any] | None
     opens_at: str | None
     closes_at: str | None
     opened_at: str
+
+
+class AssetStored(Answer):
+    """A file that is stored, durably: its SHA-256, as boards name it, and its size in bytes."""
+
+    family: str
+    asset: str
+    asset_bytes: int
 
 
 class BoardOperationOutcome(Answer):

@@ -19,7 +19,7 @@ class RunOpened(Answer):
     """A new run: its ticket (the `keyid` to sign with), seed (decimal u64) and key (base64, 32 bytes).
 
     `parameters` are the board's, as the text of a JSON object whose bytes the simulator gets, and `asset` is
-    the digest of its asset; null if the board has none.
+    the digest of its asset, which is read at the path `asset_url`; null if the board has none.
     """
 
     run: str
@@ -34,6 +34,7 @@ class RunOpened(Answer):
     checkpoint_ticks: int
     parameters: str | None = None
     asset: str | None = None
+    asset_url: str | None = None
     issued_at: str
     expires_at: str
 

@@ -1,0 +1,1 @@
+"""Assets of boards: game servers upload them, and players download them."""

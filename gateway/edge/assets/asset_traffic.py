@@ -1,0 +1,96 @@
+"""Bounds on uploads and downloads of assets: how many at once, and how many bytes for each caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from redis.asyncio import Redis
+
+from gateway.edge.admission.address import ClientName
+from gateway.edge.admission.rate_limits import BYTES, quota_exceeded
+from gateway.edge.admission.seats import Seats
+from gateway.edge.problems import Problem, ProblemType
+from gateway.index import keys
+from gateway.index.limits.transfer_limit import TransferLimit, TransferQuota
+from policies.limits import NETWORK_SHARE, Rate
+
+UPLOADS: Final = 8
+"""Uploads of all servers at once, each of which may hold a whole asset in memory."""
+
+DOWNLOADS: Final = 256
+"""Downloads at once, each of which holds a part of an asset (`PART_BYTES`) in memory."""
+
+DOWNLOADS_PER_ADDRESS: Final = 32
+DOWNLOADS_PER_NETWORK: Final = 128
+
+UPLOAD_RATE: Final = Rate(per_minute=600, burst=1200)
+UPLOAD_KIB: Final = Rate(per_minute=65_536, burst=524_288)
+"""Uploads of one key, and their KiB: 512 MiB at once, and 64 MiB a minute."""
+
+DOWNLOAD_RATE: Final = Rate(per_minute=600, burst=1200)
+DOWNLOAD_KIB: Final = Rate(per_minute=65_536, burst=262_144)
+"""Downloads of one address, and their KiB: 256 MiB at once, and 64 MiB a minute.
+
+A network gets `NETWORK_SHARE` times as many of both.
+"""
+
+RETRY: Final = {"Retry-After": "1"}
+
+
+class AssetTraffic:
+    """The uploads and downloads of one edge that are under way, and the limits that all edges share."""
+
+    def __init__(self, client: Redis) -> None:
+        self._limit = TransferLimit(client)
+        self._seats = Seats(DOWNLOADS_PER_ADDRESS, DOWNLOADS_PER_NETWORK)
+        self.uploads = 0
+        self.downloads = 0
+
+    async def charge_upload(self, key_id: str, size_bytes: int) -> None:
+        """Count an upload of a server. Raises `quota-exceeded` if its key has sent too much."""
+        quota = TransferQuota(keys.uploads(key_id), UPLOAD_RATE, UPLOAD_KIB)
+        wait_ms = await self._limit.wait_ms(size_bytes, quota)
+        if wait_ms:
+            raise quota_exceeded("uploads", UPLOAD_KIB, wait_ms, unit=BYTES)
+
+    async def charge_download(self, names: ClientName, size_bytes: int) -> None:
+        """Count a download. Raises `quota-exceeded` if the address or its network has read too much."""
+        of_network = (DOWNLOAD_RATE.times(NETWORK_SHARE), DOWNLOAD_KIB.times(NETWORK_SHARE))
+        wait_ms = await self._limit.wait_ms(
+            size_bytes,
+            TransferQuota(keys.downloads(names.network, names.address), DOWNLOAD_RATE, DOWNLOAD_KIB),
+            TransferQuota(keys.downloads(names.network, ""), *of_network),
+        )
+        if wait_ms:
+            raise quota_exceeded("downloads", DOWNLOAD_KIB, wait_ms, unit=BYTES)
+
+    @contextmanager
+    def uploading(self) -> Iterator[None]:
+        """Count an upload during the block. Raises `temporary-reduced-capacity` if there are too many."""
+        if self.uploads >= UPLOADS:
+            raise Problem(ProblemType.REDUCED_CAPACITY, "too many uploads are under way", headers=RETRY)
+        self.uploads += 1
+        try:
+            yield
+        finally:
+            self.uploads -= 1
+
+    @contextmanager
+    def downloading(self, names: ClientName) -> Iterator[None]:
+        """Count a download during the block.
+
+        Raises `quota-exceeded` if the client has too many, `temporary-reduced-capacity` if the edge has.
+        """
+        if self.downloads >= DOWNLOADS:
+            raise Problem(ProblemType.REDUCED_CAPACITY, "too many downloads are under way", headers=RETRY)
+        if not self._seats.enter(names):
+            detail = "your address, or its network, has too many downloads under way"
+            raise Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=RETRY)
+        self.downloads += 1
+        try:
+            yield
+        finally:
+            self.downloads -= 1
+            self._seats.leave(names)
