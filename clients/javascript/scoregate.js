@@ -6,6 +6,7 @@
 
 const ATTEMPTS = 6;
 const ATTEMPT_MS = 15_000;
+const DOWNLOAD_MS = 120_000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 60_000;
 const SIGNATURE_LIFE_S = 120;
@@ -93,9 +94,7 @@ export class Scoregate {
    * @throws {ScoregateError}
    */
   async commit(run, { score, ticks, stats, recording }) {
-    const digest = await sha256(recording);
-    const hex = Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
-    const recording_digest = `sha256:${hex}`;
+    const recording_digest = `sha256:${toHex(await sha256(recording))}`;
     return this.#sendClaim(run, { score, ticks, stats, recording_digest, recording_bytes: recording.length });
   }
 
@@ -219,6 +218,20 @@ export class Scoregate {
   }
 
   /**
+   * Downloads the asset of a board, such as its map, and compares its digest. Keep it: it never changes.
+   * Tries again after a network error, a 503 and a damaged file.
+   * @param {string} board
+   * @param {string} digest `asset` of the board or the run: "sha256:" and 64 hexadecimal digits
+   * @returns {Promise<Uint8Array>}
+   */
+  asset(board, digest) {
+    const name = digest.replace(/^sha256:/, "");
+    const url = this.#url(`/v1/boards/${encodeURIComponent(board)}/assets/${encodeURIComponent(name)}`);
+    const read = (response) => fileOf(response, name);
+    return this.#sendUntilAnswered(url, { method: "GET", headers: {} }, { read, limit_ms: DOWNLOAD_MS });
+  }
+
+  /**
    * Calls `onStanding` with each change of the board as it happens, until the returned function is called.
    * @param {string} board
    * @param {(standing: {player: string, name: string, score: number, submission: string, window: string,
@@ -247,9 +260,9 @@ export class Scoregate {
     return answer(await this.#attempt(this.#url(path), { method, headers, body }));
   }
 
-  async #attempt(url, request) {
+  async #attempt(url, request, limit_ms = ATTEMPT_MS) {
     try {
-      const signal = AbortSignal.timeout(ATTEMPT_MS);
+      const signal = AbortSignal.timeout(limit_ms);
       return await this.#fetch(url.href, { ...request, credentials: "omit", signal });
     } catch (error) {
       const detail = `The leaderboard cannot be reached (${error.message}).`;
@@ -264,10 +277,10 @@ export class Scoregate {
   }
 
   // A retry sends the same headers, since a new nonce would make it another request.
-  async #sendUntilAnswered(url, request) {
+  async #sendUntilAnswered(url, request, { read = answer, limit_ms = ATTEMPT_MS } = {}) {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await answer(await this.#attempt(url, request));
+        return await read(await this.#attempt(url, request, limit_ms));
       } catch (error) {
         if (!isWorthRepeating(error) || attempt === ATTEMPTS) throw error;
         await this.#wait(error.retryAfter_ms ?? FIRST_WAIT_MS * 2 ** (attempt - 1));
@@ -360,6 +373,13 @@ async function answer(response) {
   throw error;
 }
 
+async function fileOf(response, digest) {
+  if (!response.ok) return answer(response);
+  const content = new Uint8Array(await response.arrayBuffer().catch(() => new ArrayBuffer(0)));
+  if (toHex(await sha256(content)) === digest) return content;
+  throw new ScoregateError(0, { title: "damaged file", detail: "The file did not arrive whole." });
+}
+
 function isWorthRepeating(error) {
   return error instanceof ScoregateError && (error.status === 0 || error.status === 503);
 }
@@ -374,6 +394,10 @@ function retryAfter_ms(value) {
 function randomNonce() {
   const bytes = crypto.getRandomValues(new Uint8Array(18));
   return toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_");
+}
+
+function toHex(bytes) {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function toBase64(bytes) {

@@ -193,3 +193,24 @@ function pathOf({ url }) {
   const { pathname, search } = new URL(url);
   return pathname + search;
 }
+
+test("an asset is downloaded again until it has its digest", async () => {
+  const map = new Uint8Array([1, 2, 3]);
+  const digest = createHash("sha256").update(map).digest("hex");
+  const { client, requests, waits } = clientOf(
+    json(503, { title: "busy" }, { "Retry-After": "2" }),
+    new Response(map.slice(1)),
+    new Response(map),
+  );
+  assert.deepEqual(await client.asset("track.monza", `sha256:${digest}`), map);
+  assert.deepEqual([...new Set(requests.map(({ url }) => url))], [
+    `http://localhost:8080/v1/boards/track.monza/assets/${digest}`,
+  ]);
+  assert.deepEqual(waits, [2000, 1000]);
+});
+
+test("an asset that nobody has is not waited for", async () => {
+  const { client, requests } = clientOf(json(404, { type: "https://example.org/problems/not-found" }));
+  await assert.rejects(client.asset("track.monza", "sha256:00"), { status: 404 });
+  assert.equal(requests.length, 1);
+});

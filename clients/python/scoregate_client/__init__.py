@@ -1,7 +1,7 @@
 """The Python client of a Scoregate gateway."""
 
 from .client import ScoregateClient, ServerClient
-from .errors import ScoregateError
+from .errors import DamagedAsset, ScoregateError
 from .feed import FeedEvent
 from .models import (
     BoardEntry,
@@ -24,6 +24,7 @@ __all__ = [
     "BoardEntry",
     "BoardOutcome",
     "BoardStanding",
+    "DamagedAsset",
     "Entry",
     "EntryPage",
     "Family",

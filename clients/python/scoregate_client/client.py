@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from .assets import OCTETS, AssetReads
 from .connection import board_path, json_bytes, segment
 from .families import FamilyReads, board_outcomes, family_path
 from .feed import FEED_TIMEOUT, FeedEvent, follow
@@ -23,7 +24,7 @@ SIGNATURE_LIFETIME_S = 300
 """The longest lifetime that the gateway allows: a repetition sends the same signature."""
 
 
-class ScoregateClient(FamilyReads):
+class ScoregateClient(FamilyReads, AssetReads):
     """The client of one player's game: it opens runs, submits them and reads boards.
 
     `token` is the player's bearer token; `create_player` fetches one. Every method raises `ScoregateError`
@@ -154,7 +155,7 @@ class ScoregateClient(FamilyReads):
         return {"Authorization": f"Bearer {self.token}"}
 
 
-class ServerClient(FamilyReads):
+class ServerClient(FamilyReads, AssetReads):
     """The client of a trusted server: it writes, corrects and removes with its registered Ed25519 key.
 
     Every call is safe to repeat with the same arguments: nothing happens twice, and the answer is the same.
@@ -279,6 +280,15 @@ class ServerClient(FamilyReads):
     ) -> tuple[BoardOutcome, ...]:
         """Delete boards: nobody finds them any more, and the ledger keeps them."""
         return await self.operate_boards(family, operation, _turned("delete", names, reason))
+
+    async def store_asset(self, family: str, content: bytes) -> str:
+        """Store a file of up to 8 MiB, and return its digest, with which boards of the family are opened.
+
+        A file that no board names is removed after a day: open the board soon.
+        """
+        name = sha256(content).hexdigest()
+        path = f"{family_path(family)}/assets/{name}"
+        return str((await self._send_signed("PUT", path, content, OCTETS, self._sign))["asset"])
 
     async def _batch(self, path: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         answer = await self._post_signed(path, [dict(operation) for operation in operations], self._sign)

@@ -15,7 +15,7 @@ import aiohttp
 from yarl import URL
 
 from .errors import ScoregateError
-from .signing import Target
+from .signing import CONTENT_TYPE, Target
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
@@ -63,14 +63,19 @@ class Connection:
             self._session = None
 
     async def _post_signed(self, path: str, document: Any, sign: Sign) -> dict[str, Any]:
-        url, body = self._url(path), json_bytes(document)
-        target = Target("POST", authority(url), url.raw_path, url.raw_query_string)
+        return await self._send_signed("POST", path, json_bytes(document), CONTENT_TYPE, sign)
+
+    async def _send_signed(
+        self, method: str, path: str, body: bytes, content_type: str, sign: Sign
+    ) -> dict[str, Any]:
+        url = self._url(path)
+        target = Target(method, authority(url), url.raw_path, url.raw_query_string, content_type)
         try:
-            return await self._send("POST", url, sign(target, body, int(self._clock())), body)
+            return await self._send(method, url, sign(target, body, int(self._clock())), body)
         except ScoregateError as refusal:
             if refusal.name != "signature-expired" or refusal.server_time is None:
                 raise
-            return await self._send("POST", url, sign(target, body, refusal.server_time), body)
+            return await self._send(method, url, sign(target, body, refusal.server_time), body)
 
     async def _get(
         self, path: str, headers: Mapping[str, str] | None = None, **query: str | int
@@ -109,7 +114,7 @@ class Connection:
     ) -> tuple[int, str | None, dict[str, Any]]:
         request = self._opened().request(method, url, headers=headers, data=body, allow_redirects=False)
         async with request as response:
-            return response.status, response.headers.get("Retry-After"), _document_of(await response.read())
+            return response.status, response.headers.get("Retry-After"), document_of(await response.read())
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -143,8 +148,11 @@ def json_bytes(document: Any) -> bytes:
     return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
 
 
-def _document_of(body: bytes) -> dict[str, Any]:
-    # Something in front of the gateway may answer without a JSON object: only the status is known then.
+def document_of(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in a body, an empty one if there is none.
+
+    Something in front of the gateway may answer without one: only the status is known then.
+    """
     try:
         document = json.loads(body)
     except ValueError:

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 
+class DamagedAsset(Exception):
+    """A downloaded file that is not the one whose digest was asked for."""
+
+
 class ScoregateError(Exception):
     """A refusal of the gateway: HTTP status, stable name, and the whole problem document (RFC 9457)."""
 

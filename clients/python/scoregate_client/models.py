@@ -31,7 +31,8 @@ class Player(_Document):
 class Run(_Document):
     """An open run: seed for the game, ticket and key for the submission. Times are RFC 3339, UTC.
 
-    `parameters` is the text of the board's parameters in JSON and `asset` the digest of its asset, or None.
+    `parameters` is the text of the board's parameters in JSON, `asset` the digest of its asset, and
+    `asset_url` the path of its download; None if the board has none.
     """
 
     run: str
@@ -48,6 +49,7 @@ class Run(_Document):
     expires_at: str
     parameters: str | None = None
     asset: str | None = None
+    asset_url: str | None = None
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -140,6 +142,7 @@ class FamilyBoard(_Document):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     asset: str | None = None
+    asset_url: str | None = None
     bounds: Mapping[str, Any] | None = None
     opens_at: str | None = None
     closes_at: str | None = None

@@ -15,12 +15,16 @@ CONTENT_TYPE = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A request's target: lower-case authority without default port, raw path, raw query without `?`."""
+    """A request's target: lower-case authority without default port, raw path, raw query without `?`.
+
+    The media type of the body is signed with it.
+    """
 
     method: str
     authority: str
     path: str
     query: str = ""
+    content_type: str = CONTENT_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ def signature_base(target: Target, digest: str, params_text: str) -> bytes:
         f'"@authority": {target.authority}',
         f'"@path": {target.path}',
         f'"@query": ?{target.query}',
-        f'"content-type": {CONTENT_TYPE}',
+        f'"content-type": {target.content_type}',
         f'"content-digest": {digest}',
         f'"@signature-params": {params_text}',
     )
@@ -85,7 +89,7 @@ def _sign(
     digest = content_digest(body)
     params_text = signature_params(parameters)
     return {
-        "Content-Type": CONTENT_TYPE,
+        "Content-Type": target.content_type,
         "Content-Digest": digest,
         "Signature-Input": f"sg={params_text}",
         "Signature": f"sg={_byte_sequence(sign(signature_base(target, digest, params_text)))}",

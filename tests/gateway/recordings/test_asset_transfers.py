@@ -13,8 +13,11 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from redis.crc import key_slot
+from scoregate_client import DamagedAsset, ScoregateClient, ScoregateError, ServerClient
 
 from gateway.edge.admission.seats import Seats
 from gateway.edge.assets import asset_traffic
@@ -369,3 +372,39 @@ async def test_a_damaged_file_is_never_whole_to_a_reader(studio: Studio, tmp_pat
     (folder / condemned_name(b"x")).parent.mkdir()
     path.rename(folder / condemned_name(hashlib.sha256(MAP).digest()))
     assert MAP == (await studio.harness.get(url)).raw
+
+
+async def test_the_clients_store_and_download_a_map(studio: Studio, tmp_path: Path):
+    """The Python client signs the upload for any clock, compares what it downloads, and tells a damaged file."""
+    url, session = studio.harness.url, studio.harness.session
+    late = {"session": session, "clock": lambda: 0.0, "attempts": 1}
+    server = ServerClient(url, "eu-1", studio.private, **late)
+    digest = await server.store_asset("track", MAP)
+    assert f"sha256:{digest_text(MAP)}" == digest == await server.store_asset("track", MAP)
+    [outcome] = await server.open_boards(
+        "track", "op", [{"board": "track.monza", "title": "M", "asset": digest}]
+    )
+    assert outcome.board is not None
+    path = upload_path(MAP).rpartition("/")[2]
+    assert f"/v1/boards/track.monza/assets/{path}" == outcome.board.asset_url
+    client = ScoregateClient(url, session=session, attempts=1)
+    assert MAP == await client.asset("track.monza", digest)
+    with pytest.raises(ScoregateError, match="not-found"):
+        await client.asset("track.spa", digest)
+    (tmp_path / "recordings" / kept_name(hashlib.sha256(MAP).digest())).write_bytes(MAP[:-1] + b"?")
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await client.asset("track.monza", digest)
+
+
+@pytest.mark.parametrize("content", [b"not the map", bytes(ASSET_BYTES + 1)])
+async def test_the_python_client_takes_no_other_file(content: bytes):
+    """Whoever stands between may send what they like: it is read up to a bound, and refused."""
+
+    async def lie(_: web.Request) -> web.Response:
+        return web.Response(body=content)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", lie)
+    async with TestServer(app) as gateway, ScoregateClient(str(gateway.make_url("")), attempts=1) as client:
+        with pytest.raises(DamagedAsset):
+            await client.asset("track.monza", f"sha256:{digest_text(MAP)}")
