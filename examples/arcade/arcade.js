@@ -1,12 +1,12 @@
 /** The page: plays and records the game, submits the score and shows its rank. */
 
 import { Announcer } from "./announcer.js";
+import { Courses } from "./courses.js";
 import { FULL_ENERGY, FULL_HULL, Game, INWARD, LAST_TICK, LEFT, NOVA, OUTWARD, RIGHT } from "./game.js";
 import { Scene } from "./scene.js";
 import { Scoregate, ScoregateError, encodeRecording } from "./scoregate.js";
 
-// Another board of the game, such as a course, is named in the address: ?board=arcade-course.narrows
-const BOARD = new URLSearchParams(location.search).get("board") ?? "arcade";
+const MAIN_BOARD = "arcade";
 const BUILD = "arcade-1";
 const TICK_MS = 1000 / 60;
 const LONGEST_FRAME_MS = 250;
@@ -34,6 +34,10 @@ const KEYS = {
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((element) => [element.id, element]));
 const gateway = new Scoregate(location.origin);
 const announcer = new Announcer(page.announcer);
+const courses = new Courses(gateway, page.courses, choose);
+
+// The board that is shown and played. The address names another than the main one: ?board=arcade-course.narrows
+let board = new URLSearchParams(location.search).get("board") ?? MAIN_BOARD;
 
 // ---- the player ----
 
@@ -63,6 +67,7 @@ async function becomePlayer(name) {
   gateway.token = null;
   player = { ...(await gateway.createPlayer(name)), wish: name };
   store(STORED_PLAYER, player);
+  courses.forget();
 }
 
 /** Opens a run. With too many open runs it begins an abandoned one again, with the same seed. */
@@ -72,7 +77,7 @@ async function openRun(name) {
     store(STORED_RUNS, [...openRuns(), run]);
     return run;
   } catch (error) {
-    const left = error.status === 429 && openRuns().find((run) => run.player === player.player && run.board === BOARD);
+    const left = error.status === 429 && openRuns().find((run) => run.player === player.player && run.board === board);
     if (left) return left;
     throw error;
   }
@@ -92,12 +97,12 @@ function closeRun(closed) {
 async function openFreshRun(name) {
   await becomePlayer(name);
   try {
-    return await gateway.openRun(BOARD, BUILD);
+    return await gateway.openRun(board, BUILD);
   } catch (error) {
     if (error.status !== 401) throw error;
     player = null;
     await becomePlayer(name);
-    return gateway.openRun(BOARD, BUILD);
+    return gateway.openRun(board, BUILD);
   }
 }
 
@@ -313,7 +318,7 @@ async function submitScore(session) {
     closeRun(session.run);
     followed = receipt.submission;
     showStatus("pending", "Pending: the server plays your run again");
-    pollTimer = setTimeout(() => follow(receipt.submission), POLL_MS);
+    pollTimer = setTimeout(() => follow(receipt.submission, session.run.board), POLL_MS);
   } catch (error) {
     showStatus("error", `Not submitted: ${error.message}`);
     const isWorthRepeating = error instanceof ScoregateError && [0, 429, 503].includes(error.status);
@@ -324,22 +329,22 @@ async function submitScore(session) {
 }
 
 /** Reads the state each second, in case the live event does not arrive. */
-async function follow(submission) {
+async function follow(submission, on) {
   if (followed !== submission) return;
   try {
     const state = await gateway.submission(submission);
     if (followed !== submission) return;
-    await showFate(state);
+    await showFate(state, on);
     if (state.state !== "pending" && state.state !== "received" && state.state !== "held") return;
-    pollTimer = setTimeout(() => follow(submission), state.state === "held" ? HELD_POLL_MS : POLL_MS);
+    pollTimer = setTimeout(() => follow(submission, on), state.state === "held" ? HELD_POLL_MS : POLL_MS);
   } catch {
-    pollTimer = setTimeout(() => follow(submission), 2 * POLL_MS);
+    pollTimer = setTimeout(() => follow(submission, on), 2 * POLL_MS);
   }
 }
 
-async function showFate({ state, reason, rank, score }) {
+async function showFate({ state, reason, rank, score }, on) {
   if (state === "promoted") {
-    const own = rank ? { rank, score } : await gateway.entry(BOARD, player.player);
+    const own = rank ? { rank, score } : await gateway.entry(on, player.player);
     if (own) showRank(own.rank, own.score > score ? `, with your best of ${points(own.score)}` : "");
     boardSoon();
   } else if (state in REASONS) {
@@ -348,8 +353,7 @@ async function showFate({ state, reason, rank, score }) {
 }
 
 function showRank(rank, addition) {
-  player.isRanked = true;
-  store(STORED_PLAYER, player);
+  readRanks();
   showStatus("rank", `Rank ${rank}${addition || (rank === 1 ? ", the best there is" : "")}`);
 }
 
@@ -358,6 +362,7 @@ function showRank(rank, addition) {
 let boardTimer = 0, boardDue_ms = Infinity, isReadingBoard = false;
 let freshPlayer = null;
 let boardWindow = "alltime";
+let stopWatching = () => {};
 
 /** Reads the board after `wait_ms`, or sooner if a read is due sooner: a series of changes cannot postpone it. */
 function boardSoon(wait_ms = 150) {
@@ -378,12 +383,13 @@ async function readBoard() {
 
 async function showBoard() {
   try {
-    const shown = boardWindow;
-    const { entries, total } = await gateway.entries(BOARD, { window: shown, limit: TOP });
-    if (shown !== boardWindow) return;
+    const shown = boardWindow, on = board;
+    const { entries, total } = await gateway.entries(on, { window: shown, limit: TOP });
+    if (shown !== boardWindow || on !== board) return;
     // A player without a rank is not requested: the browser would log the 404 as an error.
-    const isOut = player?.isRanked && shown === "alltime" && entries.length === TOP && !entries.some((entry) => entry.player === player.player);
-    const own = isOut ? await gateway.entry(BOARD, player.player) : null;
+    const isOut = courses.entryOn(on) && shown === "alltime" && entries.length === TOP && !entries.some((entry) => entry.player === player.player);
+    const own = isOut ? await gateway.entry(on, player.player) : null;
+    if (shown !== boardWindow || on !== board) return;
     page.board.replaceChildren(...entries.map(row), ...(own ? [row({ ...own, isApart: true })] : []));
     page.empty.hidden = entries.length > 0;
     setText(page.total, total ? `${total} ${total === 1 ? "player" : "players"}` : "");
@@ -423,18 +429,81 @@ function watchBoard() {
     }
     boardSoon();
   };
-  gateway.live(BOARD, take, showConnection);
+  stopWatching();
+  stopWatching = gateway.live(board, take, showConnection);
 }
 
 function chooseWindow(event) {
   const chosen = event.target.closest("[data-window]");
   if (!chosen) return;
-  boardWindow = chosen.dataset.window;
-  for (const button of page.windows.children) button.setAttribute("aria-pressed", String(button === chosen));
+  showWindow(chosen.dataset.window);
   boardSoon(0);
 }
 
+function showWindow(name) {
+  boardWindow = name;
+  for (const button of page.windows.children) button.setAttribute("aria-pressed", String(button.dataset.window === name));
+}
+
+// ---- the courses ----
+
+/** Shows a course's board, and has the next run on it. A run in progress is left alone. */
+function choose(course) {
+  if (page.panel.hidden || page.play.disabled) return;
+  if (course.board !== board) {
+    board = course.board;
+    history.replaceState(null, "", board === MAIN_BOARD ? location.pathname : `?${new URLSearchParams({ board })}`);
+    page.board.replaceChildren();
+    page.empty.hidden = true;
+    setText(page.total, "");
+    watchBoard();
+    boardSoon(0);
+  }
+  showCourse(course);
+  showTitle(course);
+}
+
+/** Shows whose board stands beside the game, with the windows that it has. */
+function showCourse(course) {
+  courses.mark(course.board);
+  setText(page.course, course.title);
+  page.course.hidden = course.board === MAIN_BOARD;
+  for (const button of page.windows.children) button.hidden = !course.windows.includes(button.dataset.window);
+  page.windows.hidden = course.windows.length === 1;
+  if (!course.windows.includes(boardWindow)) showWindow("alltime");
+}
+
+async function readRanks() {
+  try {
+    await courses.readRanks(player?.player);
+  } catch {
+    // The cards then show the ranks that they had.
+  }
+}
+
+async function showCourses() {
+  try {
+    await courses.read();
+  } catch {
+    return; // The open course can be played without the others.
+  }
+  const course = courses.of(board);
+  showCourse(course);
+  if (page.result.hidden) showTitle(course);
+  await readRanks();
+  boardSoon();
+}
+
 // ---- from title to title ----
+
+function showTitle({ title, about }) {
+  setText(page.headline, title);
+  setText(page.lead, about);
+  setText(page.play, "Play");
+  page.lead.hidden = page.keys.hidden = false;
+  page.result.hidden = page.message.hidden = true;
+  page.status.hidden ||= page.status.dataset.state !== "pending";
+}
 
 function showOver(session) {
   const { motes, near_misses, best_combo } = session.game.stats;
@@ -466,6 +535,7 @@ function counted(count, one, many) {
 function showPanel() {
   page.panel.hidden = false;
   page.play.disabled = false;
+  page.courses.inert = false;
 }
 
 function playOnEnter(event) {
@@ -480,6 +550,7 @@ async function play(stage) {
     const run = await openRun(name);
     followed = null;
     page.panel.hidden = true;
+    page.courses.inert = true;
     page.status.hidden = true;
     page.retry.hidden = true;
     page.touch.hidden = !matchMedia("(pointer: coarse)").matches;
@@ -504,6 +575,7 @@ async function open() {
   page.windows.addEventListener("click", chooseWindow);
   showBoard();
   watchBoard();
+  showCourses();
   try {
     const stage = new Stage(await Game.load("arcade.wasm"), new Scene(page.canvas), showOver);
     requestAnimationFrame(stage.frame);

@@ -317,3 +317,62 @@ async def test_the_board_can_be_seen_by_day_and_week(stack: str, visit: Any):
         await visitor.page.wait_for_selector("#board .who:text-is('Early')")
         assert ("Early", score) in [(entry["name"], entry["score"]) for entry in shown]
         assert [entry["name"] for entry in shown] == [row["name"] for row in await visitor.board()]
+
+
+CARDS = """() => [...document.querySelectorAll("#courses button")].map((card) => ({
+  board: card.dataset.board, isChosen: card.getAttribute("aria-pressed") === "true", isFree: !card.closest("[inert]"),
+  kicker: card.querySelector(".kicker").textContent, title: card.querySelector(".title").textContent,
+  standing: card.querySelector(".standing").textContent }))"""
+
+
+async def test_a_player_chooses_a_course_and_sees_the_rank_on_each(stack: str, visit: Any):
+    """The open course, today's challenge and the courses are cards; a run lands on the chosen board alone, and a reload knows."""
+    player = await visit(script=NOTE_STATUSES)
+    await player.page.wait_for_selector("[data-board='arcade-course.free-fall']", timeout=PATIENCE_MS)
+    cards = await player.page.evaluate(CARDS)
+    daily = cards[1]["board"]
+    assert [
+        "arcade",
+        daily,
+        *(f"arcade-course.{name}" for name in ("drift", "narrows", "hail", "flares", "free-fall")),
+    ] == [card["board"] for card in cards]
+    assert re.fullmatch(r"daily\.\d{4}-\d\d-\d\d", daily)
+    assert re.fullmatch(r"Today · (\d+ (h|min) left|ends now)", cards[1]["kicker"])
+    assert ("Course 2", "The narrows", {"Not flown yet"}) == (
+        cards[3]["kicker"],
+        cards[3]["title"],
+        {card["standing"] for card in cards},
+    )
+
+    await player.page.click("[data-board='arcade-course.narrows']")
+    assert ("The narrows", "Waves with hardly a gap") == (
+        await player.text("#headline"),
+        await player.text("#lead"),
+    )
+    await expect(player.page.locator("#windows button:visible")).to_have_text(["All time", "This week"])
+    await begin(player, "Pilot")
+    assert not any(card["isFree"] for card in await player.page.evaluate(CARDS))
+    await player.page.click("[data-board='arcade']", force=True)  # a run in progress is left alone
+    await player.page.wait_for_selector("#score:text-matches('^[1-9]')")
+    await player.page.keyboard.press("Escape")
+    await ranked(player)
+    await expect(player.page.locator("[data-board='arcade-course.narrows'] .standing")).to_have_text(
+        re.compile("^Rank 1 of ")
+    )
+    async with ScoregateClient(stack) as reader:
+        assert ["Pilot"] == [entry.name for entry in (await reader.entries("arcade-course.narrows")).entries]
+        assert [] == [entry.name for entry in (await reader.entries("arcade-course.hail")).entries]
+    assert "Pilot" not in [name for _, name, _ in await entries(stack)]
+
+    await player.page.click(f"[data-board='{daily}']")
+    await expect(player.page.locator("#board li")).to_have_count(0)
+    assert (f"?board={daily}", True) == (
+        await player.page.evaluate("location.search"),
+        await player.page.is_hidden("#windows"),
+    )
+    await player.page.reload()
+    await expect(player.page.locator("[data-board='arcade-course.narrows'] .standing")).to_have_text(
+        re.compile("^Rank 1 of ")
+    )
+    assert [daily] == [card["board"] for card in await player.page.evaluate(CARDS) if card["isChosen"]]
+    assert "Daily challenge" == await player.text("#headline")

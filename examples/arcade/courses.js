@@ -1,0 +1,164 @@
+/** The boards of the game to choose from: the open course, today's challenge, and the courses of a family. */
+
+const MAIN = "arcade", COURSES = "arcade-course", DAILY = "daily";
+const COURSES_SHOWN = 50;
+const TICK_MS = 20_000, MINUTE_MS = 60_000, HOUR_MS = 60 * MINUTE_MS, LONGEST_TIMEOUT_MS = 24 * HOUR_MS;
+const OPEN_COURSE = {
+  board: MAIN,
+  kicker: "Open course",
+  title: "Perihelion",
+  about: "Two minutes until the star bursts. Gather motes, shave past shards, keep the combo alive.",
+  windows: ["alltime", "weekly", "daily"],
+};
+
+export class Courses {
+  #gateway;
+  #list;
+  #onChoose;
+  #courses = [OPEN_COURSE];
+  #cards = new Map();
+  #entries = new Map();
+
+  /** `list` gets a card for each course; `onChoose` is called with the course of a chosen card. */
+  constructor(gateway, list, onChoose) {
+    this.#gateway = gateway;
+    this.#list = list;
+    this.#onChoose = onChoose;
+    setInterval(() => this.#showTime(), TICK_MS);
+  }
+
+  /** Returns a course by its board; a board that is not on the list is a course of its own. */
+  of(board) {
+    return this.#courses.find((course) => course.board === board) ?? { ...OPEN_COURSE, board, title: board, kicker: "" };
+  }
+
+  /** Returns the player's entry on a board as last read, or null. */
+  entryOn(board) {
+    return this.#entries.get(board) ?? null;
+  }
+
+  /** Reads which courses there are, and again when today's challenge is over. */
+  async read() {
+    const families = (await this.#gateway.families()).map(({ family }) => family);
+    const [daily, courses] = await Promise.all([
+      families.includes(DAILY) ? this.#today() : null,
+      families.includes(COURSES) ? this.#levels() : [],
+    ]);
+    this.#courses = [OPEN_COURSE, ...(daily ? [daily] : []), ...courses];
+    this.#draw();
+    if (daily) setTimeout(() => this.#renew(), Math.min(daily.ends_ms - Date.now() + 1000, LONGEST_TIMEOUT_MS));
+  }
+
+  /** Reads the ranks of a player on all courses in one request. */
+  async readRanks(player) {
+    if (!player) return;
+    const boards = this.#courses.map(({ board }) => board);
+    const entries = await this.#gateway.entriesOn(player, boards);
+    for (const { board, standing } of entries) this.note(board, standing);
+  }
+
+  /** Notes the player's entry on a board, null for none. */
+  note(board, entry) {
+    this.#entries.set(board, entry);
+    const rank = this.#cards.get(board)?.querySelector(".standing");
+    if (rank) rank.textContent = standingText(entry);
+  }
+
+  forget() {
+    for (const { board } of this.#courses) this.note(board, null);
+  }
+
+  mark(board) {
+    for (const [name, card] of this.#cards) card.setAttribute("aria-pressed", String(name === board));
+  }
+
+  async #today() {
+    const { boards } = await this.#gateway.familyBoards(DAILY, { order: "newest", limit: 5 });
+    const now = Date.now();
+    const today = boards.find(({ opens_at, closes_at }) => closes_at && Date.parse(opens_at ?? 0) <= now && now < Date.parse(closes_at));
+    if (!today) return null;
+    return {
+      board: today.board,
+      kicker: "Today",
+      title: "Daily challenge",
+      about: "One sky for everybody, until midnight UTC. Fly it as often as you like.",
+      windows: ["alltime"],
+      ends_ms: Date.parse(today.closes_at),
+    };
+  }
+
+  async #levels() {
+    const { boards } = await this.#gateway.familyBoards(COURSES, { limit: COURSES_SHOWN });
+    const open = boards.filter(({ state }) => state === "open");
+    open.sort((a, b) => (a.metadata.level ?? Infinity) - (b.metadata.level ?? Infinity));
+    return open.map(({ board, title, metadata }, at) => ({
+      board,
+      kicker: `Course ${metadata.level ?? at + 1}`,
+      title,
+      about: metadata.about ?? "",
+      windows: ["alltime", "weekly"],
+    }));
+  }
+
+  async #renew() {
+    const before = this.#courses.find(({ ends_ms }) => ends_ms);
+    const wasChosen = this.#cards.get(before?.board)?.getAttribute("aria-pressed") === "true";
+    try {
+      await this.read();
+    } catch {
+      setTimeout(() => this.#renew(), MINUTE_MS);
+      return;
+    }
+    const now = this.#courses.find(({ ends_ms }) => ends_ms);
+    if (wasChosen && now) this.#onChoose(now);
+  }
+
+  #draw() {
+    const chosen = [...this.#cards].find(([, card]) => card.getAttribute("aria-pressed") === "true")?.[0];
+    this.#cards = new Map(this.#courses.map((course) => [course.board, this.#card(course)]));
+    this.#list.replaceChildren(...[...this.#cards.values()].map(listed));
+    for (const { board } of this.#courses) this.note(board, this.entryOn(board));
+    this.mark(chosen);
+    this.#showTime();
+  }
+
+  // Titles are other people's text, so only textContent may show them.
+  #card(course) {
+    const card = document.createElement("button");
+    card.type = "button";
+    card.dataset.board = course.board;
+    card.toggleAttribute("data-daily", Boolean(course.ends_ms));
+    card.append(part("kicker", course.kicker), part("title", course.title), part("standing", ""));
+    card.addEventListener("click", () => this.#onChoose(course));
+    return card;
+  }
+
+  #showTime() {
+    for (const { board, kicker, ends_ms } of this.#courses) {
+      if (ends_ms) this.#cards.get(board).querySelector(".kicker").textContent = `${kicker} · ${timeLeft(ends_ms - Date.now())}`;
+    }
+  }
+}
+
+function listed(card) {
+  const item = document.createElement("li");
+  item.append(card);
+  return item;
+}
+
+function part(kind, text) {
+  const element = document.createElement("span");
+  element.className = kind;
+  element.textContent = text;
+  return element;
+}
+
+function standingText(entry) {
+  return entry ? `Rank ${entry.rank} of ${entry.total}` : "Not flown yet";
+}
+
+function timeLeft(left_ms) {
+  if (left_ms < MINUTE_MS) return "ends now";
+  if (left_ms < HOUR_MS) return `${Math.floor(left_ms / MINUTE_MS)} min left`;
+  return `${Math.floor(left_ms / HOUR_MS)} h left`;
+}
