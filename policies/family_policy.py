@@ -24,6 +24,9 @@ FILTER_TEXT_LENGTH: Final = 64
 """Most characters of a text by which boards can be listed."""
 
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,15}")
+_TEXT: Final = re.compile(rf"[^\x00\ud800-\udfff]{{0,{FILTER_TEXT_LENGTH}}}")
+"""Texts that both databases take: PostgreSQL takes no NUL, and neither takes a surrogate."""
+
 _PATTERN, _LIST = "[pattern]", "[list]"  # in brackets, so that no error names them as settings
 
 
@@ -56,6 +59,8 @@ class FilterType(StrEnum):
             return "expected true or false"
         if self is FilterType.INTEGER and not _INTEGER.fullmatch(text):
             return "expected a whole number"
+        if not _TEXT.fullmatch(text):
+            return f"expected a text of at most {FILTER_TEXT_LENGTH} characters"
         return None
 
 

@@ -79,6 +79,9 @@ PLAYS_S: Final = 60.0
 UPGRADE_S: Final = 60.0
 """Seconds between looks for keys of an earlier version in Redis: one question, once none is left."""
 
+FILTERS_S: Final = 10.0
+"""Seconds between looks for families that declare other metadata to filter by."""
+
 TOP_S: Final = 1.0
 """Seconds between looks for unverified runs at the top of a board."""
 
@@ -222,6 +225,7 @@ class Steward:
             group.create_task(self._for_ever(self.open_boards, BOARDS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.close_boards, BOARDS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.count_plays, PLAYS_S, DutyLease.BOARDS))
+            group.create_task(self._for_ever(self.fill_filters, FILTERS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.upgrade_index, UPGRADE_S, DutyLease.UPGRADE))
             group.create_task(self._for_ever(self.end_reveals, REVEALS_S, DutyLease.REVEALS))
 
@@ -320,6 +324,10 @@ class Steward:
     async def count_plays(self) -> int:
         """Count the runs of the last minute on boards of families and return how many events were passed."""
         return await self._boards.count_plays()
+
+    async def fill_filters(self) -> int:
+        """Make boards findable by the metadata that policies declare now; return how many were looked at."""
+        return await self._boards.fill_filters()
 
     async def seal(self) -> int:
         """Seal events if a seal is due and return how many."""

@@ -1,4 +1,4 @@
-"""Closes boards of families whose time is over, and counts how much each is played of late."""
+"""Closes boards of families whose time is over, counts their runs, and keeps what they are filtered by."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.catalogue.family_terms import terms_of
-from gateway.ledger.boards import plays
+from gateway.ledger.boards import filter_filling, plays
 from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
 from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.boards.lookups import boards_to_close
@@ -21,6 +21,9 @@ SLICE: Final = 100
 
 STEPS: Final = 50
 """Spans of the log counted in one round, so that what gathered in an outage is counted in several."""
+
+FILLED_AT_ONCE: Final = 16
+"""Slices of boards that are filled with their filters in one round."""
 
 ACTOR: Final = "steward"
 
@@ -59,3 +62,21 @@ class BoardKeeper:
             if count < plays.SPAN:
                 break
         return passed
+
+    async def fill_filters(self) -> int:
+        """Make boards findable by the fields that policies declare now; return how many were looked at.
+
+        Boards that were opened since are looked at once too: an edge may have opened them under the policy
+        before.
+        """
+        families = self._catalogue.families
+        fields = {name: tuple(family.policy.metadata_filters) for name, family in families.items()}
+        due = await self._ledger.read(filter_filling.unfilled(fields))
+        count = 0
+        for name in due[:FILLED_AT_ONCE]:
+            for _ in range(FILLED_AT_ONCE // len(due) or 1):
+                filled = await self._ledger.write(filter_filling.fill_next(name, fields[name]))
+                count += filled
+                if filled < filter_filling.SLICE:
+                    break
+        return count

@@ -35,6 +35,7 @@ OF_EVERY_BOARD = {
         for pages in ("_PAGES", "_CANDIDATES")
         for order in ("name", "newest", "played")
     },
+    "boards.filter_filling._NEXT": "which boards a family has",
     "boards.board_life._BOARDS": "the whole ledger is audited",
     "boards.lookups._TO_CLOSE": "what is due in some lanes",
     "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",

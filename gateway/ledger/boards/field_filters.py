@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, select, update
@@ -56,7 +56,13 @@ def values_of(metadata: Mapping[str, Any], fields: tuple[str, ...]) -> FieldValu
     return values
 
 
-def _values(metadata: Mapping[str, Any], fields: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def fitting_values(metadata: Mapping[str, Any], fields: Iterable[str]) -> FieldValues:
+    """Return as many values of a board's filtered fields as a board may have, the first in order."""
+    values = sorted(value for value in set(_values(metadata, fields)) if len(value[1]) <= VALUE_LENGTH)
+    return frozenset(values[:FIELD_VALUES])
+
+
+def _values(metadata: Mapping[str, Any], fields: Iterable[str]) -> Iterator[tuple[str, str]]:
     for field in fields:
         value = metadata.get(field)
         for scalar in value if isinstance(value, list | tuple) else (value,):

@@ -49,6 +49,27 @@ def test_F08_what_makes_a_read_dear_makes_it_cost_more():
     assert 3 == len([path for path, cost in heavy.items() if cost >= 5 * plain])
 
 
+def test_a_read_of_many_boards_costs_by_their_number():
+    """Boards of a list, and of a page as large as is asked for; a filter that is walked by adds to a list."""
+    standings = "/v1/families/{family}/players/{player}/standings"
+    one = cost_us(standings, "limit=1")
+    assert [25, 100, 100, 1] == [
+        round(
+            (cost_us(standings, query) - cost_us(standings, "limit=0"))
+            / (one - cost_us(standings, "limit=0"))
+        )
+        for query in ("", "limit=100", "cursor=alltime~track.a&limit=100", "limit=1")
+    ]
+    for junk in ("limit=", "limit=x", "limit=-5", f"limit={'9' * 400}", "limit=٣"):
+        assert 0 < cost_us(standings, junk) < one, junk
+    entries = "/v1/players/{player}/entries"
+    step = cost_us(entries, "boards=a,b") - cost_us(entries, "boards=a")
+    assert step > 0
+    assert cost_us(entries, "boards=a") + 99 * step == cost_us(entries, "boards=" + ",".join("a" * 100))
+    boards = "/v1/families/{family}/boards"
+    assert cost_us(boards, "metadata.country=it") >= 5 * cost_us(boards, "order=newest")
+
+
 def test_F08_every_read_costs_something():
     """What is declared is declared of routes that there are; every other read costs something too, health alone nothing."""
     reads = {route.path for route in ROUTES if route.method == "GET"}

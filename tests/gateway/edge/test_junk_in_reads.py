@@ -19,7 +19,7 @@ from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_cursors import changed
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.harness import Harness, free_port
-from tests.support.policies import a_policy, write_policies
+from tests.support.policies import a_family, a_policy, write_policies
 from tests.support.valkey import ValkeyServer
 
 FIELDS: Final = (
@@ -34,6 +34,7 @@ TELLING: Final = [
     "daily:00010101", "season:999912312359", "monthly:999912", "weekly:2026W54", "alltime:", "daily:", ":",
     "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "1969-01-01T00:00:00Z", "99999999999999999999-0",
     "0-0", "-1", "1e9", "9" * 15, "0" * 400, "p1,p2", "club:", "\x00", "é", "\udc80", "999999999999999.daily:0W",
+    "alltime~track.a", "daily:00010101~track.a", "9999999999999999999~0~track.a", "1~1~track.a", "track.a,vault,,",
     "-", "true", "sparse", "50,", "1,2,1", 'W/"x", *', '"', "Bearer a.b.c", "Bearer \u00ff", "::1, 999.1.1.1", "scoregate.v1",
 ]  # fmt: skip
 ROWS: Final = [route for route in ROUTES if route.method == "GET"]
@@ -50,7 +51,8 @@ def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
         time_zone="Europe/Berlin",
         segments=["club"],
     )
-    folder = write_policies(tmp_path / "policies", vault)
+    track = a_family(writes="trusted", windows=kinds, season="0 0 29 2 *", metadata_filters={"land": "text"})
+    folder = write_policies(tmp_path / "policies", vault, track)
     bind = f"127.0.0.1:{free_port()}"
     return Settings(data_dir=tmp_path / "data", policies_dir=folder, redis_url=valkey.url, bind=bind)
 
@@ -66,8 +68,14 @@ def reads(draw: st.DrawFn) -> tuple[str, dict[str, str]]:
     route = draw(st.sampled_from(ROWS))
     named = [*route.query, "nothing"] if draw(st.integers(0, 9)) == 0 else list(route.query)
     chosen = draw(st.lists(st.sampled_from(named), unique=True, max_size=3)) if named else []
+    chosen = [name.replace("{field}", "land") for name in chosen]
     query = "&".join(f"{name}={quote(draw(values()), safe='', errors='surrogateescape')}" for name in chosen)
-    path = route.path.replace("{board}", "vault").replace("{player}", "p1").replace("{submission}", "nothing")
+    path = (
+        route.path.replace("{family}", "track")
+        .replace("{board}", "vault")
+        .replace("{player}", "p1")
+        .replace("{submission}", "nothing")
+    )
     fields = draw(st.dictionaries(st.sampled_from(FIELDS), values(), max_size=2))
     return f"{path}?{query}".removesuffix("?"), fields
 
