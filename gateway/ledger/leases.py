@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from sqlalchemy import bindparam, cast, delete, func, literal_column, select, update
+from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.dialects.postgresql import insert  # its ON CONFLICT compiles for SQLite too
 
-from gateway.ledger.schema import Text, leases, stewards
+from gateway.ledger.schema import leases, stewards
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.errors import LeaseLost
 
@@ -33,12 +33,7 @@ _BURY = Query(
     delete(stewards).where(_s.steward == bindparam("who"), _s.expires_at_ms == bindparam("expires_at"))
 )
 _STEWARDS = Query(select(_s.steward, _s.expires_at_ms))
-_named = _l.name.concat(literal_column("'='")).concat(cast(_l.epoch, Text))
-# One row for each owner. On SQLite every row is a step, and after each the thread waits for the GIL: beside a
-# busy event loop, 268 rows took more than a second.
-_LEASES = Query(
-    select(_l.owner, func.aggregate_strings(_named, literal_column("' '"))).group_by(_l.owner)  # type: ignore[arg-type]
-)
+_LEASES = Query(select(_l.name, _l.owner, _l.epoch))
 _ADD_LEASE = Query(insert(leases))
 _CLAIM = Query(
     update(leases)
@@ -98,7 +93,7 @@ def register(steward: str, *, expires_at_ms: int, names: Sequence[str]) -> Opera
 
     async def work(tx: Transaction) -> None:
         await tx.run(_ADD_STEWARD, steward=steward, expires_at_ms=expires_at_ms)
-        present = await _all_leases(tx)
+        present = {row[0] for row in await tx.rows(_LEASES)}
         for name in names:
             if name not in present:
                 await tx.run(_ADD_LEASE, name=name, owner=NOBODY, epoch=0)
@@ -127,17 +122,7 @@ def leave(steward: str) -> Operation[None]:
 async def lease_table(tx: Transaction) -> LeaseTable:
     """Read all stewards and leases."""
     owners = {row[0]: int(row[1]) for row in await tx.rows(_STEWARDS)}
-    return LeaseTable(owners, await _all_leases(tx))
-
-
-async def _all_leases(tx: Transaction) -> dict[str, Lease]:
-    """Return every lease, by name."""
-    table: dict[str, Lease] = {}
-    for owner, listed in await tx.rows(_LEASES):
-        for entry in listed.split():
-            name, _, epoch = entry.rpartition("=")
-            table[name] = Lease(name, owner, int(epoch))
-    return table
+    return LeaseTable(owners, {row[0]: Lease(*row) for row in await tx.rows(_LEASES)})
 
 
 def claim(

@@ -135,3 +135,23 @@ async def test_what_fails_on_a_thread_fails_for_who_waits(own_settings: Settings
     held = LeasesOnAThread(ledger_of(own_settings), partial(int, "no ledger"), clock=wall_clock)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no ledger"):
         await held.keep()
+
+
+async def test_whoever_ends_what_runs_on_a_thread_waits_for_its_end():
+    """What is closed next is not in use any more, and what is given back is not taken again."""
+    begun, ended = threading.Event(), []
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.1)
+            ended.append(threading.current_thread().name)
+
+    running = asyncio.create_task(run_on_a_thread(work, name="working"))
+    assert await asyncio.to_thread(begun.wait, PATIENCE_S)
+    running.cancel()
+    await asyncio.wait([running], timeout=PATIENCE_S)
+    assert ["working"] == ended
+    assert running.cancelled()

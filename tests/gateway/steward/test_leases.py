@@ -360,25 +360,6 @@ def test_a_slow_database_does_not_end_belief_that_it_has_just_renewed(world: Wor
     assert [len(NAMES), len(NAMES), 0, len(NAMES), 0, len(NAMES)] == believed
 
 
-def test_the_table_is_a_row_for_each_owner(world: World, monkeypatch: pytest.MonkeyPatch):
-    """Each row costs a switch of threads beside a busy loop, and 268 of them more than a lease lasts."""
-    world.start("one")
-    world.turns(2)
-    read: list[int] = []
-    rows = world.ledger.rows
-
-    async def counting(query: Query, /, **values: Any) -> list[Row]:
-        found: list[Row] = await rows(query, **values)
-        read.append(len(found))
-        return found
-
-    monkeypatch.setattr(world.ledger, "rows", counting)
-    world.start("two")
-    world.turns(4)
-    assert 3 >= max(read)
-    assert [6, 6] == world.shares()
-
-
 def test_whoever_wakes_is_another_and_what_it_had_counts_no_more(world: World):
     """Its row is gone, so it begins anew under another id, and a write under what it held is refused."""
     sleeper = world.start("sleeper")
