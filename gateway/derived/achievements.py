@@ -15,20 +15,18 @@ moment have reached it.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from gateway.derived.join_history import JoinHistory, join_history_of
+from gateway.derived.join_history import join_history_of
+from gateway.derived.top_ten import TOP_RANKS, TopTen
 from gateway.derived.webhooks.event_types import achievement_reached
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import achievements, log, webhooks
 from gateway.ledger.derived.achievements import Achievement
-from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.index_pages import standings_of
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.players.joins import was_joined
-from gateway.ledger.standings.history import Counting, by_place, ranked
 from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
@@ -36,11 +34,7 @@ from gateway.shared_records import Standing
 from policies.loader import Board
 from policies.model import Joins, Policy, RankKind
 from policies.ranking import Ranking
-from policies.vocabulary import State
-from policies.windows import Window, window_at
-
-TOP_RANKS: Final = 10
-"""The worst rank that is an achievement."""
+from policies.windows import window_at
 
 LOG_SLICE: Final = 1_000
 
@@ -150,7 +144,7 @@ async def _is_own(tx: Transaction, reached: Achievement) -> bool:
 
 async def reached_by_log(ledger: Ledger, policy: Policy) -> AsyncIterator[Achievement]:
     """Yield the achievements of a board in the order in which they were reached, from the log alone."""
-    windows: dict[str, _TopTen] = {}
+    windows: dict[str, TopTen] = {}
     ranking = Ranking(policy)
     after = 0
     recorded: set[tuple[str, str]] = set()
@@ -163,78 +157,9 @@ async def reached_by_log(ledger: Ledger, policy: Policy) -> AsyncIterator[Achiev
                 continue
             for kind in policy.windows:
                 window = window_at(policy, kind, event.achieved_at_ms)
-                rank = windows.setdefault(window.name, _TopTen(ranking, window, joins)).rank_after(event)
+                rank = windows.setdefault(window.name, TopTen(ranking, window, joins)).rank_after(event)
                 if rank and (window.name, event.player) not in recorded:
                     recorded.add((window.name, event.player))
                     facts = (event.submission_id, event.seq, event.at_ms)
                     yield Achievement(policy.board, window.name, event.player, rank, *facts)
         await asyncio.sleep(0)
-
-
-class _TopTen:
-    """The first ten of a window as the log goes on.
-
-    A better standing can only push others down, so the first ten after it are among the first ten before it
-    and the player. All players are ranked again only if one of the ten gets worse, or if somebody joined or
-    left.
-    """
-
-    def __init__(self, ranking: Ranking, window: Window, joins: JoinHistory | None) -> None:
-        self._joins = joins
-        self._at_ms = 0
-        self._ranking = ranking
-        self._window = window
-        self._counting: dict[str, dict[str, Counting]] = defaultdict(dict)
-        self._top: list[Counting] = []
-
-    def rank_after(self, event: LoggedEvent) -> int | None:
-        """Return the player's rank after an event, if it is in the top ten."""
-        player = event.player
-        before = next((standing for standing in self._top if standing.player == player), None)
-        self._count(event)
-        mine = self._counting[player]
-        has_changed = self._move_to(event.at_ms)
-        others = [standing for standing in self._top if standing.player != player]
-        now = ranked(mine.values(), self._ranking, self._window) if mine and self._is_on(player) else []
-        if has_changed or (before is not None and (not now or self._is_worse(now[0], before))):
-            self._top = self._rank_all()
-        else:
-            self._top = self._order([*others, *now])[:TOP_RANKS]
-        ranks = {standing.player: rank for rank, standing in enumerate(self._top, start=1)}
-        is_by_this = self._joins is None or (bool(now) and now[0].submission_id == event.submission_id)
-        return ranks.get(player) if is_by_this else None
-
-    def _count(self, event: LoggedEvent) -> None:
-        mine = self._counting[event.player]
-        if event.to_state is not State.PROMOTED:
-            mine.pop(event.submission_id, None)
-            return
-        mine[event.submission_id] = Counting(
-            event.player,
-            event.score,
-            event.achieved_at_ms,
-            event.received_seq,
-            event.submission_id,
-            self._ranking.ties(event.stats),
-        )
-
-    def _rank_all(self) -> list[Counting]:
-        players = [counting for player, counting in self._counting.items() if self._is_on(player)]
-        submissions = [submission for counting in players for submission in counting.values()]
-        return ranked(submissions, self._ranking, self._window)[:TOP_RANKS]
-
-    def _move_to(self, at_ms: int) -> bool:
-        """Move on to a moment, and return whether anybody joined or left since the last one."""
-        # A window that is over stays as it ended, whoever joins later.
-        before_ms, self._at_ms = self._at_ms, max(self._at_ms, min(at_ms, self._window.end_ms - 1))
-        return self._joins is not None and self._joins.has_changed(self._counting, before_ms, self._at_ms)
-
-    def _is_on(self, player: str) -> bool:
-        return self._joins is None or self._joins.was_on_board(player, self._at_ms)
-
-    def _order(self, standings: Sequence[Counting]) -> list[Counting]:
-        return by_place(standings, self._ranking, self._window)
-
-    def _is_worse(self, now: Counting, before: Counting) -> bool:
-        """Return whether the player's standing now ranks behind the one before."""
-        return self._order([now, before._replace(player="")])[0].player != now.player
