@@ -104,7 +104,7 @@ class _Performer:
         version = stored.board.version if request.version is None else request.version
         after = replace(stored.board, **request.values, version=version)
         try:
-            self._family.refuse(after)
+            self._family.refuse_change(stored.board, after)
         except SettingRefused as refused:
             return BoardResult(BoardOutcome.REFUSED, stored.board, detail_of(refused))
         [result] = await change_boards(self._terms, [after], actor=self._actor, at_ms=self._at_ms)(tx)
