@@ -15,15 +15,17 @@ moment have reached it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final
 
-from gateway.derived.join_history import join_history_of
+from gateway.derived.join_history import JoinHistory, join_history_of
 from gateway.derived.top_ten import TOP_RANKS, TopTen
 from gateway.derived.webhooks.event_types import achievement_reached
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import achievements, log, webhooks
 from gateway.ledger.derived.achievements import Achievement
+from gateway.ledger.derived.counts import counts_of
+from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.index_pages import standings_of
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.players.joins import was_joined
@@ -37,6 +39,9 @@ from policies.ranking import Ranking
 from policies.windows import window_at
 
 LOG_SLICE: Final = 1_000
+
+REPLAYED_AT_ONCE: Final = 50_000
+"""Submissions of boards that are replayed in one walk through the log: some tens of megabytes."""
 
 
 class Achievements:
@@ -66,16 +71,33 @@ class Achievements:
         must_join = board.policy.joins is Joins.REQUIRED
         await self._record(await self._ledger.read(_dated(reached, only_own=must_join)))
 
-    async def recover(self, board: Board, since: int) -> None:
+    async def recover(self, boards: Sequence[Board], since: Mapping[str, int]) -> None:
         """Record what the log has and was not recorded.
 
-        Webhooks get only what was decided after event `since`.
+        Webhooks get only what was decided on each board after its event in `since`.
         """
-        if board.policy.rollup:
-            await self._record(await self._ledger.read(self._standing(board)), announce_after=since)
-            return
-        async for reached in reached_by_log(self._ledger, board.policy):
-            await self._record([reached], announce_after=since)
+        for board in boards:
+            if board.policy.rollup:
+                reached = await self._ledger.read(self._standing(board))
+                await self._record(reached, announce_after=since[board.name])
+        alone = [board for board in boards if not board.policy.rollup]
+        async for policies in self._replayed_together(alone):
+            async for achievement in reached_by_log(self._ledger, *policies):
+                await self._record([achievement], announce_after=since[achievement.board])
+
+    async def _replayed_together(self, boards: Sequence[Board]) -> AsyncIterator[list[Policy]]:
+        """Yield the policies of boards whose submissions may be in memory together, so that few walks do."""
+        policies: list[Policy] = []
+        submissions = 0
+        for board in boards:
+            attempts = (await self._ledger.read(counts_of(board.name))).attempts
+            if policies and submissions + attempts > REPLAYED_AT_ONCE:
+                yield policies
+                policies, submissions = [], 0
+            policies.append(board.policy)
+            submissions += attempts
+        if policies:
+            yield policies
 
     def _standing(self, board: Board) -> Operation[list[Achievement]]:
         """Return the players among the first ten of the current windows for whom it is new."""
@@ -142,24 +164,44 @@ async def _is_own(tx: Transaction, reached: Achievement) -> bool:
     return is_by_submission and await was_joined(tx, reached.board, reached.player, reached.at_ms + 1)
 
 
-async def reached_by_log(ledger: Ledger, policy: Policy) -> AsyncIterator[Achievement]:
-    """Yield the achievements of a board in the order in which they were reached, from the log alone."""
-    windows: dict[str, TopTen] = {}
-    ranking = Ranking(policy)
-    after = 0
-    recorded: set[tuple[str, str]] = set()
-    joins = await join_history_of(ledger, policy.board) if policy.joins is Joins.REQUIRED else None
-    is_newest = False
+async def reached_by_log(ledger: Ledger, *policies: Policy) -> AsyncIterator[Achievement]:
+    """Yield the achievements of some boards in the order in which they were reached, from the log alone.
+
+    All boards take one walk through the log.
+    """
+    replays = {policy.board: await _replay_of(ledger, policy) for policy in policies}
+    after, is_newest = 0, False
     while not is_newest:
         events, after, is_newest = await ledger.read(log.events_after(after, count=LOG_SLICE))
         for event in events:
-            if event.board != policy.board or not event.difference:
-                continue
-            for kind in policy.windows:
-                window = window_at(policy, kind, event.achieved_at_ms)
-                rank = windows.setdefault(window.name, TopTen(ranking, window, joins)).rank_after(event)
-                if rank and (window.name, event.player) not in recorded:
-                    recorded.add((window.name, event.player))
-                    facts = (event.submission_id, event.seq, event.at_ms)
-                    yield Achievement(policy.board, window.name, event.player, rank, *facts)
+            if event.difference and (replay := replays.get(event.board)):
+                for achievement in replay.reached_by(event):
+                    yield achievement
         await asyncio.sleep(0)
+
+
+async def _replay_of(ledger: Ledger, policy: Policy) -> _Replay:
+    joins = await join_history_of(ledger, policy.board) if policy.joins is Joins.REQUIRED else None
+    return _Replay(policy, joins)
+
+
+class _Replay:
+    """A board as its log goes on: the first ten of each window, and who was among them before."""
+
+    def __init__(self, policy: Policy, joins: JoinHistory | None) -> None:
+        self._policy = policy
+        self._ranking = Ranking(policy)
+        self._joins = joins
+        self._windows: dict[str, TopTen] = {}
+        self._recorded: set[tuple[str, str]] = set()
+
+    def reached_by(self, event: LoggedEvent) -> Iterator[Achievement]:
+        """Yield what an event achieved."""
+        for kind in self._policy.windows:
+            window = window_at(self._policy, kind, event.achieved_at_ms)
+            top = self._windows.setdefault(window.name, TopTen(self._ranking, window, self._joins))
+            rank = top.rank_after(event)
+            if rank and (window.name, event.player) not in self._recorded:
+                self._recorded.add((window.name, event.player))
+                facts = (event.submission_id, event.seq, event.at_ms)
+                yield Achievement(self._policy.board, window.name, event.player, rank, *facts)

@@ -55,8 +55,8 @@ class ChangeConsumer(Protocol):
         """Handle some changes."""
         ...
 
-    async def recover(self, board: Board, since: int) -> None:
-        """Handle what the stream has lost: everything that the ledger decided after event `since`."""
+    async def recover(self, boards: Sequence[Board], since: Mapping[str, int]) -> None:
+        """Handle what the stream has lost: all that the ledger decided on each board after its event."""
         ...
 
 
@@ -168,8 +168,9 @@ class ChangeFollower:
         newest = await self._ledger.read(queries.newest_seq())
         since = await self._ledger.read(lane_positions.of_lanes(self.name, lanes))
         async for names in self._changed_boards(since, lanes, newest):
-            for name, board in (await self._catalogue.boards(names)).items():
-                await self._consumer.recover(board, since.get(lane_of(name), newest))
+            boards = await self._catalogue.boards(names)
+            positions = {name: since.get(lane_of(name), newest) for name in boards}
+            await self._consumer.recover(list(boards.values()), positions)
         await self._ledger.write(lane_positions.put(self.name, dict.fromkeys(lanes, newest)))
         self._noted |= dict.fromkeys(lanes, newest)
         marking = (group.mark_whole() for group in groups.values())

@@ -44,13 +44,13 @@ class Derivations:
         resolver: AbstractResolver | None = None,
         deliveries_ledger: Ledger | None = None,
     ) -> None:
-        self._settings, boards = settings, catalogue.of_files
-        self.statistics = Statistics(ledger, client, boards)
+        self._settings = settings
+        self.statistics = Statistics(ledger, client, catalogue.of_files)
         # An attempt that was made is noted whoever made it: each delivery has a lease of its own.
         self.sender = Sender(settings, deliveries_ledger or ledger, clock=clock, resolver=resolver)
         self.of_log = {
             consumer.name: LogFollower(ledger, consumer)
-            for consumer in (self.statistics, Trends(boards, clock=clock), DecisionEvents(clock=clock))
+            for consumer in (self.statistics, Trends(catalogue, clock=clock), DecisionEvents(clock=clock))
         }
         steward = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self.of_changes = {

@@ -9,7 +9,7 @@ board, window and player.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -67,9 +67,11 @@ class KafkaExport:
             with boundary(FaultPlace.KAFKA, ExportFailed):
                 await asyncio.to_thread(self._send, board.name, mutations)
 
-    async def recover(self, board: Board, since: int) -> None:
-        """Send the standings that changed after event `since`, without ranks."""
-        await self.take(board, await standings_since(self._ledger, board.name, since, now_ms=self._clock()))
+    async def recover(self, boards: Sequence[Board], since: Mapping[str, int]) -> None:
+        """Send the standings that changed on each board after its event, without ranks."""
+        for board in boards:
+            after, now_ms = since[board.name], self._clock()
+            await self.take(board, await standings_since(self._ledger, board.name, after, now_ms=now_ms))
 
     def _send(self, board: str, mutations: Sequence[Mutation]) -> None:
         failed: list[str] = []

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from redis.asyncio import Redis
 
-from gateway.index.windows.distinct_players import DistinctPlayers
+from gateway.index.windows.distinct_players import DistinctPlayers, EstimateMarks
 from gateway.ledger.derived import log
 from gateway.ledger.derived.counts import BoardCounts, add_counts, forget_counts
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
+from gateway.runtime.lanes import lane_of
 from gateway.runtime.telemetry import DERIVED_REBUILDS
 from policies.vocabulary import State
 
@@ -25,9 +26,11 @@ class Statistics:
 
     name = "statistics"
 
-    def __init__(self, ledger: Ledger, client: Redis, boards: Mapping[str, object]) -> None:
+    def __init__(self, ledger: Ledger, client: Redis, boards: Collection[str]) -> None:
         self._ledger = ledger
-        self._players = {name: DistinctPlayers(client, name) for name in boards}
+        self._client = client
+        self._boards = boards
+        self._marks = EstimateMarks(client)
 
     async def begin(self, tx: Transaction, _newest: int) -> int:
         """Begin at the first event."""
@@ -41,9 +44,13 @@ class Statistics:
         players_of: dict[str, set[str]] = defaultdict(set)
         for event in events:
             players_of[event.board].add(event.player)
-        for board, players in players_of.items():
-            if board in self._players and not await self._players[board].add(sorted(players)):
-                await self.recount(board)
+        missing = [
+            board
+            for board, players in players_of.items()
+            if board in self._boards and not await self._players(board).add(sorted(players))
+        ]
+        if missing:
+            await self.recount(missing)
 
     async def apply(self, tx: Transaction, events: Sequence[LoggedEvent]) -> None:
         """Add to the counts."""
@@ -55,18 +62,34 @@ class Statistics:
             await add_counts(tx, board, BoardCounts(attempts[board], promoted[board]))
 
     async def repair(self) -> int:
-        """Rebuild the estimates that were lost, and return how many."""
-        lost = [name for name, players in self._players.items() if await players.count() is None]
-        for board in lost:
-            await self.recount(board)
-        return len(lost)
+        """Rebuild the estimates of lanes that lost theirs, all in one walk, and return how many.
 
-    async def recount(self, board: str) -> None:
-        """Count every player of a board again, from the ledger."""
-        recount, after = self._players[board].recount(), 0
-        await recount.add([])
+        One call asks all lanes, and no board.
+        """
+        lanes = sorted(set(map(lane_of, self._boards)))
+        lost = set(await self._marks.lost(lanes))
+        boards = [board for board in self._boards if lane_of(board) in lost]
+        if boards:
+            await self._marks.begin(sorted(lost))
+            await self.recount(boards)
+            await self._marks.end(sorted(lost))
+        return len(boards)
+
+    async def recount(self, boards: Collection[str]) -> None:
+        """Count every player of some boards again, in one walk through the ledger."""
+        recounts, after = {board: self._players(board).recount() for board in boards}, 0
+        for recount in recounts.values():
+            await recount.add([])
         while page := await self._ledger.read(log.players_after(after, count=PAGE)):
-            await recount.add([player for _, played_board, player in page if played_board == board])
+            players_of: dict[str, list[str]] = defaultdict(list)
+            for _, board, player in page:
+                players_of[board].append(player)
+            for board in players_of.keys() & recounts.keys():
+                await recounts[board].add(players_of[board])
             after = page[-1][0]
-        await recount.put()
+        for recount in recounts.values():
+            await recount.put()
         DERIVED_REBUILDS.labels(self.name).inc()
+
+    def _players(self, board: str) -> DistinctPlayers:
+        return DistinctPlayers(self._client, board)

@@ -7,11 +7,12 @@ that counts. A player's first submission is no improvement: it beats nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.derived.frequency_sketch import FrequencySketch, FrequentItem
 from gateway.ledger.derived import trends
 from gateway.ledger.derived.log import LoggedEvent
@@ -20,7 +21,6 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.clock import Clock
 from policies.fields import SortOrder
-from policies.loader import Board
 from policies.vocabulary import State
 
 MINUTE_MS: Final = 60_000
@@ -72,8 +72,8 @@ class Trends:
 
     name = "trends"
 
-    def __init__(self, boards: Mapping[str, Board], *, clock: Clock) -> None:
-        self._boards = boards
+    def __init__(self, catalogue: Catalogue, *, clock: Clock) -> None:
+        self._catalogue = catalogue
         self._clock = clock
 
     async def begin(self, tx: Transaction, _newest: int) -> int:
@@ -89,9 +89,10 @@ class Trends:
         since_ms = self._clock() - KEPT_MS
         weights: dict[TrendSlot, Counter[str]] = defaultdict(Counter)
         for event in events:
-            if event.at_ms < since_ms or event.board not in self._boards:
+            policy = self._catalogue.policy_of(event.board)
+            if event.at_ms < since_ms or policy is None:
                 continue
-            kind, weight = await self._weight(tx, event)
+            kind, weight = await self._weight(tx, event, policy.order)
             if weight:
                 for span in Span:
                     begin_ms = event.at_ms - event.at_ms % span.slot_ms
@@ -105,11 +106,10 @@ class Trends:
             await trends.put_sketch(tx, slot, sketch.stored())
         await trends.prune(tx, before_ms=since_ms)
 
-    async def _weight(self, tx: Transaction, event: LoggedEvent) -> tuple[TrendKind, int]:
+    async def _weight(self, tx: Transaction, event: LoggedEvent, order: SortOrder) -> tuple[TrendKind, int]:
         if event.from_state is State.RECEIVED:
             return TrendKind.PLAYED, 1
         is_first = event.difference > 0 and event.from_state is not State.REVOKED
-        order = self._boards[event.board].policy.order
         earlier = (
             await trends.best_before(tx, event.board, event.player, event.received_seq, order)
             if is_first

@@ -3,8 +3,8 @@
 Those keys had the name of their board as hash tag: `lb:{<board>}:<rest>`, and `derived:{<board>}:<rest>`. A
 board's name begins with a letter and a lane's with a digit, so the two layouts share no key.
 
-What the ledger has is removed. Limits, open runs and the estimate of distinct players are in Redis alone:
-they move to their new keys with the time that they have left.
+What the ledger has is removed. Limits, open runs and their counts are in Redis alone: they move to their new
+keys with the time that they have left.
 """
 
 from __future__ import annotations
@@ -37,10 +37,7 @@ EITHER: Final = "[ld][be]*:{*"
 """Pattern of all keys of boards and of derived data, in either layout."""
 
 _EARLIER: Final = re.compile(rb"(lb|derived):\{([a-z][a-z0-9-]{0,47})(/[0-9]{1,4})?\}:(.+)", re.DOTALL)
-_PASSING: Final = re.compile(r"(?:open|runs|limit|refused):.+", re.DOTALL)
-
-_NEVER: Final = -1
-"""What PTTL returns for a key that never expires."""
+_CARRIED: Final = re.compile(r"(?:open|runs|limit|refused):.+", re.DOTALL)
 
 _RETRIED: Final = (AskError, MovedError, TryAgainError, ClusterDownError, ReadOnlyError)
 """Errors that are over once the cluster agrees on its nodes. After any other the value is given up."""
@@ -99,8 +96,8 @@ class EarlierLayout:
         with index_boundary():
             async with self._client.pipeline(transaction=False) as pipe:
                 for name, (life_ms, value) in values.items():
-                    if value is not None and (life_ms > 0 or (life_ms == _NEVER and not _is_passing(name))):
-                        pipe.execute_command("RESTORE", new_keys[name], max(0, life_ms), value)
+                    if value is not None and life_ms > 0:  # one without an end was never ours
+                        pipe.execute_command("RESTORE", new_keys[name], life_ms, value)
                 for answer in await pipe.execute(raise_on_error=False):
                     # A refusal means that something is there already, or that this Redis is full, or lets
                     # nobody use RESTORE. None of them may keep the earlier keys for ever.
@@ -134,12 +131,6 @@ def new_key(name: bytes) -> str | None:
     match = _EARLIER.fullmatch(name)
     if not match or match[3]:
         return None
-    kind, board = match[1].decode(), match[2].decode()
     rest = match[4].decode(errors="replace")
-    if kind == "lb" and _PASSING.fullmatch(rest):
-        return keys.stem(board) + rest
-    return keys.distinct_players(board) if (kind, rest) == ("derived", "players") else None
-
-
-def _is_passing(name: bytes) -> bool:
-    return name.startswith(b"lb:")
+    is_carried = match[1] == b"lb" and _CARRIED.fullmatch(rest)
+    return keys.stem(match[2].decode()) + rest if is_carried else None

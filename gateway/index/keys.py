@@ -199,6 +199,11 @@ def distinct_players(board: str) -> str:
     return f"derived:{tag(board)}:{board}:players"
 
 
+def distinct_players_mark(lane: int) -> str:
+    """STRING: `1` while no estimate of a lane was lost, `0` while they are counted again."""
+    return f"derived:{{{lane}}}:players"
+
+
 def distinct_players_built(board: str, name: str) -> str:
     """STRING: the same, while it is counted again."""
     return f"derived:{tag(board)}:{board}:players:built:{name}"

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.derived.followers import LogFollower
 from gateway.derived.trends import Span, TrendKind, Trends, trend_of
 from gateway.derived.webhooks.sources import DecisionEvents
@@ -14,6 +15,7 @@ from gateway.ledger.derived.achievements import Achievement
 from gateway.ledger.derived.webhooks import DeliveryAttempt, DeliveryState, Webhook, WebhookEvent
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
+from policies.loader import Policies
 from policies.vocabulary import State
 from tests.support import boards
 from tests.support.ledger import NOON_MS, new_submission
@@ -38,7 +40,7 @@ async def test_the_log_is_followed_on_either_database(ledger: Ledger, tmp_path):
     await ledger.write(webhooks.add_webhook(HOOK))
     followers = [
         LogFollower(ledger, DecisionEvents(clock=clock)),
-        LogFollower(ledger, Trends({"tiny": boards.board(tmp_path)}, clock=clock)),
+        LogFollower(ledger, Trends(Catalogue(Policies({"tiny": boards.board(tmp_path)})), clock=clock)),
     ]
     for each in followers:
         await each.step()

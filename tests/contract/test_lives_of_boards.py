@@ -75,7 +75,7 @@ async def test_every_reader_of_the_log_passes_over_the_lives_of_boards(
     board = boards.board(tmp_path / "policies")
     followers = [
         LogFollower(ledger, DecisionEvents(clock=clock)),
-        LogFollower(ledger, Trends({"tiny": board}, clock=clock)),
+        LogFollower(ledger, Trends(Catalogue(Policies({"tiny": board})), clock=clock)),
     ]
     for each in followers:
         await each.step()

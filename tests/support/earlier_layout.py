@@ -34,7 +34,6 @@ CARRIED = {
     "lb:{tiny}:runs:ada": "lb:{201}:tiny:runs:ada",
     "lb:{tiny}:limit:player:ada": "lb:{201}:tiny:limit:player:ada",
     "lb:{tiny}:refused:player:ada": "lb:{201}:tiny:refused:player:ada",
-    "derived:{tiny}:players": "derived:{201}:tiny:players",
 }
 """Where the values go that are in Redis alone."""
 
@@ -57,8 +56,7 @@ def write_earlier_keys(redis: Redis | RedisCluster) -> None:
     redis.set("lb:{tiny}:limit:player:ada", "1700000000000000 0")
     redis.set("lb:{tiny}:refused:player:ada", "7 0 12")
     for key in CARRIED:
-        if key.startswith("lb:"):
-            redis.pexpire(key, 10 * MINUTE_MS)
+        redis.pexpire(key, 10 * MINUTE_MS)
     for key in FOREIGN:
         redis.set(key, "theirs")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gateway.derived.followers import standings_since
 from gateway.derived.webhooks.event_types import DECIDED, rank_changed, standing_changed, submission_decided
@@ -37,9 +37,11 @@ class StandingEvents:
 
         await self._ledger.write(work)
 
-    async def recover(self, board: Board, since: int) -> None:
-        """Queue the standings that changed after event `since`, without ranks."""
-        await self.take(board, await standings_since(self._ledger, board.name, since, now_ms=self._clock()))
+    async def recover(self, boards: Sequence[Board], since: Mapping[str, int]) -> None:
+        """Queue the standings that changed on each board after its event, without ranks."""
+        for board in boards:
+            after, now_ms = since[board.name], self._clock()
+            await self.take(board, await standings_since(self._ledger, board.name, after, now_ms=now_ms))
 
 
 class DecisionEvents:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from redis.asyncio import Redis
 
@@ -65,3 +65,32 @@ class Recount:
         with index_boundary():
             await self._client.pfmerge(self._live, self._built)
             await self._client.unlink(self._built)
+
+
+class EstimateMarks:
+    """A mark for each lane, lost together with its boards' estimates. Methods raise IndexUnavailable."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+
+    async def lost(self, lanes: Sequence[int]) -> list[int]:
+        """Return those of these lanes that may have lost estimates, in one call."""
+        values = await self._ask([("GET", keys.distinct_players_mark(lane)) for lane in lanes])
+        return [lane for lane, value in zip(lanes, values, strict=True) if value != "1"]
+
+    async def begin(self, lanes: Sequence[int]) -> None:
+        """Note that the estimates of these lanes are counted again."""
+        await self._ask([("SET", keys.distinct_players_mark(lane), "0") for lane in lanes])
+
+    async def end(self, lanes: Sequence[int]) -> None:
+        """Note that all of them are there, except in lanes that were lost since `begin`."""
+        await self._ask([("SET", keys.distinct_players_mark(lane), "1", "XX") for lane in lanes])
+
+    async def _ask(self, commands: Sequence[tuple[str, ...]]) -> list[Any]:
+        if not commands:
+            return []
+        with index_boundary():
+            async with self._client.pipeline(transaction=False) as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                return list(await pipe.execute())

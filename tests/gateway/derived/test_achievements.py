@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -16,11 +17,14 @@ from gateway.derived.achievements import TOP_RANKS, reached_by_log
 from gateway.derived.join_history import JoinHistory
 from gateway.index import keys
 from gateway.ledger.derived.achievements import achievements_of
+from gateway.ledger.derived.counts import BoardCounts, add_counts
 from gateway.ledger.players.joins import JoinChange
 from gateway.runtime.lanes import lane_of
 from gateway.settlement.joins import set_joined, show_joined
-from policies.vocabulary import State
+from gateway.settlement.settle import Decision, settle
+from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
+from tests.support.ledger import new_submission
 
 STEPS = 45
 
@@ -239,3 +243,44 @@ def test_who_was_on_a_board_is_told_for_every_moment():
     spans = [(0, 9), (9, 10), (10, 19), (10, 20), (20, 30), (30, 99)]
     assert [False, True, False, False, True, False] == [history.has_changed({"ada"}, *each) for each in spans]
     assert history.has_changed({"ada", "bob"}, 10, 20)
+
+
+async def test_a_loss_is_made_good_in_one_walk_through_the_log_for_many_boards(
+    stage, monkeypatch: pytest.MonkeyPatch
+):
+    """Each board gets what it alone would get; only boards with more runs than fit into memory take another walk."""
+    walked = []
+    events_after = folding.log.events_after
+
+    def counted(after: int, *, count: int) -> Any:
+        walked.append(after)
+        return events_after(after, count=count)
+
+    monkeypatch.setattr(folding.log, "events_after", counted)
+    lost, places = {}, {"tiny": stage.board}
+    for number in range(3):
+        name = f"other-{number}"
+        places[name] = replace(stage.board, policy=stage.board.policy.model_copy(update={"board": name}))
+        for rank in range(2):
+            run = f"{name}-{rank}"
+            facts = {"board": name, "player": f"p{rank}", "score": 9 - rank, "at_ms": stage.clock()}
+            await stage.ledger.append(new_submission(run, recording=None, **facts))
+            decision = Decision(
+                run, State.PROMOTED, "replay", Reason.VERIFIED, stage.clock(), frozenset(State)
+            )
+            await settle(stage.ledger, stage.index, places[name], [decision])
+        lost[name] = 0
+    boards = [places[name] for name in lost]
+    consumer = folding.Achievements(stage.ledger, clock=stage.clock)
+    await consumer.recover(boards, lost)
+    assert [0] == walked
+    found = stage.rows(
+        "SELECT board, player, rank FROM achievements WHERE \"window\" = 'alltime' ORDER BY 1, 2"
+    )
+    assert [(name, f"p{rank}", rank + 1) for name in lost for rank in range(2)] == found
+
+    for name in lost:
+        await stage.ledger.write(lambda tx, name=name: add_counts(tx, name, BoardCounts(2, 2)))
+    monkeypatch.setattr(folding, "REPLAYED_AT_ONCE", 4)
+    await consumer.recover(boards, lost)
+    assert [0, 0, 0] == walked

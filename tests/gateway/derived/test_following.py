@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import orjson
 import pytest
@@ -47,8 +47,8 @@ class Heard:
             raise ConnectionError("died before its effect")
         self.told += [(each.player, each.score, each.rank) for each in mutations if each.window == "alltime"]
 
-    async def recover(self, board: Board, since: int) -> None:
-        self.recovered.append(since)
+    async def recover(self, boards: Sequence[Board], since: Mapping[str, int]) -> None:
+        self.recovered += [since[board.name] for board in boards]
 
 
 def follower(stage, consumer: Heard, *, steward: str = "one", left_ms: int = 0) -> ChangeFollower:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gateway.derived import statistics
+from gateway.derived.statistics import Statistics
 from gateway.derived.trends import Span, TrendKind, trend_of
 from gateway.index.windows.distinct_players import BUILT_KEPT_MS, STANDARD_ERROR, DistinctPlayers
 from gateway.ledger.derived.counts import counts_of
+from gateway.runtime.lanes import LANES
+from policies.errors import LedgerUnavailable
 from policies.vocabulary import State
 from tests.support.derived import catch_up
 from tests.support.ledger import new_submission
@@ -80,9 +85,47 @@ async def test_a_recount_reads_every_page_of_the_ledger(stage, monkeypatch: pyte
     derivations = stage.derivations()
     for number in range(5):
         await stage.receive(f"p{number}")
-    await derivations.statistics.recount("tiny")
+    await derivations.statistics.recount(["tiny"])
     assert 5 == await DistinctPlayers(stage.index.client, "tiny").count()
     assert [-1] == [stage.redis.ttl(each) for each in stage.redis.keys("derived:{201}:tiny:players*")]
+
+
+async def test_the_steward_asks_lanes_and_not_boards_what_was_lost(stage):
+    """With a thousand boards as with one: at most a call for each lane, and one walk through the ledger for all that is lost."""
+    await stage.receive("ada")
+    for count in (1, 1_000):
+        names = ["tiny", *(f"board-{number}" for number in range(1, count))]
+        counted = Statistics(stage.ledger, stage.index.client, names)
+        stage.redis.flushall()
+        with counts(1, "scoregate_derived_rebuilds_total", consumer="statistics"):
+            assert count == await counted.repair()
+        before = stage.redis.info("stats")["total_commands_processed"]
+        assert 0 == await counted.repair()
+        assert stage.redis.info("stats")["total_commands_processed"] - before <= min(count, LANES) + 1
+        assert 1 == await DistinctPlayers(stage.index.client, "tiny").count()
+
+
+async def test_a_recount_that_redis_was_emptied_under_comes_again(stage, monkeypatch: pytest.MonkeyPatch):
+    """Its lanes are not marked: the estimates that were put before are gone. Nor are they if the steward died."""
+    derivations = stage.derivations()
+    await stage.receive("ada")
+    recount = derivations.statistics.recount
+
+    async def emptied(boards: Any) -> None:
+        await recount(boards)
+        stage.redis.flushall()
+
+    async def died(_boards: Any) -> None:
+        raise LedgerUnavailable
+
+    monkeypatch.setattr(derivations.statistics, "recount", emptied)
+    assert 1 == await derivations.repair()
+    monkeypatch.setattr(derivations.statistics, "recount", died)
+    with pytest.raises(LedgerUnavailable):
+        await derivations.repair()
+    monkeypatch.setattr(derivations.statistics, "recount", recount)
+    assert [1, 0] == [await derivations.repair(), await derivations.repair()]
+    assert 1 == await DistinctPlayers(stage.index.client, "tiny").count()
 
 
 async def test_the_estimate_is_within_its_error(stage):
