@@ -31,6 +31,7 @@ from gateway.edge.live.messages import as_message
 from gateway.edge.players.friends import ADDRESS_RATE, PROFILE_RATE
 from gateway.edge.reads.cursors import Cursors
 from gateway.edge.shutdown import Shutdown
+from gateway.edge.submissions.first_runs import BoardOpenings
 from gateway.edge.submissions.runs import PLAYER_RATE
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex, Index
@@ -300,6 +301,7 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
         profile_changes=AddressLimit(client, ADDRESS_RATE, keys.profile_changes),
         friends=FriendLists(client, most_bytes=opened.settings.friends_mib * 2**20),
         builds=BuildRegistry(opened.ledger),
+        openings=BoardOpenings(client),
         turnstile=Turnstile(),
         disk=disk_floor_of(opened.settings),
         entrance=Entrance(

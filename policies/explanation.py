@@ -153,7 +153,8 @@ def _opening(policy: FamilyPolicy) -> str:
     limits = policy.opening_limits
     return (
         f"; in an hour a player opens up to {limits.player_per_hour}, an address {limits.address_per_hour}, "
-        f"all players {limits.per_hour}"
+        f"all players {limits.per_hour}, and no more than {limits.in_all} ever"
+        + ("; the studio signs the names" if limits.signed_by else "")
     )
 
 

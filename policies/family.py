@@ -59,6 +59,14 @@ class Family:
         """Return whether a board of the family may be opened under this name."""
         return family_named_by(board) == self.name and self.policy.allows_rest(board[len(self.name) + 1 :])
 
+    def is_for_players_to_open(self, board: str) -> bool:
+        """Return whether a player's first run may open a board of this name, signed if names must be.
+
+        A board that the policy declares is opened with what is declared, by a steward.
+        """
+        policy, rest = self.policy, board[len(self.name) + 1 :]
+        return policy.is_opened_by_players and self.is_named(board) and rest not in policy.boards
+
     def refuse(self, opened: OpenedBoard) -> None:
         """Raise SettingRefused, naming the field, for a board that this family does not allow.
 

@@ -15,13 +15,18 @@ from policies.declared_boards import DECLARED_BOARDS, BoardRest, DeclaredBoard, 
 from policies.defaults import completed
 from policies.errors import SettingRefused
 from policies.fields import Name, PolicySection, StatName
+from policies.limits import NETWORK_SHARE, HourlyRate
 from policies.model import Policy
+from policies.signed_names import public_key_bytes
 
 FILTERS: Final = 8
 """Most metadata fields by which a family's boards can be listed."""
 
 FILTER_TEXT_LENGTH: Final = 64
 """Most characters of a text by which boards can be listed."""
+
+SIGNERS: Final = 4
+"""Most keys under which names are signed: each costs an edge a verification for a false signature."""
 
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,15}")
 _TEXT: Final = re.compile(rf"[^\x00\ud800-\udfff]{{0,{FILTER_TEXT_LENGTH}}}")
@@ -65,11 +70,44 @@ class FilterType(StrEnum):
 
 
 class Opening(PolicySection):
-    """How many boards players may open in an hour: each of them, from one address, and all together."""
+    """How many boards players may open: each of them, from one address, and all together, and whose names.
+
+    `in_all` counts every board that players ever opened. With `signed_by`, the base64 of Ed25519 public keys,
+    a name is real if one of the keys has signed it.
+    """
 
     player_per_hour: Annotated[int, Field(ge=1, le=10_000)] = 10
     address_per_hour: Annotated[int, Field(ge=1, le=100_000)] = 50
     per_hour: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    in_all: Annotated[int, Field(ge=1, le=100_000_000)] = 100_000
+    signed_by: Annotated[tuple[str, ...], Field(max_length=SIGNERS, strict=False)] = ()
+
+    @field_validator("signed_by")
+    @classmethod
+    def _keys(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in texts:
+            public_key_bytes(text)
+        return texts
+
+    @property
+    def player_rate(self) -> HourlyRate:
+        """Return how many boards one player may open."""
+        return HourlyRate(per_hour=self.player_per_hour)
+
+    @property
+    def address_rate(self) -> HourlyRate:
+        """Return how many boards players of one address may open."""
+        return HourlyRate(per_hour=self.address_per_hour)
+
+    @property
+    def network_rate(self) -> HourlyRate:
+        """Return how many boards players of one network may open."""
+        return self.address_rate.times(NETWORK_SHARE)
+
+    @property
+    def rate(self) -> HourlyRate:
+        """Return how many boards all players together may open."""
+        return HourlyRate(per_hour=self.per_hour)
 
 
 def _names_are(value: object) -> str:
@@ -127,17 +165,25 @@ class FamilyPolicy(Policy):
         if self.opened_by is OpenedBy.SERVERS and self.opening is not None:
             message = "`opening` limits players, and `opened_by: servers` lets none open boards"
             raise SettingRefused(message, "opening")
-        if self.opened_by is not OpenedBy.SERVERS and self.names is None:
+        if self.opened_by is OpenedBy.SERVERS:
+            return self
+        if self.names is None and not self.opening_limits.signed_by:
             message = (
                 "players may only open boards whose names the policy knows to be real: give `names`, a list "
-                "or a pattern"
+                "or a pattern, or `opening.signed_by`, the keys under which you sign them"
             )
+            raise SettingRefused(message, "opened_by")
+        if not self.takes_runs:
+            message = "a player's first run opens a board, and here only game servers write"
+            raise SettingRefused(message, "opened_by")
+        if self.schedule is not None:
+            message = "a schedule opens its boards at their time, and a player's run could come before it"
             raise SettingRefused(message, "opened_by")
         return self
 
     @property
     def opening_limits(self) -> Opening:
-        """Return how many boards players may open in an hour."""
+        """Return the limits of the boards that players open."""
         return self.opening or Opening()
 
     @property

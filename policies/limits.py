@@ -11,6 +11,9 @@ from policies.fields import PolicySection
 NETWORK_SHARE: Final = 8
 """How many addresses' limits a network has, unless the policy sets its own."""
 
+MINUTE_US: Final = 60_000_000
+HOUR_US: Final = 60 * MINUTE_US
+
 MOST_PER_MINUTE: Final = 10_000_000
 MOST_AT_ONCE: Final = 1_000_000
 
@@ -21,12 +24,50 @@ class Rate(PolicySection):
     per_minute: Annotated[int, Field(ge=1, le=MOST_PER_MINUTE)]
     burst: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)]
 
+    @property
+    def interval_us(self) -> int:
+        """Return the microseconds between two units of a steady stream, rounded up.
+
+        Whole numbers keep arrival times exact. Rounded down, they would add up to more than the rate.
+        """
+        return -(-MINUTE_US // self.per_minute)
+
+    @property
+    def window_s(self) -> int:
+        """Return the seconds in which the steady rate refills a whole burst, rounded up."""
+        return -(-self.burst * 60 // self.per_minute)
+
     def times(self, factor: int) -> Rate:
         """Return this rate multiplied, up to the largest rate allowed."""
         return Rate(
             per_minute=min(self.per_minute * factor, MOST_PER_MINUTE),
             burst=min(self.burst * factor, MOST_AT_ONCE),
         )
+
+
+class HourlyRate(PolicySection):
+    """A GCRA limit of what is rare: `per_hour` at once, then `per_hour` spread evenly."""
+
+    per_hour: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)]
+
+    @property
+    def burst(self) -> int:
+        """Return how many fit at once."""
+        return self.per_hour
+
+    @property
+    def interval_us(self) -> int:
+        """Return the microseconds between two units of a steady stream, rounded up."""
+        return -(-HOUR_US // self.per_hour)
+
+    @property
+    def window_s(self) -> int:
+        """Return the seconds in which the steady rate refills a whole burst."""
+        return HOUR_US // 1_000_000
+
+    def times(self, factor: int) -> HourlyRate:
+        """Return this rate multiplied, up to the largest rate allowed."""
+        return HourlyRate(per_hour=min(self.per_hour * factor, MOST_AT_ONCE))
 
 
 class RefusalLimits(PolicySection):

@@ -118,6 +118,10 @@ class Catalogue:
             return self._served(known.board)
         return await self._read_again(name, known)
 
+    def was_opened(self, name: str) -> bool:
+        """Return whether this catalogue remembers a board of a family, be it deleted. It reads nothing."""
+        return self._known(name) is not None
+
     async def boards(self, names: Iterable[str]) -> Mapping[str, Board]:
         """Return those of the named boards that exist. Raises LedgerUnavailable."""
         distinct = list(dict.fromkeys(names))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gateway.edge.health.probes import Probes
     from gateway.edge.reads.cursors import Cursors
     from gateway.edge.shutdown import Shutdown
+    from gateway.edge.submissions.first_runs import BoardOpenings
     from gateway.index.board_index import Index
     from gateway.index.feed.live_feed import LiveFeed
     from gateway.index.groups.friends import FriendLists
@@ -65,6 +66,7 @@ class Edge:
     tokens: Tokens
     server_keys: ServerKeys
     builds: BuildRegistry
+    openings: BoardOpenings
     turnstile: Turnstile
     disk: DiskFloor
     entrance: Entrance

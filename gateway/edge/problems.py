@@ -56,6 +56,8 @@ class ProblemType(Enum):
     BOUNDS_VIOLATION = ("bounds-violation", 422, "The score is not possible on this board")
     BUILD_UNKNOWN = ("build-unknown", 422, "The board does not know that game build")
     BOARD_CLOSED = ("board-closed", 403, "The board takes no runs now")
+    NAME_UNSIGNED = ("name-unsigned", 403, "The board is not open, and its name is not signed")
+    FAMILY_FULL = ("family-full", 409, "Players have opened as many boards as the family allows")
     BUILD_BLOCKED = ("build-blocked", 403, "The game build may not play on the board any more")
     RECORDING_MISMATCH = (
         "recording-mismatch",

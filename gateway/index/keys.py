@@ -135,6 +135,11 @@ def refusals(board: str, kind: str, who: str) -> str:
     return f"{stem(board)}refused:{kind}:{who}"
 
 
+def opening_limit(family: str, kind: str, who: str) -> str:
+    """STRING: arrival times (µs) for the limit on boards that a player, a hashed address or network opens."""
+    return f"limit:{{{family}}}:openings:{kind}:{who}"
+
+
 def player_creation(network: str, address: str) -> str:
     """STRING: theoretical arrival times (µs) of new players of a hashed address or its network."""
     return f"limit:{{{network}}}:players:{address}"

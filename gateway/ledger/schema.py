@@ -31,6 +31,8 @@ All times are Unix milliseconds. These tables are written once: `events`, `recor
   not deleted.
 - `board_duties`: what is next due on a board, and the first and last event that made it due
   (`gateway.ledger.derived.board_duties`). A board without work has no row.
+- `family_openings`: how many boards of a family players ever opened, and when their limit of an hour is whole
+  again (microseconds since 1970).
 - `stewards`: when the lease of each steward ends. `leases`: who has each lane and each duty; `epoch` is the
   fencing number.
 - `baselines`: sums are decimal text, because squares of scores need 106 bits and more, and only whole numbers
@@ -660,6 +662,16 @@ board_fields = Table(
     Index("board_fields_by_name", "family", "field", "value", "board"),
     Index("board_fields_by_age", "family", "field", "value", "opened_seq"),
     Index("board_fields_by_plays", "family", "field", "value", "plays", "board"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+family_openings = Table(
+    "family_openings",
+    metadata,
+    Column("family", Text, primary_key=True),
+    _required("boards", Int64),
+    _required("whole_at_us", Int64),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

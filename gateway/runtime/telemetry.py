@@ -47,6 +47,12 @@ UNEXPECTED = Counter(
     ["place"],
     registry=REGISTRY,
 )
+BOARDS_OPENED = Counter(
+    "scoregate_boards_opened",
+    "Boards of families that were opened over HTTP, by whom: a server, or a player's first run.",
+    ["family", "by"],
+    registry=REGISTRY,
+)
 PROBLEMS = Counter("scoregate_problems", "Refusals by problem type.", ["type"], registry=REGISTRY)
 BACKLOG = Gauge(
     "scoregate_verify_backlog", "Submissions waiting for a verdict, by queue.", ["queue"], registry=REGISTRY

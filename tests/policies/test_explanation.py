@@ -209,7 +209,7 @@ SERVERS_OPEN = [
     ("opened by", "registered game servers"),
     ("deleted", "the name of a deleted board stays taken"),
 ]
-HOURLY = "in an hour a player opens up to 10, an address 50, all players 7"
+HOURLY = "in an hour a player opens up to 10, an address 50, all players 7, and no more than 100000 ever"
 ANY_OPEN = [
     ("boards", "track.<name>, any number; a name is one of 6: a, b, c, d, e, …"),
     (

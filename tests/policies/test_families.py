@@ -91,6 +91,26 @@ def test_a_folder_has_boards_and_families(tmp_path: Path):
         ("names: 5\n", 4, "names: "),
         ("opened_by: anybody\n", 4, "opened_by: Input should be 'servers', 'players' or 'both'"),
         ("opened_by: players\n", 4, "opened_by: players may only open boards whose names the policy knows"),
+        (
+            "names: '[0-9-]+'\nschedule: daily\nopened_by: players\n",
+            6,
+            "opened_by: a schedule opens its boards at their time",
+        ),
+        (
+            "opened_by: players\nopening: {signed_by: [AAAA]}\n",
+            5,
+            "opening.signed_by: An Ed25519 public key has 32 bytes",
+        ),
+        (
+            f"opened_by: players\nopening: {{signed_by: [{'A' * 43}=]}}\n",
+            5,
+            "opening.signed_by: The public key is a point of small order",
+        ),
+        (
+            "opened_by: players\nopening: {signed_by: [x]}\n",
+            5,
+            "opening.signed_by: expected 32 bytes in base64",
+        ),
         ("\nopened_by: both\n", 5, "opened_by: players may only open boards whose names the policy knows"),
         (
             "opening: {per_hour: 5}\n",
@@ -198,6 +218,17 @@ def test_the_policy_says_how_boards_are_named(tmp_path: Path, names: str, rest: 
     assert is_named == track.is_named(f"track.{rest}")
     assert not track.is_named(f"road.{rest}")
     assert not track.is_named(f"trackx{rest}")
+
+
+def test_players_open_no_boards_where_they_have_no_runs(tmp_path: Path):
+    """A family to which only servers write would have boards that nobody asked a run on."""
+    (tmp_path / "a.yaml").write_text(
+        "family: track\ntitle: Tracks\nwrites: trusted\nnames: [a]\nopened_by: both\n"
+    )
+    with pytest.raises(
+        PolicyError, match=r"a\.yaml:5: opened_by: a player's first run opens a board, and here"
+    ):
+        load_policies(tmp_path)
 
 
 def test_a_pattern_takes_no_longer_for_a_hard_name(tmp_path: Path):

@@ -10,7 +10,7 @@ from typing import Final
 from gateway.edge.context import Edge
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.limits.admission import Admission, AdmissionResult
-from policies.limits import Limits, Rate
+from policies.limits import HourlyRate, Limits, Rate
 
 FULL_RETRY_S: Final = 60
 """The `Retry-After` while the disk is nearly full."""
@@ -59,7 +59,7 @@ def refuse_large(edge: Edge, size_bytes: int) -> None:
         )
 
 
-def quota_exceeded(name: str, rate: Rate, wait_ms: int, *, unit: str = "") -> Problem:
+def quota_exceeded(name: str, rate: Rate | HourlyRate, wait_ms: int, *, unit: str = "") -> Problem:
     """Return the refusal by a limit, with its `Retry-After` (whole seconds, rounded up)."""
     wait_s = _seconds(wait_ms)
     headers = {
@@ -76,12 +76,11 @@ def rate_limit_headers(rate: Rate, left: int) -> Mapping[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _policy_field(name: str, rate: Rate, unit: str = "") -> str:
+def _policy_field(name: str, rate: Rate | HourlyRate, unit: str = "") -> str:
     """Return a quota of `burst`, and as its window the time (s) in which the steady rate refills it."""
-    window_s = math.ceil(rate.burst * 60 / rate.per_minute)
     if unit == BYTES:
-        return f'"{name}";q={rate.burst * 1024};qu="{BYTES}";w={window_s}'
-    return f'"{name}";q={rate.burst};w={window_s}'
+        return f'"{name}";q={rate.burst * 1024};qu="{BYTES}";w={rate.window_s}'
+    return f'"{name}";q={rate.burst};w={rate.window_s}'
 
 
 def _seconds(wait_ms: int) -> int:

@@ -30,6 +30,7 @@ from gateway.edge.auth.structured_fields import (
 )
 from gateway.edge.problems import Problem, ProblemType
 from policies.errors import ScoregateError
+from policies.signed_names import refuse_weak_key
 
 HMAC_SHA256 = "hmac-sha256"
 ED25519 = "ed25519"
@@ -231,27 +232,12 @@ def content_digest_of(body: bytes) -> str:
     return f"sha-256={byte_sequence(hashlib.sha256(body).digest())}"
 
 
-_PUBLIC_KEY_BYTES = 32
-_FIELD_PRIME = 2**255 - 19
-_ORDER_8_Y = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-_SMALL_ORDER_Y = frozenset({0, 1, _FIELD_PRIME - 1, _ORDER_8_Y, _FIELD_PRIME - _ORDER_8_Y})
-"""The y of the eight points whose order divides 8: 1 (order 1), -1 (order 2), 0 (order 4), others (order 8).
-
-The list is that of Chalkias, Garillot and Nikolaenko, "Taming the many EdDSAs" (2020), table 1; the tests
-derive it from the curve (RFC 8032, §5.1). The sign of x does not matter, since both points are of small
-order.
-"""
-
-
 def load_server_public_key(raw: bytes) -> Ed25519PublicKey:
     """Return the Ed25519 key of 32 bytes. Raises ServerKeyError for non-canonical keys and small orders."""
-    if len(raw) != _PUBLIC_KEY_BYTES:
-        raise ServerKeyError("An Ed25519 public key has 32 bytes.")
-    y = int.from_bytes(raw, "little") & (2**255 - 1)
-    if y >= _FIELD_PRIME:
-        raise ServerKeyError("The public key is not canonically encoded.")
-    if y in _SMALL_ORDER_Y:
-        raise ServerKeyError("The public key is a point of small order.")
+    try:
+        refuse_weak_key(raw)
+    except ValueError as error:
+        raise ServerKeyError(str(error)) from None
     return Ed25519PublicKey.from_public_bytes(raw)
 
 

@@ -29,6 +29,7 @@ from gateway.ledger.submissions import operations
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.deadline import aside
+from gateway.runtime.telemetry import BOARDS_OPENED
 from gateway.settlement.family_operations import BoardOpening, BoardTurn, FamilyOperation, perform
 from policies.family import Family
 
@@ -68,6 +69,8 @@ async def operate_boards(request: web.Request) -> web.Response:
     with ledger_refusals_as_problems():
         results, is_new = await edge.ledger.write(batch.performed_once(operation, content))
     edge.catalogue.forget(result.board.board for result in results if result.board)
+    opened = sum(result.outcome is BoardOutcome.OPENED for result in results)
+    BOARDS_OPENED.labels(family.name, "server").inc(opened)
     outcomes_of_batch = iter(map(_outcome, batch.requests, results))
     shown = [
         _refused(each.kind, each.detail) if isinstance(each, Problem) else next(outcomes_of_batch)

@@ -11,11 +11,12 @@ from gateway.edge.admission.rate_limits import quota_exceeded
 from gateway.edge.auth.tickets import Ticket, new_run_id
 from gateway.edge.auth.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import SMALL_BODY, board_of, client_names, parse_body, player_of, read_body
+from gateway.edge.http.request import SMALL_BODY, client_names, parse_body, player_of, read_body
 from gateway.edge.http.responses import asset_url, json_response
 from gateway.edge.players.name_keys import name_key
 from gateway.edge.players.names import display_name
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.submissions.first_runs import board_to_play, is_unopened, open_first
 from gateway.edge.wire import bodies, fields, outcomes
 from gateway.index.limits.open_runs import RunOpening
 from gateway.ledger import queries
@@ -58,12 +59,12 @@ async def create_player(request: web.Request) -> web.Response:
 
 async def open_run(request: web.Request) -> web.Response:
     """Answer 201 with a ticket, seed and signing key for one run of the bearer."""
-    edge, board, bearer = request.app[EDGE], await board_of(request), player_of(request)
+    edge, board, bearer = request.app[EDGE], await board_to_play(request), player_of(request)
     body = parse_body(await read_body(request, SMALL_BODY), bodies.NewRun)
-    _refuse_closed(board, edge.clock())
-    simulator = _simulator_of(board, body.build)
-    if edge.builds.status_of(board, body.build) is BuildStatus.BLOCKED:
-        raise Problem(ProblemType.BUILD_BLOCKED, f"build {body.build} is blocked; update the game")
+    simulator = _simulator_for(edge, board, body.build)
+    if is_unopened(board):  # last of all checks, so that no run that is refused opens a board
+        board = await open_first(request, board, bearer.subject, body.name_signature)
+        simulator = _simulator_for(edge, board, body.build)
     wait_ms = await edge.of(board).run_limit.wait_ms(bearer.subject)
     if wait_ms:
         raise quota_exceeded("player", board.policy.limits.player, wait_ms)
@@ -95,6 +96,18 @@ def _refuse_closed(board: Board, now_ms: int) -> None:
     if opened.state is BoardState.OPEN and opened.opens_at_ms is not None and now_ms < opened.opens_at_ms:
         raise Problem(ProblemType.BOARD_CLOSED, f"it opens at {rfc3339(opened.opens_at_ms)}")
     raise Problem(ProblemType.BOARD_CLOSED, "it is closed; runs that were opened before still count")
+
+
+def _simulator_for(edge: Edge, board: Board, build: str) -> bytes:
+    """Return the SHA-256 of the simulator of a new run.
+
+    Raises `board-closed`, `scope-forbidden`, `build-unknown`, `build-blocked`.
+    """
+    _refuse_closed(board, edge.clock())
+    simulator = _simulator_of(board, build)
+    if edge.builds.status_of(board, build) is BuildStatus.BLOCKED:
+        raise Problem(ProblemType.BUILD_BLOCKED, f"build {build} is blocked; update the game")
+    return simulator
 
 
 def _simulator_of(board: Board, build: str) -> bytes:

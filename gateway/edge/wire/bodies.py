@@ -45,9 +45,13 @@ class NewPlayer(Body):
 
 
 class NewRun(Body):
-    """A new run by a build of the game."""
+    """A new run by a build of the game, with the studio's signature of the board's name if the run opens it.
+
+    The signature is Ed25519, in base64. It is not looked at once the board is open.
+    """
 
     build: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$")]
+    name_signature: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{86}==$")] | None = None
 
 
 def _storable(value: dict[str, Any]) -> dict[str, Any]:

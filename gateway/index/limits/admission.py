@@ -17,7 +17,7 @@ from gateway.index.batcher import Batcher
 from gateway.index.limits.refusals import LocalCounts, RefusalCounts
 from gateway.index.scripts import Script
 from policies.errors import IndexUnavailable
-from policies.limits import NETWORK_SHARE, Limits, Rate
+from policies.limits import NETWORK_SHARE, HourlyRate, Limits, Rate
 from validators.baseline import EMPTY, Baseline, population_of
 from validators.submission import History
 
@@ -91,9 +91,9 @@ class SubmissionLimits:
             keys.sentinel(board),
         ]
         self._fixed_arguments = [
-            *_numbers(limits.player, limits.player_kib),
-            *_numbers(limits.address, limits.address_kib),
-            *_numbers(limits.of_network, limits.of_network_kib),
+            *numbers_of(limits.player, limits.player_kib),
+            *numbers_of(limits.address, limits.address_kib),
+            *numbers_of(limits.of_network, limits.of_network_kib),
             limits.refused.window_s * 1000,
         ]
 
@@ -181,7 +181,7 @@ class KeyedLimit:
     async def wait_ms(self, name: str) -> int:
         """Return the milliseconds until `name` may come again; 0 means now, and charges one."""
         try:
-            wait_ms, _ = await self._script([self._key(name)], [1, *_numbers(self._rate)])
+            wait_ms, _ = await self._script([self._key(name)], [1, *numbers_of(self._rate)])
         except IndexUnavailable:
             [wait_ms] = self._local.charge(Cell(self._key(name), self._rate))
         return int(wait_ms)
@@ -201,7 +201,7 @@ class AddressLimit:
 
     async def wait_ms(self, address: str, network: str) -> int:
         """Return the milliseconds until the address may come again; 0 means now, and charges one."""
-        arguments = chain(*map(_numbers, self._rates))
+        arguments = chain(*map(numbers_of, self._rates))
         try:
             wait_ms, _ = await self._script(
                 [self._key(network, address), self._key(network, "")], [1, *arguments]
@@ -216,7 +216,7 @@ class Cell(NamedTuple):
     """A charge to a key: units of its rate, where more than the whole burst count as the burst."""
 
     key: str
-    rate: Rate
+    rate: Rate | HourlyRate
     units: int = 1
 
 
@@ -235,7 +235,7 @@ class LocalLimiter:
         waits_ms = [self._wait_ms(cell, now_us) for cell in charges]
         if not any(waits_ms):
             for key, rate, units in charges:
-                charged = interval_us(rate) * min(units, rate.burst)
+                charged = rate.interval_us * min(units, rate.burst)
                 self._arrivals[key] = self._arrival_us(key, now_us) + charged
                 self._arrivals.move_to_end(key)
         while len(self._arrivals) > self._size:
@@ -244,7 +244,7 @@ class LocalLimiter:
 
     def _wait_ms(self, cell: Cell, now_us: int) -> int:
         missing = cell.rate.burst - min(cell.units, cell.rate.burst)
-        wait_us = self._arrival_us(cell.key, now_us) - interval_us(cell.rate) * missing - now_us
+        wait_us = self._arrival_us(cell.key, now_us) - cell.rate.interval_us * missing - now_us
         return max(0, -(-wait_us // 1000))
 
     def _arrival_us(self, key: str, now_us: int) -> int:
@@ -259,18 +259,10 @@ class LocalLimits:
         self.refusals = LocalCounts(size)
 
 
-def _numbers(rate: Rate, kib: Rate | None = None) -> tuple[int, int, int, int]:
+def numbers_of(rate: Rate | HourlyRate, kib: Rate | None = None) -> tuple[int, int, int, int]:
     """Return a script's limit: interval (µs) and burst of requests, then of KiB (0: unlimited)."""
-    of_kib = (interval_us(kib), kib.burst) if kib else (0, 0)
-    return (interval_us(rate), rate.burst, *of_kib)
-
-
-def interval_us(rate: Rate) -> int:
-    """Return the microseconds between two cells of a steady stream, rounded up.
-
-    Whole numbers keep arrival times exact. Rounded down, the intervals would add up to more than the rate.
-    """
-    return -(-60_000_000 // rate.per_minute)
+    of_kib = (kib.interval_us, kib.burst) if kib else (0, 0)
+    return (rate.interval_us, rate.burst, *of_kib)
 
 
 def _history(status: int, player: Any, populations: Mapping[str, Any] | None, build: str) -> History | None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from redis.asyncio import Redis
 
-from gateway.index.limits.admission import Cell, LocalLimiter, interval_us
+from gateway.index.limits.admission import Cell, LocalLimiter, numbers_of
 from gateway.index.scripts import Script
 from policies.errors import IndexUnavailable
 from policies.limits import Rate
@@ -38,7 +38,7 @@ class TransferLimit:
         """Return the milliseconds until a transfer of this size fits; 0 means now, and charges it."""
         kib = max(1, -(-size_bytes // KIB))
         try:
-            arguments = chain.from_iterable(map(_numbers, quotas))
+            arguments = chain.from_iterable(numbers_of(quota.requests, quota.kib) for quota in quotas)
             wait_ms, _ = await self._script([quota.key for quota in quotas], [kib, *arguments])
         except IndexUnavailable:
             wait_ms = self._charge_locally(kib, quotas)
@@ -48,13 +48,3 @@ class TransferLimit:
         requests = [Cell(f"{quota.key} requests", quota.requests) for quota in quotas]
         sizes = [Cell(f"{quota.key} kib", quota.kib, kib) for quota in quotas]
         return max(self._local.charge(*requests, *sizes))
-
-
-def _numbers(quota: TransferQuota) -> tuple[int, int, int, int]:
-    """Return a limit as the script takes it: interval (µs) and burst of requests, then of KiB."""
-    return (
-        interval_us(quota.requests),
-        quota.requests.burst,
-        interval_us(quota.kib),
-        quota.kib.burst,
-    )

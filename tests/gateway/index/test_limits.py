@@ -17,7 +17,6 @@ from gateway.index.limits.admission import (
     KeyedLimit,
     LocalLimiter,
     SubmissionLimits,
-    interval_us,
 )
 from gateway.index.limits.refusals import LocalCounts
 from gateway.index.scripts import script_source
@@ -58,8 +57,8 @@ def test_R04_the_local_bucket_gives_the_burst_and_then_the_rate(rate: Rate):
     limiter = LocalLimiter(now_ns=lambda: now_us[0] * 1000)
     assert [[0]] * rate.burst == [limiter.charge(("who", rate)) for _ in range(rate.burst)]
     [wait_ms] = limiter.charge(("who", rate))
-    assert 0 < wait_ms <= interval_us(rate) / 1000 + 1
-    now_us[0] += interval_us(rate)
+    assert 0 < wait_ms <= rate.interval_us / 1000 + 1
+    now_us[0] += rate.interval_us
     assert [0] == limiter.charge(("who", rate))
 
 
@@ -115,7 +114,7 @@ def test_R04_the_script_never_gives_more_than_burst_and_rate(
     with valkey.client() as client:
         client.flushall()
         gives = client.register_script(ASK_MANY)
-        seen = [gives(keys=["limit"], args=[interval_us(rate), rate.burst, count]) for count in calls]
+        seen = [gives(keys=["limit"], args=[rate.interval_us, rate.burst, count]) for count in calls]
     passed = [count for count, _ in seen]
     times = [int(at) for _, at in seen]
     for first in range(len(seen)):
@@ -129,8 +128,8 @@ def test_R04_a_window_boundary_gives_no_second_burst(valkey: ValkeyServer):
     with valkey.client() as client:
         gives = client.register_script(ASK_MANY)
         rate = Rate(per_minute=60, burst=10)
-        assert 10 == gives(keys=["limit"], args=[interval_us(rate), rate.burst, 100])[0]
-        assert 0 == gives(keys=["limit"], args=[interval_us(rate), rate.burst, 100])[0]
+        assert 10 == gives(keys=["limit"], args=[rate.interval_us, rate.burst, 100])[0]
+        assert 0 == gives(keys=["limit"], args=[rate.interval_us, rate.burst, 100])[0]
 
 
 def asking(number: int, player: str = "ada") -> AdmissionRequest:
@@ -234,7 +233,7 @@ async def test_R10_a_limit_without_a_clock_to_wait_for_expires(client: Redis):
 @pytest.mark.parametrize("per_minute", [1, 7, 59, 60, 61, 999_983, 10_000_000])
 def test_an_interval_is_whole_and_never_short(per_minute: int):
     """Rounding is towards fewer."""
-    assert interval_us(Rate(per_minute=per_minute, burst=1)) * per_minute >= 60_000_000
+    assert Rate(per_minute=per_minute, burst=1).interval_us * per_minute >= 60_000_000
 
 
 async def test_F17_refusals_of_others_behind_an_address_stop_no_known_player(client: Redis):

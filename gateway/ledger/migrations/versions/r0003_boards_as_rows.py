@@ -75,6 +75,16 @@ Table(
 )
 
 Table(
+    "family_openings",
+    metadata,
+    Column("family", Text, primary_key=True),
+    _required("boards", Int64),
+    _required("whole_at_us", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
     "board_duties",
     metadata,
     Column("duty", Text, primary_key=True),
@@ -164,6 +174,7 @@ _UPDATES: Final = {
     "boards": "title, metadata, parameters, asset, bounds, state, opens_at_ms, closes_at_ms, opened_at_ms, "
     "opened_by, opened_seq, version, seq, plays",
     "board_fields": "opened_seq, plays",
+    "family_openings": "boards, whole_at_us",
     "board_duties": "due_at_ms, last_seq",
     "rollup_changes": "seq, after",
     "rollup_points": "points, achieved_at_ms, achieved_seq, submission_id",
