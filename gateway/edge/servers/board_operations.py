@@ -152,7 +152,9 @@ async def _with_assets(
     """Return the operations, with a problem for each board whose asset is not stored."""
     with aside():
         unstored = await edge.assets.unstored({asset for each in requests if (asset := _asset_of(each))})
-    missing = Problem(ProblemType.ASSET_MISSING, "asset: no file has this digest; store it first")
+    missing = Problem(
+        ProblemType.ASSET_MISSING, "asset: no file has this digest; PUT it to the family's assets first"
+    )
     return [missing if _asset_of(each) in unstored else each for each in requests]
 
 

@@ -353,6 +353,22 @@ async def test_readers_hold_few_places(studio: Studio, monkeypatch: pytest.Monke
     assert MAP == (await studio.harness.get(url)).raw
 
 
+async def test_who_does_not_read_is_cut_off(own_settings: Settings):
+    """After the time for an answer, which begins with each part; the place is free again."""
+    content = a_map(ASSET_BYTES)
+    async with studio_of(own_settings, write_timeout_s=0.5) as studio:
+        url, traffic = await studio.served(content), studio.harness.edge.asset_traffic
+        async with RawConnection(studio.harness.authority) as connection:
+            await connection.send(f"GET {url} HTTP/1.1\r\nHost: {studio.harness.authority}\r\n\r\n".encode())
+
+            async def downloading(count: int) -> bool:
+                return traffic.downloads == count
+
+            await until(lambda: downloading(1))
+            await until(lambda: downloading(0))
+        assert content == (await studio.harness.get(url)).raw
+
+
 async def test_a_damaged_file_is_never_whole_to_a_reader(studio: Studio, tmp_path: Path):
     """Altered at its begin, its end or its length: not found, or cut off before its end; and again once it is stored anew."""
     url, small_url = await studio.served(MAP), await studio.served(b"a small map", "spa")

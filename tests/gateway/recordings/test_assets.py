@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.ledger.ledger import Ledger
-from gateway.recordings.assets import Assets
+from gateway.recordings.assets import PART_BYTES, READERS, Assets
 from gateway.recordings.directory import DirectoryBlobs
 from gateway.recordings.recording_store import RecordingStore, kept_name
 from gateway.recordings.recordings import Recordings
@@ -96,3 +100,45 @@ async def test_a_tampered_asset_is_no_asset(recordings: Recordings, tmp_path: Pa
     for size in (0, ASSET_BYTES + 1):
         with pytest.raises(AssertionError):
             await assets.store(bytes(size))
+
+
+async def test_what_cannot_be_an_asset_is_none(recordings: Recordings):
+    """Of many digests those are named that no board may have: nothing stored, nothing in it, or a recording too large."""
+    assets = Assets(recordings)
+    stored = [await assets.store(f"map {number}".encode()) for number in range(40)]
+    large, empty, absent = bytes(ASSET_BYTES + 1), b"", bytes(32)
+    wrong = [hashlib.sha256(each).digest() for each in (large, empty)]
+    for digest, body in zip(wrong, (large, empty), strict=True):
+        assert recordings.large.store(digest, body)
+        with pytest.raises(RecordingLost, match="altered"):
+            await assets.size_bytes(digest)
+    assert {*wrong, absent} == await assets.unstored([*stored[:35], *wrong, absent, *stored[35:]])
+    with pytest.raises(RecordingLost, match="missing"):
+        await assets.size_bytes(absent)
+    assert [5, 6] == [await assets.size_bytes(digest) for digest in (stored[0], stored[10])]
+
+
+async def test_streams_leave_the_store_to_others(recordings: Recordings, monkeypatch: pytest.MonkeyPatch):
+    """However many read at once, few of the store's threads work for them; each gets its file, a part at a time."""
+    assets, content = Assets(recordings), bytes(range(256)) * (PART_BYTES // 256) + b"the rest"
+    digest, part = await assets.store(content), recordings.large.part
+    most, under_way, lock = 0, 0, threading.Lock()
+
+    def counted(*asked: Any) -> bytes | None:
+        nonlocal most, under_way
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        time.sleep(0.01)
+        with lock:
+            under_way -= 1
+        return part(*asked)
+
+    monkeypatch.setattr(recordings.large, "part", counted)
+
+    async def parts_read() -> list[bytes]:
+        return [part async for part in assets.parts(digest, len(content))]
+
+    streams = await asyncio.gather(*(parts_read() for _ in range(20)))
+    assert [[content[:PART_BYTES], b"the rest"]] * 20 == streams
+    assert READERS == most

@@ -72,6 +72,15 @@ def test_a_blob_is_written_once(blobs: Blobs):
     assert b"third" == blobs.get("ab/cd/one", 100)
 
 
+def test_a_blob_is_measured_and_read_in_parts(blobs: Blobs):
+    """From any byte, no further than its end; what is not there has neither size nor parts."""
+    blobs.put("ab/cd/one", b"0123456789")
+    assert [10, None] == [blobs.size("ab/cd/one"), blobs.size("ab/cd/two")]
+    parts = [blobs.part("ab/cd/one", start, count) for start, count in ((0, 4), (4, 4), (8, 2), (9, 1))]
+    assert [b"0123", b"4567", b"89", b"9"] == parts
+    assert None is blobs.part("ab/cd/two", 0, 4)
+
+
 def test_no_more_is_read_than_was_stored(blobs: Blobs):
     """What has grown to whatever size costs no memory: one byte beyond tells."""
     blobs.put("ab/cd/one", b"0123456789")
