@@ -412,8 +412,10 @@ async def test_the_clients_store_and_download_a_map(studio: Studio, tmp_path: Pa
         await client.asset("track.monza", digest)
 
 
-@pytest.mark.parametrize("content", [b"not the map", bytes(ASSET_BYTES + 1)])
-async def test_the_python_client_takes_no_other_file(content: bytes):
+@pytest.mark.parametrize(
+    ("content", "why"), [(b"not the map", "its digest"), (bytes(ASSET_BYTES + 1), "more than 8388608 bytes")]
+)
+async def test_the_python_client_takes_no_other_file(content: bytes, why: str):
     """Whoever stands between may send what they like: it is read up to a bound, and refused."""
 
     async def lie(_: web.Request) -> web.Response:
@@ -422,5 +424,5 @@ async def test_the_python_client_takes_no_other_file(content: bytes):
     app = web.Application()
     app.router.add_get("/{path:.*}", lie)
     async with TestServer(app) as gateway, ScoregateClient(str(gateway.make_url("")), attempts=1) as client:
-        with pytest.raises(DamagedAsset):
+        with pytest.raises(DamagedAsset, match=why):
             await client.asset("track.monza", f"sha256:{digest_text(MAP)}")
