@@ -21,6 +21,7 @@ from policies.opened_board import (
     family_named_by,
     refuse_unfit,
 )
+from policies.ranking import Ranking
 from policies.rollups import RollupTake
 
 _SHARED: Final = ("claim_stats", "compiled_rules", "tie_resolutions_ms", "spread_floor")
@@ -126,6 +127,10 @@ class Family:
         changes = {"board": opened.board, "title": opened.title, **narrowed(self.template, opened.bounds)}
         policy = _changed(self.template, changes)
         return Board(policy, self._digest_of(opened), self.simulators, self.name, opened, self.rollups)
+
+    def ranking_of(self, board: str) -> Ranking:
+        """Return the ranking of a board by name. Nothing that a board narrows decides about it."""
+        return Ranking(_changed(self.template, {"board": board}))
 
     def _digest_of(self, opened: OpenedBoard) -> str:
         """Return the digest of what judges the board's runs: the family's, and what differs from it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
@@ -13,6 +14,9 @@ from policies.fields import Name, PolicySection
 
 PLACES_LIMIT = 100
 """Most ranks of a board that give points. A change of a board moves at most so many players."""
+
+PERCENTILES_LIMIT = 20
+"""Most percentiles that give points. Each has a border on every board, which a steward keeps."""
 
 POINTS_LIMIT = 1_000_000
 """Most points of one rank, so that nine billion boards fit into a score."""
@@ -43,10 +47,32 @@ class RollupTake(StrEnum):
     POINTS = "points"
 
 
+class PercentilePoints(PolicySection):
+    """Points for players whose percentile is `at` or more: the share of entries that are not better.
+
+    It is the percentile that readers of a board see, in percent, with up to two decimals.
+    """
+
+    at: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+    points: Annotated[int, Field(ge=1, le=POINTS_LIMIT)]
+
+    @property
+    def share(self) -> int:
+        """The percentile in hundredths of a percent."""
+        return round(self.at * 100)
+
+    @model_validator(mode="after")
+    def _in_hundredths(self) -> Self:
+        if self.share / 100 != self.at:
+            raise ValueError("`at` has at most two decimals")
+        return self
+
+
 class Rollup(PolicySection):
     """The family that a board follows from, and what it takes of each player's standings there.
 
-    With `take: points`, `points` lists those of the first rank, the second, and so on.
+    With `take: points`, `points` lists those of the first rank, the second, and so on, or `percentiles` those
+    of the best percentile, the next, and so on.
     """
 
     family: Name
@@ -55,13 +81,20 @@ class Rollup(PolicySection):
         tuple[Annotated[int, Field(ge=1, le=POINTS_LIMIT)], ...],
         Field(max_length=PLACES_LIMIT, strict=False),
     ] = ()
+    percentiles: Annotated[
+        tuple[PercentilePoints, ...], Field(max_length=PERCENTILES_LIMIT, strict=False)
+    ] = ()
 
     @model_validator(mode="after")
     def _points_of_ranks(self) -> Self:
-        if bool(self.points) != (self.take is RollupTake.POINTS):
-            raise ValueError("`points` belong to `take: points`, which needs at least one")
-        if any(lower > higher for higher, lower in zip(self.points, self.points[1:], strict=False)):
+        if (bool(self.points) + bool(self.percentiles)) != (self.take is RollupTake.POINTS):
+            raise ValueError(
+                "`points` and `percentiles` belong to `take: points`, which needs one of the two"
+            )
+        if any(lower > higher for higher, lower in pairwise(self.points)):
             raise ValueError("`points` must not rise from one rank to the next")
+        if any(one.at <= other.at or one.points < other.points for one, other in pairwise(self.percentiles)):
+            raise ValueError("`percentiles` must fall from one to the next, and their points must not rise")
         return self
 
     def refuse_beside(self, settings: Iterable[str], windows: Iterable[str]) -> None:

@@ -19,6 +19,7 @@ All times are Unix milliseconds. These tables are written once: `events`, `recor
 - `webhooks`: endpoints. `deliveries`: what each of them still has to get. After its end, `due_at_ms` is when
   it ended.
 - `rollup_points`: the points that players have for their ranks on boards of a rollup's family.
+  `rollup_borders`: the places up to which percentiles give points there, as JSON, and by which rules.
   `rollup_changes`: windows of boards whose first ranks have to be compared with them, or whose board was
   deleted, so that its players are folded anew, those after `after`.
 - `archived_windows`: windows that are over or about to be. `revision` is the readable one (0: none yet),
@@ -315,6 +316,18 @@ rollup_points = Table(
     _required("achieved_seq", Int64),
     _required("submission_id", Text),
     Index("rollup_points_of_board", "rollup", "board", "window"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+rollup_borders = Table(
+    "rollup_borders",
+    metadata,
+    Column("rollup", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    _required("rule", Text),
+    _required("borders", Text),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

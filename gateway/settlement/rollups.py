@@ -16,15 +16,19 @@ from gateway.ledger import index_pages, queries
 from gateway.ledger.archive.windows import mark_windows
 from gateway.ledger.schema import events, outbox
 from gateway.ledger.standings.folds import StandingFold, fold_anew, fold_rollup
-from gateway.ledger.standings.rollup_points import RollupChange, give_points, note_change, players_to_follow
-from gateway.ledger.standings.rollups import is_deleted
+from gateway.ledger.standings.rollup_borders import PointsOfPercentiles, give_to_mover
+from gateway.ledger.standings.rollup_moves import fold_points, move_points
+from gateway.ledger.standings.rollup_points import RollupChange, note_change, players_to_follow
+from gateway.ledger.standings.rollups import ShareChange, is_deleted, rollup_of
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.shared_records import Change, Standing
 from policies.loader import Board
 from policies.model import WindowKind
+from policies.ranking import Ranking
+from policies.rollups import RollupTake
 from policies.vocabulary import Reason, State
-from policies.windows import window_named
+from policies.windows import Window, window_named
 from validators.judge import RULES_VERSION
 
 PLAYERS: Final = 100
@@ -42,20 +46,45 @@ async def roll_up(
 ) -> list[Change]:
     """Fold the changed standings of one player on a board into its rollups; return their changes.
 
-    `cause` is the event that changed the standings.
+    `cause` is the event that changed the standings. Points by rank follow later, when a steward has compared
+    the board's ranks.
     """
+    if not board.rollups:
+        return []
     changes: list[Change] = []
-    if not board.rollups or await is_deleted(tx, board.name):
-        return changes
+    is_gone = await is_deleted(tx, board.name)
     for rollup in board.rollups:
-        if rollup.policy.rollup and rollup.policy.rollup.points:
-            await _note(tx, rollup, folds, cause)
-            continue
+        counting = [fold for fold in folds if _counts(rollup, fold.standing.window)]
+        if rollup_of(rollup.ranking).take is RollupTake.POINTS:
+            await _note(tx, rollup, counting, cause)
         seq = await queries.newest_seq()(tx) + 1
-        standings = [standing for fold in folds if (standing := await _fold(tx, rollup, fold, seq))]
+        shares = await _shares(tx, board, rollup, counting, is_gone=is_gone)
+        standings = [
+            standing
+            for window, share in shares
+            if (standing := await fold_rollup(tx, rollup.ranking, share, window, seq))
+        ]
         if standings:
             changes.append(await _write(tx, rollup, standings, {"of": board.name, "event": cause}, at_ms))
     return changes
+
+
+async def _shares(
+    tx: Transaction, board: Board, rollup: Board, folds: Sequence[StandingFold], *, is_gone: bool
+) -> list[tuple[Window, ShareChange]]:
+    """Return the shares that folds change at once, with their windows. A deleted board gives no new ones."""
+    take = rollup_of(rollup.ranking)
+    windows = [window_named(rollup.policy, fold.standing.window) for fold in folds]
+    if take.take is not RollupTake.POINTS:
+        return [] if is_gone else list(zip(windows, (fold.share for fold in folds), strict=True))
+    shares: list[tuple[Window, ShareChange]] = []
+    if take.percentiles:
+        of = PointsOfPercentiles(board.ranking, rollup.ranking, take.percentiles)
+        for window, fold in zip(windows, folds, strict=True):
+            where = RollupChange(rollup.name, board.name, window.name, 0)
+            if move := await give_to_mover(tx, of, where, fold):
+                shares.append((window, fold.share._replace(before=move.before, after=move.after)))
+    return shares
 
 
 def by_board(board: Board, changes: Sequence[Change]) -> list[tuple[Board, list[Change]]]:
@@ -75,26 +104,31 @@ async def note_deletion(tx: Transaction, rollups: Sequence[Board], board: str) -
                 await note_change(tx, RollupChange(rollup.name, board, window, seq))
 
 
-def follow_change(rollup: Board, change: RollupChange, *, at_ms: int) -> Operation[list[Change]]:
-    """Have a rollup follow a slice of a board's change; return what changed.
+def follow_change(
+    rollup: Board, board: Ranking, change: RollupChange, *, at_ms: int
+) -> Operation[list[Change]]:
+    """Have a rollup follow a slice of a board's change, with an event for each player whom it concerns.
 
-    The first ranks of a board are compared with the points that its players have. The players of a deleted
-    board are folded anew.
+    It stays noted until nothing of it is left. Return what changed.
+
+    `board` is the ranking of the board of the family. Points are compared with its ranks. For a rollup of
+    another kind, the players of a deleted board are folded anew.
     """
     window = window_named(rollup.policy, change.window)
-    scale = rollup.policy.rollup.points if rollup.policy.rollup else ()
+    cause = {"of": change.board, "event": change.seq}
 
     async def work(tx: Transaction) -> list[Change]:
         changes = []
-        if scale:
-            players = await give_points(tx, change, scale)
-        else:
-            players = set(await players_to_follow(tx, change, count=PLAYERS))
-        for player in sorted(players):
+        if rollup_of(rollup.ranking).take is RollupTake.POINTS:
+            moves, _ = await move_points(tx, rollup.ranking, board, change)
+            for move in moves:
+                seq = await queries.newest_seq()(tx) + 1
+                if standing := await fold_points(tx, rollup.ranking, move, window, seq):
+                    changes.append(await _write(tx, rollup, [standing], cause, at_ms))
+            return changes
+        for player in await players_to_follow(tx, change, count=PLAYERS):
             seq = await queries.newest_seq()(tx) + 1
-            standing = await fold_anew(tx, rollup.ranking, player, window, seq)
-            if standing:
-                cause = {"of": change.board, "event": change.seq}
+            if standing := await fold_anew(tx, rollup.ranking, player, window, seq):
                 changes.append(await _write(tx, rollup, [standing], cause, at_ms))
         return changes
 
@@ -103,16 +137,8 @@ def follow_change(rollup: Board, change: RollupChange, *, at_ms: int) -> Operati
 
 async def _note(tx: Transaction, rollup: Board, folds: Sequence[StandingFold], cause: int) -> None:
     for fold in folds:
-        window = fold.standing.window
-        if _counts(rollup, window) and fold.before.place != fold.place:
-            await note_change(tx, RollupChange(rollup.name, fold.standing.board, window, cause))
-
-
-async def _fold(tx: Transaction, rollup: Board, fold: StandingFold, seq: int) -> Standing | None:
-    if not _counts(rollup, fold.standing.window):
-        return None
-    window = window_named(rollup.policy, fold.standing.window)
-    return await fold_rollup(tx, rollup.ranking, fold, window, seq)
+        if fold.before.place != fold.place:
+            await note_change(tx, RollupChange(rollup.name, fold.standing.board, fold.standing.window, cause))
 
 
 def _counts(rollup: Board, window: str) -> bool:

@@ -29,10 +29,14 @@ class RollupKeeper:
         due = await self._ledger.read(changes_due(SLICE))
         for change in due:
             rollup = await self._catalogue.board(change.rollup)
-            if rollup is None or rollup.policy.rollup is None:
+            of = rollup.policy.rollup if rollup else None
+            family = self._catalogue.families.get(of.family) if of else None
+            if rollup is None or family is None:
                 await self._ledger.write(drop_change(change))  # its policy is gone, and nobody reads it
                 continue
-            changes = await self._ledger.write(follow_change(rollup, change, at_ms=self._clock()))
+            ranking = family.ranking_of(change.board)
+            following = follow_change(rollup, ranking, change, at_ms=self._clock())
+            changes = await self._ledger.write(following)
             if changes:
                 await project(self._ledger, self._index, rollup, changes)
         return len(due)

@@ -117,7 +117,14 @@ async def _refold(settings: Settings, name: str, screen: Console) -> None:
     async with _open_stores(settings) as stores:
         board = await board_named(stores.catalogue, name)
         with showing_progress(screen, f"{name}: players") as advance:
-            result = await refold_board(stores.ledger, board.policy, clock=wall_clock, tell=advance)
+            rollup = board.policy.rollup
+            result = await refold_board(
+                stores.ledger,
+                board.policy,
+                clock=wall_clock,
+                tell=advance,
+                family=stores.catalogue.families.get(rollup.family) if rollup else None,
+            )
         print_line(screen, f"{name}: looked at {result.players} players, changed {result.changed} standings")
         await _rebuild(stores, board, screen)
 

@@ -17,6 +17,7 @@ family: track
 title: Tracks
 score: {minimum: 0, maximum: 1000}
 """
+PERCENTILES = "{family: track, take: points, percentiles: [%s]}"
 WORLD = """\
 board: world
 title: World
@@ -62,10 +63,21 @@ def test_three_lines_make_a_rollup_and_each_board_of_the_family_knows_it(tmp_pat
             "windows: [season]\nseason: 0 0 1 * *\ntime_zone: Asia/Tokyo\n",
             "world.yaml:5: season: expected the seasons and the time zone",
         ),
-        ("{family: track, take: points}", "", "`points` belong to `take: points`"),
-        ("{family: track, points: [1]}", "", "`points` belong to `take: points`"),
+        ("{family: track, take: points}", "", "`points` and `percentiles` belong to `take: points`"),
+        ("{family: track, points: [1]}", "", "`points` and `percentiles` belong to `take: points`"),
         ("{family: track, take: points, points: [1, 2]}", "", "must not rise"),
         ("{family: track, take: points, points: [0]}", "", "world.yaml:3: rollup.points"),
+        (
+            "{family: track, take: points, points: [1], percentiles: [{at: 9, points: 1}]}",
+            "",
+            "one of the two",
+        ),
+        ("{family: track, percentiles: [{at: 9, points: 1}]}", "", "one of the two"),
+        (PERCENTILES % "{at: 9, points: 1}, {at: 9, points: 1}", "", "must fall"),
+        (PERCENTILES % "{at: 9, points: 1}, {at: 8, points: 2}", "", "points must not rise"),
+        (PERCENTILES % "{at: 9.001, points: 1}", "", "`at` has at most two decimals"),
+        (PERCENTILES % "{at: 101, points: 1}", "", "world.yaml:3: rollup.percentiles"),
+        (PERCENTILES % ", ".join(f"{{at: {at}, points: 1}}" for at in range(21, 0, -1)), "", "at most 20"),
         ("{family: track}\nwindows: [daily]", "", "world.yaml:4: windows: a rollup has the windows"),
         ("{family: track}\noperator: sum", "", "world.yaml:4: operator: a rollup takes no runs"),
         ("{family: track}\nwrites: trusted", "", "`rollup` and `writes: derived` need each other"),

@@ -11,11 +11,17 @@ from gateway.ledger.boards.board_rows import COLUMNS, StoredBoard, stored_board
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import boards
 from gateway.ledger.transaction import Operation, Query, Transaction
-from policies.opened_board import OpenedBoard
+from policies.opened_board import OpenedBoard, names_of_family
 
 _b = boards.c
 
 _LISTED = Query(select(*COLUMNS).where(is_listed(_b.board)))
+_NAMES = Query(
+    select(_b.board)
+    .where(_b.board > bindparam("after"), _b.board < bindparam("beyond"))
+    .order_by(_b.board)
+    .limit(bindparam("count"))
+)
 _OPEN: Final = boards.c.state == literal_column("'open'")
 _TO_CLOSE = Query(
     select(*COLUMNS)
@@ -30,6 +36,17 @@ def boards_named(names: Sequence[str]) -> Operation[dict[str, OpenedBoard]]:
     async def work(tx: Transaction) -> dict[str, OpenedBoard]:
         stored = await load_boards(tx, names)
         return {name: stored[name].board for name in stored}
+
+    return work
+
+
+def names_after(family: str, after: str, *, count: int) -> Operation[list[str]]:
+    """Return the next boards of a family that were ever opened, after one, by name."""
+    first, beyond = names_of_family(family)
+
+    async def work(tx: Transaction) -> list[str]:
+        rows = await tx.rows(_NAMES, after=max(after, first), beyond=beyond, count=count)
+        return [row[0] for row in rows]
 
     return work
 

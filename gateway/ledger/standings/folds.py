@@ -14,7 +14,7 @@ from gateway.ledger.players.joins import was_joined
 from gateway.ledger.schema import anchored_windows, is_in, players, standings, submissions
 from gateway.ledger.standings.anchors import note_move
 from gateway.ledger.standings.reached import CountingColumns, select_reached, within_limits
-from gateway.ledger.standings.rollups import Share, fold_shares, with_share
+from gateway.ledger.standings.rollups import Share, ShareChange, fold_shares, with_share
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Query, Row, Transaction
 from gateway.shared_records import Standing
@@ -105,10 +105,11 @@ class StandingFold(NamedTuple):
     standing: Standing
 
     @property
-    def share(self) -> Share:
-        """The standing as a share of a rollup."""
-        standing = self.standing
-        return Share(standing.score, standing.achieved_at_ms, standing.achieved_seq, standing.submission_id)
+    def share(self) -> ShareChange:
+        """The change as one of a share of a rollup."""
+        now = self.standing
+        after = Share(now.score, now.achieved_at_ms, now.achieved_seq, now.submission_id)
+        return ShareChange(now.player, now.name, self.before.share, after)
 
     @property
     def place(self) -> BoardPlace | None:
@@ -125,7 +126,7 @@ async def fold_standings(
     are added to the standing, at a cost independent of the player's history; if one ceases to count, the
     window is folded anew.
     """
-    name = await _name_of(tx, player)
+    name = await name_of(tx, player)
     calendar = calendar_of(ranking.policy)
     by_window: dict[Window, list[CountChange]] = defaultdict(list)
     for kind in ranking.policy.windows:
@@ -155,17 +156,16 @@ async def _fold_window(
 
 
 async def fold_rollup(
-    tx: Transaction, rollup: Ranking, share: StandingFold, window: Window, seq: int
+    tx: Transaction, rollup: Ranking, change: ShareChange, window: Window, seq: int
 ) -> Standing | None:
     """Fold a changed share into the player's standing on a rollup, and store it under `seq`.
 
     Return None if the standing stays as it was.
     """
-    player = share.standing.player
-    where = (window, player, share.standing.name)
-    slot = await read_slot(tx, rollup, window.name, player)
+    where = (window, change.player, change.name)
+    slot = await read_slot(tx, rollup, window.name, change.player)
     held = _held(rollup, slot) if slot.rule == rollup.rule else None
-    reached = with_share(rollup, held, share.before.share, share.share)
+    reached = with_share(rollup, held, change.before, change.after)
     standing = _standing(rollup, where, reached or await _reached(tx, rollup, where), seq)
     return await _put_if_changed(tx, rollup, standing, slot)
 
@@ -175,7 +175,7 @@ async def fold_anew(
 ) -> Standing | None:
     """Fold a player's standing in a window anew, and store it under `seq`; return None if nothing changed."""
     slot = await read_slot(tx, ranking, window.name, player)
-    standing = await standing_in(tx, ranking, player, window, await _name_of(tx, player), seq=seq)
+    standing = await standing_in(tx, ranking, player, window, await name_of(tx, player), seq=seq)
     return await _put_if_changed(tx, ranking, standing, slot)
 
 
@@ -199,7 +199,8 @@ def _place(standing: Standing) -> BoardPlace | None:
     return None if standing.score is None else BoardPlace(standing.order, standing.member)
 
 
-async def _name_of(tx: Transaction, player: str) -> str:
+async def name_of(tx: Transaction, player: str) -> str:
+    """Return a player's display name, empty if there is none."""
     names = await tx.rows(_NAME, player=player)
     return names[0][0] if names else ""
 

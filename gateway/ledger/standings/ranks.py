@@ -208,7 +208,7 @@ class RankedWindow:
 
     async def page(self, first: int, count: int, kind: RankKind) -> Slice:
         """Return `count` standings from position `first`."""
-        begin = await self._at(first)
+        begin = await self.place_at(first)
         rows = await self._rows_from(begin, count) if begin else ()
         return await self._slice(rows, first, kind)
 
@@ -248,7 +248,7 @@ class RankedWindow:
         begin = self.ranking.group_begin(self.window, place)
         return 1 + await (self.groups_ahead(begin) if kind is RankKind.DENSE else self.ahead(begin))
 
-    async def _at(self, position: int) -> BoardPlace | None:
+    async def place_at(self, position: int) -> BoardPlace | None:
         """Return the place at a position (from 0)."""
         # Newcomers can have moved an anchor back by no more than their number.
         came = await self._number(_CAME, series=ENTRIES, **bind(at=LAST))

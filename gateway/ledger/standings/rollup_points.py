@@ -1,16 +1,19 @@
-"""Points for the first ranks of a family's boards: boards to compare, and the points that players have."""
+"""Points that players have for their ranks on a family's boards, and boards on which they may be others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.schema import rollup_changes, rollup_points, standings
-from gateway.ledger.standings.rollups import is_deleted
+from gateway.ledger.standings.rollups import NO_SHARE, Share, is_deleted
 from gateway.ledger.transaction import Operation, Query, Transaction
+
+MOVES: Final = 100
+"""Most players whose points change in one transaction, which other writes wait for."""
 
 _st, _p, _c = standings.c, rollup_points.c, rollup_changes.c
 
@@ -46,9 +49,9 @@ _FIRST = Query(
     .order_by(_st.order_value, _st.member)
     .limit(bindparam("count"))
 )
-_GIVEN = Query(
-    select(_p.player, _p.points, _p.achieved_at_ms, _p.achieved_seq, _p.submission_id).where(*_AT_BOARD)
-)
+_points = select(_p.player, _p.points, _p.achieved_at_ms, _p.achieved_seq, _p.submission_id)
+_GIVEN = Query(_points.where(*_AT_BOARD).limit(bindparam("count")))
+_OF_PLAYER = Query(_points.where(*_AT_BOARD, _p.player == bindparam("at_player")))
 _PLAYERS = Query(
     select(_st.player)
     .where(
@@ -58,6 +61,13 @@ _PLAYERS = Query(
     .limit(bindparam("count"))
 )
 _TAKE = Query(delete(rollup_points).where(*_AT_BOARD, _p.player == bindparam("at_player")))
+_FORGET = Query(
+    delete(rollup_points).where(
+        _p.rollup == bindparam("at_rollup"),
+        _p.player == bindparam("at_player"),
+        _p.window == bindparam("at_window"),
+    )
+)
 _put = insert(rollup_points)
 _GIVE = Query(
     _put.on_conflict_do_update(
@@ -79,6 +89,11 @@ class RollupChange(NamedTuple):
     seq: int
     after: str = ""
 
+    @property
+    def at(self) -> dict[str, str]:
+        """The values to bind for the rows of this rollup, board and window."""
+        return {"at_rollup": self.rollup, "at_board": self.board, "at_window": self.window}
+
 
 class Points(NamedTuple):
     """A player's points on one board, and the run that they were reached with."""
@@ -88,6 +103,19 @@ class Points(NamedTuple):
     achieved_at_ms: int
     achieved_seq: int
     submission_id: str
+
+    @property
+    def share(self) -> Share:
+        """The points as a share of the rollup."""
+        return Share(*self[1:])
+
+
+class PointsMove(NamedTuple):
+    """A player whose points on one board changed, as the shares before and after."""
+
+    player: str
+    before: Share
+    after: Share
 
 
 async def note_change(tx: Transaction, change: RollupChange) -> None:
@@ -109,7 +137,7 @@ async def players_to_follow(tx: Transaction, change: RollupChange, *, count: int
     values = {"board": change.board, "window": change.window, "after": change.after, "count": count}
     players = [row[0] for row in await tx.rows(_PLAYERS, **values)]
     if len(players) < count:
-        await _done(tx, change)
+        await finish_change(tx, change)
     else:
         await note_change(tx, change._replace(after=players[-1]))
     return players
@@ -119,31 +147,67 @@ def drop_change(change: RollupChange) -> Operation[int]:
     """Drop a change that no policy asks for any more; return how many there were."""
 
     async def work(tx: Transaction) -> int:
-        return await _done(tx, change)
+        return await finish_change(tx, change)
 
     return work
 
 
-async def give_points(tx: Transaction, change: RollupChange, scale: Sequence[int]) -> set[str]:
-    """Give the points of `scale` to the first ranks of a board; return the players for whom they changed.
+async def finish_change(tx: Transaction, change: RollupChange) -> int:
+    """Strike a change that was followed, unless it was noted again since; return how many there were."""
+    return await tx.run(_DONE, **change.at, at_seq=change.seq)
 
-    A deleted board has no ranks.
+
+async def forget_points(tx: Transaction, rollup: str, window: str, players: Iterable[str]) -> None:
+    """Take away the points that players had before a rollup took something else."""
+    for player in players:
+        await tx.run(_FORGET, at_rollup=rollup, at_window=window, at_player=player)
+
+
+async def give_points(
+    tx: Transaction, change: RollupChange, scale: Sequence[int]
+) -> tuple[list[PointsMove], bool]:
+    """Give the points of `scale` to the first ranks of a board; return whose changed, and whether all have.
+
+    A deleted board has no ranks. After a change of the policy, a board may have more points than `MOVES`
+    allows to take away at once.
     """
     count = 0 if await is_deleted(tx, change.board) else len(scale)
     rows = await tx.rows(_FIRST, board=change.board, window=change.window, count=count)
     due = {row[0]: Points(row[0], points, *row[1:]) for row, points in zip(rows, scale, strict=False)}
-    where = {"at_rollup": change.rollup, "at_board": change.board, "at_window": change.window}
-    given = {row[0]: Points(*row) for row in await tx.rows(_GIVEN, **where)}
-    for player in given.keys() - due.keys():
-        await tx.run(_TAKE, **where, at_player=player)
-    changed = {player for player, points in due.items() if given.get(player) != points}
-    for player in changed:
+    given = await given_points(tx, change, count=len(due) + MOVES + 1)
+    is_whole = len(given) <= len(due) + MOVES
+    gone = [player for player in given if player not in due][:MOVES]
+    moves = [await give(tx, change, given[player], None) for player in gone]
+    if is_whole:
+        moves += [await give(tx, change, given.get(player), points) for player, points in due.items()]
+        await finish_change(tx, change)
+    return [move for move in moves if move], is_whole
+
+
+async def given_points(tx: Transaction, change: RollupChange, *, count: int) -> Mapping[str, Points]:
+    """Return up to `count` of the points that players have on a board, by player."""
+    return {row[0]: Points(*row) for row in await tx.rows(_GIVEN, **change.at, count=count)}
+
+
+async def points_of(tx: Transaction, change: RollupChange, player: str) -> Points | None:
+    """Return the points that a player has on a board."""
+    rows = await tx.rows(_OF_PLAYER, **change.at, at_player=player)
+    return Points(*rows[0]) if rows else None
+
+
+async def give(
+    tx: Transaction, change: RollupChange, given: Points | None, due: Points | None
+) -> PointsMove | None:
+    """Store a player's points on a board, None for none; return the change, None if there is none."""
+    player = (given or due or _NOBODY).player
+    if given == due:
+        return None
+    if due is None:
+        await tx.run(_TAKE, **change.at, at_player=player)
+    else:
         slot = {"rollup": change.rollup, "board": change.board, "window": change.window}
-        await tx.run(_GIVE, **slot, **due[player]._asdict())
-    await _done(tx, change)
-    return changed | (given.keys() - due.keys())
+        await tx.run(_GIVE, **slot, **due._asdict())
+    return PointsMove(player, given.share if given else NO_SHARE, due.share if due else NO_SHARE)
 
 
-async def _done(tx: Transaction, change: RollupChange) -> int:
-    where = {"at_rollup": change.rollup, "at_board": change.board, "at_window": change.window}
-    return await tx.run(_DONE, **where, at_seq=change.seq)
+_NOBODY: Final = Points("", 0, 0, 0, "")

@@ -58,7 +58,7 @@ _PLAYERS = Query(
 
 
 class Share(NamedTuple):
-    """A player's standing on one board of a family, or on none before the first."""
+    """What a player has on one board of a family, a standing or points; without a score it is nothing."""
 
     score: int | None
     achieved_at_ms: int
@@ -69,6 +69,18 @@ class Share(NamedTuple):
     def reached(self) -> ReachedScore | None:
         """The score that was reached; None if nothing counts."""
         return None if self.score is None else ReachedScore(self.score, *self[1:])
+
+
+NO_SHARE: Final = Share(None, 0, 0, "")
+
+
+class ShareChange(NamedTuple):
+    """A player's share that changed. `name` is the player's display name."""
+
+    player: str
+    name: str
+    before: Share
+    after: Share
 
 
 async def fold_shares(tx: Transaction, ranking: Ranking, window: str, player: str) -> ReachedScore | None:
@@ -90,21 +102,23 @@ def with_share(
 ) -> ReachedScore | None:
     """Return a rollup in which one share has changed; None if that needs the player's other shares.
 
-    It does if the rollup is not known, if the share ceases to count, or if the rollup was reached with it and
-    it becomes worse or earlier.
+    It does if the rollup is not known, or was reached with this share, which ceases to count or becomes worse
+    or earlier.
     """
+    if reached is None:
+        return None
+    is_reached_with = before.score is not None and before.submission_id == reached.submission_id
     new = after.reached
-    if reached is None or new is None or rollup_of(ranking).take is RollupTake.POINTS:
+    if rollup_of(ranking).take is RollupTake.BEST:
+        best = min((reached, new), key=ranking.merit) if new else reached
+        return None if is_reached_with and best is not new else best
+    if is_reached_with and (new is None or (new.at_ms, new.seq) < (reached.at_ms, reached.seq)):
         return None
-    was_last = before.score is not None and before.submission_id == reached.submission_id
-    take = rollup_of(ranking).take
-    if take is RollupTake.BEST:
-        best = min(reached, new, key=ranking.merit)
-        return None if was_last and best is not new else best
-    if was_last and (new.at_ms, new.seq) < (reached.at_ms, reached.seq):
-        return None
-    latest = max(reached, new, key=lambda share: (share.at_ms, share.seq))
-    added = (before.score is None) if take is RollupTake.COUNT else new.score - (before.score or 0)
+    latest = max((reached, new), key=lambda share: (share.at_ms, share.seq)) if new else reached
+    if rollup_of(ranking).take is RollupTake.COUNT:
+        added = (after.score is not None) - (before.score is not None)
+    else:
+        added = (after.score or 0) - (before.score or 0)
     score = reached.score + added
     return None if max(abs(score), abs(reached.score)) >= SCORE_LIMIT else latest._replace(score=score)
 

@@ -10,14 +10,18 @@ from gateway.ledger.archive.windows import among_archived
 from gateway.ledger.derived import board_duties
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.refold import promoted_players, refold
+from gateway.ledger.standings.rollup_points import forget_points
 from gateway.ledger.standings.rollups import players_of_family
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
 from gateway.steward.agenda import duties_of_windows
+from gateway.steward.archive.refold_points import refold_points
 from gateway.steward.index.readable_windows import readable_windows
 from gateway.steward.index.rebuild import Tell
+from policies.family import Family
 from policies.model import Policy
 from policies.ranking import Ranking
+from policies.rollups import RollupTake
 from policies.windows import Window
 
 PLAYERS: Final = 100
@@ -32,12 +36,17 @@ class RefoldCounts:
     changed: int
 
 
-async def refold_board(ledger: Ledger, policy: Policy, *, clock: Clock, tell: Tell) -> RefoldCounts:
+async def refold_board(
+    ledger: Ledger, policy: Policy, *, clock: Clock, tell: Tell, family: Family | None = None
+) -> RefoldCounts:
     """Fold a board's readable windows anew, except archived ones. `tell` hears the players in each slice.
 
-    Raises LedgerUnavailable; finished slices stay, and a second call begins again from the start.
+    `family` is the one from which a rollup follows. Raises LedgerUnavailable; finished slices stay, and a
+    second call begins again from the start.
     """
     readable, ranking = readable_windows(policy, clock()), Ranking(policy)
+    if family and policy.rollup and policy.rollup.take is RollupTake.POINTS:
+        await refold_points(ledger, ranking, family, readable)
     count, changed = 0, 0
     for windows in _folded_together(policy, readable):
         after = ""
@@ -69,6 +78,9 @@ def _refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window])
         names = [window.name for window in windows]
         archived = await among_archived(tx, ranking.policy.board, names)
         still_open = [window for window in windows if window.name not in archived]
+        if ranking.policy.rollup and ranking.policy.rollup.take is not RollupTake.POINTS:
+            for name in names:
+                await forget_points(tx, ranking.policy.board, name, players)
         return await refold(ranking, players, still_open)(tx)
 
     return work

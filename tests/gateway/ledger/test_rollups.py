@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.boards.life_changes import set_states
-from gateway.ledger.standings.rollup_points import changes_due
+from gateway.ledger.standings import rollup_borders, rollup_points
+from gateway.ledger.standings.rollup_points import RollupChange, changes_due, note_change
 from gateway.ledger.transaction import Transaction
 from gateway.settlement.rollups import follow_change, note_deletion
 from gateway.settlement.settle import Decision, _decide_all, receive
@@ -242,8 +243,10 @@ def compare(game: Game) -> list[Change]:
     """What a steward does with the boards whose ranks may have changed."""
     changes = []
     rollups = {rollup.name: rollup for rollup in game.rollups}
-    for due in game.books.do(changes_due(count=100)):
-        changes += game.books.do(follow_change(rollups[due.rollup], due, at_ms=NOON_MS + 2))
+    while found := game.books.do(changes_due(count=100)):
+        for due in found:
+            ranking = game.tracks[due.board].ranking
+            changes += game.books.do(follow_change(rollups[due.rollup], ranking, due, at_ms=NOON_MS + 2))
     return changes
 
 
@@ -304,7 +307,7 @@ def test_a_change_during_a_comparison_is_compared_again():
     [stale, *_] = game.books.do(changes_due(count=100))
     game.play("track.a", "bob", 4, 0)
     game.turn("run-1")
-    game.books.do(follow_change(game.rollups[0], stale, at_ms=NOON_MS))
+    game.books.do(follow_change(game.rollups[0], game.tracks["track.a"].ranking, stale, at_ms=NOON_MS))
     assert stale.window in {change.window for change in game.books.do(changes_due(count=100))}
 
 
@@ -395,3 +398,31 @@ def test_a_board_that_a_process_takes_for_deleted_counts_while_it_is_not():
     game.play("track.a", "ada", 7, 0)
     game.turn("run-0")
     assert {"all-sum": {"ada": 7}, "all-best": {"ada": 7}, "all-count": {"ada": 1}} == stands(game)
+
+
+def test_a_board_follows_another_scale_however_it_was_compared_before(monkeypatch: pytest.MonkeyPatch):
+    """From ranks to percentiles and others and back, a slice at a time; points never differ from what stands."""
+    for module in (rollup_points, rollup_borders):
+        monkeypatch.setattr(module, "MOVES", 2)
+    tracks = family("best", "descending")
+    game = Game(tracks)
+    scales: list[tuple[dict[str, Any], dict[str, int]]] = [
+        ({"points": [9, 8, 7, 6, 5]}, {"p4": 9, "p3": 8, "p2": 7, "p1": 6, "p0": 5}),
+        ({"percentiles": [{"at": 80, "points": 4}, {"at": 20, "points": 1}]}, {"p4": 4, "p3": 4} | ONES),
+        ({"percentiles": [{"at": 81, "points": 3}, {"at": 20, "points": 1}]}, {"p4": 3, "p3": 1} | ONES),
+        ({"points": [2]}, {"p4": 2}),
+    ]
+    for number in range(5):
+        game.play("track.a", f"p{number}", number, 0)
+        game.turn(f"run-{number}")
+    for scale, expected in scales:
+        game.rollups = (rollup_board("points", **scale),)
+        game.books.do(lambda tx: note_change(tx, RollupChange("all-points", "track.a", "alltime", 1)))
+        compare(game)
+        assert {"all-points": expected} == stands(game)
+        assert sorted(expected.items()) == game.books.rows(
+            "SELECT player, points FROM rollup_points ORDER BY player"
+        )
+
+
+ONES = {f"p{number}": 1 for number in range(3)}

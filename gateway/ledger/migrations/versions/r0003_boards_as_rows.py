@@ -116,6 +116,18 @@ Table(
 )
 
 Table(
+    "rollup_borders",
+    metadata,
+    Column("rollup", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    Column("window", Text, primary_key=True),
+    _required("rule", Text),
+    _required("borders", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
     "rollup_changes",
     metadata,
     Column("rollup", Text, primary_key=True),
@@ -176,6 +188,7 @@ _UPDATES: Final = {
     "board_fields": "opened_seq, plays",
     "family_openings": "boards, whole_at_us",
     "board_duties": "due_at_ms, last_seq",
+    "rollup_borders": "rule, borders",
     "rollup_changes": "seq, after",
     "rollup_points": "points, achieved_at_ms, achieved_seq, submission_id",
     "stewards": "expires_at_ms",

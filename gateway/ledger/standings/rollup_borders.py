@@ -1,0 +1,198 @@
+"""Points for percentiles: the borders between those who have them on a board and those who have not.
+
+A player has a percentile, in the words of `gateway.edge.reads.distribution_reader`, if at least that share of
+the window's entries is not better. So all entries up to a border have it, and none behind. The ledger stores
+the borders of each board by which points were given, and this holds at every commit:
+
+    a player's points = those of the best percentile whose stored border is behind the player's standing
+
+A run that moves a player compares that one player with the stored borders, in its own transaction. A steward
+moves the borders to where they belong, and gives or takes the points of those between the old and the new
+border, at most `MOVES` in one transaction. So a change costs what crosses a border, however large the board.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import orjson
+from sqlalchemy import bindparam, select
+from sqlalchemy.dialects.postgresql import insert
+
+from gateway.ledger.schema import rollup_borders, standings
+from gateway.ledger.standings.folds import StandingFold
+from gateway.ledger.standings.ranks import FIRST, RankedWindow, bind, bound, in_window, place_of
+from gateway.ledger.standings.rollup_points import (
+    MOVES,
+    Points,
+    PointsMove,
+    RollupChange,
+    finish_change,
+    give,
+    given_points,
+    points_of,
+)
+from gateway.ledger.standings.rollups import is_deleted
+from gateway.ledger.transaction import Query, Row, Transaction
+from gateway.shared_records import position_at
+from policies.ranking import BoardPlace, Ranking
+from policies.rollups import PercentilePoints
+
+_st, _b = standings.c, rollup_borders.c
+
+_STORED = Query(
+    select(_b.rule, _b.borders).where(
+        _b.rollup == bindparam("at_rollup"),
+        _b.board == bindparam("at_board"),
+        _b.window == bindparam("at_window"),
+    )
+)
+_put = insert(rollup_borders)
+_PUT = Query(
+    _put.on_conflict_do_update(
+        index_elements=["rollup", "board", "window"],
+        set_={name: _put.excluded[name] for name in ("rule", "borders")},
+    )
+)
+_between = (
+    select(_st.player, _st.order_value, _st.member, _st.achieved_at_ms, _st.achieved_seq, _st.submission_id)
+    .where(
+        *in_window(standings),
+        _st.score.is_not(None),
+        place_of(standings) >= bound("begin"),
+        place_of(standings) < bound("end"),
+    )
+    .limit(bindparam("count"))
+)
+_ONWARDS = Query(_between.order_by(_st.order_value, _st.member))
+_BACKWARDS = Query(_between.order_by(_st.order_value.desc(), _st.member.desc()))
+
+Borders = Mapping[int, BoardPlace]
+"""The first place behind those who have a percentile, by the percentile in hundredths of a percent."""
+
+
+class PointsOfPercentiles(NamedTuple):
+    """A board of a family, the rollup's percentiles, and the rule under which both were compared."""
+
+    board: Ranking
+    rollup: Ranking
+    percentiles: Sequence[PercentilePoints]
+
+    @property
+    def rule(self) -> str:
+        """The rule of borders: what decides about percentiles, points and places."""
+        return f"{self.rollup.rule}:{self.board.rule}"
+
+    def of(self, borders: Borders, place: BoardPlace | None) -> int:
+        """Return the points at a place, 0 for none."""
+        if place is None:
+            return 0
+        return max((each.points for each in self.percentiles if place < borders[each.share]), default=0)
+
+
+async def give_to_mover(
+    tx: Transaction, of: PointsOfPercentiles, change: RollupChange, fold: StandingFold
+) -> PointsMove | None:
+    """Give a player whose standing changed the points of the new place, by the stored borders."""
+    stored = await _stored(tx, of, change)
+    share = fold.share.after
+    points = of.of(stored, fold.place) if stored else 0
+    due = Points(fold.standing.player, points, *share[1:]) if points else None
+    return await give(tx, change, await points_of(tx, change, fold.standing.player), due)
+
+
+async def move_borders(
+    tx: Transaction, of: PointsOfPercentiles, change: RollupChange
+) -> tuple[list[PointsMove], bool]:
+    """Move a board's borders towards where they belong, past `MOVES` players at most.
+
+    Return whose points changed, and whether all borders are in their places.
+    """
+    stored = await _stored(tx, of, change)
+    if stored is None:
+        return await _begin(tx, of, change), False
+    now, moves = dict(stored), dict[str, PointsMove]()
+    wanted = await _wanted(tx, of, change)
+    for share, border in wanted.items():
+        rows, now[share] = await _passed(tx, change, now[share], border, count=MOVES - len(moves))
+        for row in rows:
+            if move := await _give_again(tx, of, change, now, row):
+                first = moves.get(move.player, move)  # another border may have passed the player before
+                moves[move.player] = move._replace(before=first.before)
+        if len(moves) >= MOVES or now[share] != border:
+            break
+    if now != stored:
+        await _put_borders(tx, of, change, now)
+    is_whole = now == wanted
+    if is_whole:
+        await finish_change(tx, change)
+    return list(moves.values()), is_whole
+
+
+async def _begin(tx: Transaction, of: PointsOfPercentiles, change: RollupChange) -> list[PointsMove]:
+    """Take away points that were given by other rules; then store borders that nobody has passed."""
+    given = await given_points(tx, change, count=MOVES)
+    if not given:
+        await _put_borders(tx, of, change, dict.fromkeys((each.share for each in of.percentiles), FIRST))
+    moves = [await give(tx, change, points, None) for points in given.values()]
+    return [move for move in moves if move]
+
+
+async def _wanted(tx: Transaction, of: PointsOfPercentiles, change: RollupChange) -> Borders:
+    """Return where the borders belong now: behind all whose score is that of a percentile's last entry."""
+    window = RankedWindow(tx, of.board, change.window)
+    total = 0 if await is_deleted(tx, change.board) else await window.total()
+    borders = {}
+    for each in of.percentiles:
+        last = await window.place_at(position_at(total, each.share)) if total else None
+        borders[each.share] = _behind_score(of.board, change.window, last) if last else FIRST
+    return borders
+
+
+def _behind_score(ranking: Ranking, window: str, place: BoardPlace) -> BoardPlace:
+    """Return the first place behind all entries with a place's score, whatever breaks their tie."""
+    slots = ranking.orders_per_score(window)
+    return BoardPlace((place.order // slots + 1) * slots, "")
+
+
+async def _passed(
+    tx: Transaction, change: RollupChange, border: BoardPlace, wanted: BoardPlace, *, count: int
+) -> tuple[Sequence[Row], BoardPlace]:
+    """Return the standings that a border passes on its way, up to `count`, and where it is then."""
+    begin, end = sorted((border, wanted))
+    if begin == end:
+        return (), border
+    query = _ONWARDS if wanted == end else _BACKWARDS
+    where = {"board": change.board, "window": change.window, **bind(begin=begin, end=end)}
+    rows = await tx.rows(query, **where, count=count + 1)
+    if len(rows) <= count:
+        return rows, wanted
+    # On its way on, the border is at the first standing that it has not passed; on its way back, at the last
+    # one that it has.
+    return rows[:count], BoardPlace(*rows[count if wanted == end else count - 1][1:3])
+
+
+async def _give_again(
+    tx: Transaction, of: PointsOfPercentiles, change: RollupChange, borders: Borders, row: Row
+) -> PointsMove | None:
+    player, order, member, *reached = row
+    points = of.of(borders, BoardPlace(order, member))
+    due = Points(player, points, *reached) if points else None
+    return await give(tx, change, await points_of(tx, change, player), due)
+
+
+async def _stored(tx: Transaction, of: PointsOfPercentiles, change: RollupChange) -> Borders | None:
+    """Return the stored borders; None if there are none by this rule."""
+    rows = await tx.rows(_STORED, **change.at)
+    if not rows or rows[0][0] != of.rule:
+        return None
+    return {int(share): BoardPlace(*place) for share, place in orjson.loads(rows[0][1]).items()}
+
+
+async def _put_borders(
+    tx: Transaction, of: PointsOfPercentiles, change: RollupChange, borders: Borders
+) -> None:
+    text = orjson.dumps({str(share): tuple(place) for share, place in borders.items()}).decode()
+    where = {"rollup": change.rollup, "board": change.board, "window": change.window}
+    await tx.run(_PUT, **where, rule=of.rule, borders=text)
