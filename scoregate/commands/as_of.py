@@ -41,13 +41,19 @@ def ledger_as_of(
 async def _as_of(settings: Settings, board_name: str, instant_ms: int, window: str, limit: int) -> PastBoard:
     """Fold a board as it stood at an instant. Raises SettingsError for an unknown board or window."""
     from gateway.ledger.standings.history import board_as_of, ranks_of
+    from gateway.ledger.standings.rollup_history import rollup_as_of
     from gateway.runtime.clock import rfc3339
     from gateway.wiring import catalogue_of
 
     async with existing_ledger(settings) as ledger:
-        board = await board_named(catalogue_of(settings, ledger), board_name)
+        catalogue = catalogue_of(settings, ledger)
+        board = await board_named(catalogue, board_name)
         span = _span(board.policy, window, instant_ms)
-        standings = await board_as_of(ledger, board.policy, span, instant_ms)
+        if rollup := board.policy.rollup:
+            family = catalogue.families[rollup.family]
+            standings = await rollup_as_of(ledger, board.ranking, family, span, instant_ms)
+        else:
+            standings = await board_as_of(ledger, board.policy, span, instant_ms)
     first = standings[:limit]
     ranks = ranks_of(first, board.ranking, span, board.policy.ranks[0])
     rows: list[dict[str, object]] = [

@@ -59,6 +59,8 @@ MEANT = {
     "leases._STEWARDS": ("scan", LEASES),
     "seals.chain._LIFE_OF": ("coarse", "the life of one board, for its proof"),
     "standings.history._TURNS": ("range", SPAN),
+    "standings.rollup_history._LIVES": ("range", SPAN),
+    "standings.rollup_history._TURNS": ("range", SPAN),
     "index_pages._STANDINGS_COUNT": ("coarse", "a rebuild counts what it is about to read whole"),
     "index_pages._BUILDS_LISTED": ("sort", "the builds of up to 64 submissions"),
     "index_pages._NEWEST": ("scan", NEWEST),

@@ -21,16 +21,19 @@ from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings import rollup_borders, rollup_points
+from gateway.ledger.standings.rollup_history import rollup_as_of
 from gateway.ledger.transaction import Transaction
 from gateway.settlement import rollups as settling
 from gateway.settlement.rollups import note_deletion
 from gateway.settlement.settle import Decision, settle
 from gateway.steward.archive import refold, refold_points
 from gateway.steward.archive.refold import refold_board
+from gateway.steward.index.readable_windows import readable_windows
 from gateway.steward.rollups import RollupKeeper
 from policies.loader import Board
 from policies.model import Policy
 from policies.opened_board import BoardState, OpenedBoard
+from policies.ranking import Ranking
 from policies.vocabulary import Reason, State
 from tests.support import boards
 from tests.support.ledger import NOON_MS, new_submission
@@ -110,7 +113,11 @@ class Season:
         self.counting: set[str] = set()
         self.is_known = True
         self.clock = lambda: NOON_MS + MONTH_MS + 60_000
-        self.family: Any = SimpleNamespace(name="track", ranking_of=lambda name: tracks[name].ranking)
+        self.family: Any = SimpleNamespace(
+            name="track",
+            template=tracks["track.a"].policy,
+            ranking_of=lambda name: tracks.get(name, tracks["track.a"]).ranking,
+        )
         catalogue: Any = SimpleNamespace(board=self.board, families={"track": self.family})
         self.stewards = [RollupKeeper(ledger, Nowhere(), catalogue, clock=self.clock) for _ in range(2)]
 
@@ -198,6 +205,15 @@ class Season:
             f"WHERE board = '{rollup}' AND score IS NOT NULL"
         )
         return {tuple(row) for row in rows}
+
+    async def from_events(self, rollup: str) -> set[tuple[Any, ...]]:
+        """The same by the events alone, in all windows."""
+        found = set()
+        policy, now_ms = self.rollups[rollup].policy, self.clock()
+        for window in readable_windows(policy, now_ms):
+            past = await rollup_as_of(self.ledger, Ranking(policy), self.family, window, now_ms)
+            found |= {(window.name, *standing[:-1]) for standing in past}
+        return found
 
     async def assert_points_are_the_sums(self) -> None:
         """The points that are stored are those that players stand with, however far somebody has come."""
@@ -307,5 +323,7 @@ async def _happen(store: Store, tracks: dict[str, Board], steps: list[Any]) -> N
             await season.refold(0)
         await season.settled()
         for rollup in season.rollups:
-            assert await season.expected(rollup) == await season.standings(rollup), rollup
+            standings = await season.standings(rollup)
+            assert await season.expected(rollup) == standings, rollup
+            assert await season.from_events(rollup) == standings, rollup
         assert [] == await store.sql("SELECT * FROM rollup_changes")

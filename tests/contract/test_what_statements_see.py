@@ -68,6 +68,7 @@ OF_EVERY_BOARD = {
     "seals.chain._FIRST_ROWS": "the whole ledger is sealed, and audited",
     "seals.chain._NEXT_ROWS": "the whole ledger is sealed, and audited",
     "seals.chain._SINCE": "the whole ledger is sealed, and audited",
+    "standings.rollup_history._TURNS": "the boards of a family",
     "standings.rollup_points._DUE": "what was changed on any board",
     "standings.rollup_points._FORGET": "a player's points on all boards of a family",
     "standings.rollups._POINTS": "a player's points on all boards of a family",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -16,6 +16,7 @@ from gateway.edge.wire import read_models
 from gateway.ledger.index_pages import names_of
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.history import Counting, board_as_of, ranks_of
+from gateway.ledger.standings.rollup_history import rollup_as_of
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
 from policies.errors import HistoryTooLong
 from policies.loader import Board
@@ -91,9 +92,11 @@ async def _standings(edge: Edge, board: Board, window: Window, at_ms: int) -> li
         )
     try:
         async with _one_at_a_time, asyncio.timeout(TIMEOUT_S):
-            return await board_as_of(
-                edge.ledger, board.policy, window, at_ms, most=COUNTING_LIMIT, kind=ReadKind.HEAVY
-            )
+            limits: Any = {"most": COUNTING_LIMIT, "kind": ReadKind.HEAVY}
+            if rollup := board.policy.rollup:
+                family = edge.catalogue.families[rollup.family]
+                return await rollup_as_of(edge.ledger, board.ranking, family, window, at_ms, **limits)
+            return await board_as_of(edge.ledger, board.policy, window, at_ms, **limits)
     except (HistoryTooLong, TimeoutError):
         raise Problem(
             ProblemType.REDUCED_CAPACITY, "the log is too long to read here; use `scoregate ledger as-of`"

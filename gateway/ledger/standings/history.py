@@ -85,7 +85,7 @@ async def board_as_of(
     newest = await ledger.read(queries.newest_seq(), kind)
     for after in range(0, newest, SLICE):
         for to_state, *facts, stats in await ledger.read(_turns(policy.board, window, at_ms, after), kind):
-            submission = _counting(ranking, facts, stats)
+            submission = counting_of(ranking, facts, stats)
             if to_state == _PROMOTED:
                 counting[submission.submission_id] = submission
             else:
@@ -94,11 +94,7 @@ async def board_as_of(
             raise HistoryTooLong
     stands = list(counting.values())
     if policy.joins is Joins.REQUIRED:
-        before_ms = min(at_ms + 1, window.end_ms)
-        joined = await _joined(
-            ledger, policy.board, sorted({each.player for each in stands}), before_ms, kind
-        )
-        stands = [each for each in stands if each.player in joined]
+        stands = await joined_before(ledger, policy.board, stands, min(at_ms + 1, window.end_ms), kind)
     return await asyncio.to_thread(ranked, stands, ranking, window)
 
 
@@ -130,14 +126,16 @@ def ranks_of(
     return ranks[begin:]
 
 
-async def _joined(
-    ledger: Ledger, board: str, players: Sequence[str], before_ms: int, kind: ReadKind
-) -> set[str]:
+async def joined_before(
+    ledger: Ledger, board: str, counting: Sequence[Counting], before_ms: int, kind: ReadKind
+) -> list[Counting]:
+    """Return what counts of the players who were on a board before an instant."""
+    players = sorted({each.player for each in counting})
     joined: set[str] = set()
     for at in range(0, len(players), PLAYERS):
         page = _players_joined_before(board, players[at : at + PLAYERS], before_ms)
         joined |= await ledger.read(page, kind)
-    return joined
+    return [each for each in counting if each.player in joined]
 
 
 def _players_joined_before(board: str, players: Sequence[str], before_ms: int) -> Operation[set[str]]:
@@ -147,7 +145,8 @@ def _players_joined_before(board: str, players: Sequence[str], before_ms: int) -
     return work
 
 
-def _counting(ranking: Ranking, facts: Sequence[Any], stats: str) -> Counting:
+def counting_of(ranking: Ranking, facts: Sequence[Any], stats: str) -> Counting:
+    """Return a submission by its player, score, time, event and id, and its statistics as stored."""
     player, score, at_ms, seq, submission_id = facts
     ties = ranking.ties(stats_from(stats)) if ranking.tie_digits else ""
     return Counting(player, score, at_ms, seq, submission_id, ties)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from gateway.runtime.clock import rfc3339
 from gateway.runtime.settings import Settings
 from gateway.settlement import rollups
 from tests.support.attack import registered, until
@@ -64,8 +67,9 @@ class Studio:
         answer = await self.harness.as_server(self.private, "eu-1", f"/v1/boards/{board}/removals", removal)
         assert answer.status == 200, answer.raw
 
-    async def entries(self, board: str) -> list[tuple[int, str, int]]:
-        answer = await self.harness.get(f"/v1/boards/{board}/entries")
+    async def entries(self, board: str, **query: str) -> list[tuple[int, str, int]]:
+        token = self.harness.moderator() if query else None
+        answer = await self.harness.get(f"/v1/boards/{board}/entries?{urlencode(query)}", token)
         assert answer.status == 200, answer.raw
         return [(entry["rank"], entry["player"], entry["score"]) for entry in answer.body["entries"]]
 
@@ -301,6 +305,26 @@ async def test_rollups_follow_the_boards_of_the_family(studio: Studio):
     assert [(1, "bob", 4), (2, "cyd", 3), (3, "ada", 1)] == await studio.entries("cup")
     await studio.harness.edge.index.client.flushall()
     assert [(1, "cyd", 40), (2, "bob", 26), (3, "ada", 10)] == await studio.entries("world")
+
+
+async def test_a_rollup_is_shown_as_it_stood(studio: Studio):
+    """From the events of the family's boards: sums and points, before and after a run, and without deleted boards."""
+    await studio.done(opening("a"), opening("b"))
+    await studio.write("track.a", "ada", 10)
+    await studio.write("track.b", "bob", 7)
+    await asyncio.sleep(0.01)
+    before = rfc3339(studio.harness.edge.clock())
+    await asyncio.sleep(0.01)
+    await studio.write("track.b", "ada", 20)
+    await studio.done({"action": "delete", "board": "track.a"})
+    await asyncio.sleep(0.01)
+    after = rfc3339(studio.harness.edge.clock())
+    for at, world, cup in (
+        (before, [(1, "ada", 10), (2, "bob", 7)], [(1, "ada", 3), (2, "bob", 3)]),
+        (after, [(1, "ada", 20), (2, "bob", 7)], [(1, "ada", 3), (2, "bob", 1)]),
+    ):
+        assert world == await studio.entries("world", as_of=at)
+        assert cup == await studio.entries("cup", as_of=at)
 
 
 async def test_a_deleted_board_leaves_the_rollups(studio: Studio, monkeypatch: pytest.MonkeyPatch):
