@@ -20,10 +20,11 @@ from gateway.ledger.derived.board_duties import BoardDuty
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.settings import Settings
 from gateway.steward.archive import archiving
+from gateway.steward.archive.archiving import Archiver
 from gateway.steward.duties import Steward
 from policies.loader import load_policies
 from policies.windows import FOREVER_MS
-from tests.gateway.edge.test_families import SCORE, Studio, opening
+from tests.gateway.edge.test_families import BOARDS, SCORE, Studio, opening
 from tests.support.attack import registered
 from tests.support.clock import ShiftedClock
 from tests.support.harness import Answer, Harness, Run, free_port, running_harness
@@ -40,7 +41,13 @@ LIFETIME_S = 60
 @pytest.fixture
 def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
     policies = (
-        a_family(writes="trusted", score=SCORE, windows=["alltime", "daily"], names_free_after_delete=True),
+        a_family(
+            writes="trusted",
+            score=SCORE,
+            windows=["alltime", "daily"],
+            names_free_after_delete=True,
+            metadata_filters={"country": "text"},
+        ),
         a_family("race", score=SCORE, run_lifetime_s=LIFETIME_S),
     )
     folder = write_policies(tmp_path / "policies", *policies)
@@ -112,6 +119,7 @@ async def test_a_board_goes_through_its_life(studio: Studio):
     shown = (await harness.get("/v1/boards/race.a")).body["opened"]
     assert ("closed", times["closes_at"]) == (shown["state"], shown["closes_at"])
 
+    assert None is (await harness.get("/v1/boards/race.a/entries")).headers.get("Scoregate-Revision")
     clock.shift(15)
     held = await submitted(harness, late, 9)
     for seconds in (44, 2, 17):  # up to the end of the last ticket, past it, and shortly before the archive
@@ -128,7 +136,8 @@ async def test_a_board_goes_through_its_life(studio: Studio):
     final = await harness.get("/v1/boards/race.a/entries")
     assert ("2", [9, 5]) == (final.headers["Scoregate-Revision"], scores(final))
     listed = await harness.get("/v1/boards/race.a/windows?limit=1&kind=alltime")
-    assert (["alltime"], None) == ([each["window"] for each in listed.body["windows"]], listed.body["next"])
+    [alltime] = listed.body["windows"]
+    assert ("alltime", 2, None) == (alltime["window"], alltime["archive"]["revision"], listed.body["next"])
 
     await reopened(studio, ada, stewards[0])
     names = ["board-opened", "board-closed", "board-reopened", "board-closed"]
@@ -144,6 +153,7 @@ async def reopened(studio: Studio, ada: str, steward: Steward) -> None:
     assert (None, [9, 5]) == (again.headers.get("Scoregate-Revision"), scores(again))
     more = await harness.open_run(ada, "race.a")
     assert 200 == (await decide(harness, await submitted(harness, more, 20), "approve")).status
+    assert [] == await harness.edge.ledger.read(windows_at_work(("", ""), count=9))
     await quiet(studio, steward)
     assert [] == await archived(harness, "race.a")
     await studio.done({"action": "close", "board": "race.a"}, path=RACES)
@@ -167,14 +177,94 @@ async def quiet(studio: Studio, steward: Steward) -> None:
 
 
 async def test_a_board_that_was_never_played_is_closed_without_an_archive(studio: Studio):
-    """Nothing is due on it any more once nothing can land."""
-    await studio.done(opening("a"), CLOSE)
-    steward, ledger = studio.harness.steward(), studio.harness.edge.ledger
-    for _ in range(3):
-        studio.harness.clock.shift(40)
+    """It is looked at once every catalogue knows, and is due on until nothing can land."""
+    harness, steward = studio.harness, studio.harness.steward()
+    await studio.done({"action": "open", "board": "race.a", "title": "A"}, path=RACES)
+    await studio.done({"action": "close", "board": "race.a"}, path=RACES)
+    closed_ms = harness.clock()
+
+    async def due(now_ms: int = FOREVER_MS) -> list[str]:
+        rows = await harness.edge.ledger.read(board_duties.due(BoardDuty.ARCHIVE, now_ms=now_ms, count=9))
+        return [row.window for row in rows]
+
+    assert ([], ["alltime"]) == (await due(closed_ms + 9_999), await due(closed_ms + 10_000))
+    for seconds, left in ((31, ["alltime"]), (48, ["alltime"]), (2, []), (60, [])):
+        harness.clock.shift(seconds)
         await steward.archive()
-    assert [] == await archived(studio.harness, "track.a")
-    assert [] == await ledger.read(board_duties.due(BoardDuty.ARCHIVE, now_ms=FOREVER_MS, count=9))
+        assert left == await due(), seconds
+    assert [] == await archived(harness, "race.a")
+
+
+async def test_a_run_that_a_moderator_lets_count_late_is_archived(studio: Studio):
+    """Though nothing stood on the board when it was looked at last; nor is it archived while it is open again."""
+    harness, steward = studio.harness, studio.harness.steward()
+    await studio.done({"action": "open", "board": "race.a", "title": "A"}, path=RACES)
+    held = await submitted(harness, await harness.open_run(board="race.a"), 5)
+    await studio.done({"action": "close", "board": "race.a"}, path=RACES)
+    board = await harness.edge.catalogue.board("race.a")
+    assert board is not None
+    harness.clock.shift(100)
+    for _ in range(2):
+        await steward.archive()
+    assert 200 == (await decide(harness, held, "approve")).status
+    await studio.done({"action": "reopen", "board": "race.a"}, path=RACES)
+    believing = Archiver(harness.edge.settings, harness.edge.ledger, board, clock=harness.clock)
+    assert 0 == await believing.step()
+    await studio.done({"action": "close", "board": "race.a"}, path=RACES)
+    assert None is await harness.edge.ledger.read(archived_window("race.a", "alltime"))
+    harness.clock.shift(100)
+    await steward.archive()
+    assert [(1, 1)] == await archived(harness, "race.a")
+
+
+async def test_a_late_event_makes_the_archive_of_a_closed_board_due(studio: Studio):
+    """After its duty was struck, by the log alone."""
+    harness, steward = studio.harness, studio.harness.steward()
+    await studio.done({"action": "open", "board": "race.a", "title": "A"}, path=RACES)
+    held = await submitted(harness, await harness.open_run(board="race.a"), 5)
+    await studio.done({"action": "close", "board": "race.a"}, path=RACES)
+    harness.clock.shift(100)
+    for _ in range(2):
+        await steward.archive()
+    assert 200 == (await decide(harness, held, "approve")).status
+    harness.clock.shift(21)
+    await steward.archive()
+    assert [(1, 1)] == await archived(harness, "race.a")
+
+
+async def test_each_operation_is_told_and_logged_as_it_was_asked_for(studio: Studio):
+    """The number of refused ones, the reason of each turn, and what null takes away."""
+    given = {"metadata": {"country": "it"}, "bounds": {"score": {"maximum": 500}}}
+    turns = [CLOSE | {"reason": "over"}, REOPEN | {"reason": "r" * 200}]
+    answer = await studio.send(opening("a", **given), *turns, CLOSE | {"reason": "r" * 201}, opening("b c"))
+    assert (200, 2) == (answer.status, answer.body["refused"])
+    events = await studio.harness.edge.ledger.read(life_of("track.a"))
+    assert [None, "over", "r" * 200] == [event.detail.get("why") for event in events]
+    change = {"action": "change", "board": "track.a", "version": 3, "metadata": None, "bounds": None}
+    [changed] = await studio.done(change)
+    assert ({}, None, "A") == tuple(changed["board"][name] for name in ("metadata", "bounds", "title"))
+
+
+async def test_the_list_of_a_family_can_be_revalidated_and_has_bounded_questions(studio: Studio):
+    """A reader that has it gets a 304 until a board changes; too many filters and too large a body are refused."""
+    await studio.done(opening("a"))
+    url, harness = f"{studio.harness.url}{BOARDS}", studio.harness
+    tag = (await harness.get(BOARDS)).headers["ETag"]
+
+    async def status() -> int:
+        async with harness.session.get(url, headers={"If-None-Match": tag}) as answer:
+            return answer.status
+
+    assert 304 == await status()
+    await studio.done(CLOSE)
+    assert 200 == await status()
+    filters = "&".join(f"metadata.f{number}=it" for number in range(5))
+    answer = await harness.get(f"{BOARDS}?{filters}")
+    assert (422, "expected at most 4 filters") == (answer.status, answer.body["detail"])
+    large = [opening(f"n{number}", metadata={"text": "x" * 4000}) for number in range(530)]
+    assert 413 == (await studio.send(*large)).status
+    nested = [opening(f"n{number}", metadata={"text": [[]] * 40}) for number in range(1000)]
+    assert 400 == (await studio.send(*nested)).status
 
 
 async def test_what_a_closed_board_says_of_its_closing_stays(studio: Studio):
@@ -239,6 +329,7 @@ async def test_an_archive_ends_with_its_board(studio: Studio):
     harness, steward = studio.harness, studio.harness.steward()
     await studio.done(opening("a"))
     await studio.write("track.a", "ada", 7)
+    await steward.archive()
     await studio.done(CLOSE)
     harness.clock.shift(31)
     await steward.archive()
