@@ -72,6 +72,12 @@ _DECIDING: Final = frozenset(
 _TODAYS: Final = frozenset({"board", "title", "writes", "velocity", "anomaly", "builds", "replay"})
 """Policy fields that a policy also needs, taken from today's."""
 
+_DECIDING_OF_ROLLUP: Final = frozenset(
+    {"rollup", "order", "decimals", "ranks", "score", "time_zone", "season", "windows"}
+)
+_TODAYS_OF_ROLLUP: Final = frozenset({"board", "title", "writes"})
+"""The same of a rollup, which is refused settings for runs."""
+
 _log = logger()
 
 
@@ -229,7 +235,8 @@ class Archiver:
             return None
 
     def _todays_policy(self) -> FrozenPolicy:
-        fields = self._board.policy.model_dump_json(include=set(_DECIDING))
+        deciding = _DECIDING_OF_ROLLUP if self._board.policy.rollup else _DECIDING
+        fields = self._board.policy.model_dump_json(include=set(deciding))
         return FrozenPolicy(fields, self._board.digest, self._board.ranking.rule)
 
     async def _fold(self, archived: ArchivedWindow) -> None:
@@ -303,5 +310,6 @@ class Archiver:
 
 def ranking_of(archived: ArchivedWindow, today: Policy) -> Ranking:
     """Return the ranking of a window by the policy that it was frozen under."""
-    todays = today.model_dump(include=set(_TODAYS), mode="json")
+    fields = _TODAYS_OF_ROLLUP if today.rollup else _TODAYS
+    todays = today.model_dump(include=set(fields), mode="json")
     return Ranking(Policy.model_validate_json(orjson.dumps(todays | orjson.loads(archived.policy))))

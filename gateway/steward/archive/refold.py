@@ -79,8 +79,8 @@ def _refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window])
         archived = await among_archived(tx, ranking.policy.board, names)
         still_open = [window for window in windows if window.name not in archived]
         if ranking.policy.rollup and ranking.policy.rollup.take is not RollupTake.POINTS:
-            for name in names:
-                await forget_points(tx, ranking.policy.board, name, players)
+            for window in still_open:
+                await forget_points(tx, ranking.policy.board, window.name, players)
         return await refold(ranking, players, still_open)(tx)
 
     return work

@@ -22,10 +22,12 @@ from gateway.settlement.rollups import follow_change, note_deletion
 from gateway.settlement.settle import Decision, _decide_all, receive
 from gateway.shared_records import Change
 from policies.loader import Board
-from policies.model import Policy
+from policies.model import Policy, WindowKind
 from policies.opened_board import BoardState, OpenedBoard
 from policies.vocabulary import Claim, Reason, State
+from policies.windows import window_at
 from tests.support import boards
+from tests.support.archives import Shelf
 from tests.support.books import Books
 from tests.support.ledger import NOON_MS, new_submission
 
@@ -426,3 +428,36 @@ def test_a_board_follows_another_scale_however_it_was_compared_before(monkeypatc
 
 
 ONES = {f"p{number}": 1 for number in range(3)}
+
+
+@pytest.mark.parametrize("take", [*TAKES, "points"])
+def test_final_ranks_of_a_season_are_those_of_the_rollup(take: str):
+    """Frozen once it is over, and again after a verdict that comes late, as a new revision."""
+    rollup = rollup_board(take, **({"points": list(SCALE)} if take == "points" else {}))
+    tracks = {
+        name: dataclasses.replace(track, rollups=(rollup,))
+        for name, track in family("best", "descending").items()
+    }
+    game = Game(tracks)
+    shelf = game.books = Shelf(rollup)
+    for number, (track, player) in enumerate(
+        [("track.a", "ada"), ("track.b", "ada"), ("track.a", "bob"), ("track.b", "cyd"), ("track.b", "dot")]
+    ):
+        game.play(track, player, 3 + number, 0)
+    season = window_at(rollup.policy, WindowKind.SEASON, NOON_MS).name
+    for revision, runs in ((1, ("run-0", "run-1", "run-2", "run-3")), (2, ("run-4",)), (3, ("run-1",))):
+        for run in runs:
+            game.turn(run)
+        compare(game)
+        shelf.clock.shift(40 * 86_400 if revision == 1 else 60)
+        shelf.settle_down()
+        archived = shelf.archived(season)
+        assert archived
+        assert revision == archived.revision
+        ranks = {player: (score, run) for *_, player, score, run in shelf.ranks(season)}
+        stands = {
+            player: (score, run)
+            for (window, player), (score, _, _, run) in game.standings(rollup).items()
+            if window == season
+        }
+        assert stands == ranks
