@@ -162,7 +162,11 @@ class _PlayerReader:
                 note_away(error)
             self.is_away = True
             return None
-        is_same = page is not None and page.entries[0].submission_id == standing.submission_id
+        if page is None:
+            return None
+        [entry] = page.entries
+        # A removal may leave a sum with the same last submission, and another score.
+        is_same = (entry.submission_id, entry.score) == (standing.submission_id, standing.score)
         return page if is_same else None
 
     async def _from_ledger(self, places: Sequence[_Place]) -> dict[str, Page | None]:

@@ -32,6 +32,7 @@ def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
         a_policy("solo", writes="trusted", windows=["alltime", "weekly"]),
         a_family(writes="trusted", score=SCORE, windows=["alltime", "daily"], ranks=["sparse", "unique"]),
         a_family("level", writes="trusted", score=SCORE),
+        a_family("sum", writes="trusted", score=SCORE, operator="sum"),
         a_family("top", writes="trusted", score=SCORE, exact_ranks=10, ranks=["unique"]),
     )
     folder = write_policies(tmp_path / "policies", *policies)
@@ -203,6 +204,24 @@ async def test_an_answer_is_revalidated_and_never_behind_a_players_own_run(
     assert "Scoregate-Source" not in (await studio.harness.get(STANDINGS)).headers
     monkeypatch.setattr(type(studio.harness.edge.lag), "behind_s", lambda _, board: float(board == NAMES[0]))
     assert "ledger" == (await studio.harness.get(STANDINGS)).headers["Scoregate-Source"]
+
+
+async def test_a_removal_that_the_index_was_not_told_of_shows(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+):
+    """Also where the player's last submission stays the same, as in a sum."""
+    await studio.done(turning("open", "sum.a", title="A"), path="/v1/families/sum/boards")
+    first = await studio.write("sum.a", "ada", 5)
+    await studio.write("sum.a", "ada", 7)
+    await studio.entries("sum.a")
+    await studio.harness.steward().see_to_cold()
+    path = "/v1/families/sum/players/ada/standings"
+    assert [12] == [standing["score"] for standing in (await studio.harness.get(path)).body["standings"]]
+    monkeypatch.setattr(type(studio.harness.edge.index), "project", untold)
+    removal = {"operation": "r-1", "player": "ada", "submission": first}
+    answer = await studio.harness.as_server(studio.private, "eu-1", "/v1/boards/sum.a/removals", removal)
+    assert 200 == answer.status, answer.raw
+    assert [7] == [standing["score"] for standing in (await studio.harness.get(path)).body["standings"]]
 
 
 async def untold(*_: Any) -> None:
