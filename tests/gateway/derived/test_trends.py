@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from gateway.catalogue.catalogue import Catalogue
+from gateway.derived.followers import LogFollower
 from gateway.derived.frequency_sketch import FrequencySketch
-from gateway.derived.trends import Span, TrendKind, trend_of
+from gateway.derived.trends import Span, TrendKind, Trends, trend_of
+from policies.loader import load_policies
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
+from tests.support.families import write_family
+from tests.support.ledger import new_submission
 
 
 async def leaders(stage, kind: TrendKind, span: Span = Span.HOUR) -> list[tuple[str, int]]:
@@ -121,3 +127,20 @@ def test_a_sketch_states_its_error_and_keeps_to_it():
     for each in found.values():
         assert each.at_least <= truth[each.item] <= each.at_most <= each.at_least + merged.error
     assert {each for each, weight in truth.items() if weight > merged.error} <= found.keys()
+
+
+async def test_a_board_of_a_family_has_trends_and_a_name_of_no_family_has_none(stage, tmp_path: Path):
+    """Its family's policy says which order is better; nothing is stored for what no policy knows."""
+    write_family(tmp_path / "families")
+    catalogue = Catalogue(load_policies(tmp_path / "families"))
+    for number, board in enumerate(("track.monza", "track.monza", "alley.spa")):
+        facts = {"board": board, "player": "ada", "score": 5 + number, "at_ms": stage.clock()}
+        await stage.ledger.append(new_submission(f"run-{number}", recording=None, **facts))
+    follower = LogFollower(stage.ledger, Trends(catalogue, clock=stage.clock))
+    while await follower.step():
+        pass
+    trend = await trend_of(
+        stage.ledger, "track.monza", TrendKind.PLAYED, Span.HOUR, now_ms=stage.clock(), count=9
+    )
+    assert [("ada", 2)] == [(leader.item, leader.at_least) for leader in trend.leaders]
+    assert [("track.monza",)] == stage.rows("SELECT DISTINCT board FROM trend_slots")
