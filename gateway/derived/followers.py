@@ -54,17 +54,25 @@ class LogFollower:
 
         Raises LedgerUnavailable, and what the consumer raises.
         """
-        position = await self._ledger.read(log.position(self.name))
-        if position is None:
+        look = await self._ledger.read(self._look)
+        if look is None:
             await self.rebuild()
             return 1
-        passed = await self._ledger.read(log.events_after(position, count=LOG_SLICE))
-        DERIVED_LAG.labels(self.name).set(await self._ledger.read(queries.newest_seq()) - position)
+        position, passed, newest = look
+        DERIVED_LAG.labels(self.name).set(newest - position)
         if passed.upto == position:
             return 0
         if passed.events:
             await self._consumer.prepare(passed.events)
         return await self._ledger.write(self._apply(position, passed))
+
+    async def _look(self, tx: Transaction) -> tuple[int, LogSlice, int] | None:
+        """Return the consumer's position, the events after it and the newest one; None for a new consumer."""
+        position = await log.position(self.name)(tx)
+        if position is None:
+            return None
+        passed = await log.events_after(position, count=LOG_SLICE)(tx)
+        return position, passed, await queries.newest_seq()(tx)
 
     async def rebuild(self) -> None:
         """Make the consumer begin again; its next steps read the log from there."""

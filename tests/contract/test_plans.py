@@ -100,6 +100,7 @@ MEANT = {
     "submissions.work._ELSEWHERE": ("range", LIMITED),
     "submissions.waiting._WAITING": ("scan sort", "the first ten thousand rows of the outbox, grouped by kind"),
     "submissions.work._BACKLOG": ("coarse", WAITING),
+    "submissions.work._IS_DUE": ("coarse", "the first row of each kind that is due; it need not be the longest due"),
     "derived.lane_positions._OF_CONSUMER": ("coarse", "a row for each lane, when a consumer begins"),
     "derived.log._BOARDS": ("range sort", SPAN),
     "standings.rollup_points._DUE": ("scan", WAITING),

@@ -6,11 +6,23 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, delete, exists, func, insert, not_, or_, select, update
+from sqlalchemy import (
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    literal_column,
+    not_,
+    or_,
+    select,
+    update,
+)
 
 from gateway.ledger.queries import load_submission
 from gateway.ledger.records import OutboxRow, StoredRecording, StoredSubmission, VerificationLease
-from gateway.ledger.schema import boards, outbox, recordings, submissions
+from gateway.ledger.schema import Int64, boards, outbox, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import Reason, State
 from validators.verification_priority import HARMS, UNASSESSED, URGENT
@@ -60,6 +72,27 @@ _DUE = Query(
     )
     .order_by(outbox.c.due_at_ms)
     .limit(bindparam("count"))
+)
+_FOR_WORKERS: Final = (
+    *(("verify", harm) for harm in (UNASSESSED, *HARMS)),
+    ("recheck", URGENT),
+    ("audit", 0),
+)
+"""The kinds of rows that workers do, with their priorities: each pair is one look-up in the index."""
+
+_IS_DUE = Query(
+    select(literal_column("1")).where(
+        or_(
+            *(
+                exists().where(
+                    outbox.c.kind == literal_column(f"'{kind}'"),
+                    outbox.c.priority == literal_column(str(harm)),
+                    outbox.c.due_at_ms <= bindparam("now_ms", type_=Int64),
+                )
+                for kind, harm in _FOR_WORKERS
+            )
+        )
+    )
 )
 _SET_PRIORITY = Query(
     update(outbox)
@@ -158,6 +191,15 @@ def due(kind: str, *, now_ms: int, count: int, harms: Sequence[int] = (0,)) -> O
                 fields: Any = (*columns, bool(is_returned))
                 rows.append(OutboxRow(*fields))
         return rows
+
+    return work
+
+
+def is_due_for_workers(*, now_ms: int) -> Operation[bool]:
+    """Return whether anything is due that workers do, assessed or not."""
+
+    async def work(tx: Transaction) -> bool:
+        return bool(await tx.rows(_IS_DUE, now_ms=now_ms))
 
     return work
 

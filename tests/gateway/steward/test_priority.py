@@ -103,7 +103,7 @@ def test_nothing_starves_while_the_worst_keeps_coming(harm: int, capacity: int):
 
 
 async def harms(duty: Duty) -> dict[str, int]:
-    await duty.steward._assess()
+    await duty.steward._dispatcher._assess()
     found = rows(
         duty.settings.ledger_path, "SELECT submission_id, priority FROM outbox WHERE kind = 'verify'"
     )
@@ -292,7 +292,7 @@ async def test_I15_more_workers_have_more_lying_ready(duty: Duty):
     """What lies in RQ is first come first served, so it is no more than keeps the workers busy."""
     for _ in range(2):
         worker_of(duty, VerificationQueue.MAIN).register_birth()
-    assert 2 * QUEUED_JOBS == (await duty.steward._jobs.rooms())[VerificationQueue.MAIN]
+    assert 2 * QUEUED_JOBS == (await duty.steward._dispatcher._jobs.rooms())[VerificationQueue.MAIN]
 
 
 async def test_the_backlog_is_told_by_lane(top_of_two: Duty):

@@ -11,20 +11,24 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from sqlalchemy import delete, insert
 from structlog.testing import capture_logs
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger import queries
 from gateway.ledger.records import OutboxRow
+from gateway.ledger.schema import outbox
 from gateway.ledger.submissions import work
+from gateway.ledger.transaction import Query
 from gateway.recordings.opening import recordings_of
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event
 from gateway.shared_records import Change
-from gateway.steward import duties
+from gateway.steward import outbox_duties
 from gateway.steward.dispatch import JOB_KEPT_S, JOB_TIMEOUT_S, QUEUED_JOBS, RqJobs
-from gateway.steward.duties import ABSENT_MS, Steward
+from gateway.steward.duties import Steward
 from gateway.steward.index import reconcile
+from gateway.steward.ledger_duties import ABSENT_MS
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.loader import Policies
 from tests.support.clock import ShiftedClock
@@ -32,6 +36,9 @@ from tests.support.deployment import eventually
 from tests.support.duty import Duty
 from tests.support.ledger import rows
 from tests.support.valkey import running_valkey
+from validators.verification_priority import HARMS, UNASSESSED, URGENT
+
+_PUT, _TAKE = Query(insert(outbox)), Query(delete(outbox))
 
 
 async def test_due_submissions_are_handed_to_rq_in_batches(duty: Duty):
@@ -89,12 +96,42 @@ async def test_I01_dispatch_waits_for_redis(own_settings: Settings, duty: Duty):
     """With the queue's server gone nothing is marked as handed out; with it back all of it is."""
     with running_valkey() as own:
         steward = duty.steward
-        steward._jobs = RqJobs(Redis.from_url(own.url, socket_timeout=1))
+        steward._dispatcher._jobs = RqJobs(Redis.from_url(own.url, socket_timeout=1))
         await duty.append("run-1")
         own.kill()
         assert 0 == await steward.dispatch()
         own.start()
         assert 1 == await steward.dispatch()
+
+
+async def test_a_round_with_nothing_due_costs_one_read_and_asks_no_queue(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """There are twenty a second in an idle steward; whatever kind of work comes due, the next round sees it."""
+    asked: list[str] = []
+    read, rooms = duty.ledger.read, duty.steward._dispatcher._jobs.rooms
+
+    async def reading(*arguments: Any) -> Any:
+        asked.append("ledger")
+        return await read(*arguments)
+
+    async def asking() -> Any:
+        asked.append("queue")
+        return await rooms()
+
+    monkeypatch.setattr(duty.ledger, "read", reading)
+    monkeypatch.setattr(duty.steward._dispatcher._jobs, "rooms", asking)
+    assert 0 == await duty.steward.dispatch()
+    assert ["ledger"] == asked
+    due_ms = duty.clock() + 60_000
+    kinds = [("verify", UNASSESSED), *(("verify", harm) for harm in HARMS), ("recheck", URGENT), ("audit", 0)]
+    for seq, (kind, harm) in enumerate(kinds, start=1):
+        row = {"seq": seq, "submission_id": f"s{seq}", "board": "tiny", "player": "p", "handed_out": 0}
+        later = {"kind": kind, "priority": harm, "due_at_ms": due_ms}
+        await duty.ledger.write(lambda tx, put=row | later: tx.run(_PUT, **put))
+        assert not await read(work.is_due_for_workers(now_ms=due_ms - 1))
+        assert await read(work.is_due_for_workers(now_ms=due_ms))
+        await duty.ledger.write(lambda tx: tx.run(_TAKE))
 
 
 async def test_work_of_boards_without_a_policy_is_in_nobodys_way(duty: Duty):
@@ -131,12 +168,12 @@ async def test_B04_a_board_whose_index_fails_keeps_no_other_from_being_shown(
         shown.extend(change.seq for change in changes)
         return True
 
-    monkeypatch.setattr(duties, "SLICE", 4)
-    monkeypatch.setattr(duties, "project", shows)
+    monkeypatch.setattr(outbox_duties, "SLICE", 4)
+    monkeypatch.setattr(outbox_duties, "project", shows)
     monkeypatch.setattr(duty.steward.catalogue, "boards", boards)
-    monkeypatch.setattr(duty.steward, "_due", due)
+    monkeypatch.setattr(duty.steward._in_outbox._due, "of_kind", due)
     monkeypatch.setattr(
-        duties.work, "postpone", lambda rows, until_ms: postponed.extend(rows) or work.strike_projected([])
+        work, "postpone", lambda rows, until_ms: postponed.extend(rows) or work.strike_projected([])
     )
     assert 2 == await duty.steward.project()
     assert ([2, 4], [1, 3]) == (shown, [row.seq for row in postponed])

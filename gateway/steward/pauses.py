@@ -1,0 +1,53 @@
+"""How long each duty of a steward waits before it looks again. What it finds lets it look at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+POLL_S: Final = 0.05
+"""Seconds between looks for due work in the outbox: the latency that a verdict pays for not being lost."""
+
+COLD_S: Final = 1.0
+"""Seconds between looks for idle boards, and for cold boards in demand: readers wait this long."""
+
+ANCHOR_S: Final = 1.0
+"""Seconds between looks for moves to fold into anchors."""
+
+COLLECT_S: Final = 30.0
+"""Seconds between two slices of the store of recordings, which almost never have anything to collect."""
+
+SEAL_POLL_S: Final = 1.0
+"""Seconds between looks for a due seal."""
+
+ARCHIVE_S: Final = 5.0
+"""Seconds between looks for windows that are over, and for changes in archived ones."""
+
+EXACT_RANKS_S: Final = 1.0
+"""Seconds between looks for heads that lost too many entries, and for sketches that are too old."""
+
+ROLLUP_S: Final = 0.5
+"""Seconds between looks for boards whose ranks give other points."""
+
+BOARDS_S: Final = 1.0
+"""Seconds between looks for boards of families whose time to open or to close has come."""
+
+PLAYS_S: Final = 60.0
+"""Seconds between counts of runs on boards of families: a board is updated once for all runs in between."""
+
+UPGRADE_S: Final = 60.0
+"""Seconds between looks for keys of an earlier version in Redis: one question, once none is left."""
+
+FILTERS_S: Final = 10.0
+"""Seconds between looks for families that declare other metadata to filter by."""
+
+TOP_S: Final = 1.0
+"""Seconds between looks for unverified runs at the top of a board."""
+
+REVEALS_S: Final = 1.0
+"""Seconds between looks for requested recordings that did not arrive in time."""
+
+AUDIT_S: Final = 60.0
+"""Seconds between looks for boards whose time for an audit has come."""
+
+REPAIR_S: Final = 10.0
+"""Seconds between looks for derived data that was lost with Redis."""
