@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from redis.asyncio import Redis, RedisCluster
 
 from gateway.index.cluster import RAW, Client, keys_by_server
-from gateway.index.scripts import index_boundary
+from gateway.index.scripts import Script, index_boundary
 
 PAGE: Final = 100
 """Entries read at once: fewer than a listener may fall behind, so that one page never ends a listener."""
@@ -93,9 +93,22 @@ class LaneStream:
 
 async def newest_ids(client: Client, streams: Sequence[str]) -> dict[str, str | None]:
     """Return the id of the last entry of each stream, None while it has none, with one call per server."""
+    if not isinstance(client, RedisCluster):
+        # Cheaper than a command for each stream, which idle consumers would send for all lanes.
+        ends = await Script(client, "ends_of_streams", is_raw=True)(streams, [])
+        return {key: end.decode() or None for key, end in zip(streams, ends, strict=True)}
     commands = {key: ("XREVRANGE", key, "+", "-", "COUNT", 1) for key in streams}
     answers = await answers_of(client, commands)
     return {key: rows[0][0].decode() if rows else None for key, rows in answers.items()}
+
+
+async def values_of(client: Client, keys: Sequence[str]) -> dict[str, bytes | None]:
+    """Return the value of each key, None while there is none, with one call per server."""
+    if not isinstance(client, RedisCluster):
+        with index_boundary():
+            values: Any = await client.execute_command("MGET", *keys, **RAW)  # type: ignore[no-untyped-call]
+        return dict(zip(keys, values, strict=True))
+    return await answers_of(client, {key: ("GET", key) for key in keys})
 
 
 async def grown_after(client: Client, ends: Mapping[str, str], *, block_ms: int | None = None) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Final
 from redis.asyncio import Redis
 
 from gateway.index import keys
-from gateway.index.lane_stream import answers_of, grown_after, newest_ids
+from gateway.index.lane_stream import grown_after, newest_ids, values_of
 from gateway.runtime.lanes import LANES
 
 LOOK_S: Final = 5.0
@@ -57,5 +57,5 @@ class LaneWatch:
     async def _look_at_all(self) -> None:
         newest = await newest_ids(self._client, list(_STREAMS))
         self.busy |= {lane for key, lane in _STREAMS.items() if newest[key] != self._ends.get(lane)}
-        marks = await answers_of(self._client, {key: ("GET", key) for key in self._marks})
+        marks = await values_of(self._client, list(self._marks))
         self.unmarked = {lane for key, lane in self._marks.items() if marks[key] is None}
