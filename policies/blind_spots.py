@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policies.family_policy import FamilyPolicy
 from policies.fields import SortOrder
 from policies.model import Policy, Writes
 from policies.seeds import SeedOf
@@ -31,6 +32,11 @@ def blind_spots_of(policy: Policy) -> Iterator[str]:
         yield (
             "a course that was practised: the board's seed follows from its name and content, so whoever "
             "knows those before it opens can prepare a run; a random value in the parameters prevents that"
+        )
+    if isinstance(policy, FamilyPolicy) and policy.has_guessable_names:
+        yield (
+            "a board that no map has: a player's first run opens any name that matches `names`, within the "
+            "limits of `opening`; list the names, or sign them with a key of `opening.signed_by`"
         )
     if policy.anomaly.prior is None and policy.validators.anomaly is not Mode.OFF:
         yield (

@@ -196,6 +196,12 @@ class FamilyPolicy(Policy):
         """Return whether the first run of a player opens a board."""
         return self.opened_by is not OpenedBy.SERVERS
 
+    @property
+    def has_guessable_names(self) -> bool:
+        """Return whether players may open boards under names that they make up."""
+        is_pattern = isinstance(self.names, str)
+        return self.is_opened_by_players and is_pattern and not self.opening_limits.signed_by
+
     def allows_rest(self, rest: str) -> bool:
         """Return whether a board may be called so after the dot. It takes time linear in the text."""
         if self.names is None:

@@ -69,9 +69,11 @@ export class Scoregate {
    * Opens a run, which has a ticket, a signing key, a seed and an interval for checkpoints.
    * @param {string} board
    * @param {string} build the game's build, as the board's policy names it
+   * @param {string} [nameSignature] the studio's signature of the board's name, if the run may open the board
    */
-  openRun(board, build) {
-    return this.#call("POST", `/v1/boards/${encodeURIComponent(board)}/runs`, { build });
+  openRun(board, build, nameSignature) {
+    const run = { build, ...(nameSignature && { name_signature: nameSignature }) };
+    return this.#call("POST", `/v1/boards/${encodeURIComponent(board)}/runs`, run);
   }
 
   /**

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pydantic import SecretStr
+from scoregate_client import ScoregateClient, sign_board_name
 
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.ledger.boards.lookups import boards_named
@@ -31,6 +33,7 @@ from tests.support.policies import a_family, write_policies
 from tests.support.stores import Store, on_both_ledgers
 from tests.support.valkey import ValkeyServer, running_valkey
 
+ROOT = Path(__file__).parents[2]
 BODY = {"build": "b-1"}
 ONE_COURSE = {"seed": "board", "validators": {"similarity": "flag", "recording_reuse": "flag"}}
 
@@ -139,8 +142,8 @@ async def test_a_first_run_opens_a_board_on_every_edge(tmp_path: Path, valkey: V
         await turn_tracks(game.one.edge.ledger, ["track.imola"], BoardState.DELETED)
         rows = await game.rows()
         for edge in (game.one, game.other):
-            assert (403, "board-closed") == await game.told("track.Spa", edge=edge)
-            assert NOTHING == await game.told("track.imola", edge=edge)
+            assert (403, "board-closed") == await game.told("track.Spa", "dee", edge=edge)
+            assert NOTHING == await game.told("track.imola", "dee", edge=edge)
         assert rows == await game.rows()
         assert {"limit:{track}:openings:player:ada"} == set(game.keys("limit:*:openings:player:*"))
 
@@ -250,6 +253,26 @@ async def test_a_name_is_real_if_the_studio_signed_it(tmp_path: Path, valkey: Va
         assert OPENED == await game.told("map.k3x9", "bob", edge=game.other), "an open board needs none"
         assert OPENED == await game.told("map.k3x9", name_signature=signed(stranger, "map.k3x9"))
         assert 3 == (await game.rows())["boards"]
+
+
+async def test_the_client_and_the_how_to_sign_alike(tmp_path: Path, valkey: ValkeyServer, store: Store):
+    """What a map server signs with either is what the edge takes, and the page's own example opens its board."""
+    page = (ROOT / "docs" / "how-to" / "a-board-for-each-level.md").read_text(encoding="utf-8")
+    [key], [signature] = (
+        re.findall(r"signed_by: \[(.+)\]", page),
+        re.findall(r'"name_signature": "(.+)"', page),
+    )
+    own = Ed25519PrivateKey.generate()
+    opening = {"signed_by": [key, key_text(own)]}
+    async with deployed(
+        tmp_path, valkey, store, a_family("map", opened_by="players", opening=opening)
+    ) as game:
+        async with ScoregateClient(game.one.url) as client:
+            await client.create_player("Ada")
+            run = await client.open_run("map.k3x9", "b-1", name_signature=signature)
+            assert "map.k3x9" == run.board
+            run = await client.open_run("map.own", "b-1", name_signature=sign_board_name(own, "map.own"))
+            assert "map.own" == run.board
 
 
 async def test_a_run_that_is_refused_opens_nothing(tmp_path: Path, valkey: ValkeyServer, store: Store):

@@ -210,6 +210,7 @@ SERVERS_OPEN = [
     ("deleted", "the name of a deleted board stays taken"),
 ]
 HOURLY = "in an hour a player opens up to 10, an address 50, all players 7, and no more than 100000 ever"
+KEY = "WjPKkl6R+EyaCgmqVa/Yd49OqEdthEb4xqhGyVGRY8A="
 ANY_OPEN = [
     ("boards", "track.<name>, any number; a name is one of 6: a, b, c, d, e, …"),
     (
@@ -250,3 +251,21 @@ def test_a_family_says_how_boards_come_to_be(tmp_path: Path):
     assert ("boards", "track.<name>, any number; a name matches [a-z]+") == pattern[0]
     assert "seeds" not in dict(pattern)
     assert any(gap.startswith("a course that was practised: ") for gap in blind_spots_of(family.policy))
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_told"),
+    [
+        ({"names": "[a-z]+", "opened_by": "players"}, True),
+        ({"names": "[a-z]+", "opened_by": "players", "opening": {"signed_by": [KEY]}}, False),
+        ({"names": ["a"], "opened_by": "players"}, False),
+        ({"names": "[a-z]+"}, False),
+    ],
+)
+def test_names_that_players_make_up_are_a_blind_spot(
+    tmp_path: Path, changes: dict[str, Any], *, is_told: bool
+):
+    """A pattern alone tells no real map from an invented one."""
+    lines, family = told_of_family(tmp_path, **changes)
+    assert is_told == any(gap.startswith("a board that no map") for gap in blind_spots_of(family.policy))
+    assert ("signed_by" in str(changes)) == dict(lines)["opened by"].endswith("; the studio signs the names")

@@ -19,6 +19,7 @@ from .models import (
     Submission,
 )
 from .recording import encode_recording
+from .signing import sign_board_name
 
 __all__ = [
     "BoardEntry",
@@ -40,4 +41,5 @@ __all__ = [
     "StandingPage",
     "Submission",
     "encode_recording",
+    "sign_board_name",
 ]

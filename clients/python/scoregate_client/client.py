@@ -49,9 +49,13 @@ class ScoregateClient(FamilyReads, AssetReads):
         self.token = player.token
         return player
 
-    async def open_run(self, board: str, build: str) -> Run:
-        """Open a run of this player."""
-        return Run.from_json(await self._post(f"{board_path(board)}/runs", {"build": build}, self._bearer()))
+    async def open_run(self, board: str, build: str, *, name_signature: str | None = None) -> Run:
+        """Open a run of this player.
+
+        If the studio signs the names of boards that players open, give what it signed for this board.
+        """
+        request = {"build": build} | ({"name_signature": name_signature} if name_signature else {})
+        return Run.from_json(await self._post(f"{board_path(board)}/runs", request, self._bearer()))
 
     async def submit(
         self, run: Run, score: int, ticks: int, stats: Mapping[str, int], recording: bytes

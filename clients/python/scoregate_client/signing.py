@@ -54,6 +54,11 @@ def sign_for_server(
     return _sign(target, body, parameters, key.sign)
 
 
+def sign_board_name(key: Ed25519PrivateKey, board: str) -> str:
+    """Return the `name_signature` with which a player's first run opens a board. A map server signs it."""
+    return b64encode(key.sign(b"scoregate/board-name/1\n" + board.encode())).decode()
+
+
 def content_digest(body: bytes) -> str:
     """Return the Content-Digest field of a body."""
     return f"sha-256={_byte_sequence(hashlib.sha256(body).digest())}"

@@ -160,6 +160,8 @@ async def _open(edge: Edge, family: Family, board: OpenedBoard, player: str) -> 
         case OpeningOutcome.LIMITED:
             raise quota_exceeded("openings", opening.rate, opened.wait_ms)
         case OpeningOutcome.FULL:
-            raise Problem(ProblemType.FAMILY_FULL, f"they are {opening.in_all}; only the studio opens more")
+            raise Problem(
+                ProblemType.FAMILY_FULL, f"they may open {opening.in_all}; play on a board that is open"
+            )
         case OpeningOutcome.OPENED:
             BOARDS_OPENED.labels(family.name, "player").inc()
