@@ -12,9 +12,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from gateway.catalogue.family_terms import terms_of
 from gateway.edge.live import heartbeats
 from gateway.ledger.archive.windows import archived_window, windows_at_work
 from gateway.ledger.boards.board_life import life_of
+from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.derived import board_duties
 from gateway.ledger.derived.board_duties import BoardDuty
 from gateway.runtime.clock import rfc3339
@@ -23,6 +25,7 @@ from gateway.steward.archive import archiving
 from gateway.steward.archive.archiving import Archiver
 from gateway.steward.duties import Steward
 from policies.loader import load_policies
+from policies.opened_board import BoardState
 from policies.windows import FOREVER_MS
 from tests.gateway.edge.test_families import BOARDS, SCORE, Studio, opening
 from tests.support.attack import registered
@@ -147,7 +150,11 @@ async def test_a_board_goes_through_its_life(studio: Studio):
 async def reopened(studio: Studio, ada: str, steward: Steward) -> None:
     """Opens the archived race once more, has it played, and closes it."""
     harness = studio.harness
-    await studio.done({"action": "reopen", "board": "race.a"}, path=RACES)
+    ledger, terms = harness.edge.ledger, terms_of(harness.edge.catalogue.families["race"])
+    await harness.get("/v1/boards/race.a")  # so that the edge has it as closed for another second
+    await ledger.write(set_states(terms, ["race.a"], BoardState.OPEN, actor="cli", at_ms=harness.clock()))
+    assert [9, 5] == scores(await harness.get("/v1/boards/race.a/entries"))
+    harness.edge.catalogue.forget(["race.a"])
     assert [] == await archived(harness, "race.a")
     again = await harness.get("/v1/boards/race.a/entries")
     assert (None, [9, 5]) == (again.headers.get("Scoregate-Revision"), scores(again))
