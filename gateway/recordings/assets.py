@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from typing import Final
 
 from gateway.recordings.recording_store import RecordingStore, lost
 from gateway.recordings.recordings import Recordings
-from policies.errors import AssetMismatch
+from policies.errors import AssetMismatch, RecordingsUnavailable
 from policies.opened_board import ASSET_BYTES
 
 CACHE_BYTES: Final = 4 * ASSET_BYTES
@@ -24,6 +25,10 @@ LOOKED_UP: Final = 32
 
 READERS: Final = 4
 """Streams that read from the store at once: downloads take at most half of its threads from submissions."""
+
+
+TURN_S: Final = 10.0
+"""Time that a stream waits for its turn: a store that stalls holds no download for longer."""
 
 
 class Assets:
@@ -86,7 +91,7 @@ class Assets:
         large, hashed, start = self._recordings.large, hashlib.sha256(), 0
         while start < size_bytes:
             count = min(PART_BYTES, size_bytes - start)
-            async with self._readers:
+            async with self._turn():
                 part = await self._recordings.off_loop(large.part, digest, start, count)
             if part is None:
                 raise lost(digest, "missing")
@@ -95,6 +100,19 @@ class Assets:
             if len(part) < count or (start == size_bytes and hashed.digest() != digest):
                 raise lost(digest, "altered")
             yield part
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Read from the store during the block, after others. Raises RecordingsUnavailable after TURN_S."""
+        try:
+            async with asyncio.timeout(TURN_S):
+                await self._readers.acquire()
+        except TimeoutError:
+            raise RecordingsUnavailable("too many downloads wait for the store of recordings") from None
+        try:
+            yield
+        finally:
+            self._readers.release()
 
     async def load(self, digest: bytes) -> bytes:
         """Return an asset that a board names. Raises RecordingLost if it is missing or altered."""

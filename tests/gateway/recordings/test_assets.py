@@ -18,7 +18,7 @@ from gateway.recordings.directory import DirectoryBlobs
 from gateway.recordings.recording_store import RecordingStore, kept_name
 from gateway.recordings.recordings import Recordings
 from gateway.steward.recordings.collecting import Collector
-from policies.errors import RecordingLost
+from policies.errors import RecordingLost, RecordingsUnavailable
 from policies.opened_board import ASSET_BYTES
 from tests.support.opened_boards import opening
 from tests.support.stores import Store, open_in
@@ -142,3 +142,24 @@ async def test_streams_leave_the_store_to_others(recordings: Recordings, monkeyp
     streams = await asyncio.gather(*(parts_read() for _ in range(20)))
     assert [[content[:PART_BYTES], b"the rest"]] * 20 == streams
     assert READERS == most
+
+
+async def test_a_stream_waits_for_its_turn_only_so_long(
+    recordings: Recordings, monkeypatch: pytest.MonkeyPatch
+):
+    """While the store stalls the next in line is told to come later, and all places are free again after it."""
+    assets, go_on = Assets(recordings), threading.Event()
+    digest, part = await assets.store(b"a map"), recordings.large.part
+    monkeypatch.setattr(recordings.large, "part", lambda *asked: go_on.wait(30) and part(*asked))
+    monkeypatch.setattr("gateway.recordings.assets.TURN_S", 0.1)
+
+    async def read() -> bytes:
+        return b"".join([part async for part in assets.parts(digest, 5)])
+
+    reading = [asyncio.create_task(read()) for _ in range(READERS)]
+    await asyncio.sleep(0)
+    with pytest.raises(RecordingsUnavailable, match="wait"):
+        await read()
+    go_on.set()
+    assert [b"a map"] * READERS == await asyncio.gather(*reading)
+    assert [b"a map"] * 9 == await asyncio.gather(*(read() for _ in range(9)))
