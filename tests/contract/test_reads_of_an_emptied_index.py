@@ -91,6 +91,8 @@ def queries_of(path: str, board: str) -> list[str]:
             return ["", "edges=25,55"]
         case "/v1/boards/{board}/details":
             return ["submissions={submission}"]
+        case "/v1/players/{player}/entries":
+            return ["boards=vault,wide,ranged,none"]
         case _:
             return [""]
 

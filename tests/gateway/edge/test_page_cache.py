@@ -142,9 +142,8 @@ async def test_parameters_that_no_route_has_are_refused(harness: Harness):
     for route in ROUTES:
         if route.method != "GET":
             continue
-        path = route.path.format(
-            family="track", board="vault", player="p1", submission="s", segment="country"
-        )
+        names = {"family": "track", "board": "vault", "player": "p1", "submission": "s", "digest": "d"}
+        path = route.path.format_map(names | {"segment": "country"})
         for given in ("nonsense=1", "nonsense=", "nonsense"):
             unknown = await harness.get(f"{path}?{given}")
             assert (422, "schema-violation") == (unknown.status, unknown.problem), (path, given)
@@ -313,10 +312,10 @@ async def test_the_least_read_page_is_given_up(harness: Harness, index: BoardInd
     for request in requests[:2]:
         page = cache.remember(request, harness.edge.catalogue.of_files["vault"], "alltime", render)
         await cache.answer(request, page)
-    assert cache.page_of(requests[0])
+    assert await cache.page_of(requests[0])
     page = cache.remember(requests[2], harness.edge.catalogue.of_files["vault"], "alltime", render)
     await cache.answer(requests[2], page)
-    assert [True, False, True] == [cache.page_of(each) is not None for each in requests]
+    assert [True, False, True] == [await cache.page_of(each) is not None for each in requests]
 
 
 async def test_a_page_that_was_given_up_as_it_was_drawn_takes_no_room(harness: Harness, index: BoardIndex):
