@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from scoregate.commands.common import print_line
-from validators.backtest import BacktestReport, Case, Proportion
+from validators.backtest import Case, Proportion
+from validators.backtest_summary import CHANGES_KEPT, BacktestSide, BacktestSummary
 
 SHOWN_CASES: Final = 20
 
@@ -20,62 +21,65 @@ UNPLAYED: Final = (
 )
 
 
-def print_report(report: BacktestReport, screen: Console, *, shown: int = SHOWN_CASES) -> None:
+def print_report(report: BacktestSummary, screen: Console, *, shown: int = SHOWN_CASES) -> None:
     """Print a report for people, with the first `shown` changed decisions."""
     print_line(
         screen,
-        f"{len(report.cases)} submissions in {report.days:.1f} days; {len(report.changed)} decisions change",
+        f"{report.submissions} submissions{_on(report)} in {report.days:.1f} days; "
+        f"{report.changes} decisions change",
     )
-    if not report.cases:
+    if not report.submissions:
         return
     if report.unplayed:
-        print_line(screen, f"{len(report.unplayed)} {UNPLAYED}")
+        print_line(screen, f"{report.unplayed} {UNPLAYED}")
     screen.print(_moves(report), _validators(report))
-    for is_new, name in ((False, "then"), (True, "new")):
-        print_line(
-            screen,
-            f"{name}: {report.held_per_day(is_new=is_new):.1f} held a day; {_quality(report, is_new=is_new)}",
-        )
+    for name, side in (("then", report.then), ("new", report.new)):
+        print_line(screen, f"{name}: {side.held / report.days:.1f} held a day; {_quality(side)}")
     for case in report.changed[:shown]:
         print_line(screen, _line(case))
-    if len(report.changed) > shown:
-        print_line(screen, f"and {len(report.changed) - shown} more (--json has them all)")
+    if report.changes > shown:
+        print_line(screen, f"and {report.changes - shown} more (--json has up to {CHANGES_KEPT})")
 
 
-def as_json(report: BacktestReport) -> str:
+def as_json(report: BacktestSummary) -> str:
     """Return a report as one JSON object."""
     return orjson.dumps(
         {
-            "submissions": len(report.cases),
+            "submissions": report.submissions,
             "days": report.days,
-            "unplayed": len(report.unplayed),
+            "boards": report.boards,
+            "unplayed": report.unplayed,
             "moves": [[then.value, now.value, count] for (then, now), count in sorted(report.moves.items())],
-            "then": _side(report, is_new=False),
-            "new": _side(report, is_new=True),
+            "then": _side(report.then, report.days),
+            "new": _side(report.new, report.days),
+            "changes": report.changes,
             "changed": [_as_dict(case) for case in report.changed],
         }
     ).decode()
 
 
-def _moves(report: BacktestReport) -> Table:
+def _on(report: BacktestSummary) -> str:
+    return f" on {report.boards} boards" if report.boards > 1 else ""
+
+
+def _moves(report: BacktestSummary) -> Table:
     table = Table("then", "new", "submissions", title="Decisions")
     for (then, now), count in sorted(report.moves.items()):
         table.add_row(then.value, now.value, str(count), style=None if then is now else "bold")
     return table
 
 
-def _validators(report: BacktestReport) -> Table:
+def _validators(report: BacktestSummary) -> Table:
     table = Table("validator", "finding", "then", "new", title="Findings")
-    then, now = report.found(is_new=False), report.found(is_new=True)
+    then, now = report.then.found, report.new.found
     for name, severity in sorted({*then, *now}):
         key = (name, severity)
         table.add_row(name, severity.value, str(then.get(key, 0)), str(now.get(key, 0)))
     return table
 
 
-def _quality(report: BacktestReport, *, is_new: bool) -> str:
-    precision, recall = report.precision(is_new=is_new), report.recall(is_new=is_new)
-    return f"against moderators' decisions: precision {_share(precision)}, recall {_share(recall)}"
+def _quality(side: BacktestSide) -> str:
+    return f"against moderators' decisions: precision {_share(side.precision)}, recall {_share(side.recall)}"
 
 
 def _share(share: Proportion) -> str:
@@ -92,12 +96,11 @@ def _line(case: Case) -> str:
     )
 
 
-def _side(report: BacktestReport, *, is_new: bool) -> Mapping[str, Any]:
-    shares = {"precision": report.precision(is_new=is_new), "recall": report.recall(is_new=is_new)}
-    findings = report.found(is_new=is_new)
+def _side(side: BacktestSide, days: float) -> Mapping[str, Any]:
+    shares = {"precision": side.precision, "recall": side.recall}
     return {
-        "held_per_day": report.held_per_day(is_new=is_new),
-        "findings": [[name, severity.value, count] for (name, severity), count in sorted(findings.items())],
+        "held_per_day": side.held / days,
+        "findings": [[name, severity.value, count] for (name, severity), count in sorted(side.found.items())],
         **{
             name: {"hits": share.hits, "of": share.of, "interval": share.interval if share.of else None}
             for name, share in shares.items()
@@ -108,6 +111,7 @@ def _side(report: BacktestReport, *, is_new: bool) -> Mapping[str, Any]:
 def _as_dict(case: Case) -> Mapping[str, Any]:
     return {
         "submission": case.submission_id,
+        "board": case.board,
         "player": case.player,
         "score": case.score,
         "is_cheat": case.is_cheat,

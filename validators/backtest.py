@@ -76,6 +76,7 @@ class Case:
     then: CaseDecision
     now: CaseDecision
     is_cheat: bool | None = None
+    board: str = ""
 
     @property
     def is_changed(self) -> bool:
@@ -138,7 +139,8 @@ class Backtest:
 
     def _opened(self, event: HistoricalEvent) -> Case:
         run, now = event.submission, self._before_replay(event)
-        return Case(run.submission_id, run.player, run.claim.score, _then(event, event.findings), now)
+        then = _then(event, event.findings)
+        return Case(run.submission_id, run.player, run.claim.score, then, now, board=run.board)
 
     def _before_replay(self, event: HistoricalEvent) -> CaseDecision:
         submission = event.submission
@@ -192,11 +194,6 @@ class BacktestReport:
         self.last_at_ms = at_ms
 
     @property
-    def days(self) -> float:
-        """Return how many days the cases cover, at least one."""
-        return max(1.0, (self.last_at_ms - (self.first_at_ms or 0)) / DAY_MS)
-
-    @property
     def changed(self) -> list[Case]:
         """Return the cases that the new policy decides differently, in order of arrival."""
         return [case for case in self.cases if case.is_changed]
@@ -222,10 +219,9 @@ class BacktestReport:
             (finding.validator, finding.severity) for decision in judged for finding in decision.findings
         )
 
-    def held_per_day(self, *, is_new: bool) -> float:
-        """Return how many submissions a day wait for a moderator."""
-        held = sum((case.now if is_new else case.then).outcome is CaseOutcome.HELD for case in self.cases)
-        return held / self.days
+    def held(self, *, is_new: bool) -> int:
+        """Return how many submissions wait for a moderator."""
+        return sum(_judged(case, is_new=is_new).outcome is CaseOutcome.HELD for case in self.cases)
 
     def precision(self, *, is_new: bool) -> Proportion:
         """Return the proportion of cheats among suspected cases that a moderator decided on."""

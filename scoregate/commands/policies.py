@@ -19,16 +19,18 @@ from scoregate.commands.common import (
     fail,
     finish,
     settings_of,
+    showing_progress,
 )
 from scoregate.commands.tables import AsJson, show_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gateway.ledger.ledger import Ledger
     from gateway.runtime.settings import Settings
     from policies.board import Board
     from policies.family import Family
-    from validators.backtest import BacktestReport
+    from validators.backtest_summary import BacktestSummary
 
 _WIDTH: Final = 18
 
@@ -129,15 +131,16 @@ def policy_backtest(
             help="The first day or instant to count; the history before it only teaches the policy."
         ),
     ] = None,
+    board: Annotated[str | None, typer.Option(help="One board of a family; by default all of them.")] = None,
     is_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object, with every changed decision.")
+        bool, typer.Option("--json", help="Print a JSON object, with up to 10,000 changed decisions.")
     ] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Run a policy over its board's history: which decisions change, how right they are, how many wait."""
+    """Run a policy over its boards' history: which decisions change, how right they are, how many wait."""
     from scoregate.backtest_report import as_json, print_report
 
-    report = finish(_backtest(settings_of(data_dir), file, since, error_console()))
+    report = finish(_backtest(settings_of(data_dir), file, since, board, error_console()))
     if is_json:
         typer.echo(as_json(report))
     else:
@@ -242,24 +245,37 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=\.)\s", plain, maxsplit=1)[0]
 
 
-async def _backtest(settings: Settings, file: Path, since: str | None, screen: Console) -> BacktestReport:
+async def _backtest(
+    settings: Settings, file: Path, since: str | None, board: str | None, screen: Console
+) -> BacktestSummary:
     """Return what the policy in `file` would have decided. Raises PolicyError and SettingsError."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn
+    from policies.document import read_document
+    from policies.family import Family
+    from policies.loader import load_policy
+    from scoregate.ledger_backtest import backtest_board, backtest_family
 
-    from gateway.ledger.judgement.board_history import history_of_board
-    from policies.loader import load_board
-    from validators.backtest import Backtest
-
-    board, since_ms = load_board(file), _since_ms(since)
-    test = Backtest(board.policy, digest=board.digest, since_ms=since_ms)
-    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed}"))
+    policy, since_ms = load_policy(read_document(file)), _since_ms(since)
     async with existing_ledger(settings) as ledger:
-        with Progress(*columns, console=screen, transient=True) as progress:
-            task = progress.add_task(f"{board.name}: events", total=None)
-            async for event in history_of_board(ledger, board.name):
-                test.take(event)
-                progress.advance(task)
-    return test.report
+        with showing_progress(screen, f"{board or policy.name}: events") as advance:
+            if isinstance(policy, Family) and board is None:
+                return await backtest_family(ledger, policy, since_ms=since_ms, advance=advance)
+            one = await _board_of(ledger, policy, board)
+            return await backtest_board(ledger, one, since_ms=since_ms, advance=advance)
+
+
+async def _board_of(ledger: Ledger, policy: Board | Family, name: str | None) -> Board:
+    """Return the named board under a policy; without a name the board of its file. Raises SettingsError."""
+    from gateway.ledger.boards.lookups import boards_named
+    from policies.family import Family
+
+    if not isinstance(policy, Family):
+        if name not in {None, policy.name}:
+            raise SettingsError(f"--board: the file describes {policy.name}")
+        return policy
+    opened = (await ledger.read(boards_named([name]))).get(name) if name else None
+    if opened is None or opened.family != policy.name:
+        raise SettingsError(f"--board: no board of the family {policy.name} is called {name}")
+    return policy.board(opened)
 
 
 def _since_ms(text: str | None) -> int:

@@ -77,6 +77,7 @@ MEANT = {
     "judgement.learning._RECENT_OF_PLAYER": ("sort", OF_ONE),
     "judgement.learning._ENDS_OF_BUILD": ("coarse", "each end alone, from the end of its index"),
     "judgement.board_history._LOG": ("range", SPAN),
+    "judgement.board_history._LOG_OF_FAMILY": ("range", SPAN),
     "judgement.reverification._PROMOTED": ("coarse", LIMITED),
     "judgement.reverification._BATCH_EVENTS": ("range", SPAN),
     "submissions.operations._COUNTING": ("sort", OF_ONE),

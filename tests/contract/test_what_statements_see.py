@@ -58,6 +58,7 @@ OF_EVERY_BOARD = {
     "judgement.audits._HANDED_OUT": "workers are everybody's",
     "judgement.builds._STATUSES": "an edge knows every build",
     "judgement.expiry._LOG": "the log of all boards, in its order",
+    "judgement.board_history._LOG_OF_FAMILY": "the boards of a family, between two names",
     "judgement.expiry._USES": "a recording may have been sent to several",
     "judgement.reveals._OF_PLAYER": "what a player is asked for, wherever",
     "judgement.reverification._BATCH_EVENTS": "a batch may be undone without its board being known",

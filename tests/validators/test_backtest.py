@@ -13,6 +13,7 @@ from policies.replaying import Build, Replay
 from policies.vocabulary import Expected, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
 from tests.support.submissions import a_policy, a_submission
 from validators.backtest import Backtest, CaseOutcome, HistoricalEvent, Proportion
+from validators.backtest_summary import BacktestSummary
 from validators.baseline import PromotedScore
 
 FAST = Finding(
@@ -224,7 +225,7 @@ def test_held_submissions_are_told_per_day():
     for _ in range(3):
         held = log.received(score=2_800, ticks=3_000, elapsed_s=60)
         log.replayed(held, State.HELD)
-    assert 3.0 == log.report.held_per_day(is_new=True)
+    assert 3 == log.report.held(is_new=True)
 
 
 @given(st.integers(1, 500), st.data())
@@ -299,11 +300,9 @@ def test_a_report_says_what_would_have_been_otherwise():
     promoted, held = CaseOutcome.PROMOTED, CaseOutcome.HELD
     assert {(promoted, held): 2, (promoted, promoted): 1, (held, promoted): 1} == report.moves
     assert ["r1", "r2", "r4"] == [case.submission_id for case in report.changed]
-    assert (4.0, 0.25, 0.5) == (
-        report.days,
-        report.held_per_day(is_new=False),
-        report.held_per_day(is_new=True),
-    )
+    summary = BacktestSummary()
+    summary.take(report)
+    assert (4.0, 1, 2, 3) == (summary.days, summary.then.held, summary.new.held, summary.changes)
     assert [Proportion(0, 1), Proportion(1, 1)] == [report.precision(is_new=each) for each in (False, True)]
     assert [Proportion(0, 2), Proportion(1, 2)] == [report.recall(is_new=each) for each in (False, True)]
     assert {("velocity", Severity.FLAG): 2} == report.found(is_new=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import bindparam, select
@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, select
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import SERVER_CREDENTIAL
-from gateway.ledger.schema import events, submissions
+from gateway.ledger.schema import Text, events, submissions
 from gateway.ledger.submission_rows import detail_from, findings_from, findings_in, stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import Claim, Reason, State, Verdict, VerdictKind
@@ -18,12 +18,15 @@ from validators.backtest import HistoricalEvent
 from validators.baseline import PromotedScore
 from validators.submission import Submission
 
+BEHIND_ALL: Final = "~"
+"""A text behind every name of a board after the dot, which is ASCII."""
+
 SLICE: Final = 5_000
 """Events of one read, so that nobody waits behind a long one."""
 
 _e, _s = events.c, submissions.c
 
-_LOG = Query(
+_EVENTS: Final = (
     select(
         _e.at_ms, _e.from_state, _e.to_state, _e.actor, _e.reason, _e.detail,
         _s.submission_id, _s.board, _s.player, _s.build, _s.seed, _s.issued_at_ms, _s.received_at_ms,
@@ -31,22 +34,41 @@ _LOG = Query(
         _s.seq, _s.achieved_at_ms, _s.credential, _s.findings,
     )
     .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
-    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"), _e.board == bindparam("board"))
+    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"))
     .order_by(_e.seq)
 )  # fmt: skip
+_LOG = Query(_EVENTS.where(_e.board == bindparam("board")))
+_LOG_OF_FAMILY = Query(
+    _EVENTS.where(
+        _e.board > bindparam("after_board", type_=Text), _e.board <= bindparam("last_board", type_=Text)
+    )
+)
 
 
 async def history_of_board(ledger: Ledger, board: str) -> AsyncIterator[HistoricalEvent]:
     """Yield every event of a board up to the newest of this moment."""
+    async for events_of_slice in _history(ledger, _LOG, board=board):
+        for event in events_of_slice:
+            yield event
+
+
+async def history_of_family(ledger: Ledger, family: str) -> AsyncIterator[list[HistoricalEvent]]:
+    """Yield every event of the boards of a family up to the newest of this moment, a slice at a time."""
+    names = {"after_board": f"{family}.", "last_board": f"{family}.{BEHIND_ALL}"}
+    async for events_of_slice in _history(ledger, _LOG_OF_FAMILY, **names):
+        yield events_of_slice
+
+
+async def _history(ledger: Ledger, query: Query, **names: str) -> AsyncIterator[list[HistoricalEvent]]:
     newest = await ledger.read(queries.newest_seq())
     for after in range(0, newest, SLICE):
-        for row in await ledger.read(_slice(board, after, min(after + SLICE, newest))):
-            yield _event(row)
+        rows = await ledger.read(_slice(query, names, after, min(after + SLICE, newest)))
+        yield [_event(row) for row in rows]
 
 
-def _slice(board: str, after: int, upto: int) -> Operation[list[Row]]:
+def _slice(query: Query, names: Mapping[str, str], after: int, upto: int) -> Operation[list[Row]]:
     async def work(tx: Transaction) -> list[Row]:
-        return await tx.rows(_LOG, board=board, after=after, upto=upto)
+        return await tx.rows(query, **names, after=after, upto=upto)
 
     return work
 
