@@ -410,8 +410,8 @@ def test_a_board_follows_another_scale_however_it_was_compared_before(monkeypatc
     game = Game(tracks)
     scales: list[tuple[dict[str, Any], dict[str, int]]] = [
         ({"points": [9, 8, 7, 6, 5]}, {"p4": 9, "p3": 8, "p2": 7, "p1": 6, "p0": 5}),
-        ({"percentiles": [{"at": 80, "points": 4}, {"at": 20, "points": 1}]}, {"p4": 4, "p3": 4} | ONES),
-        ({"percentiles": [{"at": 81, "points": 3}, {"at": 20, "points": 1}]}, {"p4": 3, "p3": 1} | ONES),
+        ({"percentiles": [{"at": 80, "points": 4}, {"at": 41, "points": 1}]}, {"p4": 4, "p3": 4, "p2": 1}),
+        ({"percentiles": [{"at": 81, "points": 3}, {"at": 41, "points": 1}]}, {"p4": 3, "p3": 1, "p2": 1}),
         ({"points": [2]}, {"p4": 2}),
     ]
     for number in range(5):
@@ -425,9 +425,6 @@ def test_a_board_follows_another_scale_however_it_was_compared_before(monkeypatc
         assert sorted(expected.items()) == game.books.rows(
             "SELECT player, points FROM rollup_points ORDER BY player"
         )
-
-
-ONES = {f"p{number}": 1 for number in range(3)}
 
 
 @pytest.mark.parametrize("take", [*TAKES, "points"])
