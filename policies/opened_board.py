@@ -185,12 +185,12 @@ def _has_control(text: str) -> bool:
 
 
 def _refuse_times(opened: OpenedBoard) -> None:
-    for name in ("opens_at_ms", "closes_at_ms"):
-        at_ms = getattr(opened, name)
+    # Named as in requests, in files and on the command line, where times are written in RFC 3339.
+    for name, at_ms in (("opens_at", opened.opens_at_ms), ("closes_at", opened.closes_at_ms)):
         if at_ms is not None and not 0 <= at_ms <= SCORE_LIMIT:
-            raise SettingRefused("expected a time in Unix milliseconds", name)
+            raise SettingRefused("expected a time after 1970", name)
     if opened.closes_at_ms is not None and (opened.opens_at_ms or 0) >= opened.closes_at_ms:
-        raise SettingRefused("expected a time after `opens_at_ms`", "closes_at_ms")
+        raise SettingRefused("expected a time after `opens_at`", "closes_at")
 
 
 def _bounded(value: JSON, name: str, most_bytes: int) -> bytes:

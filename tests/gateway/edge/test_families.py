@@ -151,7 +151,7 @@ async def test_each_operation_is_done_or_refused_by_itself(studio: Studio):
         (
             "bounds.score.maximum",
             "opens_at",
-            "closes_at_ms",
+            "closes_at",
             "metadata.length",
             "asset",
             "board",
