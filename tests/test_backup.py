@@ -182,7 +182,7 @@ def test_a_recording_that_was_lost_before_is_named_and_the_rest_backed_up(
 async def test_assets_of_boards_are_backed_up_with_recordings(deployment: Settings, tmp_path: Path):
     """A restored deployment can play every board's runs again, and a lost asset is named."""
     digest, missing = sha256(b"a map").digest(), sha256(b"a lost map").digest()
-    store_of(deployment).store(digest, b"a map")
+    store_of(deployment).of_assets().store(digest, b"a map")
     async with opened(deployment.ledger_path) as ledger:
         await ledger.write(opening("track.monza", digest))
         await ledger.write(opening("track.lost", missing))
@@ -190,7 +190,8 @@ async def test_assets_of_boards_are_backed_up_with_recordings(deployment: Settin
     assert (2, [missing.hex()]) == (facts.recordings, facts.lost)
     there = elsewhere(deployment, tmp_path)
     restore_backup(there, tmp_path / "backup")
-    assert b"a map" == store_of(there).load(digest, 100)
+    assert b"a map" == store_of(there).of_assets().load(digest, 100)
+    assert store_of(there).size(digest) is None
 
 
 def test_neither_writes_over_anything(deployment: Settings, tmp_path: Path):

@@ -26,7 +26,7 @@ All times are Unix milliseconds. These tables are written once: `events`, `recor
   `building` the newest that was begun, `changed_seq` an event that the readable one lacks (0: none).
   `is_thin` is 1 once standings of the window may be gone. `archived_entries`: their final ranks.
 - `boards`: boards of families, as their events say (`gateway.ledger.boards`). `metadata` and `bounds` are
-  JSON, `parameters` canonical JSON or empty, `asset` the digest of a recording. `opened_seq` is the event
+  JSON, `parameters` canonical JSON or empty, `asset` the digest of a stored file. `opened_seq` is the event
   that opened the board, `seq` its newest event. `plays` is the logarithm of a decaying count of runs.
 - `board_fields`: metadata by which a family's boards are filtered, a row for each field of a board that is
   not deleted.

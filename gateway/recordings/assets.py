@@ -1,4 +1,4 @@
-"""Assets of boards: files by SHA-256 in the store of recordings, the last used of them in memory."""
+"""Assets of boards: files by SHA-256 beside the recordings, the last used of them in memory."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class Assets:
         have the digest.
         """
         assert 0 < len(content) <= ASSET_BYTES
-        return await self._recordings.off_loop(_store_checked, self._recordings.large, digest, content)
+        return await self._recordings.off_loop(_store_checked, self._recordings.assets, digest, content)
 
     async def is_stored(self, digest: bytes) -> bool:
         """Return whether a board may be opened with this asset.
 
         One that is set aside to be removed may not: it has to be stored again.
         """
-        size_bytes = await self._recordings.off_loop(self._recordings.large.size_in_place, digest)
+        size_bytes = await self._recordings.off_loop(self._recordings.assets.size_in_place, digest)
         return size_bytes is not None and 0 < size_bytes <= ASSET_BYTES
 
     async def unstored(self, digests: Collection[bytes]) -> set[bytes]:
@@ -75,7 +75,7 @@ class Assets:
 
     async def size_bytes(self, digest: bytes) -> int:
         """Return the size of an asset that a board names. Raises RecordingLost if it is missing."""
-        size_bytes = await self._recordings.off_loop(self._recordings.large.size, digest)
+        size_bytes = await self._recordings.off_loop(self._recordings.assets.size, digest)
         if size_bytes is None:
             raise lost(digest, "missing")
         if not 0 < size_bytes <= ASSET_BYTES:
@@ -88,11 +88,11 @@ class Assets:
         The last part is yielded only if all of them have the digest. Raises RecordingLost if the asset is
         missing or altered.
         """
-        large, hashed, start = self._recordings.large, hashlib.sha256(), 0
+        assets, hashed, start = self._recordings.assets, hashlib.sha256(), 0
         while start < size_bytes:
             count = min(PART_BYTES, size_bytes - start)
             async with self._turn():
-                part = await self._recordings.off_loop(large.part, digest, start, count)
+                part = await self._recordings.off_loop(assets.part, digest, start, count)
             if part is None:
                 raise lost(digest, "missing")
             hashed.update(part)
@@ -118,7 +118,7 @@ class Assets:
         """Return an asset that a board names. Raises RecordingLost if it is missing or altered."""
         content = self._at_hand.get(digest)
         if content is None:
-            content = await self._recordings.off_loop(self._recordings.large.load, digest, ASSET_BYTES)
+            content = await self._recordings.off_loop(self._recordings.assets.load, digest, ASSET_BYTES)
             self._keep(digest, content)
         else:
             self._at_hand.move_to_end(digest)

@@ -1,6 +1,6 @@
 """Recordings by SHA-256 on blobs: written once, checked at every read, condemned before they are removed.
 
-Assets of boards are stored as recordings are, and under the same names.
+Assets of boards are stored as recordings are, in the folder `assets/`: no digest of a recording is an asset.
 
 A recording is the blob `ab/cd/<digest>`. Collecting moves it to `condemned/<digest>`, where it can still be
 read, and removes it from there later. By then, a submission that found it in its place has named it in the
@@ -14,8 +14,12 @@ import re
 from typing import Final
 
 from gateway.recordings.blobs import Blob, Blobs
+from gateway.recordings.folder import BlobFolder
 from gateway.runtime.telemetry import RECORDING_FAULTS, Event, logger
 from policies.errors import RecordingLost
+
+ASSETS: Final = "assets/"
+"""The folder of assets. No recording has a name in it."""
 
 _KEPT: Final = re.compile(r"([0-9a-f]{2})/([0-9a-f]{2})/(\1\2[0-9a-f]{60})")
 _CONDEMNED: Final = re.compile(r"condemned/([0-9a-f]{64})")
@@ -28,6 +32,10 @@ class RecordingStore:
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
+
+    def of_assets(self) -> RecordingStore:
+        """Return the store of assets on the same blobs."""
+        return RecordingStore(BlobFolder(self._blobs, ASSETS))
 
     def store(self, digest: bytes, body: bytes) -> bool:
         """Store a recording durably, and return whether it was not stored yet. A damaged copy is replaced."""

@@ -29,7 +29,7 @@ IN_HAND: Final = 128
 
 
 class Recordings:
-    """All recordings: small ones in the ledger's rows, large ones in the store.
+    """All recordings: small ones in the ledger's rows, large ones in the store. `assets` is that of assets.
 
     Every method raises RecordingsUnavailable if the store fails, is too slow or has too much to do. An
     abandoned call may still finish, which is harmless because storing is idempotent.
@@ -38,6 +38,7 @@ class Recordings:
     def __init__(self, store: RecordingStore, *, inline_bytes: int, timeout_s: float) -> None:
         self.inline_bytes = inline_bytes
         self.large = store
+        self.assets = store.of_assets()
         self._timeout_s = timeout_s
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="recordings")
         self._room = threading.BoundedSemaphore(IN_HAND)

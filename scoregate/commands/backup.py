@@ -39,12 +39,8 @@ if TYPE_CHECKING:
     from gateway.recordings.recording_store import RecordingStore
     from gateway.runtime.settings import Settings
 
-_STORED_APART: Final = """
-SELECT digest, max(size_bytes) FROM (
-    SELECT digest, size_bytes FROM recordings WHERE body IS NULL
-    UNION ALL SELECT asset, ? FROM boards WHERE asset IS NOT NULL
-) GROUP BY digest ORDER BY digest
-"""
+_STORED_APART: Final = "SELECT digest, size_bytes FROM recordings WHERE body IS NULL ORDER BY digest"
+_ASSETS: Final = "SELECT DISTINCT asset, ? FROM boards WHERE asset IS NOT NULL ORDER BY asset"
 """Selects each digest that the store must have, with the most bytes that it stands for."""
 
 
@@ -117,13 +113,16 @@ def _copy_recordings(store: RecordingStore, target: Path) -> tuple[int, list[str
     from policies.opened_board import ASSET_BYTES
 
     copies, copied, lost = RecordingStore(DirectoryBlobs(target / RECORDINGS)), 0, []
+    stores = (store, copies), (store.of_assets(), copies.of_assets())
     with closing(sqlite3.connect(target / LEDGER)) as ledger:
-        for digest, size_bytes in ledger.execute(_STORED_APART, (ASSET_BYTES,)):
-            try:
-                copies.store(digest, store.load(digest, size_bytes))
-                copied += 1
-            except RecordingLost:
-                lost.append(digest.hex())
+        named = ledger.execute(_STORED_APART), ledger.execute(_ASSETS, (ASSET_BYTES,))
+        for (source, copy), rows in zip(stores, named, strict=True):
+            for digest, size_bytes in rows:
+                try:
+                    copy.store(digest, source.load(digest, size_bytes))
+                    copied += 1
+                except RecordingLost:
+                    lost.append(digest.hex())
     if copied:
         (target / RECORDINGS / INCOMING).rmdir()
     return copied, lost

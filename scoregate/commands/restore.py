@@ -124,12 +124,14 @@ def _facts(source: Path) -> BackupFacts:
 def _copy(settings: Settings, source: Path, sums: Mapping[str, str], ledger: Path) -> None:
     """Copy everything, the ledger last, because it names the rest."""
     from gateway.recordings.opening import store_of
-    from gateway.recordings.recording_store import kept_digest
+    from gateway.recordings.recording_store import ASSETS, kept_digest
 
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    store = store_of(settings)
+    recordings = store_of(settings)
+    assets, folder = recordings.of_assets(), f"{RECORDINGS}/"
     for name in sums:
-        digest = kept_digest(name.removeprefix(f"{RECORDINGS}/"))
+        store = assets if name.startswith(folder + ASSETS) else recordings
+        digest = kept_digest(name.removeprefix(folder).removeprefix(ASSETS))
         if digest is not None:
             store.store(digest, (source / name).read_bytes())
         elif "/" not in name and name.endswith(".key"):

@@ -15,7 +15,7 @@ from gateway.ledger import queries
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.judgement import audits
-from gateway.recordings.recording_store import kept_name
+from gateway.recordings.recording_store import ASSETS, kept_name
 from gateway.runtime.settings import Settings
 from policies.board import Board
 from policies.loader import load_policies
@@ -50,7 +50,7 @@ async def harness(tmp_path: Path, valkey: ValkeyServer) -> AsyncIterator[Harness
     write_family(tmp_path / "policies")
     folders = {"data_dir": tmp_path / "data", "policies_dir": tmp_path / "policies"}
     async with running_harness(Settings(redis_url=valkey.url, verify_attempts=2, **folders)) as harness:
-        harness.edge.recordings.large.store(COURSE.asset or b"", MAP)
+        harness.edge.recordings.assets.store(COURSE.asset or b"", MAP)
         terms = FamilyTerms("track", "sha256:track")
         await harness.edge.ledger.write(open_boards(terms, [COURSE], actor="ops", at_ms=harness.clock()))
         yield harness
@@ -153,7 +153,7 @@ async def test_a_lost_asset_is_tried_again_and_then_held(
     harness: Harness, simulators: AllSimulators, damage: str
 ):
     """The store has no such asset, or other bytes: no verdict; once it is back in time, the run counts."""
-    path = harness.edge.settings.data_dir / "recordings" / kept_name(COURSE.asset or b"")
+    path = harness.edge.settings.data_dir / "recordings" / ASSETS / kept_name(COURSE.asset or b"")
     runs = [(await submitted(harness))[0] for _ in range(2)]
     path.unlink() if damage == "missing" else path.write_bytes(b"a map without walls")
     await harness.verify(*(run.id for run in runs), sandbox=simulators)
@@ -161,7 +161,7 @@ async def test_a_lost_asset_is_tried_again_and_then_held(
     harness.clock.shift(3600)
     await harness.verify(runs[0].id, sandbox=simulators)
     assert "held asset-lost" == await fate(harness, runs[0])
-    harness.edge.recordings.large.store(COURSE.asset or b"", MAP)
+    harness.edge.recordings.assets.store(COURSE.asset or b"", MAP)
     await harness.verify(runs[1].id, sandbox=simulators)
     assert "promoted verified" == await fate(harness, runs[1])
 

@@ -155,19 +155,20 @@ async def lease_of(tx: Transaction, submission: StoredSubmission) -> Verificatio
 
 
 def unknown_recordings(digests: Sequence[bytes]) -> Operation[set[bytes]]:
-    """Return those of the digests that neither a submission nor a board named.
+    """Return those of the digests that no submission named: a recording has a row since its first one."""
+    return _unnamed(_IS_RECORDED, digests)
 
-    A recording has a row since its first submission. A board names its asset until its name is opened anew.
-    """
 
+def unknown_assets(digests: Sequence[bytes]) -> Operation[set[bytes]]:
+    """Return those of the digests that no board names: it names its asset until its name is opened anew."""
+    return _unnamed(_IS_ASSET, digests)
+
+
+def _unnamed(is_named: Query, digests: Sequence[bytes]) -> Operation[set[bytes]]:
     async def work(tx: Transaction) -> set[bytes]:
-        return {digest for digest in digests if not await _is_named(tx, digest)}
+        return {digest for digest in digests if not await tx.rows(is_named, digest=digest)}
 
     return work
-
-
-async def _is_named(tx: Transaction, digest: bytes) -> bool:
-    return bool(await tx.rows(_IS_RECORDED, digest=digest) or await tx.rows(_IS_ASSET, digest=digest))
 
 
 def recordings_in_store(*, after: bytes, count: int) -> Operation[list[StoredRecording]]:

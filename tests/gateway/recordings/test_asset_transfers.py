@@ -22,7 +22,7 @@ from scoregate_client import DamagedAsset, ScoregateClient, ScoregateError, Serv
 from gateway.edge.admission.seats import Seats
 from gateway.edge.assets import asset_traffic
 from gateway.index import keys
-from gateway.recordings.recording_store import condemned_name, kept_name
+from gateway.recordings.recording_store import ASSETS, condemned_name, kept_name
 from gateway.runtime.settings import Settings
 from policies.errors import IndexUnavailable
 from policies.limits import Rate
@@ -182,6 +182,19 @@ async def test_only_the_asset_of_a_board_that_is_not_deleted_is_read(studio: Stu
     assert (404, "not-found") == said(await harness.get(url))
 
 
+async def test_no_board_shows_a_recording(own_settings: Settings, place: str):
+    """A server that knows the digest of a player's recording can neither open a board with it nor learn that it is there."""
+    async with studio_of(own_settings, recordings_url=place) as studio:
+        private = a_map(20_000, 3)
+        await studio.harness.edge.recordings.store(bytes.fromhex(digest_text(private)), private)
+        named = {"board": "track.spy", "title": "Spy", "asset": f"sha256:{digest_text(private)}"}
+        [refused] = await studio.operate({"action": "open"} | named)
+        assert refused["problem"]["type"].endswith("/asset-missing")
+        path = f"/v1/boards/track.spy/assets/{digest_text(private)}"
+        assert (404, "not-found") == said(await studio.harness.get(path))
+        assert 201 == (await studio.store(private)).status
+
+
 async def test_an_upload_is_refused_before_its_body_is_read(studio: Studio, tmp_path: Path):
     """A wrong or foreign key, another digest, a type, a size, or a disk nearly full: answered without a byte of 8 MiB."""
     content, stranger = bytes(ASSET_BYTES), Ed25519PrivateKey.generate()
@@ -271,7 +284,7 @@ async def test_what_is_not_the_announced_file_leaves_nothing(studio: Studio, tmp
     await until(lambda: uploading(studio, 0))
     assert [] == files(tmp_path / "recordings")
     assert 201 == (await chunked(studio, MAP, MAP[:5], MAP[5:])).status
-    assert [kept_name(hashlib.sha256(MAP).digest())] == files(tmp_path / "recordings")
+    assert [ASSETS + kept_name(hashlib.sha256(MAP).digest())] == files(tmp_path / "recordings")
 
 
 async def uploading(studio: Studio, count: int) -> bool:
@@ -332,7 +345,7 @@ async def test_readers_hold_few_places(studio: Studio, monkeypatch: pytest.Monke
     """So many from an address, and so many in all; each place is given back."""
     url, traffic = await studio.served(MAP), studio.harness.edge.asset_traffic
     monkeypatch.setattr(traffic, "_seats", Seats(1, 1))
-    part = studio.harness.edge.recordings.large.part
+    part = studio.harness.edge.recordings.assets.part
     begun, go_on = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -341,7 +354,7 @@ async def test_readers_hold_few_places(studio: Studio, monkeypatch: pytest.Monke
         asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(30)
         return part(*asked)
 
-    monkeypatch.setattr(studio.harness.edge.recordings.large, "part", stalled)
+    monkeypatch.setattr(studio.harness.edge.recordings.assets, "part", stalled)
     reading = asyncio.create_task(studio.harness.get(url))
     await begun.wait()
     assert (429, "quota-exceeded") == said(await studio.harness.get(url))
@@ -372,7 +385,7 @@ async def test_who_does_not_read_is_cut_off(own_settings: Settings):
 async def test_a_damaged_file_is_never_whole_to_a_reader(studio: Studio, tmp_path: Path):
     """Altered at its begin, its end or its length: not found, or cut off before its end; and again once it is stored anew."""
     url, small_url = await studio.served(MAP), await studio.served(b"a small map", "spa")
-    folder = tmp_path / "recordings"
+    folder = tmp_path / "recordings" / ASSETS
     path = folder / kept_name(hashlib.sha256(MAP).digest())
     for damaged in (MAP[:-1] + bytes([MAP[-1] ^ 1]), bytes([MAP[0] ^ 1]) + MAP[1:], MAP + b"more", MAP[:-5]):
         path.write_bytes(damaged)
@@ -407,7 +420,7 @@ async def test_the_clients_store_and_download_a_map(studio: Studio, tmp_path: Pa
     assert MAP == await client.asset("track.monza", digest)
     with pytest.raises(ScoregateError, match="not-found"):
         await client.asset("track.spa", digest)
-    (tmp_path / "recordings" / kept_name(hashlib.sha256(MAP).digest())).write_bytes(MAP[:-1] + b"?")
+    (tmp_path / "recordings" / ASSETS / kept_name(hashlib.sha256(MAP).digest())).write_bytes(MAP[:-1] + b"?")
     with pytest.raises(aiohttp.ClientPayloadError):
         await client.asset("track.monza", digest)
 

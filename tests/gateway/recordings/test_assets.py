@@ -15,11 +15,15 @@ import pytest
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.assets import PART_BYTES, READERS, Assets
 from gateway.recordings.directory import DirectoryBlobs
-from gateway.recordings.recording_store import RecordingStore, kept_name
+from gateway.recordings.folder import BlobFolder
+from gateway.recordings.opening import recordings_of
+from gateway.recordings.recording_store import ASSETS, RecordingStore, kept_name
 from gateway.recordings.recordings import Recordings
+from gateway.runtime.settings import Settings
 from gateway.steward.recordings.collecting import Collector
 from policies.errors import RecordingLost, RecordingsUnavailable
 from policies.opened_board import ASSET_BYTES
+from tests.support.ledger import new_submission
 from tests.support.opened_boards import opening
 from tests.support.stores import Store, open_in
 
@@ -55,6 +59,31 @@ async def test_only_an_asset_that_no_board_names_is_collected(ledger: Ledger, re
         await assets.load(left)
 
 
+async def test_no_recording_is_an_asset(ledger: Ledger, place: str):
+    """The same bytes are two files, in a directory or a bucket: what names one neither shows nor keeps the other."""
+    recordings = recordings_of(Settings(recordings_url=place, recordings_timeout_s=10))
+    assets = Assets(recordings, cache_bytes=0)
+    played, mapped = [hashlib.sha256(body).digest() for body in (b"a private run", b"a map")]
+    await recordings.store(played, b"a private run")
+    await ledger.append(new_submission("run", recording=b"a private run")._replace(recording=None))
+    assert (False, {played}) == (await assets.is_stored(played), await assets.unstored([played]))
+    for read in (assets.size_bytes(played), assets.load(played), anext(assets.parts(played, 13))):
+        with pytest.raises(RecordingLost, match="missing"):
+            await read
+    assert await assets.store_as(played, b"a private run")  # does not tell that there is such a recording
+    assert mapped == await assets.store(b"a map")
+    await recordings.store(mapped, b"a map")
+    await ledger.write(opening("track.open", mapped))
+
+    collector = Collector(ledger, recordings, grace_ms=-60_000)
+    assert [2, 2, 0] == [await collector.step() for _ in range(3)]
+    assert [False, True] == [await assets.is_stored(digest) for digest in (played, mapped)]
+    assert [13, None] == [recordings.large.size(digest) for digest in (played, mapped)]
+    folder = [blob.name for blob in BlobFolder(recordings.large._blobs, ASSETS).page("", 10)]
+    assert [kept_name(mapped)] == folder
+    recordings.close()
+
+
 async def test_a_board_that_is_opened_while_its_asset_is_collected_keeps_it(
     ledger: Ledger, recordings: Recordings
 ):
@@ -76,9 +105,9 @@ async def test_assets_used_last_are_at_hand_within_a_bound(
 ):
     """Memory holds no more bytes than allowed, and the store is asked again for what was let go."""
     asked: list[bytes] = []
-    load = recordings.large.load
+    load = recordings.assets.load
     monkeypatch.setattr(
-        recordings.large, "load", lambda digest, size: (asked.append(digest), load(digest, size))[1]
+        recordings.assets, "load", lambda digest, size: (asked.append(digest), load(digest, size))[1]
     )
     assets = Assets(recordings, cache_bytes=25)
     first, second, third = [await assets.store(name * 10) for name in (b"a", b"b", b"c")]
@@ -92,7 +121,7 @@ async def test_a_tampered_asset_is_no_asset(recordings: Recordings, tmp_path: Pa
     """Bytes that do not have the digest, or are more than an asset may have, are never given to a simulator."""
     assets = Assets(recordings)
     digest = await assets.store(b"an honest map")
-    (tmp_path / "recordings" / kept_name(digest)).write_bytes(b"a map with a hole")
+    (tmp_path / "recordings" / ASSETS / kept_name(digest)).write_bytes(b"a map with a hole")
     with pytest.raises(RecordingLost, match="altered"):
         await assets.load(digest)
     assert digest == await assets.store(b"an honest map")
@@ -109,7 +138,7 @@ async def test_what_cannot_be_an_asset_is_none(recordings: Recordings):
     large, empty, absent = bytes(ASSET_BYTES + 1), b"", bytes(32)
     wrong = [hashlib.sha256(each).digest() for each in (large, empty)]
     for digest, body in zip(wrong, (large, empty), strict=True):
-        assert recordings.large.store(digest, body)
+        assert recordings.assets.store(digest, body)
         with pytest.raises(RecordingLost, match="altered"):
             await assets.size_bytes(digest)
     assert {*wrong, absent} == await assets.unstored([*stored[:35], *wrong, absent, *stored[35:]])
@@ -121,7 +150,7 @@ async def test_what_cannot_be_an_asset_is_none(recordings: Recordings):
 async def test_streams_leave_the_store_to_others(recordings: Recordings, monkeypatch: pytest.MonkeyPatch):
     """However many read at once, few of the store's threads work for them; each gets its file, a part at a time."""
     assets, content = Assets(recordings), bytes(range(256)) * (PART_BYTES // 256) + b"the rest"
-    digest, part = await assets.store(content), recordings.large.part
+    digest, part = await assets.store(content), recordings.assets.part
     most, under_way, lock = 0, 0, threading.Lock()
 
     def counted(*asked: Any) -> bytes | None:
@@ -134,7 +163,7 @@ async def test_streams_leave_the_store_to_others(recordings: Recordings, monkeyp
             under_way -= 1
         return part(*asked)
 
-    monkeypatch.setattr(recordings.large, "part", counted)
+    monkeypatch.setattr(recordings.assets, "part", counted)
 
     async def parts_read() -> list[bytes]:
         return [part async for part in assets.parts(digest, len(content))]
@@ -149,8 +178,8 @@ async def test_a_stream_waits_for_its_turn_only_so_long(
 ):
     """While the store stalls the next in line is told to come later, and all places are free again after it."""
     assets, go_on = Assets(recordings), threading.Event()
-    digest, part = await assets.store(b"a map"), recordings.large.part
-    monkeypatch.setattr(recordings.large, "part", lambda *asked: go_on.wait(30) and part(*asked))
+    digest, part = await assets.store(b"a map"), recordings.assets.part
+    monkeypatch.setattr(recordings.assets, "part", lambda *asked: go_on.wait(30) and part(*asked))
     monkeypatch.setattr("gateway.recordings.assets.TURN_S", 0.1)
 
     async def read() -> bytes:

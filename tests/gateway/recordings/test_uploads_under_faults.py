@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.recordings.directory import INCOMING
-from gateway.recordings.recording_store import kept_name
+from gateway.recordings.recording_store import ASSETS, kept_name
 from gateway.runtime.failpoints import Point
 from gateway.runtime.settings import Settings
 from gateway.steward.recordings.collecting import Collector
@@ -51,7 +51,7 @@ async def test_an_edge_that_dies_in_an_upload_leaves_only_what_is_collected(
         write_family(deployment.policies)
         private = await key_of(deployment)
         folder = tmp_path / "data" / "recordings"
-        kept = kept_name(bytes.fromhex(digest_text(MAP)))
+        kept = ASSETS + kept_name(bytes.fromhex(digest_text(MAP)))
         async with client_of(deployment) as client:
             for how in ({"before": DIES_BEFORE_ITS_NAME}, {"failpoint": Point.AFTER_STORE}):
                 edge = deployment.start("serve", **how)
@@ -85,4 +85,6 @@ async def test_a_full_disk_refuses_an_upload_and_takes_it_later(tmp_path: Path, 
             assert "1" == refused.headers["Retry-After"]
             assert [] == files(tmp_path / "data" / "recordings")
             assert 201 == (await stored(client, private)).status
-        assert [kept_name(bytes.fromhex(digest_text(MAP)))] == files(tmp_path / "data" / "recordings")
+        assert [ASSETS + kept_name(bytes.fromhex(digest_text(MAP)))] == files(
+            tmp_path / "data" / "recordings"
+        )
