@@ -20,6 +20,7 @@ from gateway.ledger.records import SERVER_CREDENTIAL
 from gateway.ledger.submissions.operations import ServerRequest
 from policies.errors import KeyRevoked, NonceReused, OperationReused
 from policies.loader import Board
+from policies.model import Writes
 
 _DECOY: Final = signatures.load_server_public_key(
     bytes.fromhex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
@@ -30,8 +31,17 @@ _DECOY: Final = signatures.load_server_public_key(
 async def authenticate(request: web.Request, board: Board, body: bytes) -> ServerRequest:
     """Return a server's request. Unknown keys and wrong signatures get the same answer, at equal cost."""
     server, server_request = await _signer(request, body)
-    if not server.may_write(board.name):
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for this board")
+    _refuse_other_boards(server, board)
+    return server_request
+
+
+async def authenticate_writer(request: web.Request, board: Board, body: bytes) -> ServerRequest:
+    """Return a server's request to write to a board. Raises `scope-forbidden` also for a rollup."""
+    server, server_request = await _signer(request, body)
+    if board.policy.writes is Writes.DERIVED:
+        detail = "the board is a rollup, to which nobody writes: write to the boards of its family"
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, detail)
+    _refuse_other_boards(server, board)
     return server_request
 
 
@@ -63,6 +73,11 @@ async def authenticate_upload(request: web.Request, family: str, digest: bytes) 
     if signed.content_digest != expected:
         raise Problem(ProblemType.ASSET_MISMATCH, f"Content-Digest: expected {expected}, as in the path")
     return server
+
+
+def _refuse_other_boards(server: TrustedServer, board: Board) -> None:
+    if not server.may_write(board.name):
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for this board")
 
 
 async def _signer(request: web.Request, body: bytes) -> tuple[TrustedServer, ServerRequest]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.edge.auth.trusted_servers import authenticate, ledger_refusals_as_problems
+from gateway.edge.auth.trusted_servers import authenticate_writer, ledger_refusals_as_problems
 from gateway.edge.context import EDGE
 from gateway.edge.http import strict_json
 from gateway.edge.http.request import NDJSON, board_of, read_body, schema_violation
@@ -89,7 +89,7 @@ async def write_each(request: web.Request) -> web.Response:
 async def _read(request: web.Request, board: Board, limit: int) -> tuple[ServerRequest, list[Any]]:
     """Return the authenticated request, and its operations as JSON values: an array, or one on each line."""
     body = await read_body(request, limit * OPERATION_BYTES, NDJSON)
-    server = await authenticate(request, board, body)
+    server = await authenticate_writer(request, board, body)
     if NDJSON.fullmatch(request.headers["Content-Type"]):
         lines = enumerate(body.split(b"\n"), start=1)
         values = [_value_of(number, line) for number, line in lines if line.strip()]

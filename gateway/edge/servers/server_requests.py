@@ -17,7 +17,7 @@ from gateway.ledger.submissions.operations import ServerRequest
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
 from gateway.settlement.server_operations import PerformedOperation, RefusalKind, ServerOperation
 from policies.loader import Board
-from policies.model import Operator, Writes
+from policies.model import Operator
 from policies.vocabulary import Claim, Reason, State
 from validators.bounds import is_score_possible
 from validators.judge import Judgement
@@ -37,11 +37,8 @@ PROBLEM_OF: Final = {
 def refuse_impossible(board: Board, server: ServerRequest, body: OperationBody) -> None:
     """Refuse an operation that no state of the ledger could make possible.
 
-    Raises `bounds-violation`, `operator-mismatch`, or `schema-violation` for impossible details or times, and
-    `scope-forbidden` for a rollup.
+    Raises `bounds-violation`, `operator-mismatch`, or `schema-violation` for impossible details or times.
     """
-    if board.policy.writes is Writes.DERIVED:
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the board is a rollup: write to the boards of its family")
     if isinstance(body, bodies.NewIncrement) and board.policy.operator is not Operator.SUM:
         raise Problem(
             ProblemType.OPERATOR_MISMATCH,

@@ -348,8 +348,14 @@ async def test_a_deleted_board_leaves_the_rollups(studio: Studio, monkeypatch: p
 async def test_nobody_writes_to_a_rollup(studio: Studio):
     """Neither a player nor a trusted server."""
     entry = {"operation": "op-1", "player": "ada", "score": 7}
-    answer = await studio.harness.as_server(studio.private, "eu-1", "/v1/boards/world/entries", entry)
-    assert (403, "scope-forbidden") == (answer.status, answer.problem)
+    for key_id, private in (
+        ("eu-1", studio.private),
+        ("eu-2", await registered(studio.harness, "eu-2", "track.")),
+    ):
+        for path, body in (("entries", entry), ("entries/batch", [entry]), ("entries:batch", [entry])):
+            answer = await studio.harness.as_server(private, key_id, f"/v1/boards/world/{path}", body)
+            assert (403, "scope-forbidden") == (answer.status, answer.problem)
+            assert "to which nobody writes: write to the boards of its family" in answer.body["detail"]
     token = await studio.harness.new_player()
     answer = await studio.harness.post("/v1/boards/world/runs", {"build": "b-1"}, token)
     assert (403, "scope-forbidden") == (answer.status, answer.problem)
