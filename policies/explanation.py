@@ -18,7 +18,7 @@ from policies.policy_changes import shown
 from policies.replaying import detection_probability
 from policies.rollups import Rollup, RollupTake
 from policies.seeds import SeedOf
-from policies.vocabulary import Mode
+from policies.vocabulary import SCORE_LIMIT, Mode
 
 _WRITES: Final[Mapping[Writes, str]] = {
     Writes.VERIFIED: "players (a run counts once its replay gives the claim) and registered game servers",
@@ -39,10 +39,10 @@ _OPENED_BY: Final[Mapping[OpenedBy, str]] = {
     OpenedBy.BOTH: "registered game servers, and the first run of a player",
 }
 _TAKES: Final[Mapping[RollupTake, str]] = {
-    RollupTake.SUM: "the sum of a player's standings on the boards",
-    RollupTake.BEST: "the best of a player's standings on the boards",
-    RollupTake.COUNT: "on how many boards a player stands,",
-    RollupTake.POINTS: "the sum of the points for a player's ranks on the boards",
+    RollupTake.SUM: "the sum of a player's standings on the boards of",
+    RollupTake.BEST: "the best of a player's standings on the boards of",
+    RollupTake.COUNT: "the number of boards on which a player stands, among those of",
+    RollupTake.POINTS: "the sum of the points for a player's ranks on the boards of",
 }
 _MODES: Final[Mapping[Mode, str]] = {
     Mode.OFF: "it does not run",
@@ -63,6 +63,7 @@ _DESCRIBED: Final = frozenset(
             "boards",
             "schedule",
             "sample",
+            "rollup",
             "seed",
             "title",
             "writes",
@@ -101,7 +102,7 @@ def explanation(board: Board | Family, finds: Mapping[str, str]) -> Iterator[tup
     yield "who writes", _WRITES[policy.writes]
     if policy.rollup:
         yield "a rollup", _rollup(policy.rollup)
-    yield "a score", _score(policy)
+    yield "a score", _rollup_score(policy, policy.rollup) if policy.rollup else _score(policy)
     yield "windows", f"{', '.join(kind.value for kind in policy.windows)}, in {policy.time_zone}"
     yield "ties", _ties(policy)
     if policy.takes_runs:
@@ -168,8 +169,26 @@ def _score(policy: Policy) -> str:
 
 
 def _rollup(rollup: Rollup) -> str:
+    if rollup.percentiles:
+        given = ", ".join(f"{one.points} from {one.at:g}" for one in rollup.percentiles)
+        points = "the sum of the points for a player's percentiles on the boards of"
+        return f"{points} `{rollup.family}` ({given})"
     points = f" ({', '.join(map(str, rollup.points))})" if rollup.points else ""
-    return f"{_TAKES[rollup.take]}{points} of `{rollup.family}`"
+    return f"{_TAKES[rollup.take]} `{rollup.family}`{points}"
+
+
+def _rollup_score(policy: Policy, rollup: Rollup) -> str:
+    is_ascending = policy.order is SortOrder.ASCENDING
+    scaled = f", read with {policy.decimals} decimals" if policy.decimals else ""
+    first = f"{scaled}; the {'lowest' if is_ascending else 'highest'} is first"
+    if rollup.take is RollupTake.BEST:
+        return f"one of a board of `{rollup.family}`{first}, as there"
+    if rollup.take is RollupTake.COUNT:
+        return f"1 to the number of boards of `{rollup.family}`{first}"
+    if rollup.take is RollupTake.POINTS:
+        return f"the points of all boards together{first}"
+    fewer = "; a player of fewer boards has a lower sum, and is ahead" if is_ascending else ""
+    return f"the sum, within ±{SCORE_LIMIT}{first}, by `order` or else as on `{rollup.family}`{fewer}"
 
 
 def _ties(policy: Policy) -> str:

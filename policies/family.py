@@ -97,6 +97,20 @@ class Family:
                 message = f"expected {kind.value} as `metadata_filters` says"
                 raise SettingRefused(message, "metadata", name)
 
+    def settings_of(self, rollup: Policy) -> dict[str, Any]:
+        """Return the settings that a rollup has from this family: those of scores that its file leaves out.
+
+        Raises SettingRefused, naming the setting, if the best scores would be in another order than here.
+        """
+        take, order = rollup.rollup and rollup.rollup.take, self.policy.order
+        if take not in {RollupTake.BEST, RollupTake.SUM}:
+            return {}
+        unsaid = {"order", "decimals"} - rollup.model_fields_set
+        if take is RollupTake.BEST and "order" not in unsaid and rollup.order is not order:
+            message = f"`take: best` has the order of the family '{self.name}': `{order.value}`"
+            raise SettingRefused(message, "order")
+        return {name: getattr(self.policy, name) for name in unsaid}
+
     def with_rollup(self, rollup: Board) -> Family:
         """Return the family with one more rollup.
 

@@ -34,6 +34,7 @@ __all__ = [
     "load_boards",
     "load_policies",
     "load_policy",
+    "load_policy_in_folder",
 ]
 
 _PLAIN = {"missing": "this setting is missing", "extra_forbidden": "unknown setting"}
@@ -99,19 +100,25 @@ def load_policies(directory: Path) -> Policies:
             if policy.policy.rollup:
                 rollups.append((document, policy))
     for document, board in rollups:
-        _roll_up(document, board, families)
+        boards[board.name] = _roll_up(document, board, families)
     return Policies(MappingProxyType(boards), MappingProxyType(families))
 
 
-def _roll_up(document: PolicyDocument, board: Board, families: dict[str, Family]) -> None:
-    """Give a family its rollup. Raises PolicyError if the rollup cannot follow from it."""
+def _roll_up(document: PolicyDocument, board: Board, families: dict[str, Family]) -> Board:
+    """Give a family its rollup, and return it with what it has from the family.
+
+    Raises PolicyError if the rollup cannot follow from it.
+    """
     name = board.policy.rollup.family if board.policy.rollup else ""
     if name not in families:
         raise document.fault(["rollup", "family"], f"no file of this folder describes the family '{name}'")
     try:
-        families[name] = families[name].with_rollup(board)
+        policy = board.policy.model_copy(update=families[name].settings_of(board.policy))
+        rollup = Board(policy, _digest(policy, {}, {}), {})
+        families[name] = families[name].with_rollup(rollup)
     except SettingRefused as refused:
         raise document.fault(refused.location, str(refused)) from None
+    return rollup
 
 
 def load_boards(directory: Path) -> Mapping[str, Board]:
@@ -134,6 +141,25 @@ def load_policy(document: PolicyDocument) -> Board | Family:
     Raises PolicyError with file, line and what was expected.
     """
     return _load(document, _Digests())
+
+
+def load_policy_in_folder(document: PolicyDocument) -> Board | Family:
+    """Return the board or family that a policy file describes; a rollup with what it has from its family.
+
+    Raises PolicyError, as `load_policy`, and for a rollup whose family no file of the folder describes.
+    """
+    policy = load_policy(document)
+    if isinstance(policy, Family) or policy.policy.rollup is None:
+        return policy
+    name = policy.policy.rollup.family
+    for path in sorted(document.path.parent.glob("*.yaml")):
+        if name.encode() not in path.read_bytes():
+            continue
+        other = read_document(path)
+        if other.settings.get("family") == name:
+            family = _validated(other, FamilyPolicy)
+            return _roll_up(document, policy, {name: Family(family, "", {})})
+    return _roll_up(document, policy, {})
 
 
 def load_board(path: Path) -> Board:

@@ -365,6 +365,10 @@ def with_files(document: dict[str, Any], folder: Path) -> Path:
     for name in (*filter(None, named), *document.get("replay", {}).get("files", ())):
         (folder / name).resolve().parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
+    if family := document.get("rollup", {}).get("family"):
+        (folder / "family.yaml").write_text(
+            f"family: {family}\ntitle: F\nscore: {{minimum: 0, maximum: 1}}\n"
+        )
     path = folder / "sample.yaml"
     YAML().dump(document, path)
     return path

@@ -153,11 +153,11 @@ def checked_facts(file: Path, *, is_run: bool) -> dict[str, Any]:
     With `is_run` its simulators are started, and one that cannot play is an error.
     """
     from policies.document import read_document
-    from policies.loader import load_policy
+    from policies.loader import load_policy_in_folder
     from scoregate.first_runs import first_runs
 
     document = read_document(file)
-    policy = load_policy(document)
+    policy = load_policy_in_folder(document)
     return _facts(file, policy) | {"simulates": list(first_runs(document, policy)) if is_run else []}
 
 
@@ -181,11 +181,11 @@ def _facts(file: Path, policy: Board | Family) -> dict[str, Any]:
 def _checked_lines(file: Path, *, is_run: bool) -> Iterator[str]:
     """Yield the lines of a checked file for people. Raises PolicyError, after the lines that are sure."""
     from policies.document import read_document
-    from policies.loader import load_policy
+    from policies.loader import load_policy_in_folder
     from scoregate.first_runs import first_runs
 
     document = read_document(file)
-    policy = load_policy(document)
+    policy = load_policy_in_folder(document)
     facts = _facts(file, policy)
     yield f"{file}: {policy.kind} '{policy.name}' ({facts['title']}), {facts['digest']}"
     for sentence in facts["meaning"]:

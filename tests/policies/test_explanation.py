@@ -14,7 +14,7 @@ from policies.family import Family
 from policies.judging import Modes
 from policies.loader import Board, load_board, load_policies
 from tests.support.game import BUILD
-from tests.support.policies import a_policy, arcade_policy, write_policies
+from tests.support.policies import a_family, a_policy, arcade_policy, write_policies
 
 PLAYERS = (
     "a player has up to 5 open and sends 20 a minute (10 at once), an address 600 a minute (120 at once)"
@@ -67,6 +67,54 @@ def test_a_board_that_moderators_decide_on(tmp_path: Path):
         ("held", "every run that is not rejected"),
         ("also", "segments: [eu, us]"),
     ] == lines(tmp_path, a_policy(**SUMMED))
+
+
+LIMIT = "within ±9007199254740991"
+ROLLUPS = {
+    "best": (
+        {"take": "best"},
+        "the best of a player's standings on the boards of `track`",
+        "one of a board of `track`, read with 3 decimals; the lowest is first, as there",
+    ),
+    "sum": (
+        {},
+        "the sum of a player's standings on the boards of `track`",
+        (
+            f"the sum, {LIMIT}, read with 3 decimals; the lowest is first, by `order` or else as on `track`; "
+            "a player of fewer boards has a lower sum, and is ahead"
+        ),
+    ),
+    "count": (
+        {"take": "count"},
+        "the number of boards on which a player stands, among those of `track`",
+        "1 to the number of boards of `track`; the highest is first",
+    ),
+    "points": (
+        {"take": "points", "points": [3, 1]},
+        "the sum of the points for a player's ranks on the boards of `track` (3, 1)",
+        "the points of all boards together; the highest is first",
+    ),
+    "percentiles": (
+        {"take": "points", "percentiles": [{"at": 99.5, "points": 5}, {"at": 50, "points": 1}]},
+        "the sum of the points for a player's percentiles on the boards of `track` (5 from 99.5, 1 from 50)",
+        "the points of all boards together; the highest is first",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rollup", "takes", "score"), ROLLUPS.values(), ids=ROLLUPS)
+def test_a_rollup_of_lap_times(tmp_path: Path, rollup: dict[str, Any], takes: str, score: str):
+    """What it takes, and which scores are first, and why."""
+    track = a_family(writes="trusted", order="ascending", decimals=3, score={"minimum": 0, "maximum": 9})
+    world = {"board": "world", "title": "World", "rollup": {"family": "track", **rollup}}
+    policy = load_policies(write_policies(tmp_path, track, world)).boards["world"]
+    assert [
+        ("who writes", "nobody: it follows from the boards of a family"),
+        ("a rollup", takes),
+        ("a score", score),
+        ("windows", "alltime, in UTC"),
+        ("ties", "who was first"),
+    ] == list(explanation(policy, {}))
 
 
 def test_a_board_that_servers_write_to(tmp_path: Path):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from policies.document import read_document
 from policies.errors import PolicyError
-from policies.loader import load_policies
+from policies.loader import load_policies, load_policy_in_folder
 from policies.model import Writes
 from policies.opened_board import OpenedBoard
 from policies.rollups import RollupTake
@@ -91,6 +92,49 @@ def test_a_rollup_that_cannot_follow_is_refused_with_its_line(
     with pytest.raises(PolicyError) as refused:
         load_policies(folder(tmp_path, track=TRACK + track, world=world))
     assert fault in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("rollup", "expected"),
+    [
+        ("{family: track, take: best}", ("ascending", 3)),
+        ("{family: track, take: best}\norder: ascending\ndecimals: 0", ("ascending", 0)),
+        ("{family: track}", ("ascending", 3)),
+        ("{family: track}\norder: descending", ("descending", 3)),
+        ("{family: track, take: count}", ("descending", 0)),
+        ("{family: track, take: points, points: [3, 1]}", ("descending", 0)),
+    ],
+)
+def test_scores_of_the_family_are_ranked_and_read_as_on_its_boards(
+    tmp_path: Path, rollup: str, expected: tuple[str, int]
+):
+    """The best lap is the fastest one. A number of boards, and points, are scores of their own."""
+    world = WORLD.replace("{family: track}", rollup)
+    path = folder(tmp_path, track=TRACK + "order: ascending\ndecimals: 3\n", world=world)
+    policies = load_policies(path)
+    board = policies.boards["world"]
+    assert expected == (board.policy.order.value, board.policy.decimals)
+    assert (board,) == policies.families["track"].rollups
+    alone = load_policy_in_folder(read_document(path / "world.yaml"))
+    assert (board.digest, board.ranking.rule) == (alone.digest, alone.ranking.rule)
+
+
+@pytest.mark.parametrize(("order", "other"), [("ascending", "descending"), ("descending", "ascending")])
+def test_the_best_of_another_order_is_refused(tmp_path: Path, order: str, other: str):
+    """By the folder and by `policy check`, with the line; so is a family that is not there."""
+    world = WORLD.replace("track}", "track, take: best}") + f"order: {other}\n"
+    path = folder(tmp_path, track=f"{TRACK}order: {order}\n", world=world)
+    fault = f"world.yaml:4: order: `take: best` has the order of the family 'track': `{order}`"
+    for load in (
+        lambda: load_policies(path),
+        lambda: load_policy_in_folder(read_document(path / "world.yaml")),
+    ):
+        with pytest.raises(PolicyError) as refused:
+            load()
+        assert str(refused.value).endswith(fault)
+    folder(tmp_path, world=world.replace("track,", "car,"))
+    with pytest.raises(PolicyError, match=r"world\.yaml:3: rollup\.family: no file of this folder describes"):
+        load_policy_in_folder(read_document(path / "world.yaml"))
 
 
 def test_a_sum_needs_scores_that_can_be_summed_up(tmp_path: Path):
