@@ -49,6 +49,12 @@ class Policies:
 
     boards: Mapping[str, Board] = field(default_factory=dict)
     families: Mapping[str, Family] = field(default_factory=dict)
+    directory: Path | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> str:
+        """Return the words that name the folder at the end of an error; empty without one."""
+        return f" in {self.directory}" if self.directory else ""
 
     @property
     def by_name(self) -> Mapping[str, Board | Family]:
@@ -101,7 +107,7 @@ def load_policies(directory: Path) -> Policies:
                 rollups.append((document, policy))
     for document, board in rollups:
         boards[board.name] = _roll_up(document, board, families)
-    return Policies(MappingProxyType(boards), MappingProxyType(families))
+    return Policies(MappingProxyType(boards), MappingProxyType(families), directory)
 
 
 def _roll_up(document: PolicyDocument, board: Board, families: dict[str, Family]) -> Board:

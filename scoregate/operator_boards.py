@@ -24,7 +24,7 @@ from gateway.settlement.family_operations import BoardOpening, BoardRevision, Fa
 from gateway.wiring import open_recordings
 from policies.errors import SettingsError
 from policies.family import Family
-from policies.loader import load_policies
+from policies.loader import Policies, load_policies
 from policies.opened_board import family_named_by
 from replay.kit.runs import RunUnreadable, read_content
 from replay.simulators.board_content import Asset
@@ -48,9 +48,9 @@ class BoardAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BoardOperator:
-    """An operator's hands: the families in force, the ledger, and the store of assets."""
+    """An operator's hands: the policies in force, the ledger, and the store of assets."""
 
-    families: Mapping[str, Family]
+    policies: Policies
     ledger: Ledger
     assets: Assets
     actor: str
@@ -75,9 +75,8 @@ class BoardOperator:
             except (Problem, SettingsError) as refused:
                 answers[place] = BoardAnswer(str(item.get("board")), "refused", str(refused))
         for name, placed in by_family.items():
-            work = perform(
-                self.families[name], [request for _, request in placed], actor=self.actor, at_ms=wall_clock()
-            )
+            family, requests = self.policies.families[name], [request for _, request in placed]
+            work = perform(family, requests, actor=self.actor, at_ms=wall_clock())
             results = await self.ledger.write(work)
             for (place, request), result in zip(placed, results, strict=True):
                 answers[place] = _answer(request.board, result)
@@ -88,7 +87,7 @@ class BoardOperator:
         name = family_named_by(board) if isinstance(board, str) else None
         if name is None:
             raise SettingsError("board: expected `<family>.<name>`, such as track.monza")
-        return family_named(self.families, name)
+        return family_named(self.policies, name)
 
     async def _operation(self, family: Family, item: Mapping[str, Any], folder: Path) -> FamilyOperation:
         """Return an operation, once its asset is stored. Raises Problem and SettingsError."""
@@ -117,11 +116,12 @@ def _operation_of(family: Family, item: Mapping[str, Any]) -> FamilyOperation:
     return replace(request, version=None)
 
 
-def family_named(families: Mapping[str, Family], name: str) -> Family:
+def family_named(policies: Policies, name: str) -> Family:
     """Return a family. Raises SettingsError, with what exists, if no policy describes it."""
-    if name not in families:
-        raise SettingsError(f"no family {name}; there is {', '.join(sorted(families)) or 'none'}")
-    return families[name]
+    if name not in policies.families:
+        known = ", ".join(sorted(policies.families)) or "none"
+        raise SettingsError(f"no family {name}; there is {known}{policies.place}")
+    return policies.families[name]
 
 
 def _asset(path: Path) -> Asset:
@@ -136,9 +136,9 @@ def _asset(path: Path) -> Asset:
 @asynccontextmanager
 async def open_operator(settings: Settings) -> AsyncIterator[BoardOperator]:
     """Open what operations on boards need. Raises PolicyError, SettingsError, LedgerUnavailable."""
-    families = load_policies(settings.policies_dir).families
+    policies = load_policies(settings.policies_dir)
     async with existing_ledger(settings) as ledger, open_recordings(settings) as recordings:
-        yield BoardOperator(families, ledger, Assets(recordings), actor_here())
+        yield BoardOperator(policies, ledger, Assets(recordings), actor_here())
 
 
 def actor_here() -> str:

@@ -19,6 +19,7 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 
+from gateway.deployment.policies_folder import note_policies_folder
 from gateway.deployment.presence import PartKind, present_on_a_thread
 from gateway.deployment.reference_clock import ReferenceClock
 from gateway.deployment.run_files import noted
@@ -214,6 +215,7 @@ def run_worker(
         put(policies)
         _Process.policies = WorkerPolicies(settings, catalogue, put)
         signal.signal(signal.SIGHUP, _Process.policies.hang_up)
+        note_policies_folder(settings, PartKind.WORKER)
         _log.info(Event.STARTED, part="worker")
         try:
             present = present_on_a_thread(settings, PartKind.WORKER, lambda: catalogue.policies.by_name)

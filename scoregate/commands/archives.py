@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TextIO
 import typer
 
 from policies.errors import ArchiveRefused
-from scoregate.commands.common import DataDir, board_named, existing_ledger, fail, finish, settings_of
+from scoregate.commands.common import DataDir, board_named, deployment_of, existing_ledger, fail, finish
 from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def board_archive(
     data_dir: DataDir = None,
 ) -> None:
     """Freeze windows that are over into the archive, and list what is there."""
-    rows = [_facts_of(archived) for archived in finish(_archive(settings_of(data_dir), board, window))]
+    settings = deployment_of(data_dir, is_writing=True)
+    rows = [_facts_of(archived) for archived in finish(_archive(settings, board, window))]
     show(rows, ("window", "revision", "entries", "frozen_at", "upto_event"), as_json=as_json)
 
 
@@ -74,7 +75,7 @@ def board_export(
     if form not in set(Format):
         fail(f"--format: expected {', '.join(Format)}, got {form!r}")
     with _written_whole(output) as file:
-        count = finish(export(settings_of(data_dir), board, window, Format(form), file))
+        count = finish(export(deployment_of(data_dir), board, window, Format(form), file))
     if output is not None:
         typer.echo(f"{output}: {count} entries")
 

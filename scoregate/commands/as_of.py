@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from policies.errors import SettingsError
-from scoregate.commands.common import DataDir, board_named, existing_ledger, finish, settings_of
+from scoregate.commands.common import DataDir, board_named, deployment_of, existing_ledger, finish
 from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def ledger_as_of(
     data_dir: DataDir = None,
 ) -> None:
     """Print a board as it stood at an instant, folded from the log alone."""
-    past = finish(_as_of(settings_of(data_dir), board, _past_ms(instant), window, limit))
+    past = finish(_as_of(deployment_of(data_dir), board, _past_ms(instant), window, limit))
     if not as_json:
         typer.echo(past.summary)
     show(past.rows, ("rank", "score", "player", "achieved_at", "submission"), as_json=as_json)

@@ -33,7 +33,7 @@ from scoregate.backup_files import (
     sync_folder,
     write_durably,
 )
-from scoregate.commands.common import DataDir, fail, own_version, settings_of
+from scoregate.commands.common import DataDir, deployment_of, fail, own_version
 
 if TYPE_CHECKING:
     from gateway.recordings.recording_store import RecordingStore
@@ -46,7 +46,7 @@ _ASSETS: Final = "SELECT DISTINCT asset, ? FROM boards WHERE asset IS NOT NULL O
 
 def backup(directory: Path, data_dir: DataDir = None) -> None:
     """Write a backup of a deployment on SQLite into an empty directory, while it runs."""
-    facts = back_up(settings_of(data_dir), directory)
+    facts = back_up(deployment_of(data_dir), directory)
     keys = ", ".join(facts.keys) or "no key"
     typer.echo(f"{directory}: the ledger up to event {facts.head}, {facts.recordings} recordings, {keys}")
     if facts.lost:

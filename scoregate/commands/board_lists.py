@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from policies.errors import SettingsError
-from scoregate.commands.common import DataDir, existing_ledger, finish, settings_of
+from scoregate.commands.common import DataDir, deployment_of, existing_ledger, finish
 from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def board_list(
     data_dir: DataDir = None,
 ) -> None:
     """List the boards of a family."""
-    settings = settings_of(data_dir)
+    settings = deployment_of(data_dir)
     boards = finish(_listed(settings, family, order, filters or [], states or [], limit))
     show(map(_facts, boards[:limit]), COLUMNS, as_json=as_json)
     if len(boards) > limit and not as_json:
@@ -56,7 +56,7 @@ async def _listed(
     from policies.opened_board import BoardState
     from scoregate.operator_boards import family_named
 
-    family = family_named(load_policies(settings.policies_dir).families, name)
+    family = family_named(load_policies(settings.policies_dir), name)
     wanted = _one_of("--order", BoardOrder, order)
     chosen = [_one_of("--state", BoardState, state) for state in states] or READ_STATES
     boards: list[OpenedBoard] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from policies.errors import SettingsError
-from scoregate.commands.common import DataDir, finish, settings_of
+from scoregate.commands.common import DataDir, deployment_of, finish
 from scoregate.commands.tables import AsJson, show, show_json
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def board_open(
     fields = {name: value for name, value in given.items() if value is not None}
     if (board is None) == (file is None) or (file and fields):
         raise SettingsError("name a board and say what it has, or give a file of boards with --from")
-    settings = settings_of(data_dir)
+    settings = deployment_of(data_dir, is_writing=True)
     if file is not None:
         finish(_open_file(settings, file, as_json=as_json))
     else:
@@ -98,7 +98,7 @@ def board_change(
     if not changes:
         raise SettingsError("say what to change: --title, --metadata, --bounds, --opens-at or --closes-at")
     item = {"action": "change", "board": board, **changes, "version": version}
-    finish(_perform(settings_of(data_dir), [item], as_json=as_json))
+    finish(_perform(deployment_of(data_dir, is_writing=True), [item], as_json=as_json))
 
 
 def board_close(
@@ -122,7 +122,7 @@ def board_delete(boards: Names, reason: Reason, as_json: AsJson = False, data_di
 
 def _turn(action: str, boards: Sequence[str], reason: str, data_dir: Path | None, *, as_json: bool) -> None:
     items = [{"action": action, "board": board, "reason": reason} for board in boards]
-    finish(_perform(settings_of(data_dir), items, as_json=as_json))
+    finish(_perform(deployment_of(data_dir, is_writing=True), items, as_json=as_json))
 
 
 async def _open_file(settings: Settings, file: Path, *, as_json: bool) -> None:

@@ -70,7 +70,7 @@ def board_rebuild(
     """Build boards anew from the ledger, and put them in place while they are read and written."""
     if bool(boards) == every:
         fail("name the boards to rebuild, or say --all")
-    finish(_rebuild_all(settings_beside(data_dir), boards or [], console()))
+    finish(_rebuild_all(settings_beside(data_dir, is_writing=True), boards or [], console()))
 
 
 @app.command("check")
@@ -81,7 +81,7 @@ def board_check(
     data_dir: DataDir = None,
 ) -> None:
     """Compare index and ledger, and name each difference. Status 1 if there is one."""
-    settings = settings_beside(data_dir)
+    settings = settings_beside(data_dir, is_writing=repair)
     if not finish(_check_all(settings, boards or [], console(), is_repaired=repair, is_json=as_json)):
         raise typer.Exit(1)
 
@@ -89,7 +89,7 @@ def board_check(
 @app.command("refold")
 def board_refold(board: str, data_dir: DataDir = None) -> None:
     """Fold a board's standings anew after its operator, order or windows changed, then rebuild it."""
-    finish(_refold(settings_beside(data_dir), board, console()))
+    finish(_refold(settings_beside(data_dir, is_writing=True), board, console()))
 
 
 app.command("open")(board_open)

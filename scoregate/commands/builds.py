@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from policies.errors import SettingsError
-from scoregate.commands.common import OPERATOR, DataDir, existing_ledger, finish, policy_named, settings_of
+from scoregate.commands.common import OPERATOR, DataDir, deployment_of, existing_ledger, finish, policy_named
 from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def build_list(
     data_dir: DataDir = None,
 ) -> None:
     """List builds: board, build, status, digest of the simulator, and who changed the status when and why."""
-    rows = [build.facts() for build in finish(_all_builds(settings_of(data_dir), board))]
+    rows = [build.facts() for build in finish(_all_builds(deployment_of(data_dir), board))]
     show(rows, ("board", "build", "status", "simulator", "by", "since", "reason"), as_json=as_json)
 
 
@@ -89,7 +89,7 @@ def _change(board: str, build: str, word: str, reason: str, data_dir: Path | Non
     from policies.replaying import BuildStatus
 
     status = BuildStatus(word)
-    is_new = finish(set_status(settings_of(data_dir), board, build, status, reason=reason))
+    is_new = finish(set_status(deployment_of(data_dir, is_writing=True), board, build, status, reason=reason))
     effect = "running parts follow within two seconds" if is_new else "it was that before"
     typer.echo(f"{board} {build}: {status}; {effect}")
 

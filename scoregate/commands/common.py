@@ -49,11 +49,22 @@ def settings_of(
     return load_settings(**{name: value for name, value in options.items() if value is not None})
 
 
-def settings_beside(data_dir: Path | None) -> Settings:
-    """Load the settings for a command that needs the index, which may be that of a running `scoregate up`."""
+def deployment_of(data_dir: Path | None, *, is_writing: bool = False) -> Settings:
+    """Load the settings for a command that needs the policies of the deployment in the data directory.
+
+    With `is_writing`, other policies than those that its parts run on are refused. Raises SettingsError.
+    """
+    from scoregate.deployment_settings import with_policies_folder, with_same_policies
+
+    settings = settings_of(data_dir)
+    return with_same_policies(settings) if is_writing else with_policies_folder(settings)
+
+
+def settings_beside(data_dir: Path | None, *, is_writing: bool = False) -> Settings:
+    """Load the settings as `deployment_of` does, with the index of a `scoregate up` over the directory."""
     from scoregate.embedded import with_embedded
 
-    return with_embedded(settings_of(data_dir))
+    return with_embedded(deployment_of(data_dir, is_writing=is_writing))
 
 
 @asynccontextmanager
@@ -89,7 +100,9 @@ async def board_named(catalogue: Catalogue, name: str) -> Board:
 def policy_named(policies: Policies, name: str) -> Board | Family:
     """Return the board of a file or the family of this name. Raises SettingsError."""
     if name not in policies.by_name:
-        raise SettingsError(f"no policy for {name}; there are {', '.join(sorted(policies.by_name))}")
+        raise SettingsError(
+            f"no policy for {name}; there are {', '.join(sorted(policies.by_name))}{policies.place}"
+        )
     return policies.by_name[name]
 
 
@@ -119,7 +132,8 @@ def refuse_unknown_boards(settings: Settings, names: Iterable[str]) -> None:
 
 
 def _known(policies: Policies) -> str:
-    return ", ".join(sorted([*policies.boards, *(f"{family}.*" for family in policies.families)]))
+    names = sorted([*policies.boards, *(f"{family}.*" for family in policies.families)])
+    return ", ".join(names) + policies.place
 
 
 def console() -> Console:

@@ -18,7 +18,7 @@ app = typer.Typer(no_args_is_help=True)
 @app.command("rebuild")
 def derived_rebuild(name: str, data_dir: DataDir = None) -> None:
     """Have the steward compute `statistics`, `trends` or `achievements` anew from the ledger."""
-    finish(_rebuild(settings_beside(data_dir), name))
+    finish(_rebuild(settings_beside(data_dir, is_writing=True), name))
     typer.echo(f"{name} begins again; the steward is at it")
 
 

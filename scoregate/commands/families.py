@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from scoregate.commands.common import DataDir, settings_of
+from scoregate.commands.common import DataDir, deployment_of
 from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def family_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the families: who opens their boards, which the policy declares, and by what they are listed."""
     from policies.loader import load_policies
 
-    described = load_policies(settings_of(data_dir).policies_dir).families
+    described = load_policies(deployment_of(data_dir).policies_dir).families
     show(map(_facts, (described[name] for name in sorted(described))), COLUMNS, as_json=as_json)
 
 

@@ -9,6 +9,7 @@ import typer
 from policies.errors import SettingsError
 from scoregate.commands.common import (
     DataDir,
+    deployment_of,
     existing_ledger,
     fail,
     finish,
@@ -37,7 +38,7 @@ def key_add(
     data_dir: DataDir = None,
 ) -> None:
     """Register a trusted server's public key."""
-    settings = settings_of(data_dir)
+    settings = deployment_of(data_dir, is_writing=bool(board))
     refuse_unknown_boards(settings, board or [])
     finish(register(settings, key_id, public_key, tuple(board or ["*"])))
     typer.echo(f"registered {key_id}; a running edge knows it within two seconds")

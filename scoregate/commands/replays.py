@@ -98,7 +98,7 @@ def replay_reverify(
         begin_of(batch)
         if not apply:
             fail("--batch continues a batch: it needs --apply")
-    settings = settings_beside(data_dir)
+    settings = settings_beside(data_dir, is_writing=apply)
     result = finish(
         reverify(settings, board, build, error_console(), path=simulator, is_applied=apply, batch=batch)
     )
@@ -120,7 +120,7 @@ def replay_undo(
     """
     import orjson
 
-    undone = finish(_undo(settings_beside(data_dir), batch, error_console()))
+    undone = finish(_undo(settings_beside(data_dir, is_writing=True), batch, error_console()))
     if as_json:
         typer.echo(orjson.dumps(asdict(undone)))
     else:

@@ -42,6 +42,7 @@ def serve(
 def _run_edge(settings: Settings, sockets: Sequence[socket.socket]) -> None:
     import asyncio
 
+    from gateway.deployment.policies_folder import note_policies_folder
     from gateway.edge.connections import listen
     from gateway.edge.health.gauges import measure_from_threads
     from gateway.runtime.reload import reload_when_asked
@@ -51,6 +52,7 @@ def _run_edge(settings: Settings, sockets: Sequence[socket.socket]) -> None:
 
     async def run(signals: Signals) -> None:
         async with open_edge(settings) as edge:
+            note_policies_folder(settings, "edge")
             with serving_edge_metrics(settings, measure_from_threads(edge)):
                 async with listen(edge, sockets):
                     put = partial(put_in_force, edge)

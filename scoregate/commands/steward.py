@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def steward() -> None:
     """Run the background duties."""
+    from gateway.deployment.policies_folder import note_policies_folder
     from gateway.wiring import open_steward
     from scoregate.metrics import serving_metrics
     from scoregate.parts import run_part
@@ -25,6 +26,7 @@ def steward() -> None:
     async def run(signals: Signals) -> None:
         with serving_metrics(settings):
             async with open_steward(settings) as duties:
+                note_policies_folder(settings, "steward")
                 await _do_rounds(duties, settings, signals)
 
     run_part(settings, "steward", run)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, refuse_unknown_boards, settings_of
+from scoregate.commands.common import DataDir, deployment_of, refuse_unknown_boards
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -25,7 +25,7 @@ def token_moderator(
     from gateway.edge.auth.keyring import keyring_of
     from gateway.edge.auth.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
 
-    settings = settings_of(data_dir)
+    settings = deployment_of(data_dir)
     refuse_unknown_boards(settings, board or [])
     now_s = int(time.time())
     bearer = Bearer(name, Role.MODERATOR, now_s + MODERATOR_TOKEN_S, tuple(board or ["*"]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from policies.errors import SettingsError
-from scoregate.commands.common import DataDir, existing_ledger, fail, finish, settings_of
+from scoregate.commands.common import DataDir, deployment_of, existing_ledger, fail, finish, settings_of
 from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def webhook_add(
     data_dir: DataDir = None,
 ) -> None:
     """Register an endpoint, and print its id and its secret, which is shown only this once."""
-    webhook, secret = finish(_add(settings_of(data_dir), url, board or [], event or []))
+    settings = deployment_of(data_dir, is_writing=bool(board))
+    webhook, secret = finish(_add(settings, url, board or [], event or []))
     typer.echo(f"{webhook.webhook_id}\n{secret}")
 
 
@@ -130,7 +131,7 @@ async def _add(
     check_url(url, settings.webhook_hosts)
     policies = load_policies(settings.policies_dir)
     if unknown := sorted(set(boards) - policies.by_name.keys()):
-        raise SettingsError(f"no such board: {', '.join(unknown)}")
+        raise SettingsError(f"no such board: {', '.join(unknown)}{policies.place}")
     if unknown := sorted(set(types) - set(EventType)):
         raise SettingsError(f"no such event: {', '.join(unknown)}; there are {', '.join(EventType)}")
     secret = new_secret()

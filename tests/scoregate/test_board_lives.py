@@ -110,7 +110,7 @@ def test_a_file_of_boards_is_opened_item_by_item(data: Path, monkeypatch: pytest
     assert ["track.a", "track.b", "track.c", "kart.d", "track.e", "track.f"] == list(told)
     assert {("opened", None)} == {told[f"track.{rest}"] for rest in "abf"}
     assert ("refused", "metadata.level: expected integer as `metadata_filters` says") == told["track.c"]
-    assert ("refused", "no family kart; there is track") == told["kart.d"]
+    assert ("refused", f"no family kart; there is track in {data}/policies") == told["kart.d"]
     assert f"asset: {data}/maps/none.bin: cannot be read" in told["track.e"][1]
     shown = {row["board"]: row for row in rows("list", "track")}
     assert {"country": "12", "level": 12, "wet": True} == shown["track.a"]["metadata"]

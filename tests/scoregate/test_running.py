@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.deployment import run_files
+from gateway.deployment.policies_folder import noted_policies_folder
 from gateway.deployment.run_files import FOLDER, hang_up, noted, running_parts
 from tests.support import boards, preloaded
 from tests.support.deployment import Deployment, deployed, ended, eventually
@@ -56,6 +57,9 @@ async def test_N07_a_deployment_finds_its_own_parts_and_no_others(tmp_path: Path
         await one.is_answering()
         await other.is_answering()
 
+        assert [one.policies, other.policies] == [
+            noted_policies_folder(each.folder / "data") for each in (one, other)
+        ]
         boards.write_board(one.policies, title="Changed")
         boards.write_board(other.policies, title="Changed too")
         reloaded = scoregate(one, "reload", "--json")

@@ -1,0 +1,50 @@
+"""The settings of commands, with the policies folder that the parts of the deployment noted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gateway.deployment.policies_folder import is_folder_here, noted_policies_folder
+from policies.errors import SettingsError
+
+if TYPE_CHECKING:
+    from gateway.runtime.settings import Settings
+
+VARIABLE: Final = "SCOREGATE_POLICIES_DIR"
+
+
+def with_policies_folder(settings: Settings) -> Settings:
+    """Return the settings, with the noted policies folder unless one is configured. Raises OSError."""
+    if "policies_dir" in settings.model_fields_set:
+        return settings
+    noted = noted_policies_folder(settings.data_dir)
+    return settings if noted is None else settings.model_copy(update={"policies_dir": noted})
+
+
+def with_same_policies(settings: Settings) -> Settings:
+    """Return the settings as `with_policies_folder`, for a command that writes by the policies.
+
+    Raises SettingsError if the folder is not that of the deployment, or not known, and OSError.
+    """
+    noted = noted_policies_folder(settings.data_dir)
+    is_configured = "policies_dir" in settings.model_fields_set
+    if noted is None:
+        if settings.is_on_postgres and not is_configured:
+            raise SettingsError(
+                f"{VARIABLE}: set it to the policies of this deployment: no part has run over "
+                f"{settings.data_dir}, so they are not known here"
+            )
+        return settings
+    if not is_folder_here(noted):  # such as that of a container
+        if is_configured:
+            return settings
+        raise SettingsError(
+            f"the deployment in {settings.data_dir} runs on the policies of {noted}, which is not a folder "
+            f"here; set {VARIABLE} to the same policies"
+        )
+    if is_configured and settings.policies_dir.resolve() != noted.resolve():
+        raise SettingsError(
+            f"{VARIABLE} is {settings.policies_dir}, and the deployment in {settings.data_dir} runs on the "
+            f"policies of {noted}; unset it, or start the deployment with it first"
+        )
+    return settings.model_copy(update={"policies_dir": noted})
