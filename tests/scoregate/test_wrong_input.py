@@ -102,7 +102,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("ledger prove nope", "there is no"),
     ("ledger verify-proof {none} --public-key {none}", "{none}: the public key cannot be read"),
     ("ledger verify-proof {junk} --public-key {junk}", "{junk}: expected Ed25519 public keys in PEM"),
-    (f"ledger as-of nope {INSTANT}", "there is no board 'nope'"),
+    (f"ledger as-of nope {INSTANT}", "no policy for nope; there are arcade"),
     ("ledger as-of arcade nope", "nope: expected an instant in the past"),
     (f"ledger as-of arcade {INSTANT} --window nope", "the board keeps the windows alltime"),
     ("replay reverify --board nope --build a", "no policy for nope; there are arcade"),
